@@ -1,0 +1,498 @@
+"""A cluster spec as frozen dataclasses.
+
+Every field is one key of the YAML file and carries its kind, help and example; see `kinds.py`. Times are seconds,
+sizes bytes, percentages fractions. Nothing here reads a file: `load.py` does.
+
+>>> spec = parse_spec("cluster: dev\\ntasks: {ps: 1, worker: 2}\\n")
+>>> spec.tasks["worker"].count, [host.name for host in spec.hosts]
+(2, ['localhost'])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from dtfctl.launcher.spec.kinds import (
+    Choice,
+    Duration,
+    Either,
+    Flag,
+    HostBlock,
+    HostNames,
+    Integer,
+    ListOf,
+    MapOf,
+    Number,
+    Percent,
+    PortRange,
+    Rate,
+    Size,
+    Table,
+    Text,
+    option,
+)
+
+Seconds: TypeAlias = float
+Bytes: TypeAlias = int
+Fraction: TypeAlias = float
+
+FORMAT_VERSION = 1
+DEFAULT_GROUP = "all"
+"""The name of the host group that a bare `hosts: node[1-4]` makes."""
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+JOB_NAMES = (
+    ("ps", "Parameter servers: hold the variables."),
+    ("worker", "Workers: compute."),
+    ("chief", "The worker that also initialises and saves; without it worker 0 does."),
+    ("evaluator", "Evaluates checkpoints beside the training."),
+)
+ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+GROUP_NAME = r"[A-Za-z][A-Za-z0-9_-]*"
+CLUSTER_NAME = r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?"
+
+
+@dataclass(frozen=True, slots=True)
+class HostName:
+    """One expanded name: the login user, if written, the host, and the value of each bracket in its pattern."""
+
+    name: str
+    user: str | None = None
+    brackets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HostGroup:
+    """Hosts that are alike."""
+
+    names: tuple[HostName, ...] = option(
+        HostNames(),
+        "Host names: ranges `r[1-4]g[01-24]`, commas, `!name` to leave one out, `user@` for the login.",
+        '"alice@node[1-4]"',
+    )
+    slots: int | None = option(
+        Integer(low=1),
+        "How many tasks a host of this group takes.",
+        "8",
+        default=None,
+        default_text="as many as are asked for",
+    )
+    gpus: int | Literal["auto"] = option(
+        Either((Choice(("auto",)), Integer(low=0))),
+        "GPUs of each host; `auto` asks the host.",
+        "auto",
+        default="auto",
+    )
+    rack: str | None = option(
+        Text("a rack name; `{1}` is the value of the host pattern's first bracket"),
+        "The rack each host stands in, for `spread` and collectives.",
+        '"{1}"',
+        default=None,
+    )
+    spare: bool = option(Flag(), "Keep these hosts free until another host fails.", "true", default=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One host after expansion, with what its group says about it."""
+
+    name: str
+    group: str
+    user: str | None
+    slots: int | None
+    gpus: int | Literal["auto"]
+    rack: str | None
+    spare: bool
+
+    @property
+    def is_local(self) -> bool:
+        """Whether tasks run here without SSH."""
+        return self.name in LOCAL_NAMES
+
+
+@dataclass(frozen=True, slots=True)
+class Ssh:
+    """How to log in."""
+
+    user: str | None = option(
+        Text("a user name", r"[A-Za-z0-9_.][A-Za-z0-9_.-]*"),
+        "Login name where the host pattern has none.",
+        "train",
+        default=None,
+        default_text="~/.ssh/config, else yours",
+    )
+    key: str | None = option(
+        Text("a path"),
+        "Private key file.",
+        "~/.ssh/train_ed25519",
+        default=None,
+        default_text="agent and ~/.ssh/config",
+    )
+    port: int = option(Integer(low=1, high=65535), "SSH port.", "22", default=22)
+    jump: tuple[str, ...] = option(
+        ListOf(Text("[user@]host[:port]")),
+        "Jump host, or a list of them from the outside in.",
+        "bastion.dc1",
+        default=(),
+    )
+    known_hosts: str = option(
+        Text("a path"), "Where host keys are looked up.", "./known_hosts", default="~/.ssh/known_hosts"
+    )
+    host_keys: Literal["strict", "pin"] = option(
+        Choice(("strict", "pin")),
+        "`strict` refuses unknown host keys; `pin` accepts one on the first `up`, then is strict.",
+        "pin",
+        default="strict",
+    )
+    parallel: int = option(Integer(low=1, high=1024), "Connections opened at a time.", "64", default=64)
+    timeout: Seconds = option(Duration(), "Connect and login, per try.", "10s", default=10.0)
+    retries: int = option(Integer(low=0, high=100), "Further tries after a failed one.", "2", default=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """Files sent to every host when their content changed."""
+
+    source: str = option(
+        Text("a path"), "File or folder here, from the spec's folder.", "./ranker", name="from"
+    )
+    to: str = option(Text("a path"), "Where it goes on the hosts.", '"~/ranker"')
+    exclude: tuple[str, ...] = option(
+        ListOf(Text("a glob")), "Names to leave out.", '["*.pyc", data/]', default=()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TaskGroup:
+    """The tasks of one job name."""
+
+    count: int = option(Integer(low=0, high=100_000), "How many.", "8", default=1)
+    min: int | None = option(
+        Integer(low=0, high=100_000),
+        "With fewer than this running, jobs wait instead of failing.",
+        "6",
+        default=None,
+        default_text="`count`",
+    )
+    hosts: tuple[str, ...] = option(
+        ListOf(Text("a host group", GROUP_NAME)),
+        "Host groups they run on.",
+        "compute",
+        default=(),
+        default_text="every group",
+    )
+    gpus: int = option(
+        Integer(low=0, high=64), "GPUs of each task, set as CUDA_VISIBLE_DEVICES.", "1", default=0
+    )
+    memory: Bytes | None = option(
+        Size(), "Memory limit of each task.", "24GiB", default=None, default_text="none"
+    )
+    env: Mapping[str, str] = option(
+        MapOf(Text(), "an environment variable", ENV_NAME),
+        "Environment of these tasks, over the cluster's.",
+        '{OMP_NUM_THREADS: "4"}',
+        factory=dict,
+    )
+    spread: Literal["host", "rack", "pack"] = option(
+        Choice(("host", "rack", "pack")),
+        "Put tasks on different hosts, on different racks, or together.",
+        "rack",
+        default="host",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Where tasks listen: `first` to `last`, both included, or any free port where they are None."""
+
+    first: int | None = None
+    last: int | None = None
+
+    @property
+    def is_auto(self) -> bool:
+        return self.first is None
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Waits before restarts: `first`, then `then` times `factor` each time up to `max`, give or take `jitter`."""
+
+    first: Seconds = option(Duration(positive=False), "Before the first restart.", "0s", default=0.0)
+    then: Seconds = option(Duration(), "Before the second.", "500ms", default=0.5)
+    factor: float = option(Number(low=1.0, high=100.0), "Growth from one to the next.", "2", default=2.0)
+    max: Seconds = option(Duration(), "Never longer than this.", "30s", default=30.0)
+    jitter: Fraction = option(
+        Percent(), "Random part, so that tasks do not restart in step.", "25%", default=0.25
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NeverWhen:
+    """Endings after which a restart is pointless."""
+
+    exit: tuple[int, ...] = option(ListOf(Integer(low=0, high=255)), "Exit codes.", "[2]", default=())
+    log: tuple[str, ...] = option(
+        ListOf(Text("a regular expression")),
+        "Patterns in the task's log.",
+        '["CUDA out of memory"]',
+        default=(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BadHostWhen:
+    """Signs that the host, not the task, is at fault."""
+
+    log: tuple[str, ...] = option(
+        ListOf(Text("a regular expression")), "Patterns in a task's log.", '["Xid 79"]', default=()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """What happens when a task ends by itself."""
+
+    when: Literal["failure", "always", "never"] = option(
+        Choice(("failure", "always", "never")),
+        "Which endings are followed by a restart.",
+        "failure",
+        default="failure",
+    )
+    attempts: int = option(
+        Integer(low=0, high=100_000),
+        "Restarts of one task within `within`; then it is `crashed`.",
+        "5",
+        default=5,
+    )
+    within: Seconds = option(Duration(), "The window of `attempts`.", "10m", default=600.0)
+    delay: Delay = option(Table(Delay), "Waits between restarts.", "{first: 0s, then: 500ms}", factory=Delay)
+    healthy_after: Seconds = option(Duration(), "A run this long resets the delay.", "60s", default=60.0)
+    move_after: int = option(
+        Integer(low=1, high=1000), "Failures on one host before another is tried.", "2", default=2
+    )
+    never_when: NeverWhen = option(
+        Table(NeverWhen), "Endings that are final.", "{exit: [2]}", factory=NeverWhen
+    )
+    bad_host_when: BadHostWhen = option(
+        Table(BadHostWhen), "Signs of a bad host.", '{log: ["Xid 79"]}', factory=BadHostWhen
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How a silent or stuck task is noticed."""
+
+    beat: Seconds = option(Duration(), "Time between heartbeats.", "500ms", default=0.5)
+    suspect_phi: float = option(
+        Number(above=0.0, high=100.0), "Suspicion (phi-accrual) at which a task is suspect.", "5", default=5.0
+    )
+    down_phi: float = option(
+        Number(above=0.0, high=100.0), "Suspicion at which it is given up.", "8", default=8.0
+    )
+    pause: Seconds = option(Duration(positive=False), "Silence always forgiven.", "2s", default=2.0)
+    down_after: Seconds = option(Duration(), "Hard limit of silence, whatever phi says.", "5s", default=5.0)
+    lease: Seconds = option(Duration(), "A cut-off host stops its own tasks after this.", "15s", default=15.0)
+    startup: Seconds = option(Duration(), "No progress is expected before this.", "5m", default=300.0)
+    progress: Seconds = option(
+        Duration(), "After that: no step in this time means hung.", "60s", default=60.0
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """When a host that keeps failing is set aside."""
+
+    failures: int = option(
+        Integer(low=1, high=100_000), "Failures on a host within `within`.", "3", default=3
+    )
+    within: Seconds = option(Duration(), "The window of `failures`.", "10m", default=600.0)
+    lasts: Seconds = option(
+        Duration(), "First time set aside; doubles each time.", "1m", default=60.0, name="for"
+    )
+    max: Seconds = option(Duration(), "Never longer than this.", "1h", default=3600.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """How often a checkpoint is written: by time or by steps, not both."""
+
+    seconds: float | None = option(Number(above=0.0), "Seconds between checkpoints.", "30", default=None)
+    steps: int | None = option(Integer(low=1), "Steps between checkpoints.", "200", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Checkpoints from which jobs resume."""
+
+    checkpoint: str | None = option(
+        Text("a path"),
+        "Folder for checkpoints, one below it for each job.",
+        "/mnt/ckpt/ranker",
+        default=None,
+        default_text="the job's own folder",
+    )
+    every: Every = option(
+        Table(Every), "Bound on lost work.", "{seconds: 30}", factory=lambda: Every(seconds=30.0)
+    )
+    keep: int = option(Integer(low=1, high=100_000), "Newest checkpoints kept.", "3", default=3)
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """Who may talk to whom."""
+
+    tls: Literal["auto", "none"] = option(
+        Choice(("auto", "none")),
+        "`auto` makes a certificate authority for the cluster at `up`; `none` is for localhost only.",
+        "auto",
+        default="auto",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """Where output goes and how much of it is kept."""
+
+    dir: str | None = option(
+        Text("a path"),
+        "Folder for logs.",
+        "~/dtfctl-logs",
+        default=None,
+        default_text="the cluster's own folder",
+    )
+    rotate: Bytes = option(Size(), "A log file starts anew at this size.", "64MiB", default=64 * 2**20)
+    keep: int = option(Integer(low=0, high=1000), "Old log files kept per task.", "3", default=3)
+    rate: Bytes = option(Rate(), "Output above this is dropped and counted.", "10MiB/s", default=10 * 2**20)
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """Prometheus metrics."""
+
+    port: int | None = option(
+        Integer(low=1, high=65535),
+        "Port of the metrics page.",
+        "9464",
+        default=None,
+        default_text="no metrics page",
+    )
+
+
+def _local_group() -> dict[str, HostGroup]:
+    return {DEFAULT_GROUP: HostGroup((HostName("localhost"),))}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSpec:
+    """A whole spec file."""
+
+    cluster: str = option(
+        Text("1 to 40 lower-case letters, digits and inner hyphens", CLUSTER_NAME),
+        "The cluster's name, used by `-c`.",
+        "lab",
+    )
+    tasks: Mapping[str, TaskGroup] = option(
+        MapOf(Table(TaskGroup, short="count"), "a job name", names=JOB_NAMES),
+        "What runs: a number, or a block, for each of TensorFlow's job names.",
+        "{ps: 1, worker: 2}",
+    )
+    version: int = option(
+        Integer(low=FORMAT_VERSION, high=FORMAT_VERSION),
+        "Version of this file's format.",
+        "1",
+        default=FORMAT_VERSION,
+    )
+    host_groups: Mapping[str, HostGroup] = option(
+        HostBlock(Table(HostGroup)),
+        "Where it runs: a host pattern, a list of them, or named groups.",
+        "alice@node[1-4]",
+        factory=_local_group,
+        name="hosts",
+        default_text="`localhost`, without SSH",
+    )
+    controller: Literal["local", "host"] = option(
+        Choice(("local", "host")),
+        "Where the controller runs: on this machine, or on the first host.",
+        "host",
+        default="local",
+    )
+    ssh: Ssh = option(Table(Ssh), "How to log in to the hosts.", "{host_keys: pin}", factory=Ssh)
+    sync: tuple[Sync, ...] = option(
+        ListOf(Table(Sync)), "Files sent to the hosts.", '[{from: ., to: "~/vision"}]', default=()
+    )
+    setup: tuple[str, ...] = option(
+        ListOf(Text("a shell command")),
+        "Commands run once per host, again when they or the synced files change.",
+        "[pip install -r requirements.txt]",
+        default=(),
+    )
+    python: str | None = option(
+        Text("a path"),
+        "Python that runs the tasks and jobs.",
+        "~/venv/bin/python",
+        default=None,
+        default_text="the one that runs dtfctl",
+    )
+    env: Mapping[str, str] = option(
+        MapOf(Text(), "an environment variable", ENV_NAME),
+        "Environment of tasks and jobs. `${NAME}` takes the value from your environment.",
+        '{PYTHONUNBUFFERED: "1"}',
+        factory=dict,
+    )
+    ports: Ports = option(
+        PortRange(),
+        "Where tasks listen.",
+        "20000-20999",
+        default=Ports(),
+        default_text="`auto`, any free port",
+    )
+    restart: Restart = option(
+        Table(Restart), "What happens when a task ends.", "{attempts: 5, within: 10m}", factory=Restart
+    )
+    health: Health = option(Table(Health), "How failures are noticed.", "{beat: 500ms}", factory=Health)
+    quarantine: Quarantine = option(
+        Table(Quarantine), "When a failing host is set aside.", "{failures: 3}", factory=Quarantine
+    )
+    recovery: Recovery = option(
+        Table(Recovery), "Checkpoints.", "{every: {seconds: 30}, keep: 3}", factory=Recovery
+    )
+    security: Security = option(Table(Security), "Certificates.", "{tls: auto}", factory=Security)
+    logs: Logs = option(Table(Logs), "Logs.", "{rotate: 64MiB, keep: 3}", factory=Logs)
+    metrics: Metrics = option(Table(Metrics), "Metrics.", "{port: 9464}", factory=Metrics)
+
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """Every host, spares included, in the order of the file."""
+        return tuple(
+            Host(
+                name=item.name,
+                group=group_name,
+                user=item.user or self.ssh.user,
+                slots=group.slots,
+                gpus=group.gpus,
+                rack=None if group.rack is None else fill_rack(group.rack, item.brackets),
+                spare=group.spare,
+            )
+            for group_name, group in self.host_groups.items()
+            for item in group.names
+        )
+
+    @property
+    def is_local(self) -> bool:
+        """Whether every task runs on this machine, so that SSH is not needed."""
+        return all(item.name in LOCAL_NAMES for group in self.host_groups.values() for item in group.names)
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """Every task as `job/index`, in the order of the file."""
+        return tuple(f"{job}/{i}" for job, group in self.tasks.items() for i in range(group.count))
+
+
+def fill_rack(template: str, brackets: tuple[str, ...]) -> str:
+    """`template` with `{n}` replaced by the nth bracket's value (from 1); `load.py` has checked that n exists."""
+    text = template
+    for number, value in enumerate(brackets, start=1):
+        text = text.replace(f"{{{number}}}", value)
+    return text
