@@ -1,0 +1,148 @@
+"""Why a command could not be done; each class is one exit code of the command line.
+
+LauncherError
+├── UsageError             2    wrong arguments
+├── SpecError              2    the cluster file is not valid
+├── ScriptError            2    the script to submit is missing or does not compile
+├── NotFound               4
+│   ├── NoSuchCluster
+│   ├── NoSuchTask
+│   └── NoSuchJob
+├── PartlyDone             5    usable, but not complete
+├── LoginError             6    no needed host could be logged in to
+├── Conflict               7    another operation, or the current state, is in the way
+├── ControllerUnreachable  8
+├── DeadlineExpired        9    the time limit ran out; work goes on
+├── ClusterFailed          1    the tasks do not run
+│   ├── NoSpace                 the disk is full
+│   └── PortTaken               a fixed port belongs to another process
+└── InternalError          125  a bug
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from dtfctl.errors import DtfctlError
+
+
+class LauncherError(DtfctlError):
+    """A command that could not be done: `str()` says what and why, `hint` what to do next (or is empty)."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(LauncherError):
+    """The arguments make no sense together."""
+
+    exit_code = 2
+
+
+class SpecError(LauncherError):
+    """The cluster file is not valid."""
+
+    exit_code = 2
+
+
+class ScriptError(LauncherError):
+    """The script to submit is missing, unreadable or not Python."""
+
+    exit_code = 2
+
+
+class NotFound(LauncherError):
+    """What the command names does not exist."""
+
+    exit_code = 4
+
+
+class NoSuchCluster(NotFound):
+    """No cluster of this name, or no cluster at all, is up."""
+
+
+class NoSuchTask(NotFound):
+    """A selector matches no task."""
+
+
+class NoSuchJob(NotFound):
+    """No job has this id."""
+
+
+class PartlyDone(LauncherError):
+    """Some of it was done: usable, but not complete."""
+
+    exit_code = 5
+
+
+class LoginError(LauncherError):
+    """None of the hosts that are needed let us in."""
+
+    exit_code = 6
+
+
+class Conflict(LauncherError):
+    """Another operation runs, or the current state does not allow this one."""
+
+    exit_code = 7
+
+
+class ControllerUnreachable(LauncherError):
+    """The controller neither answers nor could be started again."""
+
+    exit_code = 8
+
+
+class DeadlineExpired(LauncherError):
+    """The caller's time limit ran out; what was begun goes on."""
+
+    exit_code = 9
+
+
+class ClusterFailed(LauncherError):
+    """The tasks that were asked for do not run."""
+
+    exit_code = 1
+
+
+class NoSpace(ClusterFailed):
+    """The disk that holds the cluster's state is full."""
+
+
+class PortTaken(ClusterFailed):
+    """A port fixed by the spec belongs to another process."""
+
+
+class InternalError(LauncherError):
+    """A bug in dtfctl."""
+
+    exit_code = 125
+
+
+BY_NAME: dict[str, type[LauncherError]] = {
+    cls.__name__: cls
+    for cls in (
+        LauncherError,
+        UsageError,
+        SpecError,
+        ScriptError,
+        NotFound,
+        NoSuchCluster,
+        NoSuchTask,
+        NoSuchJob,
+        PartlyDone,
+        LoginError,
+        Conflict,
+        ControllerUnreachable,
+        DeadlineExpired,
+        ClusterFailed,
+        NoSpace,
+        PortTaken,
+        InternalError,
+    )
+}
+"""How an error crosses a process boundary: by the name of its class."""

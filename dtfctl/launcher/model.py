@@ -1,0 +1,264 @@
+"""What the launcher tells its users: tasks, hosts, jobs, events and output, as frozen values.
+
+Times: `*_s` are seconds; `time` fields are seconds since the epoch by the wall clock of the host that saw it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+TaskState: TypeAlias = Literal[
+    "pending", "starting", "running", "stopping", "done", "failed", "crashed", "stopped", "lost"
+]
+"""`crashed`: the restart policy gave up. `lost`: its host is gone, the outcome is unknown."""
+TaskHealth: TypeAlias = Literal["unknown", "healthy", "suspect", "down"]
+HostState: TypeAlias = Literal["pending", "up", "suspect", "down", "quarantined", "drained"]
+JobState: TypeAlias = Literal["queued", "running", "recovering", "succeeded", "failed", "cancelled"]
+Replication: TypeAlias = Literal["between-graph", "in-graph"]
+Framework: TypeAlias = Literal["dtf", "tensorflow", "torch", "jax", "command"]
+
+TERMINAL_JOB_STATES: frozenset[str] = frozenset({"succeeded", "failed", "cancelled"})
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a loop is: the newest line of a job's progress, or a task's count of executed steps."""
+
+    step: int = 0
+    total: int | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    time: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """One task of the cluster."""
+
+    job: str
+    index: int
+    state: TaskState
+    health: TaskHealth = "unknown"
+    host: str = ""
+    pid: int | None = None
+    address: str = ""
+    incarnation: int = 0
+    restarts: int = 0
+    uptime_s: float | None = None
+    cpu_percent: float | None = None
+    rss_bytes: int | None = None
+    steps: int = 0
+    """Graph executions since it started."""
+    retry_in_s: float | None = None
+    """Seconds until the next try, while it waits for one."""
+    exit_code: int | None = None
+    """Of the newest ended incarnation; 128 + signal number when a signal ended it."""
+    last_error: str = ""
+    """Why it ended or does not start, for people; empty when all is well."""
+    last_lines: tuple[str, ...] = ()
+    """The last lines of stderr of a task that failed (at most 20)."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.job}/{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class HostStatus:
+    """One host and its agent."""
+
+    name: str
+    state: HostState
+    agent_pid: int | None = None
+    agent_address: str = ""
+    cores: int | None = None
+    load: float | None = None
+    """One-minute load average."""
+    memory_bytes: int | None = None
+    memory_free_bytes: int | None = None
+    disk_free_bytes: int | None = None
+    gpus: int = 0
+    tasks: int = 0
+    last_error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientStatus:
+    """One process of a job: `worker/0` is the client beside that worker."""
+
+    name: str
+    host: str
+    state: TaskState
+    pid: int | None = None
+    exit_code: int | None = None
+    restarts: int = 0
+    last_error: str = ""
+    last_lines: tuple[str, ...] = ()
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """One submitted script."""
+
+    id: str
+    name: str
+    state: JobState
+    replication: Replication
+    script: str
+    args: tuple[str, ...] = ()
+    submitted: float = 0.0
+    started: float | None = None
+    ended: float | None = None
+    exit_code: int | None = None
+    reason: str = ""
+    """Why it failed, waits or recovers; empty when all is well."""
+    restarts: int = 0
+    checkpoint_dir: str = ""
+    position: int | None = None
+    """Place in the queue, from 1, while queued."""
+    clients: tuple[ClientStatus, ...] = ()
+    progress: Progress | None = None
+    """Of the chief."""
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in TERMINAL_JOB_STATES
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerStatus:
+    pid: int
+    address: str
+    epoch: int
+    """How often a controller of this cluster has started."""
+    uptime_s: float
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """Everything `status` shows."""
+
+    name: str
+    created: float
+    controller: ControllerStatus
+    hosts: tuple[HostStatus, ...]
+    tasks: tuple[TaskStatus, ...]
+    jobs: tuple[JobStatus, ...]
+    problems: tuple[str, ...]
+    """One sentence each; empty when all is well."""
+
+    @property
+    def running(self) -> int:
+        """Tasks that run and are not given up by the health monitor."""
+        return sum(task.state == "running" and task.health != "down" for task in self.tasks)
+
+    @property
+    def healthy(self) -> bool:
+        return not self.problems and self.running == len(self.tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened, in the order of `seq`, which has no gaps."""
+
+    seq: int
+    time: float
+    kind: str
+    """A dotted word: `task.running`, `task.failed`, `job.queued`, `host.down`, `controller.started`."""
+    subject: str
+    """What it happened to: `worker/1`, `job:digits-1`, `host:localhost`, `controller`, `cluster`."""
+    reason: str = ""
+    incarnation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """Output of one process; `text` keeps carriage returns but not the newline."""
+
+    source: str
+    """`worker/1`, or `digits-1:worker/0` for a job's process."""
+    stream: Literal["out", "err"]
+    text: str
+    time: float
+    newline: bool = True
+    """False for a part of a line that goes on in the next item (a prompt or progress bar)."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutput:
+    """A job's process wrote something."""
+
+    line: LogLine
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """A job's process reported progress."""
+
+    source: str
+    progress: Progress
+    chief: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobChanged:
+    """The job went into another state that is not final (`running`, `recovering`)."""
+
+    status: JobStatus
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """The last item of every complete stream; `status.exit_code` is the command's."""
+
+    status: JobStatus
+
+
+JobItem: TypeAlias = JobOutput | JobProgress | JobChanged | JobEnded
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """What `submit` sends."""
+
+    script: str
+    """A path on this machine."""
+    args: tuple[str, ...] = ()
+    name: str | None = None
+    """Default: the script's file name without `.py`."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    replication: Replication = "between-graph"
+    submission_id: str | None = None
+    """Submitting the same id twice makes one job; default: a new one each time."""
+    framework: Framework = "dtf"
+    retries: int = 0
+    """How often a process that fails by itself is started again."""
+    resume: str | None = None
+    """The id of an earlier job whose checkpoints this one goes on from."""
+    cwd: str | None = None
+    """Default: the caller's working directory."""
+    priority: int = 0
+    """Higher goes first; equals in the order of submission."""
+    max_time_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RestartResult:
+    """What `restart` did."""
+
+    tasks: tuple[str, ...]
+    """`job/index` of every task that was told to restart."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """A cluster on disk, for `dtfctl clusters` and the choice of the default."""
+
+    name: str
+    created: float
+    folder: str
+    alive: bool
+    """Whether its controller runs now."""
