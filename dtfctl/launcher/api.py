@@ -85,11 +85,6 @@ class Cluster:
         """
         raise NotImplementedError
 
-    @classmethod
-    def list(cls) -> list[ClusterInfo]:
-        """Every cluster that is up, the newest first. Starts nothing."""
-        raise NotImplementedError
-
     def status(self) -> ClusterStatus:
         raise NotImplementedError
 
@@ -172,3 +167,8 @@ class Cluster:
     ) -> tuple[str, tuple[str, ...]]:
         """As `down`, also for a cluster that is half made or whose controller cannot start: (name, problems)."""
         raise NotImplementedError
+
+
+def clusters() -> list[ClusterInfo]:
+    """Every cluster that is up, the newest first. Starts nothing."""
+    raise NotImplementedError
