@@ -22,6 +22,11 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Pattern:
+    """A regular expression in Python's syntax."""
+
+
+@dataclass(frozen=True, slots=True)
 class Integer:
     """A whole number from `low` to `high`, both included."""
 
@@ -124,6 +129,7 @@ class Either:
 
 Kind = (
     Text
+    | Pattern
     | Integer
     | Number
     | Flag

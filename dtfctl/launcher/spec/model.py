@@ -7,6 +7,7 @@ sizes bytes, percentages fractions. Nothing here reads a file: `load.py` does.
 >>> spec.tasks["worker"].count, [host.name for host in spec.hosts]
 (2, ['localhost'])
 """
+# ruff: noqa: RUF009  (`option` makes the dataclass field itself)
 
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ from dtfctl.launcher.spec.kinds import (
     ListOf,
     MapOf,
     Number,
+    Pattern,
     Percent,
     PortRange,
     Rate,
@@ -155,13 +157,9 @@ class Ssh:
 class Sync:
     """Files sent to every host when their content changed."""
 
-    source: str = option(
-        Text("a path"), "File or folder here, from the spec's folder.", "./ranker", name="from"
-    )
+    source: str = option(Text("a path"), "File or folder here, from the spec's folder.", "./ranker", name="from")
     to: str = option(Text("a path"), "Where it goes on the hosts.", '"~/ranker"')
-    exclude: tuple[str, ...] = option(
-        ListOf(Text("a glob")), "Names to leave out.", '["*.pyc", data/]', default=()
-    )
+    exclude: tuple[str, ...] = option(ListOf(Text("a glob")), "Names to leave out.", '["*.pyc", data/]', default=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +181,8 @@ class TaskGroup:
         default=(),
         default_text="every group",
     )
-    gpus: int = option(
-        Integer(low=0, high=64), "GPUs of each task, set as CUDA_VISIBLE_DEVICES.", "1", default=0
-    )
-    memory: Bytes | None = option(
-        Size(), "Memory limit of each task.", "24GiB", default=None, default_text="none"
-    )
+    gpus: int = option(Integer(low=0, high=64), "GPUs of each task, set as CUDA_VISIBLE_DEVICES.", "1", default=0)
+    memory: Bytes | None = option(Size(), "Memory limit of each task.", "24GiB", default=None, default_text="none")
     env: Mapping[str, str] = option(
         MapOf(Text(), "an environment variable", ENV_NAME),
         "Environment of these tasks, over the cluster's.",
@@ -223,9 +217,7 @@ class Delay:
     then: Seconds = option(Duration(), "Before the second.", "500ms", default=0.5)
     factor: float = option(Number(low=1.0, high=100.0), "Growth from one to the next.", "2", default=2.0)
     max: Seconds = option(Duration(), "Never longer than this.", "30s", default=30.0)
-    jitter: Fraction = option(
-        Percent(), "Random part, so that tasks do not restart in step.", "25%", default=0.25
-    )
+    jitter: Fraction = option(Percent(), "Random part, so that tasks do not restart in step.", "25%", default=0.25)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +226,7 @@ class NeverWhen:
 
     exit: tuple[int, ...] = option(ListOf(Integer(low=0, high=255)), "Exit codes.", "[2]", default=())
     log: tuple[str, ...] = option(
-        ListOf(Text("a regular expression")),
+        ListOf(Pattern()),
         "Patterns in the task's log.",
         '["CUDA out of memory"]',
         default=(),
@@ -245,9 +237,7 @@ class NeverWhen:
 class BadHostWhen:
     """Signs that the host, not the task, is at fault."""
 
-    log: tuple[str, ...] = option(
-        ListOf(Text("a regular expression")), "Patterns in a task's log.", '["Xid 79"]', default=()
-    )
+    log: tuple[str, ...] = option(ListOf(Pattern()), "Patterns in a task's log.", '["Xid 79"]', default=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,12 +259,8 @@ class Restart:
     within: Seconds = option(Duration(), "The window of `attempts`.", "10m", default=600.0)
     delay: Delay = option(Table(Delay), "Waits between restarts.", "{first: 0s, then: 500ms}", factory=Delay)
     healthy_after: Seconds = option(Duration(), "A run this long resets the delay.", "60s", default=60.0)
-    move_after: int = option(
-        Integer(low=1, high=1000), "Failures on one host before another is tried.", "2", default=2
-    )
-    never_when: NeverWhen = option(
-        Table(NeverWhen), "Endings that are final.", "{exit: [2]}", factory=NeverWhen
-    )
+    move_after: int = option(Integer(low=1, high=1000), "Failures on one host before another is tried.", "2", default=2)
+    never_when: NeverWhen = option(Table(NeverWhen), "Endings that are final.", "{exit: [2]}", factory=NeverWhen)
     bad_host_when: BadHostWhen = option(
         Table(BadHostWhen), "Signs of a bad host.", '{log: ["Xid 79"]}', factory=BadHostWhen
     )
@@ -288,29 +274,21 @@ class Health:
     suspect_phi: float = option(
         Number(above=0.0, high=100.0), "Suspicion (phi-accrual) at which a task is suspect.", "5", default=5.0
     )
-    down_phi: float = option(
-        Number(above=0.0, high=100.0), "Suspicion at which it is given up.", "8", default=8.0
-    )
+    down_phi: float = option(Number(above=0.0, high=100.0), "Suspicion at which it is given up.", "8", default=8.0)
     pause: Seconds = option(Duration(positive=False), "Silence always forgiven.", "2s", default=2.0)
     down_after: Seconds = option(Duration(), "Hard limit of silence, whatever phi says.", "5s", default=5.0)
     lease: Seconds = option(Duration(), "A cut-off host stops its own tasks after this.", "15s", default=15.0)
     startup: Seconds = option(Duration(), "No progress is expected before this.", "5m", default=300.0)
-    progress: Seconds = option(
-        Duration(), "After that: no step in this time means hung.", "60s", default=60.0
-    )
+    progress: Seconds = option(Duration(), "After that: no step in this time means hung.", "60s", default=60.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
     """When a host that keeps failing is set aside."""
 
-    failures: int = option(
-        Integer(low=1, high=100_000), "Failures on a host within `within`.", "3", default=3
-    )
+    failures: int = option(Integer(low=1, high=100_000), "Failures on a host within `within`.", "3", default=3)
     within: Seconds = option(Duration(), "The window of `failures`.", "10m", default=600.0)
-    lasts: Seconds = option(
-        Duration(), "First time set aside; doubles each time.", "1m", default=60.0, name="for"
-    )
+    lasts: Seconds = option(Duration(), "First time set aside; doubles each time.", "1m", default=60.0, name="for")
     max: Seconds = option(Duration(), "Never longer than this.", "1h", default=3600.0)
 
 
@@ -333,9 +311,7 @@ class Recovery:
         default=None,
         default_text="the job's own folder",
     )
-    every: Every = option(
-        Table(Every), "Bound on lost work.", "{seconds: 30}", factory=lambda: Every(seconds=30.0)
-    )
+    every: Every = option(Table(Every), "Bound on lost work.", "{seconds: 30}", factory=lambda: Every(seconds=30.0))
     keep: int = option(Integer(low=1, high=100_000), "Newest checkpoints kept.", "3", default=3)
 
 
@@ -405,7 +381,7 @@ class ClusterSpec:
         default=FORMAT_VERSION,
     )
     host_groups: Mapping[str, HostGroup] = option(
-        HostBlock(Table(HostGroup)),
+        HostBlock(Table(HostGroup, short="names")),
         "Where it runs: a host pattern, a list of them, or named groups.",
         "alice@node[1-4]",
         factory=_local_group,
@@ -455,9 +431,7 @@ class ClusterSpec:
     quarantine: Quarantine = option(
         Table(Quarantine), "When a failing host is set aside.", "{failures: 3}", factory=Quarantine
     )
-    recovery: Recovery = option(
-        Table(Recovery), "Checkpoints.", "{every: {seconds: 30}, keep: 3}", factory=Recovery
-    )
+    recovery: Recovery = option(Table(Recovery), "Checkpoints.", "{every: {seconds: 30}, keep: 3}", factory=Recovery)
     security: Security = option(Table(Security), "Certificates.", "{tls: auto}", factory=Security)
     logs: Logs = option(Table(Logs), "Logs.", "{rotate: 64MiB, keep: 3}", factory=Logs)
     metrics: Metrics = option(Table(Metrics), "Metrics.", "{port: 9464}", factory=Metrics)

@@ -1,0 +1,72 @@
+"""A file, or its text, to a `ClusterSpec`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from dtfctl.launcher.spec.checks import check
+from dtfctl.launcher.spec.kinds import Table
+from dtfctl.launcher.spec.model import ClusterSpec
+from dtfctl.launcher.spec.nodes import MAX_BYTES, NotYaml, compose
+from dtfctl.launcher.spec.parse import Reader
+from dtfctl.launcher.spec.problems import InvalidSpec, Problem
+
+_SMALLEST = "The smallest spec is:\n          cluster: dev\n          tasks: {ps: 1, worker: 2}"
+
+
+def load_spec(path: str | Path, environ: Mapping[str, str] | None = None) -> ClusterSpec:
+    """The spec in the file at `path`. `environ` fills `${NAME}` in `env` and `ssh`; without it they stay as written.
+
+    InvalidSpec, with every problem found, if the file cannot be read or is not valid.
+    """
+    name = str(path)
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise InvalidSpec(name, [Problem(0, 0, "no such file", "`dtfctl init` writes a starter spec.")]) from None
+    except IsADirectoryError:
+        raise InvalidSpec(
+            name, [Problem(0, 0, "this is a folder", "Expected a spec file, such as cluster.yaml.")]
+        ) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InvalidSpec(name, [Problem(0, 0, f"cannot be read: {reason}")]) from None
+    return parse_spec(decode(data, name), name, environ)
+
+
+def decode(data: bytes, name: str) -> str:
+    """The text of a spec file; InvalidSpec where it is too long or not UTF-8."""
+    if len(data) > MAX_BYTES:
+        raise InvalidSpec(name, [Problem(0, 0, f"longer than {MAX_BYTES >> 20} MiB: not a spec file")])
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start]
+        line = before.count(b"\n") + 1
+        column = len(before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")) + 1
+        raise InvalidSpec(
+            name,
+            [Problem(line, column, f"not UTF-8 text (byte 0x{data[error.start]:02x})", "Save the file as UTF-8.")],
+            data.decode("utf-8", "replace"),
+        ) from None
+
+
+def parse_spec(text: str, name: str = "<spec>", environ: Mapping[str, str] | None = None) -> ClusterSpec:
+    """The spec in `text`; `name` stands for the file in messages. InvalidSpec with every problem if it is not valid."""
+    try:
+        root = compose(text)
+    except NotYaml as error:
+        raise InvalidSpec(name, [error.problem], text) from None
+    if root is None:
+        raise InvalidSpec(name, [Problem(1, 1, "the file is empty", _SMALLEST)], text)
+    reader = Reader(environ)
+    spec = reader.read(Table(ClusterSpec), root, ())
+    if isinstance(spec, ClusterSpec):
+        check(spec, reader)
+    if reader.problems:
+        raise InvalidSpec(name, reader.problems, text)
+    if not isinstance(spec, ClusterSpec):
+        raise AssertionError(f"no spec and no problem from {name}")
+    return spec
