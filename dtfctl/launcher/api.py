@@ -151,9 +151,7 @@ class Cluster:
     def events(self, *, follow: bool = False, since: float | None = None) -> Iterator[Event]:
         raise NotImplementedError
 
-    def down(
-        self, *, grace_s: float = 10.0, on_event: Callable[[Event], None] | None = None
-    ) -> tuple[str, ...]:
+    def down(self, *, grace_s: float = 10.0, on_event: Callable[[Event], None] | None = None) -> tuple[str, ...]:
         """Stop jobs, tasks, agents and the controller; delete all but logs and checkpoints. Problems, if any."""
         raise NotImplementedError
 

@@ -1,0 +1,118 @@
+"""When to start a task again, and when to give up.
+
+Waits grow with the failures since the last healthy run: 0, 0.5, 1, 2, 4 s ... (`RestartPolicy`), each with jitter so
+that tasks do not restart in step. More than `attempts` restarts within `within_s` is a crash loop: give up, and only
+the user starts it again. Counting in a window alone would let a task whose waits outlast the window fail for ever, so
+failures since the last healthy run count as well.
+
+>>> policy = RestartPolicy(jitter=0.0)
+>>> history = RestartHistory()
+>>> for second in range(6):
+...     history, decision = decide(policy, history, ran_s=0.0, ending=Ending(exit_code=1), now=float(second), rand=0.5)
+...     print(decision)
+RestartAfter(delay_s=0.0)
+RestartAfter(delay_s=0.5)
+RestartAfter(delay_s=1.0)
+RestartAfter(delay_s=2.0)
+RestartAfter(delay_s=4.0)
+GiveUp(state='crashed', reason='failed 6 times in 5 s')
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    """The spec's `restart` block. Times in seconds, jitter as a fraction."""
+
+    when: Literal["failure", "always", "never"] = "failure"
+    attempts: int = 5
+    within_s: float = 600.0
+    first_s: float = 0.0
+    then_s: float = 0.5
+    factor: float = 2.0
+    max_s: float = 30.0
+    jitter: float = 0.25
+    healthy_after_s: float = 60.0
+    never_exit: tuple[int, ...] = ()
+    only_exit: tuple[int, ...] | None = None
+    """When set, only a signal or one of these codes is followed by a restart (a job's own failures are final)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a process ended. `exit_code` is 128 + signal for a signal; None when unknown."""
+
+    exit_code: int | None
+    signal: int | None = None
+    forced: bool = False
+    """We killed it because it hung: a failure, whatever its code."""
+
+    @property
+    def is_failure(self) -> bool:
+        return self.forced or self.exit_code != 0
+
+
+@dataclass(frozen=True, slots=True)
+class RestartHistory:
+    """What a task's failures were; kept with the task, cleared by the user's restart."""
+
+    failures: tuple[float, ...] = ()
+    """Times of the failures within the window."""
+    since_healthy: int = 0
+    """Failures since the last run of at least `healthy_after_s`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartAfter:
+    delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """`done` ended well; `failed` is not to be retried; `crashed` was retried too often."""
+
+    state: Literal["done", "failed", "crashed"]
+    reason: str
+
+
+Decision: TypeAlias = RestartAfter | GiveUp
+
+
+def delay_s(policy: RestartPolicy, failures: int, rand: float) -> float:
+    """The wait before the restart that follows the `failures`th failure in a row (from 1); `rand` is in [0, 1)."""
+    if failures <= 1:
+        base = policy.first_s
+    else:
+        growth = policy.factor ** min(failures - 2, 64)
+        base = min(policy.max_s, policy.then_s * growth)
+    return max(0.0, base * (1.0 + policy.jitter * (2.0 * rand - 1.0)))
+
+
+def decide(
+    policy: RestartPolicy, history: RestartHistory, *, ran_s: float, ending: Ending, now: float, rand: float
+) -> tuple[RestartHistory, Decision]:
+    """What follows `ending` of a run of `ran_s` seconds at `now`, and the history after it."""
+    if not ending.is_failure and policy.when != "always":
+        return history, GiveUp("done", "ended with exit code 0")
+    recent = tuple(t for t in history.failures if now - t < policy.within_s) + (now,)
+    in_a_row = 1 if ran_s >= policy.healthy_after_s else history.since_healthy + 1
+    history = replace(history, failures=recent, since_healthy=in_a_row)
+    if policy.when == "never":
+        return history, GiveUp("failed", "restart.when is never")
+    if not ending.forced and ending.exit_code in policy.never_exit:
+        return history, GiveUp("failed", f"exit code {ending.exit_code} is in restart.never_when")
+    if policy.only_exit is not None and not _is_retryable(policy.only_exit, ending):
+        return history, GiveUp("failed", f"exit code {ending.exit_code}")
+    if len(recent) > policy.attempts:
+        return history, GiveUp("crashed", f"failed {len(recent)} times in {now - recent[0]:.0f} s")
+    if in_a_row > policy.attempts:
+        return history, GiveUp("crashed", f"failed {in_a_row} times without a healthy run")
+    return history, RestartAfter(delay_s(policy, in_a_row, rand))
+
+
+def _is_retryable(codes: tuple[int, ...], ending: Ending) -> bool:
+    return ending.forced or ending.exit_code is None or ending.signal is not None or ending.exit_code in codes

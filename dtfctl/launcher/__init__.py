@@ -1,0 +1,1 @@
+"""From a spec to a healthy cluster: specs, controller, agents, jobs."""

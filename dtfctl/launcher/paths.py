@@ -1,0 +1,108 @@
+"""Where a cluster's files are.
+
+    $DTFCTL_HOME or $XDG_STATE_HOME/dtfctl or ~/.local/state/dtfctl        0700
+      clusters/NAME/
+        lock                  held by an `up` or `down` while it works
+        cluster.json          name, when it was made, where its sockets are
+        controller.json       pid and address of the running controller
+        controller.db         desired state, jobs and events (SQLite)
+        certificates/         ca, controller, cli, agents, tasks; keys 0600
+        hosts/HOST/           an agent's state: agent.json, state.json, runs/
+        jobs/ID/              code/, progress; checkpoint/ stays after `down`
+        logs/                 stays after `down`
+
+A unix socket's path has room for 107 bytes, so sockets live in a short folder of their own (0700).
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from dtfctl.launcher.files import private_folder
+
+LONGEST_SOCKET_NAME = len("client-socket-of-worker-99999.sock") + 1
+LONGEST_SOCKET_PATH = 107
+
+
+def home() -> Path:
+    """The one folder that holds everything of this user's clusters."""
+    explicit = os.environ.get("DTFCTL_HOME")
+    if explicit:
+        return Path(explicit).expanduser().absolute()
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "dtfctl"
+
+
+def clusters_folder() -> Path:
+    return home() / "clusters"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPaths:
+    """The files of one cluster, below `folder`."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, name: str) -> ClusterPaths:
+        return cls(clusters_folder() / name)
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def lock(self) -> Path:
+        return self.folder / "lock"
+
+    @property
+    def info(self) -> Path:
+        return self.folder / "cluster.json"
+
+    @property
+    def controller_lock(self) -> Path:
+        return self.folder / "controller.lock"
+
+    @property
+    def controller_info(self) -> Path:
+        return self.folder / "controller.json"
+
+    @property
+    def database(self) -> Path:
+        return self.folder / "controller.db"
+
+    @property
+    def certificates(self) -> Path:
+        return self.folder / "certificates"
+
+    @property
+    def logs(self) -> Path:
+        return self.folder / "logs"
+
+    @property
+    def jobs(self) -> Path:
+        return self.folder / "jobs"
+
+    def job(self, job_id: str) -> Path:
+        return self.jobs / job_id
+
+    def host(self, name: str) -> Path:
+        return self.folder / "hosts" / name
+
+
+def make_socket_folder(cluster: ClusterPaths) -> Path:
+    """A new 0700 folder whose socket paths fit into the kernel's 107 bytes."""
+    inside = cluster.folder / "run"
+    if len(os.fsencode(inside)) + LONGEST_SOCKET_NAME <= LONGEST_SOCKET_PATH:
+        return private_folder(inside)
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    for parent in (runtime, tempfile.gettempdir(), "/tmp"):
+        if parent and Path(parent).is_dir():
+            made = Path(tempfile.mkdtemp(prefix="dtf-", dir=parent))
+            if len(os.fsencode(made)) + LONGEST_SOCKET_NAME <= LONGEST_SOCKET_PATH:
+                return made
+            made.rmdir()
+    raise OSError(f"no folder with a path short enough for sockets; {inside} is too long")
