@@ -1,0 +1,319 @@
+"""The graph the runtime works on: nodes with resolved inputs, built from a GraphDef and written back to one.
+
+Clients build graphs with `framework.graph.Graph`; a GraphDef travels; the compiler and the executor see a `NodeGraph`.
+Building one checks everything a stranger's GraphDef can get wrong: names, ops, attributes, inputs, types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from dtfctl.protocol import graph_pb2
+from dtfctl.runtime.framework.attrs import check_attr, decode_attr, types_of
+from dtfctl.runtime.framework.dtypes import DType
+from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError
+from dtfctl.runtime.framework.op_signature import OpSignature, find_signature, get_signature
+
+CONTROL = -1
+
+
+class Edge(NamedTuple):
+    """Output `slot` of `node`."""
+
+    node: Node
+    slot: int
+
+    @property
+    def dtype(self) -> DType:
+        return self.node.output_types[self.slot]
+
+    def __str__(self) -> str:
+        return f"{self.node.name}:{self.slot}"
+
+
+@dataclass(eq=False)
+class Node:
+    """One operation of a graph.
+
+    Attributes:
+        inputs: data inputs, in argument order.
+        control_inputs: nodes that must have run before.
+        device: the device asked for, or assigned once placed.
+        raw_attrs: attributes as they travel; `attr` decodes one. Defaults of the signature are filled in.
+        rank: position in a topological order of the whole graph before partitioning. Every partition runs its nodes in
+            rank order, which is what keeps receives between partitions free of deadlock.
+    """
+
+    name: str
+    signature: OpSignature
+    raw_attrs: dict[str, graph_pb2.AttrValue]
+    device: str = ""
+    inputs: list[Edge] = field(default_factory=list)
+    control_inputs: list[Node] = field(default_factory=list)
+    rank: int = 0
+    _decoded: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def op(self) -> str:
+        return self.signature.name
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """The decoded attribute, or `default` when the node has none of that name."""
+        if name in self._decoded:
+            return self._decoded[name]
+        raw = self.raw_attrs.get(name)
+        if raw is None:
+            return default
+        value = self._decoded[name] = decode_attr(raw)
+        return value
+
+    def text_attr(self, name: str, default: str = "") -> str:
+        """A string attribute as text."""
+        value = self.attr(name)
+        return default if value is None else value.decode()
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        return _AttrView(self)
+
+    @cached_property
+    def output_types(self) -> tuple[DType, ...]:
+        return types_of(self.signature.outputs, self.attrs)
+
+    @cached_property
+    def input_types(self) -> tuple[DType, ...]:
+        """Declared types of the inputs (a reference type only where the op takes a reference)."""
+        return types_of(self.signature.inputs, self.attrs)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return f"<Node {self.name} op={self.op} device={self.device!r}>"
+
+
+class _AttrView(Mapping[str, Any]):
+    """A node's attributes, decoded on access."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._node.raw_attrs:
+            raise KeyError(name)
+        return self._node.attr(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._node.raw_attrs)
+
+    def __len__(self) -> int:
+        return len(self._node.raw_attrs)
+
+
+class FunctionLibrary:
+    """Functions a graph's nodes may call, by name, with their gradient functions."""
+
+    def __init__(self, proto: graph_pb2.FunctionDefLibrary | None = None) -> None:
+        self.functions: dict[str, graph_pb2.FunctionDef] = {}
+        self.gradients: dict[str, str] = {}
+        if proto is not None:
+            self.add(proto)
+
+    def add(self, proto: graph_pb2.FunctionDefLibrary) -> None:
+        for f in proto.function:
+            self.functions[f.signature.name] = f
+        for g in proto.gradient:
+            self.gradients[g.function_name] = g.gradient_func
+
+    def find(self, name: str) -> graph_pb2.FunctionDef | None:
+        return self.functions.get(name)
+
+    def signature(self, op: str) -> OpSignature:
+        """The signature of an op or of a function called as one.
+
+        Raises:
+            NotFoundError: neither exists.
+        """
+        known = find_signature(op)
+        if known is not None:
+            return known
+        function = self.functions.get(op)
+        return OpSignature.from_proto(function.signature) if function is not None else get_signature(op)
+
+    def to_proto(self) -> graph_pb2.FunctionDefLibrary:
+        proto = graph_pb2.FunctionDefLibrary(function=self.functions.values())
+        for name, gradient in self.gradients.items():
+            proto.gradient.add(function_name=name, gradient_func=gradient)
+        return proto
+
+
+class NodeGraph:
+    """Nodes by name, in insertion order, with the library their calls refer to."""
+
+    def __init__(self, library: FunctionLibrary | None = None) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.library = library or FunctionLibrary()
+        self.versions = graph_pb2.GraphDef().versions
+
+    def add(self, node: Node) -> Node:
+        if node.name in self.nodes:
+            raise InvalidArgumentError(f"Node '{node.name}' is not unique")
+        self.nodes[node.name] = node
+        return node
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes.values())
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def find(self, name: str) -> Node | None:
+        return self.nodes.get(name)
+
+    def consumers(self) -> dict[Node, list[tuple[Node, int]]]:
+        """For each node the (consumer, input position) pairs; position is CONTROL for a control edge."""
+        out: dict[Node, list[tuple[Node, int]]] = {n: [] for n in self}
+        for node in self:
+            for i, edge in enumerate(node.inputs):
+                out[edge.node].append((node, i))
+            for source in node.control_inputs:
+                out[source].append((node, CONTROL))
+        return out
+
+    def extend(self, graph_def: graph_pb2.GraphDef) -> list[Node]:
+        """Add a GraphDef's nodes and functions; inputs may name nodes that are here already.
+
+        Raises:
+            InvalidArgumentError, NotFoundError: the GraphDef is malformed, as TensorFlow would say; nothing is added.
+        """
+        self.library.add(graph_def.library)
+        added: dict[str, Node] = {}
+        try:
+            for proto in graph_def.node:
+                if proto.name in self.nodes or proto.name in added:
+                    raise InvalidArgumentError(f"Node '{proto.name}' is not unique")
+                added[proto.name] = _make_node(proto, self.library)
+            for proto in graph_def.node:
+                self._connect(added[proto.name], proto.input, added)
+        except (InvalidArgumentError, NotFoundError) as e:
+            raise e.at(proto.name) from None
+        self.nodes.update(added)
+        if graph_def.HasField("versions"):
+            self.versions = graph_def.versions
+        return list(added.values())
+
+    def _connect(self, node: Node, inputs: Iterable[str], added: Mapping[str, Node]) -> None:
+        seen_control = False
+        for text in inputs:
+            name, index = parse_input(text)
+            source = added.get(name) or self.nodes.get(name)
+            if source is None:
+                raise InvalidArgumentError(f"Node '{node.name}': Unknown input node '{text}'")
+            if index == CONTROL:
+                seen_control = True
+                node.control_inputs.append(source)
+                continue
+            if seen_control:
+                raise InvalidArgumentError(f"Node '{node.name}': Control inputs must come after data inputs: '{text}'")
+            if index >= len(source.output_types):
+                raise InvalidArgumentError(
+                    f"Node '{node.name}': Connecting to invalid output {index} of source node {source.name} which has "
+                    f"{len(source.output_types)} outputs."
+                )
+            node.inputs.append(Edge(source, index))
+        _check_inputs(node)
+
+    @classmethod
+    def from_graph_def(cls, graph_def: graph_pb2.GraphDef) -> NodeGraph:
+        graph = cls()
+        graph.extend(graph_def)
+        return graph
+
+    def to_graph_def(self) -> graph_pb2.GraphDef:
+        out = graph_pb2.GraphDef(versions=self.versions)
+        for node in self:
+            out.node.append(node_to_proto(node))
+        out.library.CopyFrom(self.library.to_proto())
+        return out
+
+
+def node_to_proto(node: Node) -> graph_pb2.NodeDef:
+    proto = graph_pb2.NodeDef(name=node.name, op=node.op, device=node.device)
+    proto.input.extend(e.node.name if e.slot == 0 else str(e) for e in node.inputs)
+    proto.input.extend(f"^{n.name}" for n in node.control_inputs)
+    for name, value in node.raw_attrs.items():
+        proto.attr[name].CopyFrom(value)
+    return proto
+
+
+def make_node(
+    name: str,
+    op: str,
+    attrs: Mapping[str, graph_pb2.AttrValue],
+    inputs: Iterable[Edge] = (),
+    control_inputs: Iterable[Node] = (),
+    device: str = "",
+    rank: int = 0,
+) -> Node:
+    """A node made by the runtime itself; defaults of missing attributes are filled in."""
+    signature = get_signature(op)
+    raw = {a.name: a.default for a in signature.attrs if a.default is not None}
+    raw.update(attrs)
+    return Node(name, signature, raw, device, list(inputs), list(control_inputs), rank)
+
+
+def parse_input(text: str) -> tuple[str, int]:
+    """Split "name", "name:1" or "^name" into a node name and output index (CONTROL for control inputs)."""
+    if text.startswith("^"):
+        return text[1:], CONTROL
+    name, colon, index = text.rpartition(":")
+    if not colon:
+        return text, 0
+    if not index.isdigit():
+        raise InvalidArgumentError(f"Malformed input '{text}'")
+    return name, int(index)
+
+
+def _make_node(proto: graph_pb2.NodeDef, library: FunctionLibrary) -> Node:
+    if not proto.name:
+        raise InvalidArgumentError("A node has no name")
+    signature = library.signature(proto.op)
+    raw: dict[str, graph_pb2.AttrValue] = dict(proto.attr)
+    for attr in signature.attrs:
+        value = raw.get(attr.name)
+        if value is None:
+            if attr.default is None:
+                raise InvalidArgumentError(
+                    f"NodeDef missing attr '{attr.name}' from Op<name={signature.name}>; "
+                    f"NodeDef: {{{{node {proto.name}}}}}"
+                )
+            raw[attr.name] = attr.default
+        else:
+            check_attr(signature, attr, value)
+    for name in raw:
+        if name not in signature.attr_by_name and not name.startswith("_") and proto.op not in library.functions:
+            raise InvalidArgumentError(
+                f"NodeDef mentions attribute {name} not in the op definition: Op<name={signature.name}>"
+            )
+    node = Node(proto.name, signature, raw, proto.device)
+    _ = node.output_types, node.input_types
+    return node
+
+
+def _check_inputs(node: Node) -> None:
+    expected = node.input_types
+    if len(expected) != len(node.inputs):
+        raise InvalidArgumentError(
+            f"NodeDef expected inputs '{', '.join(t.name for t in expected)}' do not match {len(node.inputs)} inputs "
+            f"specified; Op<name={node.op}>; NodeDef: {{{{node {node.name}}}}}"
+        )
+    for i, (edge, want) in enumerate(zip(node.inputs, expected)):
+        have = edge.dtype
+        if have is not want and (have.base_dtype is not want.base_dtype or (want.is_ref and not have.is_ref)):
+            raise InvalidArgumentError(
+                f"Input {i} of node {node.name} was passed {have.name} from {edge} incompatible with expected "
+                f"{want.name}."
+            )

@@ -1,0 +1,365 @@
+"""Op signatures: names, types and attributes of every op the runtime knows, equal to TensorFlow's OpDefs.
+
+They live in `signatures/*.opdef`, one line an op, and are parsed when first asked for. The notation is also what a
+custom op is registered with:
+
+    MatMul(a: T, b: T) -> (product: T); transpose_a: bool = false; T: type in {float, double}; !stateful
+
+An argument's type is a dtype word, the name of a type attribute (`T`), `N * T` (a list of N tensors), `list(Ts)` (as
+many tensors as the attribute holds types) or `ref(...)` of the first two. An attribute is `name: kind [in {...}]
+[>= min] [= default]`; kinds are int, float, bool, string, type, shape, tensor, func and list(kind). Flags follow a `!`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib import resources
+from typing import Any
+
+from dtfctl.protocol import graph_pb2, tensor_pb2
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.dtypes import DType
+from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError
+from dtfctl.runtime.framework.tensor_shape import TensorShape
+
+
+@dataclass(frozen=True, slots=True)
+class Arg:
+    """One input or output. Exactly one of `dtype`, `type_attr` and `type_list_attr` is set."""
+
+    name: str
+    dtype: DType | None = None
+    type_attr: str = ""
+    number_attr: str = ""
+    type_list_attr: str = ""
+    is_ref: bool = False
+
+    @property
+    def is_list(self) -> bool:
+        return bool(self.number_attr or self.type_list_attr)
+
+
+@dataclass(frozen=True, slots=True)
+class Attr:
+    """An attribute: its kind, limits and default (None when it must be given)."""
+
+    name: str
+    kind: str
+    default: graph_pb2.AttrValue | None = None
+    allowed: tuple[Any, ...] = ()
+    minimum: int | None = None
+
+    @property
+    def is_list(self) -> bool:
+        return self.kind.startswith("list(")
+
+
+@dataclass(frozen=True)
+class OpSignature:
+    """What an op takes, gives and is configured by."""
+
+    name: str
+    inputs: tuple[Arg, ...]
+    outputs: tuple[Arg, ...]
+    attrs: tuple[Attr, ...]
+    is_stateful: bool = False
+    is_commutative: bool = False
+    is_aggregate: bool = False
+    allows_uninitialized_input: bool = False
+    control_outputs: tuple[str, ...] = ()
+
+    @cached_property
+    def attr_by_name(self) -> dict[str, Attr]:
+        return {a.name: a for a in self.attrs}
+
+    @cached_property
+    def has_ref_input(self) -> bool:
+        return any(a.is_ref for a in self.inputs)
+
+    @cached_property
+    def inferred_attrs(self) -> frozenset[str]:
+        """Attributes that follow from the inputs, and so are never parameters of the Python function."""
+        names = {n for a in self.inputs for n in (a.type_attr, a.number_attr, a.type_list_attr) if n}
+        return frozenset(names)
+
+    def to_proto(self) -> graph_pb2.OpDef:
+        proto = graph_pb2.OpDef(
+            name=self.name,
+            is_stateful=self.is_stateful,
+            is_commutative=self.is_commutative,
+            is_aggregate=self.is_aggregate,
+            allows_uninitialized_input=self.allows_uninitialized_input,
+            control_output=self.control_outputs,
+        )
+        for args, field in ((self.inputs, proto.input_arg), (self.outputs, proto.output_arg)):
+            for a in args:
+                field.add(
+                    name=a.name,
+                    type=a.dtype.as_datatype_enum if a.dtype else 0,
+                    type_attr=a.type_attr,
+                    number_attr=a.number_attr,
+                    type_list_attr=a.type_list_attr,
+                    is_ref=a.is_ref,
+                )
+        for attr in self.attrs:
+            out = proto.attr.add(name=attr.name, type=attr.kind)
+            if attr.default is not None:
+                out.default_value.CopyFrom(attr.default)
+            if attr.minimum is not None:
+                out.has_minimum, out.minimum = True, attr.minimum
+            if attr.allowed:
+                words = out.allowed_values.list
+                if "type" in attr.kind:
+                    words.type.extend(t.as_datatype_enum for t in attr.allowed)
+                else:
+                    words.s.extend(w.encode() for w in attr.allowed)
+        return proto
+
+    @classmethod
+    def from_proto(cls, proto: graph_pb2.OpDef) -> OpSignature:
+        """The signature in an OpDef: how library functions describe themselves."""
+
+        def arg(a: graph_pb2.OpDef.ArgDef) -> Arg:
+            dtype = dtypes.as_dtype(a.type) if a.type else None
+            return Arg(a.name, dtype, a.type_attr, a.number_attr, a.type_list_attr, a.is_ref)
+
+        def attr(a: graph_pb2.OpDef.AttrDef) -> Attr:
+            allowed: tuple[Any, ...] = ()
+            if a.HasField("allowed_values"):
+                words = a.allowed_values.list
+                allowed = tuple(dtypes.as_dtype(t) for t in words.type) or tuple(w.decode() for w in words.s)
+            default = a.default_value if a.HasField("default_value") else None
+            return Attr(a.name, a.type, default, allowed, a.minimum if a.has_minimum else None)
+
+        return cls(
+            proto.name,
+            tuple(map(arg, proto.input_arg)),
+            tuple(map(arg, proto.output_arg)),
+            tuple(map(attr, proto.attr)),
+            proto.is_stateful,
+            proto.is_commutative,
+            proto.is_aggregate,
+            proto.allows_uninitialized_input,
+            tuple(proto.control_output),
+        )
+
+
+def find_signature(op: str) -> OpSignature | None:
+    """The signature of `op`, or None when no such op exists."""
+    known = _REGISTERED.get(op)
+    if known is None:
+        line = _lines().get(op)
+        if line is None:
+            return None
+        known = _REGISTERED[op] = parse_signature(line)
+    return known
+
+
+def get_signature(op: str) -> OpSignature:
+    """The signature of `op`.
+
+    Raises:
+        NotFoundError: no op of that name is registered.
+    """
+    known = find_signature(op)
+    if known is None:
+        near = difflib.get_close_matches(op, op_names(), n=1)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        raise NotFoundError(
+            f"Op type not registered '{op}' in this runtime.{hint} Make sure the op is registered in every process "
+            "that uses it (custom ops: the package that registers it must be importable on the task)."
+        )
+    return known
+
+
+def op_names() -> list[str]:
+    """Every op that has a signature, sorted."""
+    return sorted({*_lines(), *_REGISTERED})
+
+
+def op_family(op: str) -> str:
+    """The family file an op's signature is in ("math", "nn", ...); "custom" for ops registered by a user."""
+    return _families().get(op, "custom")
+
+
+def register_op(notation: str) -> OpSignature:
+    """Add an op, described in the notation of this module.
+
+    Raises:
+        InvalidArgumentError: the notation cannot be parsed, or another op of that name exists.
+    """
+    signature = parse_signature(notation)
+    existing = find_signature(signature.name)
+    if existing is not None and existing != signature:
+        raise InvalidArgumentError(f"Op '{signature.name}' is registered already with another signature")
+    _REGISTERED[signature.name] = signature
+    return signature
+
+
+_REGISTERED: dict[str, OpSignature] = {}
+
+
+@lru_cache(maxsize=1)
+def _files() -> dict[str, str]:
+    folder = resources.files("dtfctl.runtime.framework") / "signatures"
+    return {f.name.removesuffix(".opdef"): f.read_text() for f in folder.iterdir() if f.name.endswith(".opdef")}
+
+
+@lru_cache(maxsize=1)
+def _lines() -> dict[str, str]:
+    return {line[: line.index("(")]: line for text in _files().values() for line in text.splitlines()}
+
+
+@lru_cache(maxsize=1)
+def _families() -> dict[str, str]:
+    return {line[: line.index("(")]: name for name, text in _files().items() for line in text.splitlines()}
+
+
+_HEAD = re.compile(r"\s*(\w+)\s*\((.*?)\)\s*->\s*\((.*)\)\s*$", re.DOTALL)
+_ATTR = re.compile(
+    r"\s*(\w+)\s*:\s*(list\(\w+\)|\w+)\s*(?:in\s*\{(.*?)\}\s*)?(?:>=\s*(-?\d+)\s*)?(?:=\s*(.*?))?\s*$",
+    re.DOTALL,
+)
+_REF = re.compile(r"ref\((.*)\)$")
+
+
+def parse_signature(notation: str) -> OpSignature:
+    """Parse one signature.
+
+    Raises:
+        InvalidArgumentError: it is malformed; the message quotes the part that is.
+    """
+    head, *rest = _split(notation, ";")
+    match = _HEAD.match(head)
+    if not match:
+        raise InvalidArgumentError(f"Op signature {head!r} is not of the form Name(a: T, ...) -> (y: T, ...)")
+    name, inputs, outputs = match.groups()
+    attrs: list[Attr] = []
+    flags: list[str] = []
+    for part in rest:
+        part = part.strip()
+        if part.startswith("!"):
+            flags += re.findall(r"control_output\([^)]*\)|\w+", part[1:])
+        elif part:
+            attrs.append(_parse_attr(part, name))
+    controls = next((tuple(f[15:-1].split()) for f in flags if f.startswith("control_output(")), ())
+    unknown = {f for f in flags if not f.startswith("control_output(")} - {
+        "stateful",
+        "commutative",
+        "aggregate",
+        "uninitialized_input",
+    }
+    if unknown:
+        raise InvalidArgumentError(f"Op '{name}': unknown flag {sorted(unknown)[0]!r}")
+    return OpSignature(
+        name,
+        _parse_args(inputs, name),
+        _parse_args(outputs, name),
+        tuple(attrs),
+        "stateful" in flags,
+        "commutative" in flags,
+        "aggregate" in flags,
+        "uninitialized_input" in flags,
+        controls,
+    )
+
+
+def _parse_args(text: str, op: str) -> tuple[Arg, ...]:
+    out = []
+    for part in _split(text, ","):
+        if not part.strip():
+            continue
+        arg_name, _, kind = (p.strip() for p in part.partition(":"))
+        if not kind:
+            raise InvalidArgumentError(f"Op '{op}': argument {part.strip()!r} is not of the form name: type")
+        number = ""
+        if "*" in kind:
+            number, kind = (p.strip() for p in kind.split("*"))
+        if kind.startswith("list("):
+            out.append(Arg(arg_name, type_list_attr=kind[5:-1]))
+            continue
+        ref = _REF.match(kind)
+        word = ref.group(1) if ref else kind
+        dtype = None if word not in dtypes._BY_NAME else dtypes.as_dtype(word)
+        out.append(Arg(arg_name, dtype, "" if dtype else word, number, is_ref=ref is not None))
+    return tuple(out)
+
+
+def _parse_attr(text: str, op: str) -> Attr:
+    match = _ATTR.match(text)
+    if not match:
+        raise InvalidArgumentError(f"Op '{op}': attribute {text!r} is not of the form name: kind = default")
+    name, kind, allowed, minimum, default = match.groups()
+    words: tuple[Any, ...] = ()
+    if allowed is not None:
+        parts = [w.strip() for w in allowed.split(",")]
+        words = tuple(dtypes.as_dtype(w) for w in parts) if "type" in kind else tuple(json.loads(w) for w in parts)
+    return Attr(
+        name,
+        kind,
+        None if default is None else _parse_value(kind, default),
+        words,
+        None if minimum is None else int(minimum),
+    )
+
+
+def _parse_value(kind: str, text: str) -> graph_pb2.AttrValue:
+    value = graph_pb2.AttrValue()
+    if kind.startswith("list("):
+        value.list.SetInParent()
+        for item in _split(text[1:-1], ","):
+            if not item.strip():
+                continue
+            one = _parse_value(kind[5:-1], item.strip())
+            which = one.WhichOneof("value")
+            field = getattr(value.list, str(which))
+            field.add().CopyFrom(getattr(one, str(which))) if which in ("shape", "tensor") else field.append(
+                getattr(one, str(which))
+            )
+    elif kind == "string":
+        value.s = json.loads(text).encode()
+    elif kind == "int":
+        value.i = int(text)
+    elif kind == "float":
+        value.f = float(text)
+    elif kind == "bool":
+        value.b = text == "true"
+    elif kind == "type":
+        value.type = dtypes.as_dtype(text).as_datatype_enum  # type: ignore[assignment]
+    elif kind == "shape":
+        dims = None if text == "unknown" else [None if d == "?" else int(d) for d in re.findall(r"[?\d]+", text)]
+        value.shape.CopyFrom(TensorShape(dims).as_proto())
+    elif kind == "func":
+        value.func.name = text[5:-1]
+    elif kind == "tensor":
+        value.tensor.CopyFrom(tensor_pb2.TensorProto.FromString(bytes.fromhex(text[7:-1])))
+    else:
+        raise InvalidArgumentError(f"Unknown attribute kind {kind!r}")
+    return value
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Split at `separator` outside brackets and quotes."""
+    return list(_pieces(text, separator))
+
+
+def _pieces(text: str, separator: str) -> Iterator[str]:
+    depth, quoted, start = 0, False, 0
+    for i, c in enumerate(text):
+        if c == '"' and (i == 0 or text[i - 1] != "\\"):
+            quoted = not quoted
+        elif quoted:
+            continue
+        elif c in "([{":
+            depth += 1
+        elif c in ")]}":
+            depth -= 1
+        elif c == separator and depth == 0:
+            yield text[start:i]
+            start = i + 1
+    yield text[start:]

@@ -1,0 +1,1 @@
+"""Kernels of the array family: importing this package registers them."""

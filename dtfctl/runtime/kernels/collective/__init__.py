@@ -1,0 +1,1 @@
+"""Kernels of the collective family: importing this package registers them."""

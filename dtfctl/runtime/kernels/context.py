@@ -1,0 +1,55 @@
+"""What a kernel may know of the step it runs in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from dtfctl.protocol import graph_pb2
+from dtfctl.runtime.framework.cancellation import CancellationToken
+from dtfctl.runtime.framework.device import Device
+from dtfctl.runtime.framework.resource_manager import ResourceManager
+
+
+class Rendezvous(Protocol):
+    """Where tensors of one step are left and picked up, on this device, in this process or from another task."""
+
+    def send(self, key: str, value: Any, dead: bool) -> None:
+        """Leave a value; never waits."""
+
+    def recv(self, key: str, cancellation: CancellationToken) -> tuple[Any, bool]:
+        """Wait for the value and whether it is dead."""
+
+
+class FunctionCaller(Protocol):
+    """Runs functions of the session's library inside a step."""
+
+    def call(self, function: graph_pb2.NameAttrList, inputs: Sequence[Any], step: StepContext) -> list[Any]:
+        """The function's outputs for these inputs, on the device of `step`."""
+
+
+@dataclass(slots=True)
+class StepContext:
+    """One device's part of one step.
+
+    Attributes:
+        step_id: nonzero; the same in all tasks of the step.
+        device: where the kernel runs.
+        resources: named state, of the device or of an isolated session.
+        step_resources: state that ends with the step.
+        cancellation: set when the step must stop; whatever waits observes it.
+        rendezvous, functions: see their protocols.
+        frame: "FRAME:ITERATION" of the node that runs; "0:0" outside loops. Part of rendezvous keys.
+    """
+
+    step_id: int
+    device: Device
+    resources: ResourceManager
+    step_resources: ResourceManager
+    cancellation: CancellationToken
+    rendezvous: Rendezvous
+    functions: FunctionCaller
+    frame: str = "0:0"
+    session_handle: str = ""
+    trace: Any = field(default=None)

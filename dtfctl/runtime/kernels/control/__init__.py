@@ -1,0 +1,1 @@
+"""Kernels of the control family: importing this package registers them."""

@@ -1,0 +1,1 @@
+"""Kernels of the data_flow family: importing this package registers them."""

@@ -1,0 +1,1 @@
+"""Kernels of the dataset family: importing this package registers them."""

@@ -1,0 +1,1 @@
+"""Kernels of the image family: importing this package registers them."""

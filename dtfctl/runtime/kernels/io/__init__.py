@@ -1,0 +1,1 @@
+"""Kernels of the io family: importing this package registers them."""

@@ -1,0 +1,1 @@
+"""Kernels of the linalg family: importing this package registers them."""

@@ -1,0 +1,1 @@
+"""Kernels of the math family: importing this package registers them."""

@@ -1,0 +1,1 @@
+"""Kernels of the ragged family: importing this package registers them."""

@@ -1,0 +1,252 @@
+"""Which function computes which op, for which types, on which device.
+
+A kernel is made in two stages. Its *factory* gets a `KernelBuild` (the node's attributes, types and device) once, when
+a plan is built, and returns the *kernel*: a plain function from input arrays to an output array, or to a tuple or
+list of arrays when the op has several outputs or none (`None`/`()` for none). Plans call it directly, with nothing in
+between.
+
+    @register_kernel("LeakyRelu", T=FLOATS, devices=CPU_GPU)
+    def leaky_relu(k: KernelBuild) -> Kernel:
+        alpha, xp = k.attr("alpha"), k.xp
+        return lambda x: xp.where(x > 0, x, x * x.dtype.type(alpha))
+
+    register_simple("Tanh", np.tanh, T=FLOATS)
+
+Values are arrays (see framework.dtypes); numpy scalars are accepted as 0-d results, except for object dtypes, where
+the result must be an array. Inputs are immutable: a kernel never writes into them, nor returns a view of something that
+will change; returning an input or a view of it is fine. An argument declared `ref` arrives as a `Variable`. With
+`step=True` the kernel takes the `StepContext` first. With `blocking=True` it may wait for other steps or nodes and is
+never run where others would have to wait for it.
+
+The families' modules are imported when an op of theirs is first looked up: kernels/<family>/__init__.py imports them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
+
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.device import Device
+from dtfctl.runtime.framework.dtypes import DType
+from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError
+from dtfctl.runtime.framework.node_graph import FunctionLibrary, Node
+from dtfctl.runtime.framework.op_signature import op_family
+from dtfctl.runtime.framework.resource_manager import ResourceManager
+
+if TYPE_CHECKING:
+    from dtfctl.runtime.kernels.context import StepContext
+
+Kernel = Callable[..., Any]
+Factory = Callable[["KernelBuild"], Kernel]
+
+CPU = ("CPU",)
+GPU = ("GPU",)
+CPU_GPU = ("CPU", "GPU")
+
+FLOATS = (dtypes.bfloat16, dtypes.float16, dtypes.float32, dtypes.float64)
+COMPLEX = (dtypes.complex64, dtypes.complex128)
+SIGNED = (dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)
+UNSIGNED = (dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64)
+INTS = SIGNED + UNSIGNED
+REALS = FLOATS + INTS
+NUMBERS = REALS + COMPLEX
+INDICES = (dtypes.int32, dtypes.int64)
+
+
+@dataclass
+class KernelBuild:
+    """What a factory may know: the node and where it will run."""
+
+    node: Node
+    device: Device
+    resources: ResourceManager
+    library: FunctionLibrary = field(default_factory=FunctionLibrary)
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        return self.node.attr(name, default)
+
+    def text_attr(self, name: str, default: str = "") -> str:
+        return self.node.text_attr(name, default)
+
+    def dtype(self, attr: str) -> DType:
+        """A type attribute."""
+        value = self.node.attr(attr)
+        if not isinstance(value, DType):
+            raise InvalidArgumentError(f"Attribute '{attr}' of '{self.node.op}' is not a type", self.node.name)
+        return value
+
+    @property
+    def xp(self) -> Any:
+        """The array namespace of the device: numpy or cupy."""
+        return self.device.array_module
+
+    @cached_property
+    def resource_name(self) -> str:
+        """`shared_name`, or the node's name: what a resource op's resource is called."""
+        return self.text_attr("shared_name") or self.node.name
+
+    @cached_property
+    def container(self) -> str:
+        return self.text_attr("container") or self.resources.default_container
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """One registration.
+
+    Attributes:
+        types: for each type attribute the types this kernel takes; an attribute not named takes all.
+        step: the kernel wants the StepContext as first argument.
+        blocking: the kernel may wait.
+        host_inputs, host_outputs: argument names that live in host memory although the kernel runs on a GPU.
+    """
+
+    op: str
+    factory: Factory
+    devices: tuple[str, ...]
+    types: Mapping[str, frozenset[DType]]
+    step: bool = False
+    blocking: bool = False
+    host_inputs: tuple[str, ...] = ()
+    host_outputs: tuple[str, ...] = ()
+    priority: int = 0
+
+    def fits(self, node: Node, device_type: str) -> bool:
+        return device_type in self.devices and all(self._allows(node, a, ts) for a, ts in self.types.items())
+
+    @staticmethod
+    def _allows(node: Node, attr: str, allowed: frozenset[DType]) -> bool:
+        value = node.attr(attr)
+        values = value if isinstance(value, tuple) else (value,)
+        return all(isinstance(v, DType) and v.base_dtype in allowed for v in values)
+
+
+_KERNELS: dict[str, list[KernelSpec]] = {}
+_LOADED: set[str] = set()
+_LOAD_LOCK = threading.RLock()
+FAMILIES = (
+    "array",
+    "collective",
+    "control",
+    "data_flow",
+    "dataset",
+    "image",
+    "io",
+    "linalg",
+    "math",
+    "nn",
+    "ragged",
+    "random",
+    "sparse",
+    "state",
+    "string",
+    "training",
+)
+
+
+def register_kernel(
+    op: str | Iterable[str],
+    *,
+    devices: tuple[str, ...] = CPU,
+    step: bool = False,
+    blocking: bool = False,
+    host_inputs: tuple[str, ...] = (),
+    host_outputs: tuple[str, ...] = (),
+    priority: int = 0,
+    **types: Iterable[DType],
+) -> Callable[[Factory], Factory]:
+    """Decorator: the function is the factory of `op`'s kernel (or of several ops', which then read `k.node.op`)."""
+
+    def add(factory: Factory) -> Factory:
+        allowed = {attr: frozenset(ts) for attr, ts in types.items()}
+        for name in (op,) if isinstance(op, str) else op:
+            spec = KernelSpec(name, factory, devices, allowed, step, blocking, host_inputs, host_outputs, priority)
+            _KERNELS.setdefault(name, []).append(spec)
+        return factory
+
+    return add
+
+
+def register_simple(op: str, function: Kernel, *, devices: tuple[str, ...] = CPU, **types: Iterable[DType]) -> None:
+    """Register a kernel that needs nothing from the node."""
+    allowed = {attr: frozenset(ts) for attr, ts in types.items()}
+    _KERNELS.setdefault(op, []).append(KernelSpec(op, lambda k: function, devices, allowed))
+
+
+def kernels_of(op: str) -> list[KernelSpec]:
+    """Every registration for `op`, its family's modules imported first."""
+    _load(op_family(op))
+    return _KERNELS.get(op, [])
+
+
+def load_all_kernels() -> Mapping[str, list[KernelSpec]]:
+    """Import every family and return all registrations (for documentation and tests)."""
+    for family in (*FAMILIES, "custom"):
+        _load(family)
+    return _KERNELS
+
+
+def _load(family: str) -> None:
+    if family in _LOADED:
+        return
+    with _LOAD_LOCK:
+        if family == "custom":
+            for point in entry_points(group="dtfctl.ops"):
+                point.load()
+        else:
+            importlib.import_module(f"dtfctl.runtime.kernels.{family}")
+        _LOADED.add(family)
+
+
+def find_kernel(node: Node, device_type: str) -> KernelSpec | None:
+    """The registration that fits the node's types on that kind of device, or None."""
+    fitting = [s for s in kernels_of(node.op) if s.fits(node, device_type)]
+    return max(fitting, key=lambda s: s.priority) if fitting else None
+
+
+def supported_device_types(node: Node) -> tuple[str, ...]:
+    """Kinds of device that have a kernel for this node."""
+    kinds = {d for s in kernels_of(node.op) for d in s.devices}
+    return tuple(d for d in sorted(kinds, reverse=True) if find_kernel(node, d) is not None)
+
+
+def require_kernel(node: Node, device_type: str) -> KernelSpec:
+    """The registration that fits.
+
+    Raises:
+        NotFoundError: there is none; the message lists what is registered, as TensorFlow's does.
+    """
+    spec = find_kernel(node, device_type)
+    if spec is None:
+        known = kernels_of(node.op)
+        listing = "\n".join(
+            f"  device={'/'.join(s.devices)}; "
+            + "; ".join(f"{a} in [{', '.join(sorted(t.name for t in ts))}]" for a, ts in s.types.items())
+            for s in known
+        )
+        attrs = ", ".join(f"{k}={v.name}" for k, v in node.attrs.items() if isinstance(v, DType))
+        raise NotFoundError(
+            f"No OpKernel was registered to support Op '{node.op}' used by {{{{node {node.name}}}}} with these attrs: "
+            f"[{attrs}]\nRegistered devices: [{device_type}]\nRegistered kernels:\n"
+            f"{listing or '  <no registered kernels>'}",
+            node.name,
+        )
+    return spec
+
+
+def run_kernel(spec: KernelSpec, kernel: Kernel, step: StepContext, inputs: Iterable[Any]) -> tuple[Any, ...]:
+    """Call a kernel and give its outputs as a tuple, whatever form it returned."""
+    result = kernel(step, *inputs) if spec.step else kernel(*inputs)
+    return as_outputs(result)
+
+
+def as_outputs(result: Any) -> tuple[Any, ...]:
+    if result is None:
+        return ()
+    return tuple(result) if isinstance(result, (tuple, list)) else (result,)

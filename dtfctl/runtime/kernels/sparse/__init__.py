@@ -1,0 +1,1 @@
+"""Kernels of the sparse family: importing this package registers them."""

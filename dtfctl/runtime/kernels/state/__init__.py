@@ -1,0 +1,1 @@
+"""Kernels of the state family: importing this package registers them."""

@@ -1,0 +1,1 @@
+"""Kernels of the string family: importing this package registers them."""

@@ -1,0 +1,1 @@
+"""Kernels of the training family: importing this package registers them."""

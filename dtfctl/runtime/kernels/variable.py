@@ -1,0 +1,94 @@
+"""A variable's storage, behind ref variables (VariableV2) and resource variables (VarHandleOp) alike.
+
+Readers get the array itself, never a copy, and may keep it: a fetched weight, a tensor waiting in a socket. Writers
+update in place only when nobody else holds the array, which CPython's reference count tells, and otherwise write into a
+fresh one.
+So a value once read never changes, a training step that lets go of what it read in time costs no copy, and no reader
+needs a lock.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.framework.dtypes import DType
+from dtfctl.runtime.framework.errors import FailedPreconditionError
+from dtfctl.runtime.framework.resource_manager import Resource
+from dtfctl.runtime.framework.tensor_shape import TensorShape
+
+# References to an unshared array seen by `writable`: the attribute, the local name and getrefcount's own argument.
+_UNSHARED = 3
+
+
+class Variable(Resource):
+    """A mutable tensor.
+
+    Attributes:
+        dtype: base element type.
+        shape: declared static shape; a value may be of any shape compatible with it where validation is off.
+        lock: held by every update; hold it to make a read and a write one step.
+    """
+
+    type_name = "Variable"
+    __slots__ = ("_value", "dtype", "lock", "name", "shape", "version")
+
+    def __init__(self, dtype: DType, shape: TensorShape, name: str = "") -> None:
+        self.dtype = dtype.base_dtype
+        self.shape = shape
+        self.name = name
+        self.lock = threading.RLock()
+        self.version = 0
+        self._value: Any = None
+
+    @property
+    def is_initialized(self) -> bool:
+        return self._value is not None
+
+    def read(self) -> Any:
+        """The current value; it will not change under the reader.
+
+        Raises:
+            FailedPreconditionError: nothing was assigned yet.
+        """
+        value = self._value
+        if value is None:
+            raise FailedPreconditionError(f"Attempting to use uninitialized value {self.name}")
+        return value
+
+    def assign(self, value: Any) -> None:
+        """Set the value. The array is shared with the caller, who must not write into it."""
+        with self.lock:
+            self._value = value
+            self.version += 1
+
+    def writable(self) -> Any:
+        """The current value as an array that may be written in place; call with `lock` held, and let go of it soon.
+
+        Raises:
+            FailedPreconditionError: nothing was assigned yet.
+        """
+        value = self._value
+        if value is None:
+            raise FailedPreconditionError(f"Attempting to use uninitialized value {self.name}")
+        if sys.getrefcount(value) > _UNSHARED or not _owns_memory(value):
+            value = self._value = np.array(value) if isinstance(value, (np.ndarray, np.generic)) else value.copy()
+        self.version += 1
+        return value
+
+    def close(self) -> None:
+        self._value = None
+
+    def describe(self) -> str:
+        return f"<Variable {self.name} {self.dtype.name} {self.shape}>"
+
+
+def _owns_memory(value: Any) -> bool:
+    """True for an array that can be written and is no view of other memory."""
+    flags = getattr(value, "flags", None)
+    if flags is None or isinstance(value, np.generic):
+        return False
+    return bool(flags.owndata and getattr(flags, "writeable", True))
