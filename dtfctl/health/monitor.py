@@ -28,6 +28,8 @@ class HealthLimits:
     pause_s: float = 2.0
     down_after_s: float = 5.0
     busy_limit_s: float = 60.0
+    startup_s: float = 300.0
+    """A task that is not ready after this hangs."""
 
 
 class Monitor:

@@ -38,8 +38,9 @@ class RestartPolicy:
     jitter: float = 0.25
     healthy_after_s: float = 60.0
     never_exit: tuple[int, ...] = ()
-    only_exit: tuple[int, ...] | None = None
-    """When set, only a signal or one of these codes is followed by a restart (a job's own failures are final)."""
+    limited: bool = False
+    """Only a signal or a code in `only_exit` is followed by a restart: a job's own failures are final."""
+    only_exit: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ def decide(
         return history, GiveUp("failed", "restart.when is never")
     if not ending.forced and ending.exit_code in policy.never_exit:
         return history, GiveUp("failed", f"exit code {ending.exit_code} is in restart.never_when")
-    if policy.only_exit is not None and not _is_retryable(policy.only_exit, ending):
+    if policy.limited and not _is_retryable(policy.only_exit, ending):
         return history, GiveUp("failed", f"exit code {ending.exit_code}")
     if len(recent) > policy.attempts:
         return history, GiveUp("crashed", f"failed {len(recent)} times in {now - recent[0]:.0f} s")

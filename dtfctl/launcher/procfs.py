@@ -100,7 +100,7 @@ def port_holder(port: int) -> tuple[int, str] | None:
             continue
         try:
             for fd in os.scandir(f"/proc/{entry.name}/fd"):
-                if os.readlink(fd.path) in wanted:
+                if str(Path(fd.path).readlink()) in wanted:
                     return int(entry.name), command_line(int(entry.name))
         except OSError:  # it ended meanwhile, or belongs to somebody else
             continue

@@ -1,0 +1,200 @@
+"""The keeper: a small process between the agent and one task, so that the task outlives the agent.
+
+    python -S -E keeper.py RUN_FOLDER LOG_FILE ROTATE_BYTES KEEP_FILES BYTES_PER_S COMMAND...
+
+It starts COMMAND in a session of its own, writes its output with time stamps into a rotated log, and records how it
+ended in RUN_FOLDER/status, then ends itself: that is what wakes the agent. It imports only small built-in modules
+and nothing of dtfctl, because there is one keeper for every task.
+
+The status file has a fixed size and is made before the task starts, so that a full disk cannot swallow an exit code.
+Its creation is the claim to run: whoever creates it first, keeper or agent, decides whether this start happens.
+
+A log line is `2026-01-31T12:00:00.123Z out text`; `out` or `err`, with a `+` when the line goes on in the next one.
+"""
+
+# ruff: noqa: PTH  (pathlib would double the memory of a process that exists once for every task)
+
+import os
+import select
+import signal
+import sys
+import time
+import zlib
+
+STATUS_BYTES = 256
+CHUNK_BYTES = 65536
+DRAIN_S = 0.5
+"""How long output is still read after the task ended: somebody outside its group may hold the pipe."""
+
+
+def start_ticks(pid: int) -> int:
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        text = file.read()
+    return int(text[text.rindex(b")") + 2 :].split()[19])
+
+
+class StatusFile:
+    """`phase keeper_pid keeper_ticks task_pid task_ticks exit_code signal max_rss_kib time crc`, `-` where unknown."""
+
+    def __init__(self, folder: str) -> None:
+        self._fd = os.open(os.path.join(folder, "status"), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._head = f"{os.getpid()} {start_ticks(os.getpid())}"
+        self._task = "- -"
+        self._write("claimed", "- - -")
+
+    def started(self, pid: int) -> None:
+        self._task = f"{pid} {start_ticks(pid)}"
+        self._write("running", "- - -")
+
+    def ended(self, code: int, signal_number: int, max_rss_kib: int) -> None:
+        self._write("ended", f"{code} {signal_number} {max_rss_kib}")
+
+    def _write(self, phase: str, end: str) -> None:
+        text = f"{phase} {self._head} {self._task} {end} {time.time():.3f}"
+        line = f"{text} {zlib.crc32(text.encode()):08x}"
+        os.pwrite(self._fd, line.ljust(STATUS_BYTES - 1).encode() + b"\n", 0)
+
+
+class Log:
+    """A log file with a size limit, a rate limit, and no failure when the disk is full: it counts what it drops."""
+
+    def __init__(self, path: str, rotate_bytes: int, keep: int, bytes_per_s: int) -> None:
+        self._path = path
+        self._rotate_bytes = rotate_bytes
+        self._keep = keep
+        self._rate = bytes_per_s
+        self._allowance = float(bytes_per_s)
+        self._filled = time.monotonic()
+        self._dropped = 0
+        self._second = 0
+        self._stamp = ""
+        self._fd = -1
+        self._size = 0
+
+    def write(self, stream: str, chunk: bytes) -> None:
+        now = time.monotonic()
+        self._allowance = min(float(self._rate), self._allowance + (now - self._filled) * self._rate)
+        self._filled = now
+        if len(chunk) > self._allowance:
+            self._dropped += len(chunk)
+            return
+        self._allowance -= len(chunk)
+        stamp = self._time_stamp()
+        if self._dropped:
+            note = f"{stamp} err dtfctl: {self._dropped} bytes of output dropped (log rate limit or full disk)\n"
+            if not self._append(note.encode()):
+                self._dropped += len(chunk)
+                return
+            self._dropped = 0
+        *whole, rest = chunk.split(b"\n")
+        prefix = f"{stamp} {stream} ".encode()
+        lines = [prefix + line + b"\n" for line in whole]
+        if rest:
+            lines.append(f"{stamp} {stream}+ ".encode() + rest + b"\n")
+        if not self._append(b"".join(lines)):
+            self._dropped += len(chunk)
+
+    def _time_stamp(self) -> str:
+        now = time.time()
+        second = int(now)
+        if second != self._second:
+            self._second = second
+            self._stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+        return f"{self._stamp}.{int((now - second) * 1000):03d}Z"
+
+    def _append(self, data: bytes) -> bool:
+        """Whether all of it was written. A torn line is cut off again."""
+        try:
+            if self._fd < 0:
+                self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+                self._size = os.fstat(self._fd).st_size
+            if self._size and self._size + len(data) > self._rotate_bytes:
+                self._rotate()
+            written = os.write(self._fd, data)
+            if written < len(data):
+                os.ftruncate(self._fd, self._size)
+                return False
+        except OSError:
+            return False
+        self._size += written
+        return True
+
+    def _rotate(self) -> None:
+        os.close(self._fd)
+        self._fd = -1
+        for number in range(self._keep, 0, -1):
+            older = self._path if number == 1 else f"{self._path}.{number - 1}"
+            if os.path.exists(older):
+                os.replace(older, f"{self._path}.{number}")
+        if self._keep == 0:
+            os.unlink(self._path)
+        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._size = 0
+
+
+def run_child(command: list[str], out: int, err: int) -> None:
+    """In the forked child: become COMMAND. Does not return."""
+    try:
+        os.setsid()
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        for number in (signal.SIGPIPE, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        os.execvp(command[0], command)
+    except OSError as error:
+        os.write(2, f"cannot run {command[0]}: {error.strerror}\n".encode())
+        os._exit(127 if isinstance(error, FileNotFoundError) else 126)
+
+
+def pump(child: int, streams: dict[int, str], log: Log) -> None:
+    """Copy output to the log until the child has ended and nothing of its output is left."""
+    poller = select.poll()
+    child_fd = os.pidfd_open(child)
+    poller.register(child_fd, select.POLLIN)
+    for fd in streams:
+        poller.register(fd, select.POLLIN)
+    deadline = None
+    while deadline is None or (streams and time.monotonic() < deadline):
+        ready = poller.poll(None if deadline is None else 20)
+        for fd, _ in ready:
+            if fd == child_fd:
+                os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+                # Children that it left behind in its group would hold ports and memory that the next start needs.
+                os.killpg(child, signal.SIGKILL)
+                poller.unregister(child_fd)
+                deadline = time.monotonic() + DRAIN_S
+                continue
+            chunk = os.read(fd, CHUNK_BYTES)
+            if chunk:
+                log.write(streams[fd], chunk)
+            else:
+                poller.unregister(fd)
+                del streams[fd]
+
+
+def main(argv: list[str]) -> int:
+    folder, log_path, rotate_bytes, keep, rate, *command = argv
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        status = StatusFile(folder)
+    except FileExistsError:
+        return 0  # the agent gave this start up
+    out_read, out_write = os.pipe()
+    err_read, err_write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        run_child(command, out_write, err_write)
+    os.close(out_write)
+    os.close(err_write)
+    status.started(child)
+    log = Log(log_path, int(rotate_bytes), int(keep), int(rate))
+    pump(child, {out_read: "out", err_read: "err"}, log)
+    _, wait_status, usage = os.wait4(child, 0)
+    code = os.waitstatus_to_exitcode(wait_status)
+    status.ended(code if code >= 0 else 128 - code, max(0, -code), usage.ru_maxrss)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,366 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class RestartRules(_message.Message):
+    __slots__ = ("when", "attempts", "within_s", "first_s", "then_s", "factor", "max_s", "jitter", "healthy_after_s", "never_exit", "only_exit", "limited")
+    WHEN_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    WITHIN_S_FIELD_NUMBER: _ClassVar[int]
+    FIRST_S_FIELD_NUMBER: _ClassVar[int]
+    THEN_S_FIELD_NUMBER: _ClassVar[int]
+    FACTOR_FIELD_NUMBER: _ClassVar[int]
+    MAX_S_FIELD_NUMBER: _ClassVar[int]
+    JITTER_FIELD_NUMBER: _ClassVar[int]
+    HEALTHY_AFTER_S_FIELD_NUMBER: _ClassVar[int]
+    NEVER_EXIT_FIELD_NUMBER: _ClassVar[int]
+    ONLY_EXIT_FIELD_NUMBER: _ClassVar[int]
+    LIMITED_FIELD_NUMBER: _ClassVar[int]
+    when: str
+    attempts: int
+    within_s: float
+    first_s: float
+    then_s: float
+    factor: float
+    max_s: float
+    jitter: float
+    healthy_after_s: float
+    never_exit: _containers.RepeatedScalarFieldContainer[int]
+    only_exit: _containers.RepeatedScalarFieldContainer[int]
+    limited: bool
+    def __init__(self, when: _Optional[str] = ..., attempts: _Optional[int] = ..., within_s: _Optional[float] = ..., first_s: _Optional[float] = ..., then_s: _Optional[float] = ..., factor: _Optional[float] = ..., max_s: _Optional[float] = ..., jitter: _Optional[float] = ..., healthy_after_s: _Optional[float] = ..., never_exit: _Optional[_Iterable[int]] = ..., only_exit: _Optional[_Iterable[int]] = ..., limited: bool = ...) -> None: ...
+
+class HealthRules(_message.Message):
+    __slots__ = ("beat_s", "suspect_phi", "down_phi", "pause_s", "down_after_s", "busy_limit_s", "startup_s")
+    BEAT_S_FIELD_NUMBER: _ClassVar[int]
+    SUSPECT_PHI_FIELD_NUMBER: _ClassVar[int]
+    DOWN_PHI_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_S_FIELD_NUMBER: _ClassVar[int]
+    DOWN_AFTER_S_FIELD_NUMBER: _ClassVar[int]
+    BUSY_LIMIT_S_FIELD_NUMBER: _ClassVar[int]
+    STARTUP_S_FIELD_NUMBER: _ClassVar[int]
+    beat_s: float
+    suspect_phi: float
+    down_phi: float
+    pause_s: float
+    down_after_s: float
+    busy_limit_s: float
+    startup_s: float
+    def __init__(self, beat_s: _Optional[float] = ..., suspect_phi: _Optional[float] = ..., down_phi: _Optional[float] = ..., pause_s: _Optional[float] = ..., down_after_s: _Optional[float] = ..., busy_limit_s: _Optional[float] = ..., startup_s: _Optional[float] = ...) -> None: ...
+
+class LogRules(_message.Message):
+    __slots__ = ("rotate_bytes", "keep", "bytes_per_s")
+    ROTATE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
+    BYTES_PER_S_FIELD_NUMBER: _ClassVar[int]
+    rotate_bytes: int
+    keep: int
+    bytes_per_s: int
+    def __init__(self, rotate_bytes: _Optional[int] = ..., keep: _Optional[int] = ..., bytes_per_s: _Optional[int] = ...) -> None: ...
+
+class TaskOrder(_message.Message):
+    __slots__ = ("job", "index", "run", "incarnation_floor", "restart_request", "env", "gpus", "memory_bytes", "first_port", "last_port", "grace_s", "now")
+    class EnvEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FLOOR_FIELD_NUMBER: _ClassVar[int]
+    RESTART_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    FIRST_PORT_FIELD_NUMBER: _ClassVar[int]
+    LAST_PORT_FIELD_NUMBER: _ClassVar[int]
+    GRACE_S_FIELD_NUMBER: _ClassVar[int]
+    NOW_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    index: int
+    run: bool
+    incarnation_floor: int
+    restart_request: int
+    env: _containers.ScalarMap[str, str]
+    gpus: int
+    memory_bytes: int
+    first_port: int
+    last_port: int
+    grace_s: float
+    now: bool
+    def __init__(self, job: _Optional[str] = ..., index: _Optional[int] = ..., run: bool = ..., incarnation_floor: _Optional[int] = ..., restart_request: _Optional[int] = ..., env: _Optional[_Mapping[str, str]] = ..., gpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., first_port: _Optional[int] = ..., last_port: _Optional[int] = ..., grace_s: _Optional[float] = ..., now: bool = ...) -> None: ...
+
+class ClientOrder(_message.Message):
+    __slots__ = ("job_id", "job", "index", "run", "chief", "command", "env", "cwd", "restart", "grace_s")
+    class EnvEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    CHIEF_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
+    CWD_FIELD_NUMBER: _ClassVar[int]
+    RESTART_FIELD_NUMBER: _ClassVar[int]
+    GRACE_S_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    job: str
+    index: int
+    run: bool
+    chief: bool
+    command: _containers.RepeatedScalarFieldContainer[str]
+    env: _containers.ScalarMap[str, str]
+    cwd: str
+    restart: RestartRules
+    grace_s: float
+    def __init__(self, job_id: _Optional[str] = ..., job: _Optional[str] = ..., index: _Optional[int] = ..., run: bool = ..., chief: bool = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., restart: _Optional[_Union[RestartRules, _Mapping]] = ..., grace_s: _Optional[float] = ...) -> None: ...
+
+class Peer(_message.Message):
+    __slots__ = ("job", "index", "address", "incarnation", "up", "reason")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    UP_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    index: int
+    address: str
+    incarnation: int
+    up: bool
+    reason: str
+    def __init__(self, job: _Optional[str] = ..., index: _Optional[int] = ..., address: _Optional[str] = ..., incarnation: _Optional[int] = ..., up: bool = ..., reason: _Optional[str] = ...) -> None: ...
+
+class HostOrders(_message.Message):
+    __slots__ = ("cluster", "epoch", "revision", "tasks", "clients", "peers", "expected", "task_command", "restart", "health", "logs", "tls_folder")
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    CLIENTS_FIELD_NUMBER: _ClassVar[int]
+    PEERS_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_FIELD_NUMBER: _ClassVar[int]
+    TASK_COMMAND_FIELD_NUMBER: _ClassVar[int]
+    RESTART_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
+    LOGS_FIELD_NUMBER: _ClassVar[int]
+    TLS_FOLDER_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    epoch: int
+    revision: int
+    tasks: _containers.RepeatedCompositeFieldContainer[TaskOrder]
+    clients: _containers.RepeatedCompositeFieldContainer[ClientOrder]
+    peers: _containers.RepeatedCompositeFieldContainer[Peer]
+    expected: _containers.RepeatedScalarFieldContainer[str]
+    task_command: _containers.RepeatedScalarFieldContainer[str]
+    restart: RestartRules
+    health: HealthRules
+    logs: LogRules
+    tls_folder: str
+    def __init__(self, cluster: _Optional[str] = ..., epoch: _Optional[int] = ..., revision: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskOrder, _Mapping]]] = ..., clients: _Optional[_Iterable[_Union[ClientOrder, _Mapping]]] = ..., peers: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., expected: _Optional[_Iterable[str]] = ..., task_command: _Optional[_Iterable[str]] = ..., restart: _Optional[_Union[RestartRules, _Mapping]] = ..., health: _Optional[_Union[HealthRules, _Mapping]] = ..., logs: _Optional[_Union[LogRules, _Mapping]] = ..., tls_folder: _Optional[str] = ...) -> None: ...
+
+class Applied(_message.Message):
+    __slots__ = ("revision",)
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    def __init__(self, revision: _Optional[int] = ...) -> None: ...
+
+class WatchRequest(_message.Message):
+    __slots__ = ("epoch", "boot", "happening")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    BOOT_FIELD_NUMBER: _ClassVar[int]
+    HAPPENING_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    boot: str
+    happening: int
+    def __init__(self, epoch: _Optional[int] = ..., boot: _Optional[str] = ..., happening: _Optional[int] = ...) -> None: ...
+
+class ProgressLine(_message.Message):
+    __slots__ = ("step", "total", "metrics", "time")
+    class MetricsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    METRICS_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    total: int
+    metrics: _containers.ScalarMap[str, float]
+    time: float
+    def __init__(self, step: _Optional[int] = ..., total: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., time: _Optional[float] = ...) -> None: ...
+
+class TaskReport(_message.Message):
+    __slots__ = ("job", "index", "state", "health", "pid", "address", "incarnation", "restarts", "uptime_s", "cpu_percent", "rss_bytes", "steps", "retry_in_s", "exit_code", "last_error", "last_lines", "restart_handled")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_FIELD_NUMBER: _ClassVar[int]
+    UPTIME_S_FIELD_NUMBER: _ClassVar[int]
+    CPU_PERCENT_FIELD_NUMBER: _ClassVar[int]
+    RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    RETRY_IN_S_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
+    LAST_LINES_FIELD_NUMBER: _ClassVar[int]
+    RESTART_HANDLED_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    index: int
+    state: str
+    health: str
+    pid: int
+    address: str
+    incarnation: int
+    restarts: int
+    uptime_s: float
+    cpu_percent: float
+    rss_bytes: int
+    steps: int
+    retry_in_s: float
+    exit_code: int
+    last_error: str
+    last_lines: _containers.RepeatedScalarFieldContainer[str]
+    restart_handled: int
+    def __init__(self, job: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[str] = ..., health: _Optional[str] = ..., pid: _Optional[int] = ..., address: _Optional[str] = ..., incarnation: _Optional[int] = ..., restarts: _Optional[int] = ..., uptime_s: _Optional[float] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., steps: _Optional[int] = ..., retry_in_s: _Optional[float] = ..., exit_code: _Optional[int] = ..., last_error: _Optional[str] = ..., last_lines: _Optional[_Iterable[str]] = ..., restart_handled: _Optional[int] = ...) -> None: ...
+
+class ClientReport(_message.Message):
+    __slots__ = ("job_id", "job", "index", "state", "pid", "exit_code", "restarts", "last_error", "last_lines", "progress")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_FIELD_NUMBER: _ClassVar[int]
+    LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
+    LAST_LINES_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    job: str
+    index: int
+    state: str
+    pid: int
+    exit_code: int
+    restarts: int
+    last_error: str
+    last_lines: _containers.RepeatedScalarFieldContainer[str]
+    progress: ProgressLine
+    def __init__(self, job_id: _Optional[str] = ..., job: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., exit_code: _Optional[int] = ..., restarts: _Optional[int] = ..., last_error: _Optional[str] = ..., last_lines: _Optional[_Iterable[str]] = ..., progress: _Optional[_Union[ProgressLine, _Mapping]] = ...) -> None: ...
+
+class Happening(_message.Message):
+    __slots__ = ("number", "time", "kind", "subject", "reason", "incarnation")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    time: float
+    kind: str
+    subject: str
+    reason: str
+    incarnation: int
+    def __init__(self, number: _Optional[int] = ..., time: _Optional[float] = ..., kind: _Optional[str] = ..., subject: _Optional[str] = ..., reason: _Optional[str] = ..., incarnation: _Optional[int] = ...) -> None: ...
+
+class Report(_message.Message):
+    __slots__ = ("host", "boot", "pid", "revision", "epoch", "tasks", "clients", "happenings", "cores", "load", "memory_bytes", "memory_free_bytes", "disk_free_bytes", "gpus", "problem")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    BOOT_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    CLIENTS_FIELD_NUMBER: _ClassVar[int]
+    HAPPENINGS_FIELD_NUMBER: _ClassVar[int]
+    CORES_FIELD_NUMBER: _ClassVar[int]
+    LOAD_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DISK_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    boot: str
+    pid: int
+    revision: int
+    epoch: int
+    tasks: _containers.RepeatedCompositeFieldContainer[TaskReport]
+    clients: _containers.RepeatedCompositeFieldContainer[ClientReport]
+    happenings: _containers.RepeatedCompositeFieldContainer[Happening]
+    cores: int
+    load: float
+    memory_bytes: int
+    memory_free_bytes: int
+    disk_free_bytes: int
+    gpus: int
+    problem: str
+    def __init__(self, host: _Optional[str] = ..., boot: _Optional[str] = ..., pid: _Optional[int] = ..., revision: _Optional[int] = ..., epoch: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskReport, _Mapping]]] = ..., clients: _Optional[_Iterable[_Union[ClientReport, _Mapping]]] = ..., happenings: _Optional[_Iterable[_Union[Happening, _Mapping]]] = ..., cores: _Optional[int] = ..., load: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., memory_free_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
+
+class LogPosition(_message.Message):
+    __slots__ = ("process", "file", "offset")
+    PROCESS_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    process: str
+    file: int
+    offset: int
+    def __init__(self, process: _Optional[str] = ..., file: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class ReadLogsRequest(_message.Message):
+    __slots__ = ("positions", "max_bytes", "wait_s", "tail")
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    WAIT_S_FIELD_NUMBER: _ClassVar[int]
+    TAIL_FIELD_NUMBER: _ClassVar[int]
+    positions: _containers.RepeatedCompositeFieldContainer[LogPosition]
+    max_bytes: int
+    wait_s: float
+    tail: int
+    def __init__(self, positions: _Optional[_Iterable[_Union[LogPosition, _Mapping]]] = ..., max_bytes: _Optional[int] = ..., wait_s: _Optional[float] = ..., tail: _Optional[int] = ...) -> None: ...
+
+class LogChunk(_message.Message):
+    __slots__ = ("next", "data", "at_end")
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    AT_END_FIELD_NUMBER: _ClassVar[int]
+    next: LogPosition
+    data: bytes
+    at_end: bool
+    def __init__(self, next: _Optional[_Union[LogPosition, _Mapping]] = ..., data: _Optional[bytes] = ..., at_end: bool = ...) -> None: ...
+
+class ReadLogsReply(_message.Message):
+    __slots__ = ("chunks",)
+    CHUNKS_FIELD_NUMBER: _ClassVar[int]
+    chunks: _containers.RepeatedCompositeFieldContainer[LogChunk]
+    def __init__(self, chunks: _Optional[_Iterable[_Union[LogChunk, _Mapping]]] = ...) -> None: ...
+
+class ShutdownRequest(_message.Message):
+    __slots__ = ("grace_s", "epoch")
+    GRACE_S_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    grace_s: float
+    epoch: int
+    def __init__(self, grace_s: _Optional[float] = ..., epoch: _Optional[int] = ...) -> None: ...
