@@ -9,6 +9,7 @@ from dtfctl.launcher.spec.document import from_json, to_document, to_json
 from dtfctl.launcher.spec.load import load_spec, parse_spec
 from dtfctl.launcher.spec.model import ClusterSpec, Host, HostGroup, TaskGroup
 from dtfctl.launcher.spec.problems import InvalidSpec, Problem
+from dtfctl.launcher.spec.settings import Setting, settings
 
 __all__ = [
     "ClusterSpec",
@@ -16,10 +17,12 @@ __all__ = [
     "HostGroup",
     "InvalidSpec",
     "Problem",
+    "Setting",
     "TaskGroup",
     "from_json",
     "load_spec",
     "parse_spec",
+    "settings",
     "to_document",
     "to_json",
 ]

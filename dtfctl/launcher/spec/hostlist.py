@@ -65,55 +65,50 @@ def expand(text: str) -> tuple[HostName, ...]:
 
 
 def fold(names: Iterable[str]) -> str:
-    """Names in the shortest hostlist this module reads back: `gpu[017,042]`, `node[1-4]`."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    order: list[tuple[str, str] | str] = []
-    for name in names:
-        match = re.fullmatch(r"(.*?)(\d{1,9})(\D*)", name)
-        if match is None or _is_address(name):
-            order.append(name)
-            continue
-        key = (match[1], match[3])
-        if key not in groups:
-            groups[key] = []
-            order.append(key)
-        groups[key].append(match[2])
-    parts: list[str] = []
-    for entry in order:
-        if isinstance(entry, str):
-            parts.append(entry)
-            continue
-        prefix, suffix = entry
-        parts.extend(_fold_numbers(prefix, groups[entry], suffix))
+    """Names in a short hostlist that this module reads back as the same set: `gpu[017,042]`, `r[1-2]n[1-4]`."""
+    shapes: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for name in dict.fromkeys(names):
+        tokens = [name] if _is_address(name) else re.split(r"(\d{1,9})", name)
+        shapes.setdefault(tuple(tokens[::2]), []).append(tuple(tokens[1::2]))
+    parts = []
+    for literals, vectors in shapes.items():
+        for dimension in reversed(range(len(literals) - 1)):
+            alike: dict[tuple[tuple[str, ...], bool, int], list[tuple[str, ...]]] = {}
+            for vector in vectors:
+                digits = vector[dimension]
+                # Padded numbers share a bracket only with numbers equally wide; `expand` wants it so.
+                width = len(digits) if _is_padded(vectors, dimension, len(digits)) else 0
+                others = (*vector[:dimension], *vector[dimension + 1 :])
+                alike.setdefault((others, width > 0, width), []).append(vector)
+            vectors = [
+                (*same[0][:dimension], _numbers([v[dimension] for v in same]), *same[0][dimension + 1 :])
+                for same in alike.values()
+            ]
+        parts += [
+            literals[0] + "".join(number + tail for number, tail in zip(vector, literals[1:])) for vector in vectors
+        ]
     return ",".join(parts)
 
 
-def _fold_numbers(prefix: str, digits: list[str], suffix: str) -> list[str]:
-    by_width: dict[int, list[str]] = {}
-    for text in digits:
-        padded = len(text) > 1 and text.startswith("0")
-        same = [w for w in by_width if w == len(text)]
-        by_width.setdefault(len(text) if padded or same else -1, []).append(text)
-    plain = by_width.get(-1, [])
-    for width in [w for w in by_width if w > 0]:
-        by_width[width] += [t for t in plain if len(t) == width]
-        plain = [t for t in plain if len(t) != width]
-    by_width[-1] = plain
-    parts = []
-    for texts in by_width.values():
-        numbers = sorted({int(t): t for t in texts}.items())
-        runs: list[list[tuple[int, str]]] = []
-        for number in numbers:
-            if runs and runs[-1][-1][0] + 1 == number[0]:
-                runs[-1].append(number)
-            else:
-                runs.append([number])
-        words = [run[0][1] if len(run) == 1 else f"{run[0][1]}-{run[-1][1]}" for run in runs]
-        if len(numbers) == 1:
-            parts.append(f"{prefix}{words[0]}{suffix}")
-        elif words:
-            parts.append(f"{prefix}[{','.join(words)}]{suffix}")
-    return parts
+def _is_padded(vectors: Iterable[tuple[str, ...]], dimension: int, width: int) -> bool:
+    """Whether some number of this width begins with a zero that `0` itself would not have."""
+    return any(
+        len(vector[dimension]) == width and width > 1 and vector[dimension].startswith("0") for vector in vectors
+    )
+
+
+def _numbers(digits: list[str]) -> str:
+    """Numbers as a bracket: `[1-3,7]`; one number stands bare."""
+    ordered = sorted(digits, key=int)
+    runs: list[list[str]] = []
+    for text in ordered:
+        if runs and int(runs[-1][-1]) + 1 == int(text):
+            runs[-1].append(text)
+        else:
+            runs.append([text])
+    if len(ordered) == 1:
+        return ordered[0]
+    return "[" + ",".join(run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs) + "]"
 
 
 def _split(text: str) -> list[_Item]:

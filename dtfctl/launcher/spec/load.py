@@ -20,6 +20,11 @@ def load_spec(path: str | Path, environ: Mapping[str, str] | None = None) -> Clu
 
     InvalidSpec, with every problem found, if the file cannot be read or is not valid.
     """
+    return parse_spec(read_file(path), str(path), environ)
+
+
+def read_file(path: str | Path) -> str:
+    """The text of the spec file at `path`; InvalidSpec where it cannot be read."""
     name = str(path)
     try:
         with open(path, "rb") as file:
@@ -33,7 +38,7 @@ def load_spec(path: str | Path, environ: Mapping[str, str] | None = None) -> Clu
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InvalidSpec(name, [Problem(0, 0, f"cannot be read: {reason}")]) from None
-    return parse_spec(decode(data, name), name, environ)
+    return decode(data, name)
 
 
 def decode(data: bytes, name: str) -> str:
@@ -55,13 +60,17 @@ def decode(data: bytes, name: str) -> str:
 
 def parse_spec(text: str, name: str = "<spec>", environ: Mapping[str, str] | None = None) -> ClusterSpec:
     """The spec in `text`; `name` stands for the file in messages. InvalidSpec with every problem if it is not valid."""
+    return read_spec(text, name, Reader(environ))
+
+
+def read_spec(text: str, name: str, reader: Reader) -> ClusterSpec:
+    """As `parse_spec`, leaving in `reader` where each key stands."""
     try:
         root = compose(text)
     except NotYaml as error:
         raise InvalidSpec(name, [error.problem], text) from None
     if root is None:
         raise InvalidSpec(name, [Problem(1, 1, "the file is empty", _SMALLEST)], text)
-    reader = Reader(environ)
     spec = reader.read(Table(ClusterSpec), root, ())
     if isinstance(spec, ClusterSpec):
         check(spec, reader)

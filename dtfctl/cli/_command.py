@@ -1,0 +1,291 @@
+"""What every command shares: options, help, and how an error becomes an exit code.
+
+`@command(...)` wraps a function `f(session, ...)` into a Typer command. Its docstring is the help; examples and exit
+codes are data, so that `--help` and docs/cli.md show the same.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Optional, Protocol, cast, get_type_hints
+
+import typer
+
+from dtfctl._version import VERSION
+from dtfctl.cli._screen import Output, Screen
+
+if TYPE_CHECKING:
+    from dtfctl.launcher.api import Cluster
+    from dtfctl.launcher.model import ClusterInfo
+
+EXITS: Mapping[int, str] = {
+    0: "done as asked",
+    1: "the job or the tasks failed",
+    2: "wrong usage, or a file that is not valid; nothing was started",
+    4: "no such cluster, job, task or host",
+    5: "partly done: usable, but not complete",
+    6: "could not log in to any needed host",
+    7: "another operation or the current state is in the way",
+    8: "the controller cannot be reached",
+    9: "the time limit ran out; what was begun goes on",
+    10: "`plan --exit-code`: there are changes",
+    125: "a bug in dtfctl; the path of a report is printed",
+    130: "interrupted by Ctrl-C",
+}
+
+# Typer reads `Optional[...]` in every supported version; `X | None` only in some.
+ClusterOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--cluster", "-c", metavar="NAME", help="The cluster; the newest by default.", envvar="DTFCTL_CLUSTER"
+    ),
+]
+OutputOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--output", "-o", metavar="FORMAT", help="table, wide, json or yaml."),
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no hints.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Log what dtfctl does, to stderr.")]
+NoColorOption = Annotated[bool, typer.Option("--no-color", help="No colours; the variable NO_COLOR does the same.")]
+
+_COMMON: Mapping[str, tuple[Any, Any]] = {
+    "cluster": (ClusterOption, None),
+    "output": (OutputOption, None),
+    "quiet": (QuietOption, False),
+    "verbose": (VerboseOption, False),
+    "no_color": (NoColorOption, False),
+}
+
+
+class Launcher(Protocol):
+    """What the command line needs: `dtfctl.launcher.api`, or a test's stand-in for it."""
+
+    @property
+    def Cluster(self) -> type[Cluster]: ...
+
+    @property
+    def clusters(self) -> Callable[[], list[ClusterInfo]]: ...
+
+
+@dataclass(slots=True)
+class Session:
+    """One invocation: the common options and the launcher to call."""
+
+    cluster_name: str | None
+    verbose: bool
+    screen: Screen
+    launcher: Launcher | None = None
+
+    @property
+    def api(self) -> Launcher:
+        """The launcher; imported on first use, because gRPC is slow to import."""
+        if self.launcher is None:
+            from dtfctl.launcher import api
+
+            self.launcher = api
+        return self.launcher
+
+    def open(self) -> Cluster:
+        """The cluster of `-c`, or the newest."""
+        return self.api.Cluster.open(self.cluster_name)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandInfo:
+    """What the help and the reference say about a command beside its options."""
+
+    name: str
+    summary: str
+    text: str
+    examples: tuple[str, ...]
+    exits: tuple[int, ...]
+
+
+COMMANDS: dict[str, CommandInfo] = {}
+"""Every command by its name."""
+
+Registrar = Callable[[typer.Typer], None]
+_REGISTRARS: dict[str, Registrar] = {}
+ORDER = (
+    ("init", "validate", "plan", "up", "status", "restart", "down", "clusters")
+    + ("submit", "jobs", "job", "cancel", "logs", "events")
+    + ("config", "schema", "version")
+)
+
+
+def command(
+    *,
+    examples: Sequence[str],
+    exits: Sequence[int],
+    name: str | None = None,
+    pass_through: bool = False,
+) -> Callable[[Callable[..., int | None]], Callable[..., int | None]]:
+    """Make `f(session, ...)` a command; it returns its exit code, None for 0.
+
+    With `pass_through`, everything after the first positional argument is an argument, even if it begins with `-`.
+    """
+
+    def decorate(function: Callable[..., int | None]) -> Callable[..., int | None]:
+        word = name or function.__name__.strip("_").replace("_", "-")
+        text = inspect.getdoc(function) or ""
+        info = CommandInfo(word, text.partition("\n")[0], text, tuple(examples), (*exits, 125, 130))
+        COMMANDS[word] = info
+        _REGISTRARS[word] = lambda app: _register(app, info, function, pass_through)
+        return function
+
+    return decorate
+
+
+def register_all(app: typer.Typer) -> None:
+    """Add every declared command to `app`, those that one types first in front."""
+    for name in sorted(_REGISTRARS, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER)):
+        _REGISTRARS[name](app)
+
+
+def _register(app: typer.Typer, info: CommandInfo, function: Callable[..., int | None], raw: bool) -> None:
+    hints = get_type_hints(function, include_extras=True)
+    parameters = [
+        parameter.replace(annotation=hints[parameter.name])
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.name != "session"
+    ]
+    context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    common = [
+        inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+        for option, (hint, default) in _COMMON.items()
+    ]
+    own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    everything = [context, *own, *common]
+
+    def run(**values: Any) -> None:
+        ctx: typer.Context = values.pop("ctx")
+        options = {option: values.pop(option) for option in _COMMON}
+        code = guarded(lambda: _session(ctx, options), lambda session: function(session, **values))
+        if code:
+            raise typer.Exit(code)
+
+    run.__name__ = function.__name__
+    run.__signature__ = inspect.Signature(everything)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in everything}
+    settings = {"allow_interspersed_args": False} if raw else {}
+    app.command(
+        info.name,
+        help=_help(info),
+        short_help=info.summary,
+        epilog=_epilog(info),
+        context_settings=settings,
+    )(run)
+
+
+def _help(info: CommandInfo) -> str:
+    lines = "\n".join(f"  {line}" for line in info.examples)
+    return f"{info.text}\n\n\b\nExamples:\n{lines}"
+
+
+def _epilog(info: CommandInfo) -> str:
+    lines = "\n".join(f"  {code:<4} {EXITS[code]}" for code in info.exits)
+    return f"\b\nExit codes:\n{lines}"
+
+
+def _session(ctx: typer.Context, options: Mapping[str, Any]) -> Session:
+    """The session of this command: its own options, else those before the command."""
+    root: Root = ctx.obj if isinstance(ctx.obj, Root) else Root()
+    before = root.options
+    chosen = options["output"] or before.get("output") or os.environ.get("DTFCTL_OUTPUT") or "table"
+    if chosen not in ("table", "wide", "json", "yaml"):
+        from dtfctl.launcher.errors import UsageError
+
+        raise UsageError(f"`-o {chosen}` is not a format", "Formats are table, wide, json and yaml.")
+    output = cast(Output, chosen)
+    verbose = bool(options["verbose"] or before.get("verbose"))
+    if verbose:
+        import logging
+
+        logging.basicConfig(
+            stream=sys.stderr, level=logging.DEBUG, format="%(asctime)s %(name)s %(levelname)s %(message)s"
+        )
+    return Session(
+        cluster_name=options["cluster"] or before.get("cluster"),
+        verbose=verbose,
+        screen=Screen(
+            output,
+            quiet=bool(options["quiet"] or before.get("quiet")),
+            no_color=bool(options["no_color"] or before.get("no_color")),
+        ),
+        launcher=root.launcher,
+    )
+
+
+@dataclass(slots=True)
+class Root:
+    """What the program was started with: the launcher to use and the options before the command."""
+
+    launcher: Launcher | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def guarded(make: Callable[[], Session], run: Callable[[Session], int | None]) -> int:
+    """The exit code of `run`, every error said in one clear message."""
+    from dtfctl.launcher.errors import InternalError, LauncherError, SpecError
+
+    screen = Screen()
+    try:
+        session = make()
+        screen = session.screen
+        code = run(session) or 0
+        sys.stdout.flush()
+        return code
+    except SpecError as error:
+        # Its text stands alone: each problem begins with file:line:column.
+        sys.stdout.flush()
+        problems = getattr(error, "problems", None)
+        if problems is None:
+            screen.error(error.message, error.hint)
+        else:
+            sys.stderr.write(f"{error.message}\n")
+            count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+            screen.note(f"{count}; nothing was changed")
+        return error.exit_code
+    except InternalError as error:
+        return report_bug(error)
+    except LauncherError as error:
+        screen.error(error.message, error.hint)
+        return error.exit_code
+    except KeyboardInterrupt:
+        sys.stdout.flush()
+        sys.stderr.write("\ninterrupted; `dtfctl status` shows what runs\n")
+        return 130
+    except BrokenPipeError:
+        # The reader went away (`dtfctl logs | head`): what SIGPIPE would have said, without a message.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except (typer.Exit, typer.Abort):
+        raise
+    except Exception as error:
+        return report_bug(error)
+
+
+def report_bug(error: BaseException) -> int:
+    """Write a report of an error nobody foresaw, say where it is, and give exit code 125."""
+    text = (
+        f"dtfctl {VERSION}, Python {sys.version.split()[0]}, {sys.platform}\n"
+        f"command: {next((arg for arg in sys.argv[1:] if arg in COMMANDS), '?')}\n\n"
+        + "".join(traceback.format_exception(error))
+    )
+    summary = f"{type(error).__name__}: {error}".splitlines()[0]
+    sys.stderr.write(f"error: a bug in dtfctl: {summary}\n")
+    try:
+        handle, path = tempfile.mkstemp(prefix="dtfctl-report-", suffix=".txt")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as problem:
+        sys.stderr.write(f"  No report could be written ({problem}):\n{text}\n")
+    else:
+        sys.stderr.write(f"  The report is in {path}.\n")
+    return 125

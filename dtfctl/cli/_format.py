@@ -1,0 +1,100 @@
+"""Values in words and columns. Pure functions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+STATE_COLORS = {
+    "running": "green",
+    "succeeded": "green",
+    "up": "green",
+    "healthy": "green",
+    "failed": "red",
+    "crashed": "red",
+    "lost": "red",
+    "down": "red",
+    "starting": "yellow",
+    "pending": "yellow",
+    "stopping": "yellow",
+    "recovering": "yellow",
+    "suspect": "yellow",
+    "quarantined": "yellow",
+    "queued": "cyan",
+}
+
+
+def columns(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    style: Callable[[str, str], str] = lambda text, _: text,
+) -> list[str]:
+    """Rows under a header in aligned columns; `style(text, colour)` paints the header and words that name a state."""
+    if not rows:
+        return []
+    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+    out = [style("  ".join(cell.ljust(w) for cell, w in zip(header, widths)).rstrip(), "bold")]
+    for row in rows:
+        cells = []
+        for i, (cell, width) in enumerate(zip(row, widths)):
+            pad = "" if i == len(row) - 1 else " " * (width - len(cell))
+            color = STATE_COLORS.get(cell.split(" ", 1)[0])
+            cells.append((style(cell, color) if color else cell) + pad)
+        out.append("  ".join(cells).rstrip())
+    return out
+
+
+def duration(seconds: float | None) -> str:
+    """A time for people, two units at most: `0.4s`, `12s`, `3m05s`, `2h10m`, `4d3h`; `-` for None."""
+    if seconds is None:
+        return "-"
+    if seconds < 9.95:
+        return f"{max(0.0, seconds):.1f}s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    if whole < 86400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+    return f"{whole // 86400}d{whole % 86400 // 3600}h"
+
+
+def size(count: int | None) -> str:
+    """Bytes for people: `512B`, `64MiB`, `1.5GiB`; `-` for None."""
+    if count is None:
+        return "-"
+    value = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f}{unit}" if value >= 10 or unit == "B" else f"{value:.1f}{unit}"
+        value /= 1024
+    return f"{value:.1f}TiB"
+
+
+def number(value: float) -> str:
+    """A metric in at most four significant digits: `0.0312`, `12.5`, `1,204`."""
+    if value != value or value in (float("inf"), float("-inf")):
+        return str(value)
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    if value == int(value):
+        return str(int(value))
+    if abs(value) < 0.0001:
+        return f"{value:.1e}"
+    return f"{value:.4g}" if abs(value) < 1 else f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def clock(epoch: float) -> str:
+    """A moment as the local time of day with milliseconds."""
+    return time.strftime("%H:%M:%S", time.localtime(epoch)) + f".{int(epoch * 1000) % 1000:03d}"
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 task`, `2 tasks`."""
+    return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def age(since: float | None, now: float) -> str:
+    """How long ago `since` was."""
+    return "-" if since is None else duration(max(0.0, now - since))

@@ -1,0 +1,166 @@
+"""Live lines on stderr: tasks coming up, a job's bar. On anything but a terminal, plain lines now and then."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from types import TracebackType
+
+from dtfctl.cli import _tables
+from dtfctl.cli._format import STATE_COLORS, duration, number
+from dtfctl.cli._screen import Screen
+from dtfctl.launcher.model import Event, Progress
+
+PLAIN_EVERY_S = 5.0
+REDRAW_EVERY_S = 0.1
+_RATE_WINDOW_S = 3.0
+_MAX_TASK_LINES = 16
+
+
+class UpLines:
+    """What `up` shows: on a terminal one line a task that changes in place, else a line for each event."""
+
+    def __init__(self, screen: Screen, tasks: Sequence[str]) -> None:
+        self._screen = screen
+        self._states = dict.fromkeys(tasks, "pending")
+        self._reasons: dict[str, str] = {}
+        self._drawn = 0
+
+    def __enter__(self) -> UpLines:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        sys.stderr.flush()
+
+    def event(self, event: Event) -> None:
+        """Show one event."""
+        if self._screen.is_data or self._screen.quiet:
+            return
+        if event.subject in self._states and event.kind.startswith("task."):
+            self._states[event.subject] = event.kind.removeprefix("task.")
+            self._reasons[event.subject] = event.reason
+        if self._screen.is_live and len(self._states) <= _MAX_TASK_LINES:
+            self._draw()
+        else:
+            self._screen.note(_event_words(event))
+
+    def _draw(self) -> None:
+        width = max(len(name) for name in self._states)
+        columns = shutil.get_terminal_size().columns
+        out = [f"\x1b[{self._drawn}A" if self._drawn else ""]
+        for name, state in self._states.items():
+            reason = self._reasons.get(name, "")
+            room = max(0, columns - width - 15)
+            color = STATE_COLORS.get(state, "dim")
+            shown = self._screen.style(state.ljust(10), color, sys.stderr)
+            out.append(f"\r  {name.ljust(width)}  {shown}  {reason[:room]}\x1b[K\n")
+        sys.stderr.write("".join(out))
+        sys.stderr.flush()
+        self._drawn = len(self._states)
+
+
+class DownLines:
+    """What `down` shows: a line for each thing that stopped."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+
+    def event(self, event: Event) -> None:
+        """Show one event."""
+        if not self._screen.is_data:
+            self._screen.note(_event_words(event))
+
+
+def _event_words(event: Event) -> str:
+    word = event.kind.rpartition(".")[2]
+    return f"  {event.subject}: {word}" + (f" ({event.reason})" if event.reason else "")
+
+
+class JobBar:
+    """How far a job is: a bar on a terminal, a plain line every few seconds elsewhere.
+
+    The bar is the last line of the terminal. `clear` takes it away so that output can be written, `draw` puts it back.
+    """
+
+    def __init__(self, screen: Screen, clock: Callable[[], float] = time.monotonic) -> None:
+        self._screen = screen
+        self._clock = clock
+        self._label = ""
+        self._progress: Progress | None = None
+        self._points: deque[tuple[float, int]] = deque()
+        self._started = clock()
+        self._shown = False
+        self._drawn_at = 0.0
+        self._said_at = clock()
+
+    def update(self, label: str, progress: Progress | None = None) -> None:
+        """Take in news of the job; `label` says what and in which state it is."""
+        self._label = label
+        if progress is None:
+            return
+        self._progress = progress
+        now = self._clock()
+        if self._points and progress.step < self._points[-1][1]:
+            self._points.clear()  # it went back to a checkpoint
+        self._points.append((now, progress.step))
+        while len(self._points) > 2 and self._points[0][0] < now - _RATE_WINDOW_S:
+            self._points.popleft()
+
+    @property
+    def rate(self) -> float | None:
+        """Steps per second over the last seconds, None before it is known."""
+        if len(self._points) < 2:
+            return None
+        (start, first), (end, last) = self._points[0], self._points[-1]
+        return (last - first) / (end - start) if end > start else None
+
+    def clear(self) -> None:
+        """Take the bar away."""
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._shown = False
+
+    def draw(self, force: bool = False) -> None:
+        """Show how far it is, at most ten times a second on a terminal and every five seconds elsewhere."""
+        now = self._clock()
+        if self._screen.is_live:
+            if force or now - self._drawn_at >= REDRAW_EVERY_S:
+                width = shutil.get_terminal_size().columns
+                sys.stderr.write("\r" + self.line(width - 1) + "\x1b[K")
+                sys.stderr.flush()
+                self._shown, self._drawn_at = True, now
+        elif self._progress is not None and now - self._said_at >= PLAIN_EVERY_S:
+            self._screen.note(self.line(None))
+            self._said_at = now
+
+    def line(self, width: int | None) -> str:
+        """The bar in at most `width` characters; None for a plain line without a bar."""
+        parts = [self._label]
+        progress = self._progress
+        if progress is not None:
+            parts.append(_tables.progress_words(progress))
+        rate = self.rate
+        if rate is not None:
+            parts.append(f"{number(round(rate, 1))} steps/s")
+        text = "  ".join(parts)
+        if width is None:
+            return ", ".join(parts) + f" ({duration(self._clock() - self._started)})"
+        if progress is not None and progress.total:
+            share = min(1.0, max(0.0, progress.step / progress.total))
+            left = f"  {share * 100:3.0f}%"
+            if rate and progress.total > progress.step:
+                left += f"  {duration((progress.total - progress.step) / rate)} left"
+            room = width - len(text) - len(left) - 4
+            if room >= 8:
+                size = min(30, room)
+                filled = round(share * size)
+                bar = "━" * filled + " " * (size - filled)
+                bar = self._screen.style("━" * filled, "green", sys.stderr) + "·" * (size - filled)
+                return f"{parts[0]}  {bar}  " + "  ".join(parts[1:]) + left
+        return text[:width]

@@ -1,0 +1,194 @@
+"""Status, jobs and events as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dtfctl.cli._format import age, clock, columns, duration, number, plural, size
+from dtfctl.cli._screen import Screen
+from dtfctl.launcher.model import ClusterStatus, Event, HostStatus, JobStatus, Progress, TaskStatus
+
+MAX_JOBS = 5
+_LAST_LINES = 5
+
+
+def status_lines(status: ClusterStatus, tasks: Sequence[TaskStatus], screen: Screen, now: float) -> list[str]:
+    """The whole of `status`: the answer, tasks, jobs, hosts (wide), and what is wrong."""
+    wide = screen.output == "wide"
+    out = [headline(status, screen), ""]
+    out += task_table(tasks, screen, wide)
+    shown = [job for job in status.jobs if not job.is_final]
+    shown += [job for job in status.jobs if job.is_final][: max(0, MAX_JOBS - len(shown))]
+    if shown:
+        out += ["", *job_table(shown, screen, now, wide)]
+    if wide:
+        out += ["", *host_table(status.hosts, screen)]
+        controller = status.controller
+        out += [
+            "",
+            (
+                f"controller: pid {controller.pid}, {controller.address}, up {duration(controller.uptime_s)}, "
+                f"start {controller.epoch}, dtfctl {controller.version}"
+            ),
+        ]
+    out += _troubles(status, tasks, screen)
+    return out
+
+
+def headline(status: ClusterStatus, screen: Screen) -> str:
+    """The first line: is it well, and what runs."""
+    active = sum(not job.is_final for job in status.jobs)
+    jobs = f", {plural(active, 'active job')}" if active else ""
+    ready = f"{status.running}/{len(status.tasks)} tasks run"
+    if status.healthy:
+        return f"{status.name} is {screen.style('healthy', 'green')}: {ready}{jobs}"
+    word = "degraded" if status.running else "down"
+    trouble = f", {plural(len(status.problems), 'problem')}" if status.problems else ""
+    return f"{status.name} is {screen.style(word, 'red')}: {ready}{jobs}{trouble}"
+
+
+def task_table(tasks: Sequence[TaskStatus], screen: Screen, wide: bool) -> list[str]:
+    """One line a task."""
+    header = ["TASK", "STATE", "HOST", "UPTIME", "RESTARTS", "CPU", "MEMORY", "STEPS"]
+    if wide:
+        header += ["PID", "ADDRESS", "INCARNATION"]
+    rows = []
+    for task in tasks:
+        row = [
+            task.name,
+            _state(task),
+            task.host or "-",
+            duration(task.uptime_s) if task.state == "running" else "-",
+            str(task.restarts),
+            "-" if task.cpu_percent is None else f"{task.cpu_percent:.0f}%",
+            size(task.rss_bytes),
+            f"{task.steps:,}",
+        ]
+        if wide:
+            row += [str(task.pid or "-"), task.address or "-", str(task.incarnation)]
+        rows.append(row)
+    return columns(header, rows, screen.style)
+
+
+def _state(task: TaskStatus) -> str:
+    """A task's state with its health where that says more."""
+    if task.retry_in_s is not None and task.state in ("pending", "failed"):
+        return f"{task.state} (again in {duration(task.retry_in_s)})"
+    if task.state == "running" and task.health in ("suspect", "down"):
+        return f"{task.health} (running)"
+    return task.state
+
+
+def job_table(jobs: Sequence[JobStatus], screen: Screen, now: float, wide: bool) -> list[str]:
+    """One line a job."""
+    header = ["JOB", "STATE", "PROGRESS", "STARTED", "TOOK", "RESTARTS"]
+    if wide:
+        header += ["EXIT", "REPLICATION", "SCRIPT"]
+    rows = []
+    for job in jobs:
+        end = job.ended if job.ended is not None else now
+        state = f"queued ({job.position})" if job.state == "queued" and job.position else job.state
+        row = [
+            job.id,
+            state,
+            progress_words(job.progress) or "-",
+            f"{age(job.started, now)} ago" if job.started else "-",
+            duration(end - job.started) if job.started else "-",
+            str(job.restarts),
+        ]
+        if wide:
+            row += ["-" if job.exit_code is None else str(job.exit_code), job.replication, job.script]
+        rows.append(row)
+    return columns(header, rows, screen.style)
+
+
+def progress_words(progress: Progress | None) -> str:
+    """`step 200/1000, loss 0.31, accuracy 0.94`."""
+    if progress is None:
+        return ""
+    steps = f"step {progress.step:,}" + (f"/{progress.total:,}" if progress.total else "")
+    return ", ".join([steps, *(f"{name} {number(value)}" for name, value in progress.metrics.items())])
+
+
+def host_table(hosts: Sequence[HostStatus], screen: Screen) -> list[str]:
+    """One line a host."""
+    rows = [
+        [
+            host.name,
+            host.state,
+            str(host.tasks),
+            str(host.cores or "-"),
+            "-" if host.load is None else f"{host.load:.1f}",
+            f"{size(host.memory_free_bytes)}/{size(host.memory_bytes)}",
+            size(host.disk_free_bytes),
+            str(host.gpus),
+            str(host.agent_pid or "-"),
+        ]
+        for host in hosts
+    ]
+    header = ["HOST", "STATE", "TASKS", "CORES", "LOAD", "FREE MEMORY", "FREE DISK", "GPUS", "AGENT PID"]
+    return columns(header, rows, screen.style)
+
+
+def _troubles(status: ClusterStatus, tasks: Sequence[TaskStatus], screen: Screen) -> list[str]:
+    """The problems, then the last words of tasks and jobs that gave up."""
+    out: list[str] = []
+    if status.problems:
+        out += ["", screen.style("problems:", "bold"), *(f"  {text}" for text in status.problems)]
+    for task in tasks:
+        if task.state in ("failed", "crashed") and task.last_lines:
+            out += ["", f"last lines of {task.name}:", *(f"  {line}" for line in task.last_lines[-_LAST_LINES:])]
+    return out
+
+
+def job_lines(job: JobStatus, screen: Screen, now: float) -> list[str]:
+    """One job in detail."""
+    color = {"succeeded": "green", "running": "green", "failed": "red"}.get(job.state, "yellow")
+    reason = f": {job.reason}" if job.reason else ""
+    out = [f"{job.id} {screen.style(job.state, color) if job.state != 'queued' else 'is queued'}{reason}", ""]
+    facts = [
+        ("script", " ".join([job.script, *job.args])),
+        ("replication", job.replication),
+        ("submitted", f"{age(job.submitted, now)} ago"),
+    ]
+    if job.started is not None:
+        facts.append(("took", duration((job.ended if job.ended is not None else now) - job.started)))
+    if job.position:
+        facts.append(("place in queue", str(job.position)))
+    if job.exit_code is not None:
+        facts.append(("exit code", str(job.exit_code)))
+    facts.append(("restarts", str(job.restarts)))
+    if job.progress is not None:
+        facts.append(("progress", progress_words(job.progress)))
+    if job.checkpoint_dir:
+        facts.append(("checkpoints", job.checkpoint_dir))
+    width = max(len(name) for name, _ in facts)
+    out += [f"{name.ljust(width)}  {text}" for name, text in facts]
+    if job.clients:
+        header = ("PROCESS", "STATE", "HOST", "PID", "EXIT", "RESTARTS", "PROGRESS")
+        rows = [
+            (
+                client.name,
+                client.state,
+                client.host or "-",
+                str(client.pid or "-"),
+                "-" if client.exit_code is None else str(client.exit_code),
+                str(client.restarts),
+                progress_words(client.progress) or "-",
+            )
+            for client in job.clients
+        ]
+        out += ["", *columns(header, rows, screen.style)]
+    for client in job.clients:
+        if client.state in ("failed", "crashed") and client.last_lines:
+            out += ["", f"last lines of {client.name}:", *(f"  {line}" for line in client.last_lines)]
+    return out
+
+
+def event_line(event: Event, screen: Screen) -> str:
+    """One event on one line."""
+    word = event.kind.rpartition(".")[2]
+    color = {"failed": "red", "crashed": "red", "lost": "red", "down": "red", "suspect": "yellow"}.get(word)
+    kind = event.kind.ljust(20)
+    text = f"{clock(event.time)}  {event.subject.ljust(14)}  {screen.style(kind, color) if color else kind}"
+    return f"{text}  {event.reason}".rstrip()

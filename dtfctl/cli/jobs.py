@@ -1,0 +1,258 @@
+"""Commands about jobs: `submit`, `jobs`, `job`, `cancel`."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dtfctl.cli import _data, _tables
+from dtfctl.cli._command import Session, command
+from dtfctl.cli._format import duration, plural
+from dtfctl.cli._select import seconds
+
+if TYPE_CHECKING:
+    from dtfctl.launcher.api import Cluster
+    from dtfctl.launcher.model import JobStatus
+
+REPLICATIONS = ("between-graph", "in-graph")
+
+
+@command(
+    examples=[
+        "dtfctl submit train.py",
+        "dtfctl submit train.py --steps 1000 --lr 0.1",
+        "dtfctl submit --name digits --env SEED=7 train.py",
+        "dtfctl submit --detach --id nightly-42 train.py",
+    ],
+    exits=[0, 1, 2, 4, 7, 8],
+    pass_through=True,
+)
+def submit(
+    session: Session,
+    script: Annotated[str, typer.Argument(metavar="SCRIPT", help="A Python script on this machine.")],
+    args: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ARGS]...", help="For the script, also where they begin with `-`."),
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="The job's name; the script's by default.")] = None,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Print the job's id and return.")] = False,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", "-e", metavar="K=V", help="An environment variable; may be given again."),
+    ] = None,
+    replication: Annotated[
+        str,
+        typer.Option(
+            "--replication",
+            metavar="KIND",
+            help="between-graph: one process a worker; in-graph: one in all.",
+        ),
+    ] = "between-graph",
+    submission_id: Annotated[str | None, typer.Option("--id", help="Submitting one id twice makes one job.")] = None,
+) -> int:
+    """Run a script on the cluster; stream what it writes and return its exit code.
+
+    The script's stdout and stderr come out as its own; where several processes write, each line begins with its
+    worker. A bar (on a terminal) or a line every five seconds says how far it is. All options of `submit` stand
+    before SCRIPT; everything after it belongs to the script.
+
+    Ctrl-C cancels the job and waits for its end; a second Ctrl-C leaves at once while it goes on stopping. With
+    --detach the job runs in the background: `dtfctl logs ID -f` shows it and `dtfctl cancel ID` stops it.
+    """
+    from dtfctl.launcher.errors import UsageError
+    from dtfctl.launcher.model import JobRequest
+
+    screen = session.screen
+    if replication not in REPLICATIONS:
+        raise UsageError(f"`--replication {replication}` is not known", f"Expected {' or '.join(REPLICATIONS)}.")
+    rest = list(args or [])
+    if rest[:1] == ["--"]:
+        del rest[0]
+    request = JobRequest(
+        script=script,
+        args=tuple(rest),
+        name=name,
+        env=_environment(env or []),
+        replication="in-graph" if replication == "in-graph" else "between-graph",
+        submission_id=submission_id,
+    )
+    cluster = session.open()
+    job_id = cluster.submit(request)
+    if detach:
+        if screen.is_data:
+            screen.data("Job", _data.document(cluster.job(job_id)))
+        else:
+            screen.print(job_id)
+        screen.next(f"dtfctl logs {job_id} -f")
+        return 0
+    return _follow(session, cluster, job_id)
+
+
+def _environment(pairs: list[str]) -> dict[str, str]:
+    from dtfctl.launcher.errors import UsageError
+
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise UsageError(f"`--env {pair}` is not K=V", "For example `--env SEED=7`.")
+        found[name] = value
+    return found
+
+
+def _follow(session: Session, cluster: Cluster, job_id: str) -> int:
+    """Stream a job until it ends; its exit code, 130 after Ctrl-C."""
+    from dtfctl.cli._output import SourceWriter
+    from dtfctl.cli._progress import JobBar
+    from dtfctl.launcher.errors import InternalError
+    from dtfctl.launcher.model import JobChanged, JobEnded, JobOutput, JobProgress
+
+    screen = session.screen
+    status = cluster.job(job_id)
+    writer = SourceWriter(screen, prefix=len(status.clients) > 1)
+    bar = JobBar(screen)
+    screen.note(f"{job_id} submitted to {cluster.name}")
+    bar.update(f"{job_id} {status.state}")
+    state: str = status.state
+    with _cancel_on_interrupt(session, job_id) as interrupted:
+        for item in cluster.follow_job(job_id):
+            match item:
+                case JobOutput(line):
+                    bar.clear()
+                    writer.write(line, sys.stdout if line.stream == "out" else sys.stderr)
+                case JobProgress(progress=progress, chief=chief):
+                    if chief:
+                        bar.update(f"{job_id} {state}", progress)
+                case JobChanged(status):
+                    state = status.state
+                    writer.set_prefix(len(status.clients) > 1)
+                    bar.update(f"{job_id} {state}")
+                    if state == "recovering":
+                        bar.clear()
+                        screen.note(f"{job_id} recovering: {status.reason}")
+                case JobEnded(status):
+                    bar.clear()
+                    return _ended(session, status, bool(interrupted))
+            if writer.at_line_start:
+                bar.draw()
+    raise InternalError(f"the stream of {job_id} ended before the job did")
+
+
+def _ended(session: Session, status: JobStatus, interrupted: bool) -> int:
+    """Say how a job ended and give the command's exit code."""
+    screen = session.screen
+    took = duration(status.ended - status.started) if status.ended and status.started else "-"
+    words = _tables.progress_words(status.progress)
+    if status.state == "succeeded":
+        screen.note(f"{status.id} succeeded after {took}" + (f": {words}" if words else ""))
+        return 130 if interrupted else 0
+    if status.state == "cancelled":
+        screen.note(f"{status.id} was cancelled after {took}")
+        return 130 if interrupted else status.exit_code or 1
+    screen.error(
+        f"{status.id} failed after {took}: {status.reason or f'exit code {status.exit_code}'}",
+        f"`dtfctl job {status.id}` shows its processes, `dtfctl logs {status.id}` what they wrote.",
+    )
+    return 130 if interrupted else status.exit_code or 1
+
+
+@contextmanager
+def _cancel_on_interrupt(session: Session, job_id: str) -> Iterator[list[int]]:
+    """While it lasts, the first Ctrl-C cancels the job in a thread of its own and the second raises.
+
+    A handler that raised at once would break the stream in the middle and lose what the job writes while it stops.
+    Gives a list that is not empty after the first Ctrl-C.
+    """
+    presses: list[int] = []
+
+    def cancel() -> None:
+        from dtfctl.launcher.errors import LauncherError
+
+        try:
+            session.open().cancel([job_id])
+        except LauncherError as error:
+            session.screen.error(f"{job_id} could not be cancelled: {error.message}", error.hint)
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        presses.append(number)
+        if len(presses) > 1:
+            sys.stderr.write(f"\nleaving; {job_id} goes on stopping, `dtfctl job {job_id}` shows it\n")
+            raise _LeftError
+        sys.stderr.write(f"\ncancelling {job_id}; Ctrl-C again leaves at once\n")
+        threading.Thread(target=cancel, name="cancel", daemon=True).start()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield presses
+        return
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield presses
+    except _LeftError:
+        raise typer.Exit(130) from None
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class _LeftError(BaseException):
+    """The second Ctrl-C."""
+
+
+@command(examples=["dtfctl jobs", "dtfctl jobs -o json"], exits=[0, 4, 8])
+def jobs(session: Session) -> None:
+    """List the jobs of the cluster, the newest first."""
+    screen = session.screen
+    cluster = session.open()
+    found = cluster.jobs()
+    if screen.is_data:
+        screen.data("JobList", {"cluster": cluster.name, "jobs": [_data.plain(job) for job in found]})
+        return
+    if not found:
+        screen.print(f"{cluster.name} has no job yet")
+        screen.next("dtfctl submit SCRIPT")
+        return
+    for line in _tables.job_table(found, screen, time.time(), screen.output == "wide"):
+        screen.print(line)
+
+
+@command(examples=["dtfctl job digits-1", "dtfctl job digits-1 -o json"], exits=[0, 4, 8])
+def job(session: Session, job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.")]) -> None:
+    """Show one job: its state and why, its processes, their last lines where they failed."""
+    screen = session.screen
+    found = session.open().job(job_id)
+    if screen.is_data:
+        screen.data("Job", _data.document(found))
+        return
+    for line in _tables.job_lines(found, screen, time.time()):
+        screen.print(line)
+    screen.next(f"dtfctl logs {job_id}" if found.is_final else f"dtfctl logs {job_id} -f")
+
+
+@command(examples=["dtfctl cancel digits-1", "dtfctl cancel digits-1 digits-2 --grace 30s"], exits=[0, 2, 4, 8])
+def cancel(
+    session: Session,
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of jobs.")],
+    grace: Annotated[
+        str, typer.Option("--grace", metavar="TIME", help="Time to end between SIGTERM and SIGKILL.")
+    ] = "10s",
+) -> None:
+    """Stop jobs and wait until they have ended. A job that has ended already stays as it is."""
+    screen = session.screen
+    grace_s = seconds(grace, "--grace")
+    found = session.open().cancel(ids, grace_s=grace_s)
+    if screen.is_data:
+        screen.data("JobList", {"jobs": [_data.plain(item) for item in found]})
+        return
+    stopped = sum(item.state == "cancelled" for item in found)
+    screen.print(f"{plural(stopped, 'job')} cancelled" if stopped else "nothing to cancel")
+    for item in found:
+        if item.state != "cancelled":
+            screen.print(f"  {item.id} had ended before: {item.state}")
