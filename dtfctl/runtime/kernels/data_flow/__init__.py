@@ -1,1 +1,3 @@
-"""Kernels of the data_flow family: importing this package registers them."""
+"""Kernels of the data_flow family."""
+
+from dtfctl.runtime.kernels.data_flow import partition, stack, tensor_array_ops  # noqa: F401
