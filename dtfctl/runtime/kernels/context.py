@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.device import Device
+from dtfctl.runtime.framework.errors import OpError
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 
 
@@ -21,12 +22,31 @@ class Rendezvous(Protocol):
     def recv(self, key: str, cancellation: CancellationToken) -> tuple[Any, bool]:
         """Wait for the value and whether it is dead."""
 
+    def recv_async(self, key: str, done: Callable[[Any, bool, OpError | None], None]) -> None:
+        """Have `done(value, dead, error)` called once the value is there, or the rendezvous is aborted.
+
+        `done` never blocks and may be called in any thread, also before this returns.
+        """
+
+
+class PreparedFunction(Protocol):
+    """A function of the library, ready to run."""
+
+    def __call__(self, inputs: Sequence[Any], step: StepContext) -> list[Any]:
+        """Its outputs for these inputs."""
+
 
 class FunctionCaller(Protocol):
     """Runs functions of the session's library inside a step."""
 
     def call(self, function: graph_pb2.NameAttrList, inputs: Sequence[Any], step: StepContext) -> list[Any]:
         """The function's outputs for these inputs, on the device of `step`."""
+
+    def prepare(self, function: graph_pb2.NameAttrList) -> PreparedFunction:
+        """The same for a function called again and again: looked up, instantiated and planned at its first call."""
+
+    def may_block(self, function: graph_pb2.NameAttrList) -> bool:
+        """True when running the function may wait for other nodes or steps."""
 
 
 @dataclass(slots=True)
@@ -40,6 +60,7 @@ class StepContext:
         step_resources: state that ends with the step.
         cancellation: set when the step must stop; whatever waits observes it.
         rendezvous, functions: see their protocols.
+        trace: where nodes' timings are recorded (`executor.trace.StepTrace`), or None.
         frame: "FRAME:ITERATION" of the node that runs; "0:0" outside loops. Part of rendezvous keys.
     """
 

@@ -34,13 +34,13 @@ from typing import TYPE_CHECKING, Any
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.dtypes import DType
-from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError
+from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError, NotFoundError
 from dtfctl.runtime.framework.node_graph import FunctionLibrary, Node
 from dtfctl.runtime.framework.op_signature import op_family
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 
 if TYPE_CHECKING:
-    from dtfctl.runtime.kernels.context import StepContext
+    from dtfctl.runtime.kernels.context import FunctionCaller, StepContext
 
 Kernel = Callable[..., Any]
 Factory = Callable[["KernelBuild"], Kernel]
@@ -61,12 +61,13 @@ INDICES = (dtypes.int32, dtypes.int64)
 
 @dataclass
 class KernelBuild:
-    """What a factory may know: the node and where it will run."""
+    """What a factory may know: the node and where it will run; `functions` runs the library's functions."""
 
     node: Node
     device: Device
     resources: ResourceManager
     library: FunctionLibrary = field(default_factory=FunctionLibrary)
+    functions: FunctionCaller | None = None
 
     def attr(self, name: str, default: Any = None) -> Any:
         return self.node.attr(name, default)
@@ -85,6 +86,13 @@ class KernelBuild:
     def xp(self) -> Any:
         """The array namespace of the device: numpy or cupy."""
         return self.device.array_module
+
+    @property
+    def function_caller(self) -> FunctionCaller:
+        """`functions`, which a kernel of an op that calls functions cannot do without."""
+        if self.functions is None:
+            raise InternalError(f"Op '{self.node.op}' calls functions, but nothing here runs them", self.node.name)
+        return self.functions
 
     @cached_property
     def resource_name(self) -> str:
