@@ -1,0 +1,66 @@
+"""The default graph of each thread."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dtfctl.runtime.framework.graph import Graph
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        self.graphs: list[Graph] = []
+
+
+_stack = _Stack()
+_global: list[Graph] = []
+_lock = threading.Lock()
+
+
+def get_default_graph() -> Graph:
+    """The innermost graph entered with `as_default` in this thread, else the global one."""
+    if _stack.graphs:
+        return _stack.graphs[-1]
+    with _lock:
+        if not _global:
+            from dtfctl.runtime.framework.graph import Graph
+
+            _global.append(Graph())
+        return _global[0]
+
+
+def reset_default_graph() -> None:
+    """Replace the global default graph with an empty one.
+
+    Raises:
+        AssertionError: called inside a `with graph.as_default()` block.
+    """
+    if _stack.graphs:
+        raise AssertionError("Do not use tf.reset_default_graph() to clear nested graphs.")
+    with _lock:
+        _global.clear()
+
+
+@contextlib.contextmanager
+def push_graph(graph: Graph) -> Iterator[Graph]:
+    _stack.graphs.append(graph)
+    try:
+        yield graph
+    finally:
+        if not _stack.graphs or _stack.graphs[-1] is not graph:
+            raise AssertionError("Nesting violated for default stack of graphs")
+        _stack.graphs.pop()
+
+
+@contextlib.contextmanager
+def no_control_flow() -> Iterator[None]:
+    """Control flow is functional here: a body is a graph of its own, so there is no context to leave."""
+    yield
+
+
+def graph_stack() -> list[Any]:
+    return list(_stack.graphs)
