@@ -54,7 +54,7 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress an
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Log what dtfctl does, to stderr.")]
 NoColorOption = Annotated[bool, typer.Option("--no-color", help="No colours; the variable NO_COLOR does the same.")]
 
-_COMMON: Mapping[str, tuple[Any, Any]] = {
+COMMON: Mapping[str, tuple[Any, Any]] = {
     "cluster": (ClusterOption, None),
     "output": (OutputOption, None),
     "quiet": (QuietOption, False),
@@ -105,6 +105,7 @@ class CommandInfo:
     text: str
     examples: tuple[str, ...]
     exits: tuple[int, ...]
+    function: Callable[..., int | None]
 
 
 COMMANDS: dict[str, CommandInfo] = {}
@@ -134,7 +135,7 @@ def command(
     def decorate(function: Callable[..., int | None]) -> Callable[..., int | None]:
         word = name or function.__name__.strip("_").replace("_", "-")
         text = inspect.getdoc(function) or ""
-        info = CommandInfo(word, text.partition("\n")[0], text, tuple(examples), (*exits, 125, 130))
+        info = CommandInfo(word, text.partition("\n")[0], text, tuple(examples), (*exits, 125, 130), function)
         COMMANDS[word] = info
         _REGISTRARS[word] = lambda app: _register(app, info, function, pass_through)
         return function
@@ -158,14 +159,14 @@ def _register(app: typer.Typer, info: CommandInfo, function: Callable[..., int |
     context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
     common = [
         inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
-        for option, (hint, default) in _COMMON.items()
+        for option, (hint, default) in COMMON.items()
     ]
     own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     everything = [context, *own, *common]
 
     def run(**values: Any) -> None:
         ctx: typer.Context = values.pop("ctx")
-        options = {option: values.pop(option) for option in _COMMON}
+        options = {option: values.pop(option) for option in COMMON}
         code = guarded(lambda: _session(ctx, options), lambda session: function(session, **values))
         if code:
             raise typer.Exit(code)

@@ -1,0 +1,52 @@
+# make demo   start a local cluster, train on it, take it down
+# make test   everything .ci/run checks: lint, format, types, tests
+#
+# PYTHON=/path/to/python3.12 chooses the interpreter of .venv; any from 3.11 on will do.
+
+PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v $$name; break; }; done)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test lint types unit docs clean
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.ready-demo
+	@PATH="$(CURDIR)/$(BIN):$$PATH" tools/demo
+
+test: lint types unit
+
+lint: $(VENV)/.ready-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.ready-test
+	$(BIN)/mypy
+
+unit: $(VENV)/.ready-test
+	$(BIN)/python -m pytest -n 2
+
+docs: $(VENV)/.ready-test
+	$(BIN)/python tools/gen_docs.py
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "No Python >= 3.11 on PATH; name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; exit 1; }
+	@echo "Creating $(VENV) with $(PYTHON)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Its venv module is missing; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+
+# numba is an accelerator some platforms have no wheel for; nothing needs it.
+$(VENV)/.ready-demo: pyproject.toml | $(VENV)/bin/python
+	@echo "Installing dtfctl and what it needs into $(VENV) (once)"
+	@$(PIP) install --only-binary numba,llvmlite --editable '.[examples,fast]' 2>/dev/null \
+		|| $(PIP) install --editable '.[examples]'
+	@touch $@
+
+$(VENV)/.ready-test: pyproject.toml | $(VENV)/.ready-demo
+	@echo "Installing the tools for tests into $(VENV) (once)"
+	@$(PIP) install --editable '.[examples,dev]'
+	@touch $@

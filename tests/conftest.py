@@ -1,0 +1,45 @@
+"""Fixtures of every test: an own home for clusters, and no process left behind."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+GRACE_S = 5.0
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Clusters of tests live below the session's temporary folder, and none of their processes outlives it."""
+    base = tmp_path_factory.getbasetemp()
+    home = tmp_path_factory.mktemp("home")
+    before = os.environ.get("DTFCTL_HOME")
+    os.environ["DTFCTL_HOME"] = str(home)
+    yield home
+    if before is None:
+        del os.environ["DTFCTL_HOME"]
+    else:
+        os.environ["DTFCTL_HOME"] = before
+    deadline = time.monotonic() + GRACE_S
+    while (left := processes_below(base)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left, "processes of a test cluster outlive the tests:\n" + "\n".join(left)
+
+
+def processes_below(base: Path) -> list[str]:
+    """Live processes whose DTFCTL_HOME lies in `base`, as `pid command`; zombies have no environment: not counted."""
+    wanted = f"DTFCTL_HOME={base}".encode()
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            environ = (folder / "environ").read_bytes().split(b"\0")
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+        except OSError:
+            continue  # it ended meanwhile, or belongs to somebody else
+        if int(folder.name) != os.getpid() and any(entry.startswith(wanted) for entry in environ):
+            found.append(f"{folder.name} {command}")
+    return found

@@ -1,0 +1,117 @@
+"""Imports point downward only: a module may use its own layer and those below, never one above or beside its stack.
+
+`dtfctl/task.py` is the one place where launcher and runtime meet.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import dtfctl
+
+ROOT = Path(dtfctl.__file__).parent
+
+LAUNCHER_SIDE = [{"protocol"}, {"health"}, {"launcher"}, {"cli"}]
+RUNTIME = [
+    {"protocol"},
+    {"runtime.framework"},
+    {"runtime.ops"},
+    {"runtime.compiler", "runtime.kernels", "runtime.rendezvous"},
+    {"runtime.executor"},
+    {"runtime.services"},
+    {"runtime.client", "runtime.train", "runtime.distribute", "runtime.data", "runtime.eager", "runtime.profiler"},
+    {"runtime"},
+]
+FREE = {"task", ""}
+"""May import anything: the meeting place, and the package itself."""
+SHARED = {"errors", "_version", "protocol"}
+"""May be imported from anywhere."""
+
+
+def layer(module: str) -> str:
+    """The layer of a module: `runtime.ops` of `dtfctl.runtime.ops.math`, `cli` of `dtfctl.cli.main`."""
+    parts = module.split(".")[1:]
+    if parts[:1] == ["runtime"] and len(parts) > 1 and (ROOT / "runtime" / parts[1]).is_dir():
+        return f"runtime.{parts[1]}"
+    return parts[0] if parts else ""
+
+
+def may_import(importer: str, imported: str) -> bool:
+    """Whether layer `importer` may import layer `imported`."""
+    if importer == imported or importer in FREE or imported in SHARED or imported == "":
+        return True
+    for stack in (LAUNCHER_SIDE, RUNTIME):
+        heights = {name: height for height, names in enumerate(stack) for name in names}
+        if importer in heights and imported in heights:
+            return heights[imported] <= heights[importer]
+    return False
+
+
+def imports(tree: ast.AST, module: str, is_package: bool) -> set[str]:
+    """The modules of this package that run-time code of `tree` imports, wherever in the file."""
+    hidden = {
+        child
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for child in ast.walk(node)
+    }
+    found = set()
+    for node in ast.walk(tree):
+        if node in hidden:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                package = module.split(".") if is_package else module.split(".")[:-1]
+                package = package[: len(package) - node.level + 1]
+                base = ".".join([*package, *([node.module] if node.module else [])])
+            # `from dtfctl.runtime import ops` names a module in what it imports.
+            names = {f"{base}.{alias.name}" for alias in node.names}
+            found |= {name for name in names if is_module(name)} or {base}
+    return {name for name in found if name == "dtfctl" or name.startswith("dtfctl.")}
+
+
+def is_module(name: str) -> bool:
+    path = ROOT.parent / name.replace(".", "/")
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in ROOT.rglob("*.py") if not path.name.endswith("_pb2.py"))
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_downward(path: Path) -> None:
+    relative = path.relative_to(ROOT.parent).with_suffix("")
+    is_package = path.name == "__init__.py"
+    module = ".".join(relative.parts[:-1] if is_package else relative.parts)
+    wrong = [
+        name
+        for name in sorted(imports(ast.parse(path.read_text("utf-8")), module, is_package))
+        if not may_import(layer(module), layer(name))
+    ]
+    assert not wrong, f"{module} ({layer(module)}) imports upward: {', '.join(wrong)}"
+
+
+def test_the_rules_tell_up_from_down() -> None:
+    assert may_import("cli", "launcher")
+    assert not may_import("launcher", "cli")
+    assert may_import("runtime.services", "runtime.framework")
+    assert not may_import("runtime.framework", "runtime.services")
+    assert not may_import("launcher", "runtime.client")
+    assert not may_import("runtime.client", "launcher")
+    assert may_import("task", "runtime.services")
+
+
+def test_imports_are_found_in_every_form() -> None:
+    source = (
+        "import dtfctl.cli.main\nfrom dtfctl.launcher import api\nfrom . import problems\n"
+        "def f():\n    from dtfctl import errors\nif TYPE_CHECKING:\n    import dtfctl.runtime\n"
+    )
+    found = imports(ast.parse(source), "dtfctl.launcher.spec.load", is_package=False)
+    assert {layer(name) for name in found} == {"cli", "launcher", "errors"}
