@@ -7,7 +7,7 @@
         controller.json       pid and address of the running controller
         controller.db         desired state, jobs and events (SQLite)
         certificates/         ca, controller, cli, agents, tasks; keys 0600
-        hosts/HOST/           an agent's state: agent.json, state.json, runs/
+        hosts/HOST/           an agent's state: agent.json, state.json, runs/, run/ (sockets)
         jobs/ID/              code/, progress; checkpoint/ stays after `down`
         logs/                 stays after `down`
 
@@ -21,6 +21,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.files import private_folder
 
 LONGEST_SOCKET_NAME = len("client-socket-of-worker-99999.sock") + 1
@@ -93,9 +94,9 @@ class ClusterPaths:
         return self.folder / "hosts" / name
 
 
-def make_socket_folder(cluster: ClusterPaths) -> Path:
+def make_socket_folder(base: Path) -> Path:
     """A new 0700 folder whose socket paths fit into the kernel's 107 bytes."""
-    inside = cluster.folder / "run"
+    inside = base / "run"
     if len(os.fsencode(inside)) + LONGEST_SOCKET_NAME <= LONGEST_SOCKET_PATH:
         return private_folder(inside)
     runtime = os.environ.get("XDG_RUNTIME_DIR")
@@ -105,4 +106,7 @@ def make_socket_folder(cluster: ClusterPaths) -> Path:
             if len(os.fsencode(made)) + LONGEST_SOCKET_NAME <= LONGEST_SOCKET_PATH:
                 return made
             made.rmdir()
-    raise OSError(f"no folder with a path short enough for sockets; {inside} is too long")
+    raise LauncherError(
+        f"no folder with a path short enough for sockets; {inside} is too long",
+        "set DTFCTL_HOME to a folder with a shorter path",
+    )

@@ -62,7 +62,7 @@ class ClientOrder:
     command: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str = ""
-    restart: RestartPolicy = RestartPolicy()
+    restart: RestartPolicy = field(default_factory=RestartPolicy)
     grace_s: float = 10.0
 
     @property
@@ -96,9 +96,9 @@ class HostOrders:
     peers: tuple[Peer, ...] = ()
     expected: tuple[str, ...] = ()
     task_command: tuple[str, ...] = ()
-    restart: RestartPolicy = RestartPolicy()
-    health: HealthLimits = HealthLimits()
-    logs: LogRules = LogRules()
+    restart: RestartPolicy = field(default_factory=RestartPolicy)
+    health: HealthLimits = field(default_factory=HealthLimits)
+    logs: LogRules = field(default_factory=LogRules)
     tls_folder: str = ""
 
 

@@ -20,7 +20,7 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from dtfctl.health.restart import Ending, GiveUp, RestartHistory, RestartPolicy, decide
@@ -53,7 +53,7 @@ class Record:
     incarnation: int = 0
     restarts: int = 0
     restart_handled: int = 0
-    history: RestartHistory = RestartHistory()
+    history: RestartHistory = field(default_factory=RestartHistory)
     started_at: float | None = None
     retry_at: float | None = None
     kill_at: float | None = None
@@ -62,6 +62,7 @@ class Record:
     exit_code: int | None = None
     reason: str = ""
     port: int = 0
+    gpus: tuple[int, ...] = ()
     keeper_pid: int = 0
     keeper_ticks: int = 0
     task_pid: int = 0

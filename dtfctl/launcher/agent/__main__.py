@@ -1,0 +1,64 @@
+"""python -m dtfctl.launcher.agent --cluster NAME --host NAME --folder PATH --logs PATH --certificates PATH"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+from dtfctl.launcher.agent.agent import Agent
+from dtfctl.launcher.agent.service import AgentService
+from dtfctl.launcher.certificates import TlsFiles
+from dtfctl.launcher.errors import LauncherError
+from dtfctl.launcher.files import private_folder, try_lock, write_whole
+from dtfctl.launcher.procfs import identify
+from dtfctl.launcher.rpc import serve
+
+STOP_S = 1.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="dtfctl-agent")
+    parser.add_argument("--cluster", required=True)
+    parser.add_argument("--host", required=True)
+    parser.add_argument("--folder", required=True, type=Path)
+    parser.add_argument("--logs", required=True, type=Path)
+    parser.add_argument("--certificates", required=True, type=Path)
+    parser.add_argument("--listen", default="127.0.0.1")
+    parser.add_argument("--advertise", default="127.0.0.1")
+    args = parser.parse_args()
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s.%(msecs)03d %(levelname)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%S"
+    )
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        return run(args.host, args.folder, args.logs, args.certificates, args.listen, args.advertise)
+    except LauncherError as error:
+        logging.getLogger().error("%s %s", error.message, error.hint)
+        return error.exit_code
+
+
+def run(host: str, folder: Path, logs: Path, certificates: Path, listen: str, advertise: str) -> int:
+    private_folder(folder)
+    lock = try_lock(folder / "agent.lock")
+    if lock is None:
+        logging.getLogger().error("another agent of this host runs")
+        return 7
+    agent = Agent(host, folder, logs, advertise)
+    server, port = serve(AgentService(agent).handlers(), TlsFiles.of(certificates, f"agent-{host}"), f"{listen}:0")
+    me = identify(os.getpid())
+    assert me is not None
+    info = {"pid": me.pid, "start_ticks": me.start_ticks, "address": f"{advertise}:{port}"}
+    write_whole(folder / "agent.json", json.dumps(info).encode())
+    agent.run()
+    (folder / "agent.json").unlink(missing_ok=True)
+    server.stop(STOP_S).wait()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

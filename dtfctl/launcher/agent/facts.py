@@ -1,0 +1,43 @@
+"""What the host has and how busy it is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from dtfctl.launcher.procfs import memory_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    cores: int
+    load: float
+    memory_bytes: int
+    memory_free_bytes: int
+    disk_free_bytes: int
+    gpus: int
+
+
+def usable_cores() -> int:
+    """Cores this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+def gpu_count() -> int:
+    """NVIDIA GPUs of the host, by the driver's /proc entries."""
+    folder = Path("/proc/driver/nvidia/gpus")
+    return sum(1 for _ in folder.iterdir()) if folder.is_dir() else 0
+
+
+def read_facts(state_folder: Path) -> HostFacts:
+    total, free = memory_bytes()
+    return HostFacts(
+        cores=usable_cores(),
+        load=os.getloadavg()[0],
+        memory_bytes=total,
+        memory_free_bytes=free,
+        disk_free_bytes=shutil.disk_usage(state_folder).free,
+        gpus=gpu_count(),
+    )

@@ -1,0 +1,117 @@
+"""Start a process under a keeper, find it again, learn how it ended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from dtfctl.health.restart import Ending
+from dtfctl.launcher.agent.contract import LogRules
+from dtfctl.launcher.files import explained, private_folder
+from dtfctl.launcher.procfs import ProcessId, is_alive
+
+KEEPER = Path(__file__).with_name("keeper.py")
+CLAIM_WAIT_S = 2.0
+"""A keeper that has claimed its start needs milliseconds to fork; this is for a starved host."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeeperStatus:
+    """The content of a status file; see keeper.py."""
+
+    phase: Literal["claimed", "running", "ended"]
+    keeper: ProcessId
+    task: ProcessId | None = None
+    exit_code: int | None = None
+    signal: int = 0
+    max_rss_bytes: int = 0
+
+
+def start_keeper(
+    folder: Path, command: Sequence[str], *, log: Path, rules: LogRules, env: Mapping[str, str], cwd: Path
+) -> subprocess.Popen[bytes]:
+    """Start `command` under a keeper; `folder` is new and belongs to this start alone."""
+    private_folder(folder)
+    private_folder(log.parent)
+    with explained(folder):
+        return subprocess.Popen(
+            [
+                sys.executable,
+                "-S",
+                "-E",
+                str(KEEPER),
+                str(folder),
+                str(log),
+                str(rules.rotate_bytes),
+                str(rules.keep),
+                str(rules.bytes_per_s),
+                *command,
+            ],
+            stdin=subprocess.DEVNULL,
+            env=dict(env),
+            cwd=cwd,
+            start_new_session=True,
+        )
+
+
+def read_status(folder: Path) -> KeeperStatus | None:
+    """What the keeper wrote, or None before it did (or when the file is damaged)."""
+    try:
+        text = (folder / "status").read_text()
+    except FileNotFoundError:
+        return None
+    body, _, crc = text.strip().rpartition(" ")
+    if not body or f"{zlib.crc32(body.encode()):08x}" != crc:
+        return None
+    phase, keeper_pid, keeper_ticks, task_pid, task_ticks, code, number, rss, _time = body.split()
+    if phase not in ("claimed", "running", "ended"):
+        return None
+    keeper = ProcessId(int(keeper_pid), int(keeper_ticks))
+    task = None if task_pid == "-" else ProcessId(int(task_pid), int(task_ticks))
+    if phase != "ended":
+        return KeeperStatus("claimed" if phase == "claimed" else "running", keeper, task)
+    return KeeperStatus("ended", keeper, task, int(code), int(number), int(rss) * 1024)
+
+
+def wait_started(folder: Path, timeout_s: float = CLAIM_WAIT_S) -> KeeperStatus | None:
+    """The status once the task runs (or has ended); None when the start did not happen, and then it never will."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        status = read_status(folder)
+        if status is not None and status.phase != "claimed":
+            return status
+        if status is not None and not is_alive(status.keeper):
+            return None
+        if time.monotonic() >= deadline:
+            return None if _forbid(folder) else read_status(folder)
+        time.sleep(0.002)
+
+
+def forbid_start(folder: Path) -> KeeperStatus | None:
+    """Find a start that a former agent may have begun: its status, or None and a late keeper gives up."""
+    if _forbid(folder):
+        return None
+    return wait_started(folder)
+
+
+def _forbid(folder: Path) -> bool:
+    private_folder(folder)
+    try:
+        os.close(os.open(folder / "status", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        return False
+    return True
+
+
+def ending_of(status: KeeperStatus | None) -> Ending:
+    """How the process ended, as far as its keeper could tell."""
+    if status is None or status.phase != "ended":
+        return Ending(exit_code=None)
+    return Ending(exit_code=status.exit_code, signal=status.signal or None)

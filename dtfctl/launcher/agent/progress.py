@@ -1,0 +1,63 @@
+"""Follow a job's progress file: one JSON object a line, `{"step", "total", "metrics", "time"}`."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from dtfctl.launcher.model import Progress
+
+LONGEST_READ = 2**20
+
+
+class ProgressFile:
+    """The newest valid line of a growing file. A line that is no progress is counted and skipped."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.latest: Progress | None = None
+        self.bad_lines = 0
+        self._offset = 0
+
+    def poll(self) -> bool:
+        """Read what was added; whether there is a newer line."""
+        try:
+            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            if os.fstat(fd).st_size < self._offset:
+                self._offset = 0
+            data = os.pread(fd, LONGEST_READ, self._offset)
+        finally:
+            os.close(fd)
+        end = data.rfind(b"\n") + 1
+        if end == 0 and len(data) == LONGEST_READ:
+            end = len(data)
+        self._offset += end
+        changed = False
+        for line in data[:end].splitlines():
+            progress = parse(line)
+            if progress is None:
+                self.bad_lines += 1
+            else:
+                self.latest, changed = progress, True
+        return changed
+
+
+def parse(line: bytes) -> Progress | None:
+    try:
+        content: Any = json.loads(line)
+        total = content.get("total")
+        metrics = content.get("metrics") or {}
+        return Progress(
+            step=int(content["step"]),
+            total=None if total is None else int(total),
+            metrics={str(key): float(value) for key, value in metrics.items() if math.isfinite(float(value))},
+            time=float(content.get("time", 0.0)),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None

@@ -1,0 +1,87 @@
+"""The agent's calls; see protocol/agent.proto."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from dtfctl.launcher.agent import logs
+from dtfctl.launcher.agent.agent import Agent
+from dtfctl.launcher.agent.contract import HostOrders, LogChunk, LogPosition
+from dtfctl.launcher.certificates import Role
+from dtfctl.launcher.errors import DeadlineExpired
+from dtfctl.launcher.rpc import Handler, Method
+from dtfctl.launcher.wire import from_message, to_message
+from dtfctl.protocol import agent_pb2 as pb
+
+SERVICE = "dtf.agent.Agent"
+CONTROLLER: frozenset[Role] = frozenset({"controller"})
+
+APPLY = Method(SERVICE, "Apply", pb.HostOrders, pb.Applied, CONTROLLER)
+WATCH = Method(SERVICE, "Watch", pb.WatchRequest, pb.Report, CONTROLLER, streams=True)
+READ_LOGS = Method(SERVICE, "ReadLogs", pb.ReadLogsRequest, pb.ReadLogsReply, CONTROLLER)
+SHUTDOWN = Method(SERVICE, "Shutdown", pb.ShutdownRequest, pb.Report, CONTROLLER)
+
+LOG_POLL_S = 0.03
+LONGEST_WAIT_S = 30.0
+MOST_LOG_BYTES = 4 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    chunks: tuple[LogChunk, ...]
+
+
+class AgentService:
+    """Handlers; each runs in a thread of the server."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    def handlers(self) -> dict[Method, Handler]:  # type: ignore[type-arg]
+        return {
+            APPLY: self.apply,
+            WATCH: self.watch,
+            READ_LOGS: self.read_logs,
+            SHUTDOWN: self.shutdown,
+        }
+
+    def apply(self, request: pb.HostOrders) -> pb.Applied:
+        orders = from_message(HostOrders, request)
+        self._agent.call(lambda: self._agent.apply(orders))
+        return pb.Applied(revision=orders.revision)
+
+    def watch(self, request: pb.WatchRequest) -> Iterator[pb.Report]:
+        seen = request.happening if request.boot == self._agent.boot else 0
+        version = 0
+        while not self._agent.finished:
+            version, report = self._agent.wait_report(version, 1.0)
+            happenings = self._agent.happenings_after(seen)
+            if happenings:
+                seen = happenings[-1].number
+            yield to_message(replace(report, happenings=happenings), pb.Report)
+
+    def read_logs(self, request: pb.ReadLogsRequest) -> pb.ReadLogsReply:
+        positions = [from_message(LogPosition, item) for item in request.positions]
+        max_bytes = min(request.max_bytes or MOST_LOG_BYTES, MOST_LOG_BYTES) // max(1, len(positions))
+        deadline = time.monotonic() + min(request.wait_s, LONGEST_WAIT_S)
+        while True:
+            chunks = [
+                logs.read(self._agent.log_of(position.process), position, max(65536, max_bytes), request.tail)
+                for position in positions
+            ]
+            if any(chunk.data for chunk in chunks) or time.monotonic() >= deadline or self._agent.finished:
+                return to_message(_Reply(tuple(chunks)), pb.ReadLogsReply)
+            time.sleep(LOG_POLL_S)
+
+    def shutdown(self, request: pb.ShutdownRequest) -> pb.Report:
+        agent = self._agent
+        agent.call(lambda: agent.shutdown(request.grace_s))
+        deadline = time.monotonic() + request.grace_s + 15.0
+        version = 0
+        while not agent.finished:
+            if time.monotonic() > deadline:
+                raise DeadlineExpired(f"processes on {agent.host} do not end, not even by SIGKILL")
+            version, _ = agent.wait_report(version, 0.2)
+        return to_message(agent.newest_report(), pb.Report)

@@ -1,0 +1,201 @@
+"""The controller's memory: one SQLite file (WAL), written and committed before anything is done about it.
+
+Every change of state is also a row of `events`, in the same transaction.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dtfctl.launcher import codec
+from dtfctl.launcher.controller.jobs import JobRecord
+from dtfctl.launcher.errors import InternalError, NoSpace
+from dtfctl.launcher.model import Event
+from dtfctl.launcher.spec.model import ClusterSpec
+
+SCHEMA_VERSION = 1
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS tasks (
+    name TEXT PRIMARY KEY, host TEXT NOT NULL, run INTEGER NOT NULL, restart_request INTEGER NOT NULL,
+    incarnation INTEGER NOT NULL, position INTEGER NOT NULL, grace_s REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS jobs (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, submission_id TEXT NOT NULL UNIQUE,
+    record TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS events (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, time REAL NOT NULL, kind TEXT NOT NULL, subject TEXT NOT NULL,
+    reason TEXT NOT NULL, incarnation INTEGER NOT NULL);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """The desired state of one task."""
+
+    name: str
+    host: str
+    run: bool = True
+    restart_request: int = 0
+    incarnation: int = 0
+    """The newest known; the next start gets a higher one."""
+    grace_s: float = 10.0
+
+    @property
+    def job(self) -> str:
+        return self.name.partition("/")[0]
+
+    @property
+    def index(self) -> int:
+        return int(self.name.partition("/")[2])
+
+
+class Store:
+    """Used by the controller's loop alone; readers in other threads open `read_events`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with _explained(path):
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            path.chmod(0o600)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            self._db.executescript(SCHEMA)
+            version = self.get("schema") or str(SCHEMA_VERSION)
+            if int(version) > SCHEMA_VERSION:
+                raise InternalError(f"{path} was written by a newer dtfctl", "use that version")
+            self.put("schema", str(SCHEMA_VERSION))
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing; nested use joins the outer one."""
+        if self._db.in_transaction:
+            yield
+            return
+        with _explained(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def close(self) -> None:
+        self._db.close()
+
+    # ------------------------------------------------------------------ meta
+
+    def get(self, key: str) -> str | None:
+        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def put(self, key: str, value: str) -> None:
+        with _explained(self.path):
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+    def next_epoch(self) -> int:
+        """The number of this controller: one more than that of any before it."""
+        epoch = int(self.get("epoch") or 0) + 1
+        self.put("epoch", str(epoch))
+        return epoch
+
+    def spec(self) -> ClusterSpec | None:
+        text = self.get("spec")
+        return None if text is None else codec.decode(ClusterSpec, text)
+
+    def set_spec(self, spec: ClusterSpec) -> None:
+        self.put("spec", codec.encode(spec))
+
+    # ------------------------------------------------------------------ tasks
+
+    def tasks(self) -> list[TaskRow]:
+        rows = self._db.execute(
+            "SELECT name, host, run, restart_request, incarnation, grace_s FROM tasks ORDER BY position"
+        )
+        return [TaskRow(r[0], r[1], bool(r[2]), r[3], r[4], r[5]) for r in rows]
+
+    def put_tasks(self, rows: list[TaskRow]) -> None:
+        """Replace all of them."""
+        with self.transaction():
+            self._db.execute("DELETE FROM tasks")
+            self._db.executemany(
+                "INSERT INTO tasks (name, host, run, restart_request, incarnation, grace_s, position)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [(r.name, r.host, r.run, r.restart_request, r.incarnation, r.grace_s, at) for at, r in enumerate(rows)],
+            )
+
+    def put_task(self, row: TaskRow) -> None:
+        with _explained(self.path):
+            self._db.execute(
+                "UPDATE tasks SET host = ?, run = ?, restart_request = ?, incarnation = ?, grace_s = ? WHERE name = ?",
+                (row.host, row.run, row.restart_request, row.incarnation, row.grace_s, row.name),
+            )
+
+    # ------------------------------------------------------------------ jobs
+
+    def jobs(self) -> list[JobRecord]:
+        """In the order of submission."""
+        rows = self._db.execute("SELECT seq, record FROM jobs ORDER BY seq")
+        return [replace(codec.decode(JobRecord, record), seq=seq) for seq, record in rows]
+
+    def add_job(self, record: JobRecord) -> JobRecord:
+        with _explained(self.path):
+            cursor = self._db.execute(
+                "INSERT INTO jobs (id, submission_id, record) VALUES (?, ?, ?)",
+                (record.id, record.request.submission_id, codec.encode(record)),
+            )
+        assert cursor.lastrowid is not None
+        return replace(record, seq=cursor.lastrowid)
+
+    def put_job(self, record: JobRecord) -> None:
+        with _explained(self.path):
+            self._db.execute("UPDATE jobs SET record = ? WHERE id = ?", (codec.encode(record), record.id))
+
+    # ------------------------------------------------------------------ events
+
+    def add_event(
+        self, kind: str, subject: str, reason: str = "", incarnation: int = 0, at: float | None = None
+    ) -> int:
+        with _explained(self.path):
+            cursor = self._db.execute(
+                "INSERT INTO events (time, kind, subject, reason, incarnation) VALUES (?, ?, ?, ?, ?)",
+                (time.time() if at is None else at, kind, subject, reason, incarnation),
+            )
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
+
+    def last_event(self) -> int:
+        return int(self._db.execute("SELECT COALESCE(MAX(seq), 0) FROM events").fetchone()[0])
+
+
+def read_events(path: Path, after: int, since: float, limit: int) -> list[Event]:
+    """Events with a higher number than `after` that are not older than `since`, oldest first; for any thread."""
+    db = sqlite3.connect(path, timeout=5.0)
+    try:
+        rows = db.execute(
+            "SELECT seq, time, kind, subject, reason, incarnation FROM events"
+            " WHERE seq > ? AND time >= ? ORDER BY seq LIMIT ?",
+            (after, since, limit),
+        ).fetchall()
+    finally:
+        db.close()
+    return [Event(*row) for row in rows]
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if "full" in str(error):
+            raise NoSpace(
+                f"no space left on the disk that holds {path}",
+                "free some space there, or set DTFCTL_HOME to a folder on another disk",
+            ) from error
+        raise

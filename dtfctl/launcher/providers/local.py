@@ -1,0 +1,109 @@
+"""Tasks on this machine: the same agent, started without SSH."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+from dtfctl.launcher.certificates import ensure_certificate
+from dtfctl.launcher.daemon import start_daemon
+from dtfctl.launcher.errors import ClusterFailed, NoSpace
+from dtfctl.launcher.files import private_folder
+from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.procfs import ProcessId, identify, is_alive, send_signal
+from dtfctl.launcher.providers.base import AgentEndpoint
+
+START_S = 20.0
+POLL_S = 0.01
+KILL_S = 5.0
+
+
+class LocalProvider:
+    """The agent of `localhost`, in the cluster's own folder."""
+
+    def __init__(self, paths: ClusterPaths) -> None:
+        self._paths = paths
+
+    @property
+    def tls_folder(self) -> str:
+        return str(self._paths.certificates)
+
+    def find_agent(self, host: str) -> AgentEndpoint | None:
+        info = self._paths.host(host) / "agent.json"
+        try:
+            content = json.loads(info.read_bytes())
+            process = ProcessId(content["pid"], content["start_ticks"])
+            address = content["address"]
+        except (FileNotFoundError, ValueError, KeyError):
+            return None
+        return AgentEndpoint(host, address, process) if is_alive(process) else None
+
+    def start_agent(self, host: str) -> AgentEndpoint:
+        paths = self._paths
+        ensure_certificate(paths.certificates, paths.name, "agent", host)
+        log = private_folder(paths.logs) / f"agent-{host}.log"
+        pid = start_daemon(
+            [
+                sys.executable,
+                "-m",
+                "dtfctl.launcher.agent",
+                *("--cluster", paths.name),
+                *("--host", host),
+                *("--folder", str(paths.host(host))),
+                *("--logs", str(paths.logs)),
+                *("--certificates", str(paths.certificates)),
+            ],
+            log=log,
+        )
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline:
+            endpoint = self.find_agent(host)
+            if endpoint is not None:
+                return endpoint
+            if identify(pid) is None:
+                endpoint = self.find_agent(host)
+                if endpoint is not None:
+                    return endpoint
+                why = last_line(log)
+                kind = NoSpace if "no space" in why else ClusterFailed
+                raise kind(f"the agent of {host} ended at once: {why}", f"see {log}")
+            time.sleep(POLL_S)
+        raise ClusterFailed(f"the agent of {host} did not start within {START_S:.0f} s", f"see {log}")
+
+    def kill_agent(self, host: str) -> None:
+        endpoint = self.find_agent(host)
+        if endpoint is None:
+            return
+        send_signal(endpoint.process, signal.SIGKILL)
+        deadline = time.monotonic() + KILL_S
+        while is_alive(endpoint.process) and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+
+    def clean(self, host: str) -> None:
+        folder = self._paths.host(host)
+        remove_socket_folder(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_socket_folder(host_folder: Path) -> None:
+    """Delete the folder of sockets that an agent may have made elsewhere because its own path was too long."""
+    try:
+        content = json.loads((host_folder / "state.json").read_bytes())
+        sockets = Path(content["socket_folder"])
+    except (FileNotFoundError, ValueError, KeyError):
+        return
+    if sockets.name == "run" or sockets.name.startswith("dtf-"):
+        shutil.rmtree(sockets, ignore_errors=True)
+
+
+def last_line(log: Path) -> str:
+    """The last line of a daemon's log, for an error message."""
+    try:
+        lines = log.read_text(errors="replace").strip().splitlines()
+    except FileNotFoundError:
+        return "no log"
+    return lines[-1] if lines else "its log is empty"

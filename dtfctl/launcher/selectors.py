@@ -1,0 +1,68 @@
+"""Which tasks a word means.
+
+`worker` · `worker/1` · `worker/0-3` · `ps` · `host:NAME` · `failed` · `all`, and several with commas.
+(`job:ID` names a job, not tasks; see `job_id`.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from dtfctl.launcher.errors import NoSuchTask, UsageError
+from dtfctl.launcher.model import TaskStatus
+
+FAILED_STATES = frozenset({"failed", "crashed", "lost"})
+_TASKS = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:/(\d+)(?:-(\d+))?)?")
+
+
+def select(selector: str, tasks: Sequence[TaskStatus]) -> list[TaskStatus]:
+    """The tasks that `selector` names, in their order.
+
+    Raises:
+        UsageError: it is no selector.
+        NoSuchTask: it names a task, job or host that is not there. `failed` may match nothing.
+    """
+    parts = [part.strip() for part in selector.split(",") if part.strip()]
+    if not parts:
+        raise UsageError("empty selector", "for example: worker/1, ps, failed, all")
+    chosen: dict[str, TaskStatus] = {}
+    for part in parts:
+        for task in _select_one(part, tasks):
+            chosen[task.name] = task
+    return [task for task in tasks if task.name in chosen]
+
+
+def job_id(selector: str) -> str | None:
+    """The job that `job:ID` names."""
+    return selector.removeprefix("job:") if selector.startswith("job:") else None
+
+
+def _select_one(part: str, tasks: Sequence[TaskStatus]) -> list[TaskStatus]:
+    if part == "all":
+        return list(tasks)
+    if part == "failed":
+        return [task for task in tasks if is_failed(task)]
+    if part.startswith("host:"):
+        found = [task for task in tasks if task.host == part.removeprefix("host:")]
+        if not found:
+            raise NoSuchTask(f"no task runs on host {part.removeprefix('host:')!r}", _known(tasks))
+        return found
+    match = _TASKS.fullmatch(part)
+    if match is None:
+        raise UsageError(f"{part!r} is not a selector", "for example: worker/1, worker/0-3, ps, host:NAME, failed, all")
+    job, first, last = match[1], match[2], match[3] or match[2]
+    found = [t for t in tasks if t.job == job and (first is None or int(first) <= t.index <= int(last))]
+    if not found:
+        raise NoSuchTask(f"there is no task {part}", _known(tasks))
+    return found
+
+
+def is_failed(task: TaskStatus) -> bool:
+    return task.state in FAILED_STATES or task.health == "down"
+
+
+def _known(tasks: Sequence[TaskStatus]) -> str:
+    names = [task.name for task in tasks]
+    shown = ", ".join(names[:8]) + (f", ... ({len(names)} in all)" if len(names) > 8 else "")
+    return f"tasks of this cluster: {shown}" if names else "the cluster has no tasks"
