@@ -1,6 +1,6 @@
 """The Philox 4x32-10 generator read one 32-bit sample at a time, as shuffles of queues and datasets consume it.
 
-Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (SC 2011); seeding as TensorFlow's PhiloxRandom(seed, seed2).
+Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (SC 2011); seeded as TensorFlow seeds PhiloxRandom.
 """
 
 from __future__ import annotations

@@ -1,0 +1,542 @@
+"""Queues: bounded buffers of tuples of tensors that producers fill and consumers empty, waiting where they must.
+
+Waiting enqueues and dequeues stand in line, first come first served, and are tried again whenever something changes;
+a `dequeue_many` collects elements as they arrive and puts them back if the queue closes before it has enough.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.cancellation import CancellationToken
+from dtfctl.runtime.framework.dtypes import DType
+from dtfctl.runtime.framework.errors import CancelledError, InvalidArgumentError, OpError, OutOfRangeError
+from dtfctl.runtime.framework.resource_manager import Resource
+from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.kernels.data_flow.handles import shape_text, type_text
+from dtfctl.runtime.kernels.data_flow.philox import PhiloxSampler
+
+Element = tuple[Any, ...]
+Progress = Literal["none", "some", "done"]
+
+
+class Attempt:
+    """An enqueue, dequeue or close standing in line. `advance` is called with the queue's lock held."""
+
+    __slots__ = ("advance", "error", "finished", "kind", "result")
+
+    def __init__(self, kind: str, advance: Callable[[Attempt], Progress]) -> None:
+        self.kind, self.advance = kind, advance
+        self.finished = False
+        self.error: OpError | None = None
+        self.result: Any = None
+
+    def fail(self, error: OpError) -> Progress:
+        self.error = error
+        return "done"
+
+
+class QueueBase(Resource):
+    """What all queues share: the lines, closing, validation.
+
+    Args:
+        capacity: elements it holds at most; negative for no bound.
+        shapes: one a component, or empty when they are not specified.
+    """
+
+    type_name = "Queue"
+    kind = "Queue"
+
+    def __init__(self, name: str, dtypes_: Sequence[DType], shapes: Sequence[TensorShape], capacity: int) -> None:
+        if shapes and len(shapes) != len(dtypes_):
+            raise InvalidArgumentError(
+                f"Different number of component types.  Types: {_types_text(dtypes_)}, Shapes: {_shapes_text(shapes)}"
+            )
+        self.name = name
+        self.dtypes = tuple(dtypes_)
+        self.shapes = tuple(shapes)
+        self.capacity = capacity if capacity >= 0 else 2**31 - 1
+        self.closed = False
+        self._condition = threading.Condition()
+        self._enqueues: deque[Attempt] = deque()
+        self._dequeues: deque[Attempt] = deque()
+
+    # The buffer itself.
+    def _count(self) -> int:
+        raise NotImplementedError
+
+    def _put(self, element: Element) -> None:
+        raise NotImplementedError
+
+    def _take(self) -> Element:
+        raise NotImplementedError
+
+    def _put_back(self, elements: list[Element]) -> None:
+        for element in reversed(elements):
+            self._put(element)
+
+    def _reserved(self) -> int:
+        """Elements that must stay while the queue is open."""
+        return 0
+
+    def size(self) -> int:
+        with self._condition:
+            return self._count()
+
+    # Validation.
+    def _check_element(self, element: Element) -> None:
+        for i, (shape, value) in enumerate(zip(self.shapes, element)):
+            if not shape.is_compatible_with(value.shape):
+                raise InvalidArgumentError(
+                    f"Shape mismatch in tuple component {i}. Expected {shape_text(shape)}, got "
+                    f"{shape_text(value.shape)}"
+                )
+
+    def _check_batch(self, batch: Element) -> int:
+        for i, value in enumerate(batch):
+            if value.ndim == 0:
+                raise InvalidArgumentError(
+                    f"Input tensor {i} of QueueEnqueueMany must have at least one dimension, but is a scalar"
+                )
+        size = int(batch[0].shape[0])
+        for i, value in enumerate(batch):
+            if self.shapes:
+                expected = TensorShape([size]).concatenate(self.shapes[i])
+                if not expected.is_compatible_with(value.shape):
+                    raise InvalidArgumentError(
+                        f"Shape mismatch in tuple component {i}. Expected {shape_text(expected)}, got "
+                        f"{shape_text(value.shape)}"
+                    )
+            elif value.shape[0] != size:
+                raise InvalidArgumentError(
+                    "All input tensors must have the same size in the 0th dimension. Component "
+                    f"{i} has {value.shape[0]}, and should have {size}"
+                )
+        return size
+
+    def verify(
+        self, op: str, dtypes_: Sequence[DType], shapes: Sequence[TensorShape], capacity: int, **options: Any
+    ) -> None:
+        """Raise InvalidArgumentError unless a node asking for this queue by name describes the same one."""
+        if op.removesuffix("V2") != self.kind:
+            raise InvalidArgumentError(f"Expected {self.kind}, found {op}")
+        wanted = capacity if capacity >= 0 else 2**31 - 1
+        if wanted != self.capacity:
+            raise InvalidArgumentError(
+                f"Shared queue '{self.name}' has capacity {self.capacity} but requested capacity was {wanted}"
+            )
+        if tuple(dtypes_) != self.dtypes:
+            raise InvalidArgumentError(
+                f"Shared queue '{self.name}' has component types {_types_text(self.dtypes)} but requested component "
+                f"types were {_types_text(dtypes_)}"
+            )
+        if not self._same_shapes(tuple(shapes)):
+            raise InvalidArgumentError(
+                f"Shared queue '{self.name}' has component shapes {_shapes_text(self.shapes)} but requested component "
+                f"shapes were {_shapes_text(shapes)}"
+            )
+
+    def _same_shapes(self, shapes: tuple[TensorShape, ...]) -> bool:
+        return shapes == self.shapes
+
+    # Operations.
+    def enqueue(self, element: Element, cancellation: CancellationToken) -> None:
+        """Add one element, waiting for room.
+
+        Raises:
+            InvalidArgumentError: it does not fit the component shapes.
+            CancelledError: the queue is closed, or the step was cancelled.
+        """
+        self._check_element(element)
+
+        def advance(attempt: Attempt) -> Progress:
+            if self.closed:
+                return attempt.fail(CancelledError(f"{self.kind} '{self.name}' is closed."))
+            if self._count() >= self.capacity:
+                return "none"
+            try:
+                self._put(element)
+            except InvalidArgumentError as e:
+                return attempt.fail(e)
+            return "done"
+
+        self._run(Attempt("Enqueue", advance), cancellation)
+
+    def enqueue_many(self, batch: Element, cancellation: CancellationToken) -> None:
+        """Add the slices of each component along axis 0 as elements."""
+        size = self._check_batch(batch)
+        if size == 0:
+            return
+        at = 0
+
+        def advance(attempt: Attempt) -> Progress:
+            nonlocal at
+            if self.closed:
+                return attempt.fail(CancelledError(f"{self.kind} '{self.name}' is closed."))
+            progress: Progress = "none"
+            while self._count() < self.capacity:
+                progress = "some"
+                try:
+                    self._put(tuple(component[at, ...] for component in batch))
+                except InvalidArgumentError as e:
+                    return attempt.fail(e)
+                at += 1
+                if at == size:
+                    return "done"
+            return progress
+
+        self._run(Attempt("Enqueue", advance), cancellation)
+
+    def dequeue(self, cancellation: CancellationToken) -> Element:
+        """Remove one element, waiting for it.
+
+        Raises:
+            OutOfRangeError: the queue is closed and empty.
+            CancelledError: the step was cancelled.
+        """
+
+        def advance(attempt: Attempt) -> Progress:
+            size = self._count()
+            if self.closed and size == 0:
+                return attempt.fail(self._insufficient(1, size))
+            if not self.closed:
+                size -= self._reserved()
+            if size <= 0:
+                return "none"
+            attempt.result = self._take()
+            return "done"
+
+        return self._run(Attempt("Dequeue", advance), cancellation)  # type: ignore[no-any-return]
+
+    def dequeue_many(self, count: int, cancellation: CancellationToken, allow_small_batch: bool = False) -> Element:
+        """Remove `count` elements and stack each component; with `allow_small_batch` a closed queue may give fewer."""
+        self._check_batchable()
+        if count == 0:
+            return tuple(self._empty(i) for i in range(len(self.dtypes)))
+        taken: list[Element] = []
+
+        def advance(attempt: Attempt) -> Progress:
+            nonlocal count
+            size = self._count()
+            missing = count - len(taken)
+            if self.closed and size < missing:
+                if taken:
+                    self._put_back(taken)
+                    taken.clear()
+                available = self._count()
+                if allow_small_batch and available:
+                    count = missing = size = available
+                elif allow_small_batch and any(not a.finished and a.kind == "Enqueue" for a in self._enqueues):
+                    return "some"
+                else:
+                    return attempt.fail(self._insufficient(missing, size))
+            if not self.closed:
+                size -= self._reserved()
+            progress: Progress = "none"
+            for _ in range(min(size, missing)):
+                taken.append(self._take())
+                progress = "some"
+            if len(taken) < count:
+                return progress
+            try:
+                attempt.result = self._stack(taken)
+            except OpError as e:
+                return attempt.fail(e)
+            return "done"
+
+        def give_back() -> None:
+            if taken:
+                self._put_back(taken)
+                taken.clear()
+
+        return self._run(Attempt("Dequeue", advance), cancellation, give_back)  # type: ignore[no-any-return]
+
+    def _check_batchable(self) -> None:
+        if not self.shapes:
+            raise InvalidArgumentError(
+                f"{self.kind}'s DequeueMany and DequeueUpTo require the components to have specified shapes."
+            )
+
+    def _empty(self, i: int) -> Any:
+        shape = (0, *(d or 0 for d in self.shapes[i].dims_or_none or ()))
+        return np.empty(shape, self.dtypes[i].np)
+
+    def _stack(self, elements: list[Element]) -> Element:
+        out = []
+        for i, dtype in enumerate(self.dtypes):
+            parts = [e[i] for e in elements]
+            if dtype.is_object:
+                stacked = np.empty((len(parts), *np.shape(parts[0])), object)
+                for j, part in enumerate(parts):
+                    stacked[j] = part[()] if part.ndim == 0 else part
+                out.append(stacked)
+            else:
+                out.append(np.stack(parts))
+        return tuple(out)
+
+    def _insufficient(self, wanted: int, size: int) -> OutOfRangeError:
+        return OutOfRangeError(
+            f"{self.kind} '{self.name}' is closed and has insufficient elements (requested {wanted}, "
+            f"current size {size})"
+        )
+
+    def close_queue(self, cancel_pending_enqueues: bool, cancellation: CancellationToken) -> None:
+        """No more elements may be added; what waits for room still is, or is cancelled."""
+        if cancel_pending_enqueues:
+            with self._condition:
+                self.closed = True
+                self._cancel(self._enqueues)
+                self._flush()
+            return
+
+        def advance(attempt: Attempt) -> Progress:
+            if self.closed:
+                return attempt.fail(CancelledError(f"Queue '{self.name}' is already closed."))
+            self.closed = True
+            return "done"
+
+        self._run(Attempt("Close", advance), cancellation)
+
+    def close(self) -> None:
+        with self._condition:
+            self.closed = True
+            self._cancel(self._enqueues)
+            self._cancel(self._dequeues)
+            self._condition.notify_all()
+
+    def _cancel(self, line: deque[Attempt]) -> None:
+        for attempt in line:
+            if not attempt.finished:
+                attempt.finished = True
+                word = "Dequeue" if attempt.kind == "Dequeue" else "Enqueue"
+                attempt.error = CancelledError(f"{word} operation was cancelled")
+
+    def _run(
+        self, attempt: Attempt, cancellation: CancellationToken, give_back: Callable[[], None] | None = None
+    ) -> Any:
+        line = self._dequeues if attempt.kind == "Dequeue" else self._enqueues
+        with self._condition:
+            if cancellation.reason is not None:
+                raise _cancelled(attempt, cancellation)
+            line.append(attempt)
+            self._flush()
+            if not attempt.finished:
+                try:
+                    cancellation.wait(self._condition, lambda: attempt.finished)
+                except CancelledError:
+                    if not attempt.finished:
+                        attempt.finished = True
+                        if give_back is not None:
+                            give_back()
+                        self._flush()
+                        raise _cancelled(attempt, cancellation) from None
+        if attempt.error is not None:
+            raise attempt.error
+        return attempt.result
+
+    def _flush(self) -> None:
+        """Let the lines move until nothing changes any more; the lock is held."""
+        finished = False
+        changed = True
+        while changed:
+            changed = False
+            for line in (self._enqueues, self._dequeues):
+                while line:
+                    first = line[0]
+                    if first.finished:
+                        line.popleft()
+                        continue
+                    progress = first.advance(first)
+                    if progress == "done":
+                        first.finished = changed = finished = True
+                        line.popleft()
+                        continue
+                    changed = changed or progress == "some"
+                    break
+        if finished:
+            self._condition.notify_all()
+
+    def describe(self) -> str:
+        return f"<{self.kind} {self.name} {self.size()}/{self.capacity}>"
+
+
+def _cancelled(attempt: Attempt, cancellation: CancellationToken) -> CancelledError:
+    word = "Dequeue" if attempt.kind == "Dequeue" else "Enqueue"
+    return CancelledError(f"{word} operation was cancelled", derived=cancellation.reason is not None)
+
+
+class FIFOQueue(QueueBase):
+    kind = "FIFOQueue"
+
+    def __init__(self, name: str, dtypes_: Sequence[DType], shapes: Sequence[TensorShape], capacity: int) -> None:
+        super().__init__(name, dtypes_, shapes, capacity)
+        self._items: deque[Element] = deque()
+
+    def _count(self) -> int:
+        return len(self._items)
+
+    def _put(self, element: Element) -> None:
+        self._items.append(element)
+
+    def _take(self) -> Element:
+        return self._items.popleft()
+
+    def _put_back(self, elements: list[Element]) -> None:
+        self._items.extendleft(reversed(elements))
+
+
+class PaddingFIFOQueue(FIFOQueue):
+    """Component shapes may be partial; `dequeue_many` pads with zeros to the largest element."""
+
+    kind = "PaddingFIFOQueue"
+
+    def __init__(self, name: str, dtypes_: Sequence[DType], shapes: Sequence[TensorShape], capacity: int) -> None:
+        if len(shapes) != len(dtypes_):
+            raise InvalidArgumentError(
+                f"Shapes must be provided for all components, but received {len(dtypes_)} dtypes and "
+                f"{len(shapes)} shapes."
+            )
+        super().__init__(name, dtypes_, shapes, capacity)
+
+    def _same_shapes(self, shapes: tuple[TensorShape, ...]) -> bool:
+        return len(shapes) == len(self.shapes) and all(a.is_compatible_with(b) for a, b in zip(shapes, self.shapes))
+
+    def _stack(self, elements: list[Element]) -> Element:
+        out = []
+        for i, (dtype, shape) in enumerate(zip(self.dtypes, self.shapes)):
+            parts = [e[i] for e in elements]
+            if shape.is_fully_defined():
+                size: tuple[int, ...] = shape.known()
+            else:
+                declared = shape.dims_or_none or (None,) * parts[0].ndim
+                size = tuple(max(p.shape[j] for p in parts) if d is None else d for j, d in enumerate(declared))
+            padded = np.zeros((len(parts), *size), dtype.np)
+            if dtype is dtypes.string:
+                padded[...] = b""
+            for j, part in enumerate(parts):
+                padded[(j, *(slice(0, n) for n in part.shape))] = part[()] if part.ndim == 0 else part
+            out.append(padded)
+        return tuple(out)
+
+
+class RandomShuffleQueue(QueueBase):
+    """Gives elements in random order, never fewer than `min_after_dequeue` to choose from while open."""
+
+    kind = "RandomShuffleQueue"
+
+    def __init__(
+        self,
+        name: str,
+        dtypes_: Sequence[DType],
+        shapes: Sequence[TensorShape],
+        capacity: int,
+        min_after_dequeue: int,
+        seed: int,
+        seed2: int,
+    ) -> None:
+        super().__init__(name, dtypes_, shapes, capacity)
+        self.min_after_dequeue = min_after_dequeue
+        self._seeds = (seed, seed2)
+        self._random = PhiloxSampler(seed, seed2)
+        self._items: list[Element] = []
+
+    def _count(self) -> int:
+        return len(self._items)
+
+    def _reserved(self) -> int:
+        return self.min_after_dequeue
+
+    def _put(self, element: Element) -> None:
+        self._items.append(element)
+
+    def _take(self) -> Element:
+        index = self._random.next() % len(self._items)
+        element = self._items[index]
+        self._items[index] = self._items[-1]
+        self._items.pop()
+        return element
+
+    def verify(
+        self, op: str, dtypes_: Sequence[DType], shapes: Sequence[TensorShape], capacity: int, **options: Any
+    ) -> None:
+        super().verify(op, dtypes_, shapes, capacity)
+        if options["min_after_dequeue"] != self.min_after_dequeue:
+            raise InvalidArgumentError(
+                f"Shared queue '{self.name}' has min_after_dequeue {self.min_after_dequeue} but requested "
+                f"min_after_dequeue was {options['min_after_dequeue']}."
+            )
+        wanted = (options["seed"], options["seed2"])
+        if wanted != self._seeds and wanted != (0, 0):
+            raise InvalidArgumentError(
+                f"Shared queue '{self.name}' has random seeds ({self._seeds[0]}, {self._seeds[1]}) but requested seeds "
+                f"are ({wanted[0]}, {wanted[1]})."
+            )
+
+
+class PriorityQueue(QueueBase):
+    """Gives the element whose first component, an int64 scalar, is smallest; ties in order of arrival."""
+
+    kind = "PriorityQueue"
+
+    def __init__(self, name: str, dtypes_: Sequence[DType], shapes: Sequence[TensorShape], capacity: int) -> None:
+        if dtypes_[0] is not dtypes.int64:
+            raise InvalidArgumentError(
+                "PriorityQueue priority index component must be type int64, but dtype is: " + type_text(dtypes_[0])
+            )
+        if shapes and shapes[0] != TensorShape([]):
+            raise InvalidArgumentError(
+                "PriorityQueue priority index component must be a scalar, but shape is: " + shape_text(shapes[0])
+            )
+        super().__init__(name, dtypes_, shapes, capacity)
+        self._heap: list[tuple[int, int, Element]] = []
+        self._order = itertools.count()
+
+    def _count(self) -> int:
+        return len(self._heap)
+
+    def _put(self, element: Element) -> None:
+        if element[0].shape != ():
+            raise InvalidArgumentError(
+                "Expected the priority element to be a scalar, but received shape: " + shape_text(element[0].shape)
+            )
+        heapq.heappush(self._heap, (int(element[0]), next(self._order), element))
+
+    def _take(self) -> Element:
+        return heapq.heappop(self._heap)[2]
+
+    def _check_batchable(self) -> None:
+        if not self.shapes:
+            raise InvalidArgumentError("PriorityQueue's DequeueMany requires the components to have specified shapes.")
+
+    def dequeue_many(self, count: int, cancellation: CancellationToken, allow_small_batch: bool = False) -> Element:
+        # Nothing is taken before all of it is there: a smaller element may still come.
+        self._check_batchable()
+        if count == 0:
+            return tuple(self._empty(i) for i in range(len(self.dtypes)))
+
+        def advance(attempt: Attempt) -> Progress:
+            size = self._count()
+            if self.closed and (size == 0 or (not allow_small_batch and size < count)):
+                return attempt.fail(self._insufficient(count, size))
+            if size < count and not (self.closed and allow_small_batch):
+                return "none"
+            attempt.result = self._stack([self._take() for _ in range(min(count, size))])
+            return "done"
+
+        return self._run(Attempt("Dequeue", advance), cancellation)  # type: ignore[no-any-return]
+
+
+def _types_text(types: Sequence[DType]) -> str:
+    return f"[{', '.join(type_text(t) for t in types)}]"
+
+
+def _shapes_text(shapes: Sequence[TensorShape]) -> str:
+    return f"[{', '.join(shape_text(s) for s in shapes)}]"
