@@ -1,0 +1,52 @@
+"""What state and training kernels share: finding a handle's variable, TensorFlow's way to write a shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.resource_handle import ResourceHandle
+from dtfctl.runtime.framework.resource_manager import Resource, ResourceManager
+from dtfctl.runtime.kernels.registry import KernelBuild
+from dtfctl.runtime.kernels.variable import Variable
+
+# The shared_name that asks VarHandleOp for a variable of its own at every run (TensorFlow's ResourceHandle).
+ANONYMOUS_NAME = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """A shape as TensorFlow's error texts write it: [2,3]."""
+    return "[" + ",".join(map(str, shape)) + "]"
+
+
+def handle_of(value: Any) -> ResourceHandle:
+    """The handle in a resource tensor."""
+    handle = value.reshape(-1)[0] if getattr(value, "size", 0) == 1 else None
+    if not isinstance(handle, ResourceHandle):
+        raise InvalidArgumentError(f"Expected a scalar resource handle, got {value!r}")
+    return handle
+
+
+def check_device(k: KernelBuild, handle: ResourceHandle) -> None:
+    if handle.device and handle.device != k.device.name:
+        raise InvalidArgumentError(
+            f"Trying to access resource {handle.name} located in device {handle.device} from device {k.device.name}"
+        )
+
+
+def variable_finder(k: KernelBuild) -> Callable[[Any], Variable]:
+    """A function from a resource tensor to its variable; it raises NotFoundError when there is none."""
+    resources: ResourceManager = k.resources
+
+    def find(value: Any) -> Variable:
+        handle = handle_of(value)
+        check_device(k, handle)
+        return resources.lookup(handle.container, handle.name, Variable)
+
+    return find
+
+
+def any_resource(k: KernelBuild, handle: ResourceHandle) -> Resource:
+    check_device(k, handle)
+    return k.resources.lookup(handle.container, handle.name, Resource)

@@ -1,0 +1,120 @@
+"""Scatter* on variables, by reference and by handle (TensorFlow's scatter_op, scatter_nd_op, resource_variable_ops)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.registry import INDICES, NUMBERS, REALS, Kernel, KernelBuild, register_kernel
+from dtfctl.runtime.kernels.state._common import shape_text, variable_finder
+from dtfctl.runtime.kernels.state.scatter_update import check_rows, scatter_nd, scatter_rows
+from dtfctl.runtime.kernels.variable import Variable
+
+
+def _scatter(variable: Variable, indices: Any, updates: Any, kind: str, by_handle: bool) -> None:
+    with variable.lock:
+        shape = variable.read().shape
+        if not shape:
+            raise InvalidArgumentError(f"params must be at least 1-D, got shape {shape_text(shape)}")
+        if updates.ndim and updates.shape != indices.shape + shape[1:]:
+            if not by_handle:
+                raise InvalidArgumentError(
+                    "Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got "
+                    f"updates.shape {shape_text(updates.shape)}, indices.shape {shape_text(indices.shape)}, "
+                    f"params.shape {shape_text(shape)}"
+                )
+            if updates.shape[: indices.ndim] != indices.shape:
+                raise InvalidArgumentError(
+                    f"The shape of indices ({shape_text(indices.shape)}) must be a prefix of the shape of updates "
+                    f"({shape_text(updates.shape)})"
+                )
+            if indices.size and updates.size != indices.size * int(np.prod(shape[1:])):
+                raise InvalidArgumentError(
+                    f"shape of indices ({shape_text(indices.shape)}) is not compatible with the shape of updates "
+                    f"({shape_text(updates.shape)})"
+                )
+        check_rows(indices, shape[0])
+        if kind == "Div" and updates.dtype.kind in "iu" and indices.size and not updates.all():
+            raise InvalidArgumentError("updates must not contain 0")
+        if not indices.size:
+            return
+        flat = indices.reshape(-1)
+        rows = updates if updates.ndim == 0 else updates.reshape((flat.size, *shape[1:]))
+        scatter_rows(variable.writable(), flat, rows, kind)
+
+
+def _kind(op: str) -> str:
+    for kind in ("Add", "Sub", "Mul", "Div", "Min", "Max", "Update"):
+        if op.endswith(kind):
+            return kind
+    raise AssertionError(op)
+
+
+def _ref_scatter(k: KernelBuild) -> Kernel:
+    kind = _kind(k.node.op)
+
+    def kernel(ref: Variable, indices: Any, updates: Any) -> Variable:
+        _scatter(ref, indices, updates, kind, by_handle=False)
+        return ref
+
+    return kernel
+
+
+def _resource_scatter(k: KernelBuild) -> Kernel:
+    kind, find = _kind(k.node.op), variable_finder(k)
+
+    def kernel(resource: Any, indices: Any, updates: Any) -> None:
+        variable = find(resource)
+        if kind == "Div" and not np.all(updates):
+            raise InvalidArgumentError("updates must not contain 0")
+        _scatter(variable, indices, updates, kind, by_handle=True)
+
+    return kernel
+
+
+def _ref_scatter_nd(k: KernelBuild) -> Kernel:
+    kind, policy = _kind(k.node.op), _policy(k)
+
+    def kernel(ref: Variable, indices: Any, updates: Any) -> Variable:
+        with ref.lock:
+            scatter_nd(ref.writable(), indices, updates, kind, policy)
+        return ref
+
+    return kernel
+
+
+def _resource_scatter_nd(k: KernelBuild) -> Kernel:
+    kind, policy, find = _kind(k.node.op), _policy(k), variable_finder(k)
+
+    def kernel(resource: Any, indices: Any, updates: Any) -> None:
+        variable = find(resource)
+        with variable.lock:
+            scatter_nd(variable.writable(), indices, updates, kind, policy)
+
+    return kernel
+
+
+def _policy(k: KernelBuild) -> str:
+    policy = k.text_attr("bad_indices_policy")
+    if policy not in ("", "DEFAULT", "ERROR", "IGNORE"):
+        raise InvalidArgumentError(f"Unknown bad indices handling attribute: {policy}", k.node.name)
+    return policy
+
+
+for _name in ("Add", "Sub", "Mul", "Div"):
+    register_kernel(f"Scatter{_name}", T=NUMBERS, Tindices=INDICES)(_ref_scatter)
+    register_kernel(f"ResourceScatter{_name}", dtype=NUMBERS, Tindices=INDICES)(_resource_scatter)
+for _name in ("Min", "Max"):
+    register_kernel(f"Scatter{_name}", T=REALS, Tindices=INDICES)(_ref_scatter)
+    register_kernel(f"ResourceScatter{_name}", dtype=REALS, Tindices=INDICES)(_resource_scatter)
+    register_kernel(f"ScatterNd{_name}", T=REALS, Tindices=INDICES)(_ref_scatter_nd)
+    register_kernel(f"ResourceScatterNd{_name}", T=REALS, Tindices=INDICES)(_resource_scatter_nd)
+for _name in ("Add", "Sub"):
+    register_kernel(f"ScatterNd{_name}", T=NUMBERS, Tindices=INDICES)(_ref_scatter_nd)
+    register_kernel(f"ResourceScatterNd{_name}", T=NUMBERS, Tindices=INDICES)(_resource_scatter_nd)
+register_kernel("ScatterUpdate", Tindices=INDICES)(_ref_scatter)
+register_kernel("ResourceScatterUpdate", Tindices=INDICES)(_resource_scatter)
+register_kernel("ScatterNdUpdate", Tindices=INDICES)(_ref_scatter_nd)
+register_kernel("ResourceScatterNdUpdate", Tindices=INDICES)(_resource_scatter_nd)

@@ -1,0 +1,256 @@
+"""The update rules: numpy or cupy arrays of variables and slots are changed in place.
+
+Each takes the array namespace, the variable and its slots, then hyperparameters by TensorFlow's names as scalars of the
+variable's type, and the gradient. Formulas are those of TensorFlow's training_ops; dense and sparse ops share them
+(a sparse op passes the rows it names).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def gradient_descent(xp: Any, var: Any, *, alpha: Any, grad: Any) -> None:
+    var -= grad * alpha
+
+
+def momentum(
+    xp: Any, var: Any, accum: Any, *, lr: Any, grad: Any, momentum: Any, use_nesterov: bool = False
+) -> None:
+    accum *= momentum
+    accum += grad
+    if use_nesterov:
+        step = accum * momentum
+        step *= lr
+        step += grad * lr
+        var -= step
+    else:
+        var -= accum * lr
+
+
+def keras_momentum(
+    xp: Any, var: Any, accum: Any, *, lr: Any, grad: Any, momentum: Any, use_nesterov: bool = False
+) -> None:
+    scaled = grad * lr
+    accum *= momentum
+    accum -= scaled
+    if use_nesterov:
+        var += accum * momentum - scaled
+    else:
+        var += accum
+
+
+def adam(
+    xp: Any,
+    var: Any,
+    m: Any,
+    v: Any,
+    *,
+    beta1_power: Any,
+    beta2_power: Any,
+    lr: Any,
+    beta1: Any,
+    beta2: Any,
+    epsilon: Any,
+    grad: Any,
+    use_nesterov: bool = False,
+) -> None:
+    one = var.dtype.type(1)
+    alpha = lr * xp.sqrt(one - beta2_power) / (one - beta1_power)
+    _decay_towards(m, grad, one - beta1)
+    _decay_towards(v, grad * grad, one - beta2)
+    step = grad * (one - beta1) + m * beta1 if use_nesterov else m * alpha
+    if use_nesterov:
+        step *= alpha
+    denominator = xp.sqrt(v)
+    denominator += epsilon
+    step /= denominator
+    var -= step
+
+
+def adam_with_amsgrad(
+    xp: Any,
+    var: Any,
+    m: Any,
+    v: Any,
+    vhat: Any,
+    *,
+    beta1_power: Any,
+    beta2_power: Any,
+    lr: Any,
+    beta1: Any,
+    beta2: Any,
+    epsilon: Any,
+    grad: Any,
+) -> None:
+    one = var.dtype.type(1)
+    alpha = lr * xp.sqrt(one - beta2_power) / (one - beta1_power)
+    _decay_towards(m, grad, one - beta1)
+    _decay_towards(v, grad * grad, one - beta2)
+    xp.maximum(vhat, v, out=vhat)
+    var -= m * alpha / (xp.sqrt(vhat) + epsilon)
+
+
+def ada_max(
+    xp: Any,
+    var: Any,
+    m: Any,
+    v: Any,
+    *,
+    beta1_power: Any,
+    lr: Any,
+    beta1: Any,
+    beta2: Any,
+    epsilon: Any,
+    grad: Any,
+) -> None:
+    one = var.dtype.type(1)
+    _decay_towards(m, grad, one - beta1)
+    xp.maximum(v * beta2, xp.abs(grad), out=v)
+    var -= lr / (one - beta1_power) * (m / (v + epsilon))
+
+
+def adagrad(
+    xp: Any,
+    var: Any,
+    accum: Any,
+    *,
+    lr: Any,
+    grad: Any,
+    epsilon: Any = None,
+    update_slots: bool = True,
+) -> None:
+    if update_slots:
+        accum += grad * grad
+    root = xp.sqrt(accum)
+    if epsilon is not None:
+        root += epsilon
+    var -= grad * lr / root
+
+
+def adadelta(
+    xp: Any, var: Any, accum: Any, accum_update: Any, *, lr: Any, rho: Any, epsilon: Any, grad: Any
+) -> None:
+    rest = var.dtype.type(1) - rho
+    accum *= rho
+    accum += grad * grad * rest
+    update = xp.sqrt(accum_update + epsilon) / xp.sqrt(accum + epsilon) * grad
+    var -= update * lr
+    accum_update *= rho
+    accum_update += update * update * rest
+
+
+def rms_prop(
+    xp: Any, var: Any, ms: Any, mom: Any, *, lr: Any, rho: Any, momentum: Any, epsilon: Any, grad: Any
+) -> None:
+    _decay_towards(ms, grad * grad, var.dtype.type(1) - rho)
+    mom *= momentum
+    mom += grad * lr / xp.sqrt(ms + epsilon)
+    var -= mom
+
+
+def centered_rms_prop(
+    xp: Any, var: Any, mg: Any, ms: Any, mom: Any, *, lr: Any, rho: Any, momentum: Any, epsilon: Any, grad: Any
+) -> None:
+    rest = var.dtype.type(1) - rho
+    _decay_towards(ms, grad * grad, rest)
+    _decay_towards(mg, grad, rest)
+    mom *= momentum
+    mom += grad * lr / xp.sqrt(ms - mg * mg + epsilon)
+    var -= mom
+
+
+def add_sign(xp: Any, var: Any, m: Any, *, lr: Any, alpha: Any, sign_decay: Any, beta: Any, grad: Any) -> None:
+    m *= beta
+    m += grad * (var.dtype.type(1) - beta)
+    var -= lr * (alpha + sign_decay * (xp.sign(grad) * xp.sign(m))) * grad
+
+
+def power_sign(xp: Any, var: Any, m: Any, *, lr: Any, logbase: Any, sign_decay: Any, beta: Any, grad: Any) -> None:
+    m *= beta
+    m += grad * (var.dtype.type(1) - beta)
+    var -= lr * xp.exp(logbase * sign_decay * (xp.sign(grad) * xp.sign(m))) * grad
+
+
+def proximal_gradient_descent(xp: Any, var: Any, *, alpha: Any, l1: Any, l2: Any, grad: Any) -> None:
+    """FOBOS (Duchi and Singer 2009)."""
+    var -= grad * alpha
+    one = var.dtype.type(1)
+    if l1 > 0:
+        var[...] = xp.sign(var) * xp.maximum(xp.abs(var) - alpha * l1, var.dtype.type(0)) / (one + l2 * alpha)
+    else:
+        var /= one + l2 * alpha
+
+
+def proximal_adagrad(xp: Any, var: Any, accum: Any, *, lr: Any, l1: Any, l2: Any, grad: Any) -> None:
+    accum += grad * grad
+    rate = lr / xp.sqrt(accum)
+    var -= grad * rate
+    one = var.dtype.type(1)
+    if l1 > 0:
+        var[...] = xp.sign(var) * xp.maximum(xp.abs(var) - rate * l1, var.dtype.type(0)) / (one + l2 * rate)
+    else:
+        var /= one + l2 * rate
+
+
+def adagrad_da(
+    xp: Any,
+    var: Any,
+    gradient_accumulator: Any,
+    gradient_squared_accumulator: Any,
+    *,
+    grad: Any,
+    lr: Any,
+    l1: Any,
+    l2: Any,
+    global_step: Any,
+) -> None:
+    """Dual averaging (Duchi, Hazan and Singer 2011)."""
+    gradient_accumulator += grad
+    gradient_squared_accumulator += grad * grad
+    steps = var.dtype.type(float(global_step))
+    scale = l2 * (steps * lr) + xp.sqrt(gradient_squared_accumulator)
+    if l1 > 0:
+        shrunk = xp.maximum(xp.abs(gradient_accumulator) - steps * l1, var.dtype.type(0))
+        var[...] = -lr * xp.sign(gradient_accumulator) * shrunk / scale
+    else:
+        var[...] = -lr * gradient_accumulator / scale
+
+
+def ftrl(
+    xp: Any,
+    var: Any,
+    accum: Any,
+    linear: Any,
+    *,
+    grad: Any,
+    lr: Any,
+    l1: Any,
+    l2: Any,
+    lr_power: Any,
+    l2_shrinkage: Any = None,
+    multiply_linear_by_lr: bool = False,
+) -> None:
+    """FTRL-proximal (McMahan et al. 2013); with `l2_shrinkage` the V2 form."""
+    two = var.dtype.type(2)
+    shrunk = grad if l2_shrinkage is None else grad + two * l2_shrinkage * var
+    new_accum = accum + grad * grad
+    new_power, old_power = _ftrl_power(xp, new_accum, lr_power), _ftrl_power(xp, accum, lr_power)
+    if multiply_linear_by_lr:
+        linear += shrunk * lr - (new_power - old_power) * var
+        limit, quadratic = l1 * lr, new_power + two * l2 * lr
+    else:
+        linear += shrunk - (new_power - old_power) / lr * var
+        limit, quadratic = l1, new_power / lr + two * l2
+    var[...] = (xp.minimum(xp.maximum(linear, -limit), limit) - linear) / quadratic
+    accum[...] = new_accum
+
+
+def _ftrl_power(xp: Any, accum: Any, lr_power: Any) -> Any:
+    return xp.sqrt(accum) if lr_power == -0.5 else accum**-lr_power
+
+
+def _decay_towards(average: Any, value: Any, rate: Any) -> None:
+    difference = value - average
+    difference *= rate
+    average += difference
