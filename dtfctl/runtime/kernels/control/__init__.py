@@ -1,1 +1,3 @@
-"""Kernels of the control family: importing this package registers them."""
+"""Kernels of signatures/control.opdef, imported for their registrations."""
+
+from dtfctl.runtime.kernels.control import flow as flow

@@ -1,0 +1,112 @@
+"""From a node to what a plan calls: its kernel, bound to the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.executor.kernel_cache import BoundKernel, KernelCache
+from dtfctl.runtime.executor.node_errors import located
+from dtfctl.runtime.framework.attrs import arg_dtypes
+from dtfctl.runtime.framework.device import Device
+from dtfctl.runtime.framework.node_graph import FunctionLibrary, Node
+from dtfctl.runtime.framework.op_signature import Arg
+from dtfctl.runtime.framework.resource_manager import ResourceManager
+from dtfctl.runtime.kernels.context import FunctionCaller
+from dtfctl.runtime.kernels.registry import KernelBuild
+
+
+@dataclass
+class Environment:
+    """Where a plan's nodes run. `scope` names the function instantiation whose body this is, "" for a graph."""
+
+    device: Device
+    resources: ResourceManager
+    kernels: KernelCache
+    library: FunctionLibrary
+    functions: FunctionCaller
+    scope: str = ""
+    _bound: dict[Node, BoundKernel] = field(default_factory=dict)
+
+    def bind(self, node: Node) -> BoundKernel:
+        """The node's kernel, made once a plan.
+
+        Raises:
+            OpError: there is none, or it refuses the node; located at the node.
+        """
+        bound = self._bound.get(node)
+        if bound is None:
+            build = KernelBuild(node, self.device, self.resources, self.library, self.functions)
+            try:
+                bound = self.kernels.get(build, self.scope)
+            except Exception as e:
+                raise located(e, node.name) from e
+            if self.device.device_type == "GPU":
+                bound = BoundKernel(bound.spec, _placing_inputs(node, bound, self.device.array_module))
+            self._bound[node] = bound
+        return bound
+
+    def may_block(self, node: Node) -> bool:
+        """True when running the node may wait for other nodes or steps."""
+        if self.bind(node).spec.blocking:
+            return True
+        functions = [a.name for a in node.signature.attrs if a.kind in ("func", "list(func)")]
+        for name in functions:
+            value = node.attr(name)
+            for function in value if isinstance(value, tuple) else (value,):
+                if function is not None and function.name and self.functions.may_block(function):
+                    return True
+        return False
+
+
+def argument_positions(node: Node, args: tuple[Arg, ...], names: tuple[str, ...]) -> list[int]:
+    """Positions, in the flat list of tensors, of the arguments of these names."""
+    out: list[int] = []
+    at = 0
+    for arg in args:
+        count = len(arg_dtypes(arg, node.attrs))
+        if arg.name in names:
+            out += range(at, at + count)
+        at += count
+    return out
+
+
+def ref_positions(node: Node) -> tuple[int, ...]:
+    """Input positions whose argument is declared a reference and so takes the `Variable`."""
+    return tuple(i for i, t in enumerate(node.input_types) if t.is_ref)
+
+
+def reads_of(node: Node) -> tuple[int, ...]:
+    """Input positions where a reference arrives but the value is wanted."""
+    return tuple(i for i, (e, t) in enumerate(zip(node.inputs, node.input_types)) if e.dtype.is_ref and not t.is_ref)
+
+
+def has_list_output(node: Node) -> bool:
+    return any(a.is_list for a in node.signature.outputs)
+
+
+def single(result: Any) -> Any:
+    """The only output of an op whose outputs are a list."""
+    return result[0] if isinstance(result, (tuple, list)) else result
+
+
+def _placing_inputs(node: Node, bound: BoundKernel, xp: Any) -> Callable[..., Any]:
+    """The kernel with its inputs brought to the memory it wants them in."""
+    host = frozenset(argument_positions(node, node.signature.inputs, bound.spec.host_inputs))
+    count = len(node.inputs)
+    call, skip = bound.call, int(bound.spec.step)
+
+    def place(i: int, value: Any) -> Any:
+        if i in host:
+            return value.get() if hasattr(value, "get") and not isinstance(value, np.ndarray) else value
+        is_host = isinstance(value, (np.ndarray, np.generic)) and value.dtype != object
+        return xp.asarray(value) if is_host else value
+
+    def placed(*args: Any) -> Any:
+        inputs = [place(i, v) for i, v in enumerate(args[skip : skip + count])]
+        return call(*args[:skip], *inputs)
+
+    return placed

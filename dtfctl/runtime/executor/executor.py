@@ -1,0 +1,101 @@
+"""One device's part of a graph, planned once and run once a step, also by several steps at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Protocol
+
+from dtfctl.runtime.executor.binding import Environment
+from dtfctl.runtime.executor.functions import FunctionRunner
+from dtfctl.runtime.executor.kernel_cache import KernelCache
+from dtfctl.runtime.executor.keys import RECVS, SENDS
+from dtfctl.runtime.executor.schedule import sequential_order
+from dtfctl.runtime.executor.sequential import MERGES, SWITCHES, Sequential
+from dtfctl.runtime.executor.straight_line import NOTHING, Resume, StraightLine, compile_straight_line
+from dtfctl.runtime.framework.device import Device
+from dtfctl.runtime.framework.node_graph import FunctionLibrary, NodeGraph
+from dtfctl.runtime.framework.resource_manager import ResourceManager
+from dtfctl.runtime.kernels.context import FunctionCaller, StepContext
+
+_LOOPS = frozenset(("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"))
+BUILT_IN = _LOOPS | SWITCHES | MERGES | SENDS | RECVS | NOTHING | {"_SwitchN", "_Arg", "_Retval"}
+_BRANCHES = SWITCHES | MERGES | {"_SwitchN"}
+
+
+class Plan(Protocol):
+    """A way to run a partition's nodes."""
+
+    def run(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
+        """Run them all; `args` are what `_Arg` nodes give, `results` gets what `_Retval` nodes take."""
+
+
+class Executor:
+    """Runs a partition.
+
+    Args:
+        graph: all its nodes are on `device`; cross-device edges are sends and receives already.
+        device: where kernels run.
+        resources: named state, the device's or an isolated session's.
+        kernels: the session's cache of stateful kernels.
+        library: functions the nodes call; the graph's own by default.
+        functions: runs them; made from the library by default.
+        scope: see `KernelCache`.
+
+    Raises:
+        NotFoundError: a node has no kernel on the device.
+        OpError: a kernel refuses its node's attributes; located at the node.
+    """
+
+    def __init__(
+        self,
+        graph: NodeGraph,
+        device: Device,
+        resources: ResourceManager,
+        kernels: KernelCache,
+        library: FunctionLibrary | None = None,
+        functions: FunctionCaller | None = None,
+        scope: str = "",
+    ) -> None:
+        self.graph = graph
+        self.device = device
+        library = library or graph.library
+        self.functions = functions or FunctionRunner(library, device, resources, kernels)
+        self._env = Environment(device, resources, kernels, library, self.functions, scope)
+        self._plan = self._make_plan()
+
+    @cached_property
+    def may_block(self) -> bool:
+        """True when a run may wait for other nodes or steps, receives aside."""
+        return any(self._env.may_block(node) for node in self.graph if node.op not in BUILT_IN)
+
+    def run(self, step: StepContext) -> None:
+        """Run the partition's part of a step; everything it started has ended when this returns.
+
+        Raises:
+            OpError: the first error of a node, located; `derived` where it only follows from cancellation.
+        """
+        step.functions = self.functions
+        self.run_function(step, (), [])
+
+    def run_function(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
+        """The same for a function body; `results` has an item for each of its outputs."""
+        if step.trace is not None and isinstance(self._plan, StraightLine):
+            self._sequential.run(step, args, results)
+            return
+        try:
+            self._plan.run(step, args, results)
+        except Resume as e:
+            self._sequential.run(step, args, results, e.at, e.values)
+
+    def _make_plan(self) -> Plan:
+        ops = {node.op for node in self.graph}
+        if ops & _LOOPS or self.may_block:
+            raise NotImplementedError
+        if ops & _BRANCHES:
+            return self._sequential
+        return compile_straight_line(sequential_order(self.graph), self._env)
+
+    @cached_property
+    def _sequential(self) -> Sequential:
+        return Sequential(sequential_order(self.graph), self._env)

@@ -1,0 +1,118 @@
+"""Functions of the library, run inside a step."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dtfctl.protocol import graph_pb2
+from dtfctl.runtime.executor.instantiate import instantiate
+from dtfctl.runtime.executor.kernel_cache import KernelCache
+from dtfctl.runtime.framework.device import Device
+from dtfctl.runtime.framework.errors import InvalidArgumentError, ResourceExhaustedError
+from dtfctl.runtime.framework.node_graph import FunctionLibrary
+from dtfctl.runtime.framework.resource_manager import ResourceManager
+from dtfctl.runtime.kernels.context import PreparedFunction, StepContext
+
+if TYPE_CHECKING:
+    from dtfctl.runtime.executor.executor import Executor
+
+# Calls inside calls. Python needs about six frames for each.
+MAX_DEPTH = 400
+_PYTHON_FRAMES = 20_000
+_DEPTH = threading.local()
+
+
+class FunctionRunner:
+    """Implements `FunctionCaller` for the functions of a library, on one device.
+
+    Each (function, attributes) is instantiated and planned once, at its first call.
+    """
+
+    def __init__(
+        self, library: FunctionLibrary, device: Device, resources: ResourceManager, kernels: KernelCache
+    ) -> None:
+        self.library = library
+        self.device = device
+        self.resources = resources
+        self.kernels = kernels
+        self._lock = threading.RLock()
+        self._functions: dict[bytes, _Function] = {}
+
+    def prepare(self, function: graph_pb2.NameAttrList) -> PreparedFunction:
+        return self._find(function)
+
+    def call(self, function: graph_pb2.NameAttrList, inputs: Sequence[Any], step: StepContext) -> list[Any]:
+        return self._find(function)(inputs, step)
+
+    def may_block(self, function: graph_pb2.NameAttrList) -> bool:
+        return self._find(function).may_block()
+
+    def _find(self, function: graph_pb2.NameAttrList) -> _Function:
+        key = function.SerializeToString(deterministic=True)
+        with self._lock:
+            found = self._functions.get(key)
+            if found is None:
+                found = self._functions[key] = _Function(self, function, key)
+            return found
+
+
+class _Function:
+    """One instantiation. Planned when first needed, since functions may call themselves."""
+
+    def __init__(self, runner: FunctionRunner, function: graph_pb2.NameAttrList, key: bytes) -> None:
+        self._runner = runner
+        self._function = function
+        self._scope = f"{function.name}/{key.hex()}" if function.attr else function.name
+        self._lock = threading.RLock()
+        self._executor: Executor | None = None
+        self._planning = False
+        self._inputs = 0
+        self._outputs = 0
+
+    def __call__(self, inputs: Sequence[Any], step: StepContext) -> list[Any]:
+        executor = self._executor or self._plan()
+        if len(inputs) != self._inputs:
+            raise InvalidArgumentError(
+                f"Function {self._function.name} expects {self._inputs} inputs, got {len(inputs)}"
+            )
+        depth = getattr(_DEPTH, "value", 0)
+        if depth >= MAX_DEPTH:
+            raise ResourceExhaustedError(
+                f"Function call stack is deeper than {MAX_DEPTH}: function {self._function.name} recurses too far"
+            )
+        results: list[Any] = [None] * self._outputs
+        _DEPTH.value = depth + 1
+        try:
+            executor.run_function(step, inputs, results)
+        finally:
+            _DEPTH.value = depth
+        return results
+
+    def may_block(self) -> bool:
+        with self._lock:
+            if self._executor is None and self._planning:
+                return False
+            return (self._executor or self._plan()).may_block
+
+    def _plan(self) -> Executor:
+        from dtfctl.runtime.executor.executor import Executor
+
+        with self._lock:
+            if self._executor is None:
+                sys.setrecursionlimit(max(sys.getrecursionlimit(), _PYTHON_FRAMES))
+                self._planning = True
+                try:
+                    self._executor = self._make(Executor)
+                finally:
+                    self._planning = False
+            return self._executor
+
+    def _make(self, make: type[Executor]) -> Executor:
+        runner = self._runner
+        graph = instantiate(runner.library, self._function.name, self._function.attr)
+        self._inputs = sum(node.op == "_Arg" for node in graph)
+        self._outputs = sum(node.op == "_Retval" for node in graph)
+        return make(graph, runner.device, runner.resources, runner.kernels, runner.library, runner, self._scope)

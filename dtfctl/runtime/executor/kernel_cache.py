@@ -1,0 +1,55 @@
+"""Kernels of one session, made once where they keep state."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, KernelSpec, require_kernel
+
+
+@dataclass(frozen=True, slots=True)
+class BoundKernel:
+    """A kernel with what its registration says about it."""
+
+    spec: KernelSpec
+    call: Kernel
+
+
+class KernelCache:
+    """Kernels of stateful ops by device, scope, node and op; those of other ops are made anew each time.
+
+    A session has one on each task: what a stateful kernel keeps in its closure lasts as long as the session. `scope`
+    tells nodes of functions apart from nodes of the graph.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._stateful: dict[tuple[str, str, str, str], BoundKernel] = {}
+
+    def get(self, build: KernelBuild, scope: str = "") -> BoundKernel:
+        """The kernel of a node.
+
+        Raises:
+            NotFoundError: none is registered for the op, its types and the device.
+            OpError: the factory refuses the node's attributes.
+        """
+        node = build.node
+        if not node.signature.is_stateful:
+            return _make(build)
+        key = build.device.name, scope, node.name, node.op
+        with self._lock:
+            found = self._stateful.get(key)
+            if found is None:
+                found = self._stateful[key] = _make(build)
+            return found
+
+    def clear(self) -> None:
+        """Forget all kernels; their state goes with them."""
+        with self._lock:
+            self._stateful.clear()
+
+
+def _make(build: KernelBuild) -> BoundKernel:
+    spec = require_kernel(build.node, build.device.device_type)
+    return BoundKernel(spec, spec.factory(build))

@@ -1,0 +1,23 @@
+"""Exceptions of kernels become located OpErrors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError, OpError, ResourceExhaustedError
+
+# What numpy raises for arguments that do not fit together.
+_ARGUMENT_ERRORS = (ValueError, IndexError, OverflowError, np.exceptions.AxisError)
+
+
+def located(error: BaseException, node: str) -> OpError:
+    """The error as an OpError that names the node it came from."""
+    if isinstance(error, OpError):
+        return error.at(node)
+    if isinstance(error, MemoryError):
+        return ResourceExhaustedError(f"OOM when allocating tensor: {error}", node)
+    if isinstance(error, RecursionError):
+        return ResourceExhaustedError(f"Too much recursion: {error}", node)
+    if isinstance(error, _ARGUMENT_ERRORS):
+        return InvalidArgumentError(str(error), node)
+    return InternalError(f"{type(error).__name__}: {error}", node)
