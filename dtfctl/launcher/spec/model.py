@@ -119,7 +119,7 @@ class Ssh:
     """How to log in."""
 
     user: str | None = option(
-        Text("a user name", r"[A-Za-z0-9_.][A-Za-z0-9_.-]*"),
+        Text("a user name", r"[A-Za-z0-9_.][A-Za-z0-9_.-]*|\$\{[A-Za-z_][A-Za-z0-9_]*\}"),
         "Login name where the host pattern has none.",
         "train",
         default=None,

@@ -49,7 +49,7 @@ Path = tuple[str, ...]
 _YAML_11_BOOLEANS = frozenset({"yes", "no", "on", "off"})
 _CORE_TAGS = frozenset({NULL, BOOL, INT, FLOAT, STR, "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"})
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
-_PORTS = re.compile(r"(\d{1,9})(?:\s*-\s*(\d{1,9}))?")
+_PORTS = re.compile(r"(\d{1,9})(?:\s*-\s*(\d{1,9}))?", re.ASCII)
 _MAX_DIGITS = 300
 
 
@@ -77,7 +77,11 @@ class Reader:
         if node.tag not in _CORE_TAGS:
             return self._refuse_tag(kind, node, path)
         if node.tag == NULL:
-            return self._reject(kind, node, path, f"`{path[-1]}` has no value" if path else "no value")
+            if path and not node.value:
+                self.problem(self.mark(*path), f"`{path[-1]}` has no value", f"Expected {words(kind)}.")
+                self.bad.add(path)
+                return MISSING
+            return self._reject(kind, node, path, f"`{path[-1]}` is empty" if path else "no value")
         match kind:
             case Table():
                 return self._table(kind, node, path)
@@ -105,10 +109,8 @@ class Reader:
             ):
                 self._wrong(kind, node, path)
                 return self._build(kind.cls, keys, {}, path)
-            before = len(self.problems)
-            value = self.read(keys[kind.short].key.kind, node, (*path, kind.short))
-            if len(self.problems) > before:
-                self.bad.add(path)
+            self.marks[(*path, kind.short)] = mark_of(node)
+            value = self.read(keys[kind.short].key.kind, node, path)
             return self._build(kind.cls, keys, {kind.short: value}, path)
         values: dict[str, Any] = {}
         for name, key_node, value_node in self._pairs(node, path):
@@ -373,7 +375,7 @@ class Reader:
     def _duration(self, positive: bool, node: yaml.ScalarNode, path: Path) -> Any:
         text = node.value
         kind = Duration(positive)
-        if re.fullmatch(r"\d{1,9}(?::\d\d){1,2}", text):
+        if re.fullmatch(r"[0-9]{1,9}(?::[0-9]{2}){1,2}", text):
             seconds = 0
             for part in text.split(":"):
                 seconds = seconds * 60 + int(part)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)\s?(ms|s|m|h|d)")
+_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)\s?(ms|s|m|h|d)", re.ASCII)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)\s?(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)")
+_SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)\s?(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB)", re.ASCII)
 _BYTES = {
     "B": 1,
     "kB": 10**3,
@@ -19,7 +19,7 @@ _BYTES = {
     "GiB": 2**30,
     "TiB": 2**40,
 }
-_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,9})?)\s?%")
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,9})?)\s?%", re.ASCII)
 
 
 def parse_duration(text: str) -> float:
