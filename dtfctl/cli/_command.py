@@ -114,7 +114,7 @@ COMMANDS: dict[str, CommandInfo] = {}
 Registrar = Callable[[typer.Typer], None]
 _REGISTRARS: dict[str, Registrar] = {}
 ORDER = (
-    ("init", "validate", "plan", "up", "status", "restart", "down", "clusters")
+    ("init", "validate", "plan", "up", "status", "restart", "stop", "start", "down", "clusters")
     + ("submit", "jobs", "job", "cancel", "logs", "events")
     + ("config", "schema", "version")
 )

@@ -29,6 +29,9 @@ def plain(value: Any) -> Any:
             return {"name": value.name, **found}
         case ClusterStatus():
             return {"name": found.pop("name"), "healthy": value.healthy, "running": value.running, **found}
+        case Event():
+            # `kind` is the document's own in the versioned shape.
+            return {"event" if name == "kind" else name: item for name, item in found.items()}
         case JobStatus():
             return {"id": found.pop("id"), "final": value.is_final, **found}
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -12,7 +13,7 @@ import typer
 from dtfctl.cli import _data, _tables
 from dtfctl.cli._command import Session, command
 from dtfctl.cli._format import age, columns, duration, plural
-from dtfctl.cli._select import seconds, select, selectors
+from dtfctl.cli._select import seconds, selector_of
 
 REFRESH_S = 1.0
 
@@ -128,12 +129,14 @@ def status(
     The first line says whether all is well. The exit code says whether the question could be answered, not whether
     the cluster is healthy: scripts read `healthy` of -o json.
     """
+    from dtfctl.launcher.selectors import select
+
     screen = session.screen
     cluster = session.open()
     if watch:
         return _watch(session, selector)
     found = cluster.status()
-    tasks = select(found, selector)
+    tasks = select(selector, found.tasks)
     if screen.is_data:
         content = _data.document(found)
         content["tasks"] = [_data.plain(task) for task in tasks]
@@ -150,13 +153,15 @@ def status(
 
 def _watch(session: Session, selector: str) -> int:
     """Status again and again: on a terminal in place, else (or as JSON) one after another."""
+    from dtfctl.launcher.selectors import select
+
     screen = session.screen
     cluster = session.open()
     in_place = sys.stdout.isatty() and not screen.is_data
     try:
         while True:
             found = cluster.status()
-            tasks = select(found, selector)
+            tasks = select(selector, found.tasks)
             if screen.is_data:
                 content = _data.document(found)
                 content["tasks"] = [_data.plain(task) for task in tasks]
@@ -191,19 +196,54 @@ def restart(
     The words `task` and `tasks` may follow a selector.
     """
     screen = session.screen
-    wanted = selectors(words)
+    selector = selector_of(words)
     wait_s = seconds(timeout, "--timeout")
     cluster = session.open()
-    names: list[str] = []
-    for selector in wanted:
-        names += [name for name in cluster.restart(selector, wait_s=wait_s).tasks if name not in names]
+    names = cluster.restart(selector, wait_s=wait_s).tasks
     if screen.is_data:
-        screen.data("Restart", {"cluster": cluster.name, "tasks": names})
+        screen.data("Restart", {"cluster": cluster.name, "tasks": list(names)})
     elif names:
         screen.print(f"restarted {plural(len(names), 'task')}: {', '.join(names)}")
         screen.next("dtfctl status")
     else:
         screen.print(f"nothing to restart: no task of {cluster.name} has failed")
+    return 0
+
+
+@command(examples=["dtfctl stop worker/1", "dtfctl stop worker/1 --grace 30s"], exits=[0, 2, 4, 7, 8, 9])
+def stop(
+    session: Session,
+    words: Annotated[list[str], typer.Argument(metavar="SEL...", help="Which tasks: worker/1, worker/0-3, ps, all.")],
+    grace: Annotated[
+        str, typer.Option("--grace", metavar="TIME", help="Time to end between SIGTERM and SIGKILL.")
+    ] = "10s",
+) -> int:
+    """Stop tasks. They stay stopped until `dtfctl start` or `dtfctl restart`."""
+    selector = selector_of(words)
+    grace_s = seconds(grace, "--grace")
+    cluster = session.open()
+    return _say_tasks(session, cluster.name, "stopped", cluster.stop(selector, grace_s=grace_s).tasks)
+
+
+@command(examples=["dtfctl start worker/1"], exits=[0, 2, 4, 7, 8, 9])
+def start(
+    session: Session,
+    words: Annotated[list[str], typer.Argument(metavar="SEL...", help="Which tasks: worker/1, worker/0-3, ps, all.")],
+) -> int:
+    """Start tasks that `dtfctl stop` stopped."""
+    selector = selector_of(words)
+    cluster = session.open()
+    return _say_tasks(session, cluster.name, "started", cluster.start(selector).tasks)
+
+
+def _say_tasks(session: Session, cluster: str, done: str, names: Sequence[str]) -> int:
+    screen = session.screen
+    if screen.is_data:
+        screen.data("Tasks", {"cluster": cluster, "done": done, "tasks": list(names)})
+    elif names:
+        screen.print(f"{done} {plural(len(names), 'task')}: {', '.join(names)}")
+    else:
+        screen.print(f"nothing to do: no such task of {cluster} was to be {done}")
     return 0
 
 

@@ -39,6 +39,12 @@ Options such as -c and -o may stand before or after the command. Data goes to st
 """
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dtfctl {VERSION}")
+        raise typer.Exit(0)
+
+
 def build() -> typer.Typer:
     """The Typer application with every command."""
     app = typer.Typer(
@@ -57,11 +63,10 @@ def build() -> typer.Typer:
         quiet: QuietOption = False,
         verbose: VerboseOption = False,
         no_color: NoColorOption = False,
-        version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
+        version: bool = typer.Option(
+            False, "--version", help="Print the version and exit.", is_eager=True, callback=_print_version
+        ),
     ) -> None:
-        if version:
-            typer.echo(f"dtfctl {VERSION}")
-            raise typer.Exit(0)
         found = ctx.find_object(Root) or Root()
         found.options = {
             "cluster": cluster,
