@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from dtfctl.protocol import tensor_pb2 as dtfctl_dot_protocol_dot_tensor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#dtfctl/protocol/tensor_bundle.proto\x12\x03\x64tf\x1a\x1c\x64tfctl/protocol/tensor.proto\"\xa3\x01\n\x11\x42undleHeaderProto\x12\x12\n\nnum_shards\x18\x01 \x01(\x05\x12\x35\n\nendianness\x18\x02 \x01(\x0e\x32!.dtf.BundleHeaderProto.Endianness\x12 \n\x07version\x18\x03 \x01(\x0b\x32\x0f.dtf.VersionDef\"!\n\nEndianness\x12\n\n\x06LITTLE\x10\x00\x12\x07\n\x03\x42IG\x10\x01\"\xbd\x01\n\x10\x42undleEntryProto\x12\x1c\n\x05\x64type\x18\x01 \x01(\x0e\x32\r.dtf.DataType\x12$\n\x05shape\x18\x02 \x01(\x0b\x32\x15.dtf.TensorShapeProto\x12\x10\n\x08shard_id\x18\x03 \x01(\x05\x12\x0e\n\x06offset\x18\x04 \x01(\x03\x12\x0c\n\x04size\x18\x05 \x01(\x03\x12\x0e\n\x06\x63rc32c\x18\x06 \x01(\x07\x12%\n\x06slices\x18\x07 \x03(\x0b\x32\x15.dtf.TensorSliceProtob\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#dtfctl/protocol/tensor_bundle.proto\x12\x03\x64tf\x1a\x1c\x64tfctl/protocol/tensor.proto\"\xa3\x01\n\x11\x42undleHeaderProto\x12\x12\n\nnum_shards\x18\x01 \x01(\x05\x12\x35\n\nendianness\x18\x02 \x01(\x0e\x32!.dtf.BundleHeaderProto.Endianness\x12 \n\x07version\x18\x03 \x01(\x0b\x32\x0f.dtf.VersionDef\"!\n\nEndianness\x12\n\n\x06LITTLE\x10\x00\x12\x07\n\x03\x42IG\x10\x01\"\xbd\x01\n\x10\x42undleEntryProto\x12\x1c\n\x05\x64type\x18\x01 \x01(\x0e\x32\r.dtf.DataType\x12$\n\x05shape\x18\x02 \x01(\x0b\x32\x15.dtf.TensorShapeProto\x12\x10\n\x08shard_id\x18\x03 \x01(\x05\x12\x0e\n\x06offset\x18\x04 \x01(\x03\x12\x0c\n\x04size\x18\x05 \x01(\x03\x12\x0e\n\x06\x63rc32c\x18\x06 \x01(\x07\x12%\n\x06slices\x18\x07 \x03(\x0b\x32\x15.dtf.TensorSliceProto\"\x87\x01\n\x0eSavedSliceMeta\x12\x0c\n\x04name\x18\x01 \x01(\t\x12$\n\x05shape\x18\x02 \x01(\x0b\x32\x15.dtf.TensorShapeProto\x12\x1b\n\x04type\x18\x03 \x01(\x0e\x32\r.dtf.DataType\x12$\n\x05slice\x18\x04 \x03(\x0b\x32\x15.dtf.TensorSliceProto\"^\n\x14SavedTensorSliceMeta\x12#\n\x06tensor\x18\x01 \x03(\x0b\x32\x13.dtf.SavedSliceMeta\x12!\n\x08versions\x18\x02 \x01(\x0b\x32\x0f.dtf.VersionDef\"`\n\nSavedSlice\x12\x0c\n\x04name\x18\x01 \x01(\t\x12$\n\x05slice\x18\x02 \x01(\x0b\x32\x15.dtf.TensorSliceProto\x12\x1e\n\x04\x64\x61ta\x18\x03 \x01(\x0b\x32\x10.dtf.TensorProto\"[\n\x11SavedTensorSlices\x12\'\n\x04meta\x18\x01 \x01(\x0b\x32\x19.dtf.SavedTensorSliceMeta\x12\x1d\n\x04\x64\x61ta\x18\x02 \x01(\x0b\x32\x0f.dtf.SavedSliceb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,4 +38,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_BUNDLEHEADERPROTO_ENDIANNESS']._serialized_end=238
   _globals['_BUNDLEENTRYPROTO']._serialized_start=241
   _globals['_BUNDLEENTRYPROTO']._serialized_end=430
+  _globals['_SAVEDSLICEMETA']._serialized_start=433
+  _globals['_SAVEDSLICEMETA']._serialized_end=568
+  _globals['_SAVEDTENSORSLICEMETA']._serialized_start=570
+  _globals['_SAVEDTENSORSLICEMETA']._serialized_end=664
+  _globals['_SAVEDSLICE']._serialized_start=666
+  _globals['_SAVEDSLICE']._serialized_end=762
+  _globals['_SAVEDTENSORSLICES']._serialized_start=764
+  _globals['_SAVEDTENSORSLICES']._serialized_end=855
 # @@protoc_insertion_point(module_scope)

@@ -418,7 +418,7 @@ class PaddingFIFOQueue(FIFOQueue):
             else:
                 declared = shape.dims_or_none or (None,) * parts[0].ndim
                 size = tuple(max(p.shape[j] for p in parts) if d is None else d for j, d in enumerate(declared))
-            padded = np.zeros((len(parts), *size), dtype.np)
+            padded: Any = np.zeros((len(parts), *size), dtype.np)
             if dtype is dtypes.string:
                 padded[...] = b""
             for j, part in enumerate(parts):

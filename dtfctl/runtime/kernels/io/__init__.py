@@ -1,1 +1,3 @@
-"""Kernels of the io family: importing this package registers them."""
+"""Kernels of the io family."""
+
+from dtfctl.runtime.kernels.io import save_restore  # noqa: F401

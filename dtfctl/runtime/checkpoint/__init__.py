@@ -1,0 +1,1 @@
+"""TensorFlow's checkpoint files, written and read."""

@@ -1,0 +1,72 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from dtfctl.runtime.framework.errors import (
+    AlreadyExistsError,
+    FailedPreconditionError,
+    NotFoundError,
+    OpError,
+    PermissionDeniedError,
+    ResourceExhaustedError,
+    UnknownError,
+)
+
+
+def temporary_name(path: str) -> str:
+    return f"{path}.tempstate{secrets.randbits(64)}"
+
+
+def os_error(error: OSError, path: str | None = None) -> OpError:
+    """The runtime's error for a failed system call, in TensorFlow's words."""
+    text = f"{path or error.filename}; {os.strerror(error.errno) if error.errno else error}"
+    if isinstance(error, FileNotFoundError):
+        return NotFoundError(text)
+    if isinstance(error, PermissionError):
+        return PermissionDeniedError(text)
+    if isinstance(error, FileExistsError):
+        return AlreadyExistsError(text)
+    if isinstance(error, (IsADirectoryError, NotADirectoryError)):
+        return FailedPreconditionError(text)
+    if error.errno == 28:
+        return ResourceExhaustedError(text)
+    return UnknownError(text)
+
+
+@contextmanager
+def atomic_file(path: str) -> Iterator[BinaryIO]:
+    """Write to a temporary file beside `path` that replaces it when the block ends without an error.
+
+    Raises:
+        OpError: the file system refuses.
+    """
+    temporary = temporary_name(path)
+    try:
+        with open(temporary, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+        sync_directory(path)
+    except OSError as e:
+        Path(temporary).unlink(missing_ok=True)
+        raise os_error(e, path if e.filename in (None, temporary) else None) from e
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def sync_directory(path: str) -> None:
+    """Make a rename in the folder of `path` survive a power cut."""
+    handle = os.open(Path(path).parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,172 @@
+"""Writing tensor bundles, the files of TensorFlow's V2 checkpoints.
+
+`PREFIX.data-00000-of-00001` holds the tensors' bytes one after the other, `PREFIX.index` a table of where each is.
+Both are written under temporary names; the data is renamed first and the index last, so a checkpoint with an index is
+complete.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+import google_crc32c
+import numpy as np
+
+from dtfctl.protocol import tensor_bundle_pb2
+from dtfctl.runtime.checkpoint.atomic import atomic_file, os_error, temporary_name
+from dtfctl.runtime.checkpoint.sstable import build_table, mask_crc, varint
+from dtfctl.runtime.checkpoint.tensor_slice import TensorSlice
+from dtfctl.runtime.framework.dtypes import WIRE_NAME, DType
+from dtfctl.runtime.framework.errors import InvalidArgumentError, UnimplementedError
+from dtfctl.runtime.framework.tensor_codec import encode_variant, to_bytes
+from dtfctl.runtime.framework.tensor_shape import TensorShape
+
+_PRODUCER = 1
+# Bytes copied at a time, so that saving needs no second copy of a large variable.
+_CHUNK = 4 << 20
+
+
+def data_file(prefix: str, shard: int, shards: int) -> str:
+    return f"{prefix}.data-{shard:05d}-of-{shards:05d}"
+
+
+def index_file(prefix: str) -> str:
+    return prefix + ".index"
+
+
+class BundleWriter:
+    """Collects tensors under names and writes one shard; use as a context manager, which finishes it.
+
+    Raises:
+        InvalidArgumentError: a name is added twice, or slices of one tensor disagree on its type or shape.
+        OpError: the file system refuses.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._entries: dict[bytes, tensor_bundle_pb2.BundleEntryProto] = {}
+        self._offset = 0
+        self._temporary = temporary_name(data_file(prefix, 0, 1))
+        try:
+            Path(prefix).parent.mkdir(parents=True, exist_ok=True)
+            self._file: BinaryIO = Path(self._temporary).open("wb")  # noqa: SIM115 (finish and abort close it)
+        except OSError as e:
+            raise os_error(e, self._temporary) from e
+
+    def __enter__(self) -> BundleWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.finish()
+        else:
+            self.abort()
+
+    def add(self, name: str, value: Any, dtype: DType) -> None:
+        """Write a tensor of any shape under `name`."""
+        self._add(name.encode(), np.asarray(value), dtype.base_dtype)
+
+    def add_slice(self, name: str, shape: tuple[int, ...], piece: TensorSlice, value: Any, dtype: DType) -> None:
+        """Write a part of the tensor `name`, whose full shape is `shape`."""
+        entry = self._entries.setdefault(name.encode(), tensor_bundle_pb2.BundleEntryProto())
+        number, full = dtype.base_dtype.as_datatype_enum, TensorShape(shape).as_proto()
+        if entry.dtype and (entry.dtype != number or entry.shape != full):
+            raise InvalidArgumentError(f"Slices of tensor {name} disagree on its type or its full shape")
+        entry.dtype = number  # type: ignore[assignment]
+        entry.shape.CopyFrom(full)
+        entry.slices.append(piece.to_proto())
+        self._add(piece.key(name), np.asarray(value), dtype.base_dtype)
+
+    def _add(self, key: bytes, value: Any, dtype: DType) -> None:
+        if key in self._entries:
+            raise InvalidArgumentError(f"Adding duplicate key: {key.decode(errors='replace')}")
+        try:
+            size, crc = self._write(value, dtype)
+        except OSError as e:
+            raise os_error(e, self._temporary) from e
+        self._entries[key] = tensor_bundle_pb2.BundleEntryProto(
+            dtype=dtype.as_datatype_enum,  # type: ignore[arg-type]
+            shape=TensorShape(value.shape).as_proto(),
+            offset=self._offset,
+            size=size,
+            crc32c=mask_crc(crc),
+        )
+        self._offset += size
+
+    def _write(self, value: Any, dtype: DType) -> tuple[int, int]:
+        """Append a tensor's bytes; their number and CRC."""
+        if dtype.kind == "string":
+            return self._write_strings([to_bytes(s) for s in value.reshape(-1).tolist()])
+        if dtype.kind == "variant":
+            return self._write_variants(value.reshape(-1).tolist())
+        if dtype.is_object:
+            raise UnimplementedError(f"Saving data type {WIRE_NAME[dtype]} not yet supported")
+        if not value.size:
+            return 0, google_crc32c.value(b"")
+        flat = np.ascontiguousarray(value, dtype.np).reshape(-1).view(np.uint8)
+        crc = 0
+        for start in range(0, flat.size, _CHUNK):
+            chunk = flat[start : start + _CHUNK].tobytes()
+            crc = google_crc32c.extend(crc, chunk)
+            self._file.write(chunk)
+        return flat.size, crc
+
+    def _write_strings(self, strings: list[bytes]) -> tuple[int, int]:
+        lengths = b"".join(varint(len(s)) for s in strings)
+        # The CRC is over lengths as fixed-size integers, not as they are stored.
+        crc = google_crc32c.value(
+            b"".join(struct.pack("<I" if len(s) <= 0xFFFFFFFF else "<Q", len(s)) for s in strings)
+        )
+        checksum = struct.pack("<I", mask_crc(crc))
+        body = b"".join(strings)
+        crc = google_crc32c.extend(google_crc32c.extend(crc, checksum), body)
+        self._file.write(lengths + checksum)
+        self._file.write(body)
+        return len(lengths) + len(checksum) + len(body), crc
+
+    def _write_variants(self, values: list[Any]) -> tuple[int, int]:
+        size, crc = 0, 0
+        for value in values:
+            body = encode_variant(value).SerializeToString()
+            head = varint(len(body))
+            crc = google_crc32c.extend(crc, struct.pack("<Q", len(body)))
+            crc = google_crc32c.extend(crc, body)
+            checksum = struct.pack("<I", mask_crc(crc))
+            crc = google_crc32c.extend(crc, checksum)
+            self._file.write(head + body + checksum)
+            size += len(head) + len(body) + len(checksum)
+        return size, crc
+
+    def finish(self) -> None:
+        """Make the checkpoint visible."""
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            Path(self._temporary).replace(data_file(self._prefix, 0, 1))
+        except OSError as e:
+            self.abort()
+            raise os_error(e) from e
+        write_index(self._prefix, self._entries, 1)
+
+    def abort(self) -> None:
+        """Leave nothing behind."""
+        self._file.close()
+        Path(self._temporary).unlink(missing_ok=True)
+
+
+def write_index(prefix: str, entries: dict[bytes, tensor_bundle_pb2.BundleEntryProto], shards: int) -> None:
+    """Write the table that names every tensor, atomically."""
+
+    header = tensor_bundle_pb2.BundleHeaderProto(num_shards=shards)
+    header.version.producer = _PRODUCER
+    rows = [(b"", header.SerializeToString())]
+    rows += [(key, entries[key].SerializeToString(deterministic=True)) for key in sorted(entries)]
+    with atomic_file(index_file(prefix)) as file:
+        file.write(build_table(rows))
