@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from dtfctl.runtime.executor.binding import Environment
+from dtfctl.runtime.executor.frame_machine import FrameMachine
 from dtfctl.runtime.executor.functions import FunctionRunner
 from dtfctl.runtime.executor.kernel_cache import KernelCache
 from dtfctl.runtime.executor.keys import RECVS, SENDS
@@ -91,7 +92,7 @@ class Executor:
     def _make_plan(self) -> Plan:
         ops = {node.op for node in self.graph}
         if ops & _LOOPS or self.may_block:
-            raise NotImplementedError
+            return FrameMachine(self.graph, self._env)
         if ops & _BRANCHES:
             return self._sequential
         return compile_straight_line(sequential_order(self.graph), self._env)

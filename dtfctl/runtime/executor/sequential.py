@@ -198,7 +198,8 @@ def switch_index(index: Any, count: int) -> int:
 def _merge(record: _Record, values: list[Any]) -> Sequence[Any] | None:
     for i, number in enumerate(record.inputs):
         if values[number] is not DEAD:
-            return values[number], np.array(i, np.int32)
+            value = values[number].read() if i in record.reads else values[number]
+            return value, np.array(i, np.int32)
     return None
 
 

@@ -1,0 +1,51 @@
+"""Threads for kernels that wait.
+
+Such kernels may wait for each other, so there is no upper bound to how many run; idle threads are kept for a while.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+
+_IDLE_SECONDS = 10.0
+
+
+class Workers:
+    """An unbounded pool of daemon threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tasks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._idle = 0
+
+    def submit(self, task: Callable[[], None]) -> None:
+        """Run `task` in a thread at once. It must not raise."""
+        with self._lock:
+            if self._idle:
+                self._idle -= 1
+                self._tasks.put(task)
+                return
+        threading.Thread(target=self._work, args=(task,), name="dtfctl-kernel", daemon=True).start()
+
+    def _work(self, task: Callable[[], None] | None) -> None:
+        while task is not None:
+            task()
+            with self._lock:
+                self._idle += 1
+            task = self._next()
+
+    def _next(self) -> Callable[[], None] | None:
+        try:
+            return self._tasks.get(timeout=_IDLE_SECONDS)
+        except queue.Empty:
+            with self._lock:
+                # A task may have been left for this thread between the timeout and the lock.
+                if self._tasks.empty():
+                    self._idle -= 1
+                    return None
+            return self._tasks.get()
+
+
+WORKERS = Workers()
