@@ -24,6 +24,8 @@ import zlib
 
 STATUS_BYTES = 256
 CHUNK_BYTES = 65536
+PART_S = 0.05
+"""How long the begin of a line waits for its end before it is written as a part: a prompt must be seen."""
 DRAIN_S = 0.5
 """How long output is still read after the task ended: somebody outside its group may hold the pipe."""
 
@@ -147,17 +149,45 @@ def run_child(command: list[str], out: int, err: int) -> None:
         os._exit(127 if isinstance(error, FileNotFoundError) else 126)
 
 
-def pump(child: int, streams: dict[int, str], log: Log) -> None:
+class Lines:
+    """Cuts one stream into whole lines, and into parts where a line's end does not come."""
+
+    def __init__(self, name: str, log: Log) -> None:
+        self._name = name
+        self._log = log
+        self.begun = b""
+        self.begun_at = 0.0
+
+    def add(self, chunk: bytes) -> None:
+        if not self.begun:
+            self.begun_at = time.monotonic()
+        data = self.begun + chunk
+        end = data.rfind(b"\n") + 1
+        if len(data) - end >= CHUNK_BYTES:
+            end = len(data)
+        if end:
+            self._log.write(self._name, data[:end])
+            self.begun_at = time.monotonic()
+        self.begun = data[end:]
+
+    def flush(self) -> None:
+        if self.begun:
+            self._log.write(self._name, self.begun)
+            self.begun = b""
+
+
+def pump(child: int, streams: dict[int, Lines]) -> None:
     """Copy output to the log until the child has ended and nothing of its output is left."""
     poller = select.poll()
     child_fd = os.pidfd_open(child)
     poller.register(child_fd, select.POLLIN)
     for fd in streams:
         poller.register(fd, select.POLLIN)
+    everything = list(streams.values())
     deadline = None
     while deadline is None or (streams and time.monotonic() < deadline):
-        ready = poller.poll(None if deadline is None else 20)
-        for fd, _ in ready:
+        waiting = deadline is not None or any(lines.begun for lines in everything)
+        for fd, _ in poller.poll(20 if waiting else None):
             if fd == child_fd:
                 os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
                 # Children that it left behind in its group would hold ports and memory that the next start needs.
@@ -167,10 +197,16 @@ def pump(child: int, streams: dict[int, str], log: Log) -> None:
                 continue
             chunk = os.read(fd, CHUNK_BYTES)
             if chunk:
-                log.write(streams[fd], chunk)
+                streams[fd].add(chunk)
             else:
                 poller.unregister(fd)
                 del streams[fd]
+        old = time.monotonic() - PART_S
+        for lines in everything:
+            if lines.begun and lines.begun_at < old:
+                lines.flush()
+    for lines in everything:
+        lines.flush()
 
 
 def main(argv: list[str]) -> int:
@@ -190,7 +226,7 @@ def main(argv: list[str]) -> int:
     os.close(err_write)
     status.started(child)
     log = Log(log_path, int(rotate_bytes), int(keep), int(rate))
-    pump(child, {out_read: "out", err_read: "err"}, log)
+    pump(child, {out_read: Lines("out", log), err_read: Lines("err", log)})
     _, wait_status, usage = os.wait4(child, 0)
     code = os.waitstatus_to_exitcode(wait_status)
     status.ended(code if code >= 0 else 128 - code, max(0, -code), usage.ru_maxrss)

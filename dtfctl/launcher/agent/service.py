@@ -9,19 +9,11 @@ from dataclasses import dataclass, replace
 from dtfctl.launcher.agent import logs
 from dtfctl.launcher.agent.agent import Agent
 from dtfctl.launcher.agent.contract import HostOrders, LogChunk, LogPosition
-from dtfctl.launcher.certificates import Role
+from dtfctl.launcher.agent.methods import APPLY, READ_LOGS, SHUTDOWN, WATCH
 from dtfctl.launcher.errors import DeadlineExpired
 from dtfctl.launcher.rpc import Handler, Method
 from dtfctl.launcher.wire import from_message, to_message
 from dtfctl.protocol import agent_pb2 as pb
-
-SERVICE = "dtf.agent.Agent"
-CONTROLLER: frozenset[Role] = frozenset({"controller"})
-
-APPLY = Method(SERVICE, "Apply", pb.HostOrders, pb.Applied, CONTROLLER)
-WATCH = Method(SERVICE, "Watch", pb.WatchRequest, pb.Report, CONTROLLER, streams=True)
-READ_LOGS = Method(SERVICE, "ReadLogs", pb.ReadLogsRequest, pb.ReadLogsReply, CONTROLLER)
-SHUTDOWN = Method(SERVICE, "Shutdown", pb.ShutdownRequest, pb.Report, CONTROLLER)
 
 LOG_POLL_S = 0.03
 LONGEST_WAIT_S = 30.0

@@ -1,0 +1,208 @@
+"""Find, start and call the controller of a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from dtfctl.launcher import paths as layout
+from dtfctl.launcher.certificates import TlsFiles, ensure_authority, ensure_certificate
+from dtfctl.launcher.controller import methods
+from dtfctl.launcher.daemon import start_daemon
+from dtfctl.launcher.errors import ClusterFailed, Conflict, ControllerUnreachable, NoSpace, NoSuchCluster
+from dtfctl.launcher.files import private_folder, try_lock, unlock, write_whole
+from dtfctl.launcher.model import ClusterInfo
+from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.procfs import ProcessId, is_alive, send_signal
+from dtfctl.launcher.providers.local import last_line, remove_socket_folder
+from dtfctl.launcher.rpc import Channel, Method, PeerUnavailable, Reply, Request
+from dtfctl.protocol import controller_pb2 as pb
+
+START_S = 20.0
+POLL_S = 0.01
+CALL_S = 30.0
+ANSWER_S = 5.0
+"""A controller that is alive but does not answer a ping in this time hangs."""
+
+
+def existing() -> list[ClusterInfo]:
+    """Clusters that are up, or half made; the newest first."""
+    found = []
+    folder = layout.clusters_folder()
+    for entry in folder.iterdir() if folder.is_dir() else ():
+        paths = ClusterPaths(entry)
+        created = read_created(paths)
+        if created is not None:
+            found.append(ClusterInfo(entry.name, created, str(entry), find_controller(paths) is not None))
+    return sorted(found, key=lambda info: info.created, reverse=True)
+
+
+def read_created(paths: ClusterPaths) -> float | None:
+    try:
+        return float(json.loads(paths.info.read_bytes())["created"])
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError):
+        return None
+
+
+def resolve(name: str | None) -> ClusterPaths:
+    """The folder of the cluster called `name`, or of the newest."""
+    clusters = existing()
+    if name is None:
+        if not clusters:
+            raise NoSuchCluster("no cluster is up", "start one: dtfctl up cluster-examples/local.yaml")
+        return ClusterPaths.of(clusters[0].name)
+    if all(info.name != name for info in clusters):
+        known = ", ".join(info.name for info in clusters)
+        raise NoSuchCluster(
+            f"no cluster called {name!r} is up",
+            f"clusters that are up: {known}" if known else "start one: dtfctl up FILE",
+        )
+    return ClusterPaths.of(name)
+
+
+@contextlib.contextmanager
+def operation(paths: ClusterPaths, what: str) -> Iterator[None]:
+    """Hold the cluster's lock: one `up` or `down` at a time."""
+    private_folder(paths.folder)
+    lock = try_lock(paths.lock)
+    if lock is None:
+        raise Conflict(
+            f"cannot {what} cluster {paths.name}: another `up` or `down` of it is at work",
+            "wait until that has finished",
+        )
+    try:
+        yield
+    finally:
+        unlock(lock)
+
+
+def prepare(paths: ClusterPaths) -> None:
+    """Folder, certificates and cluster.json, as far as they are missing."""
+    private_folder(layout.home())
+    private_folder(paths.folder)
+    private_folder(paths.logs)
+    ensure_authority(paths.certificates, paths.name)
+    ensure_certificate(paths.certificates, paths.name, "controller")
+    ensure_certificate(paths.certificates, paths.name, "cli")
+    if read_created(paths) is None:
+        write_whole(paths.info, json.dumps({"name": paths.name, "created": time.time()}).encode())
+
+
+def find_controller(paths: ClusterPaths) -> tuple[ProcessId, str] | None:
+    """The live controller's process and address."""
+    try:
+        content = json.loads(paths.controller_info.read_bytes())
+        process = ProcessId(content["pid"], content["start_ticks"])
+        address = str(content["address"])
+    except (FileNotFoundError, ValueError, KeyError):
+        return None
+    return (process, address) if is_alive(process) else None
+
+
+def start_controller(paths: ClusterPaths) -> str:
+    """Start the controller, or find the one that somebody else is starting; its address."""
+    log = private_folder(paths.logs) / "controller.log"
+    pid = start_daemon([sys.executable, "-m", "dtfctl.launcher.controller", str(paths.folder)], log=log)
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        found = find_controller(paths)
+        if found is not None:
+            return found[1]
+        if not Path(f"/proc/{pid}").exists():
+            lock = try_lock(paths.controller_lock)
+            if lock is not None:  # and no other is on its way
+                unlock(lock)
+                why = last_line(log)
+                kind = NoSpace if "no space" in why.lower() else ClusterFailed
+                raise kind(f"the controller of {paths.name} ended at once: {why}", f"see {log}")
+        time.sleep(POLL_S)
+    raise ControllerUnreachable(f"the controller of {paths.name} did not start within {START_S:.0f} s", f"see {log}")
+
+
+class Connection:
+    """Calls to the controller of one cluster; starts it again when it has died."""
+
+    def __init__(self, paths: ClusterPaths) -> None:
+        self.paths = paths
+        self._channel: Channel | None = None
+
+    def call(self, method: Method[Request, Reply], request: Request, *, timeout_s: float = CALL_S) -> Reply:
+        """One call. When the controller dies meanwhile, once more with a new one (every call may be repeated)."""
+        for last_try in (False, True):
+            channel = self._channel or self._connect()
+            try:
+                return channel.call(method, request, timeout_s=timeout_s)
+            except PeerUnavailable as error:
+                self.close()
+                if last_try:
+                    raise ControllerUnreachable(
+                        f"the controller of {self.paths.name} does not answer: {error.message}",
+                        f"see {self.paths.logs / 'controller.log'}",
+                    ) from error
+        raise AssertionError("unreachable")
+
+    def _connect(self) -> Channel:
+        if read_created(self.paths) is None:
+            raise NoSuchCluster(f"cluster {self.paths.name} is not up", "start it: dtfctl up FILE")
+        found = find_controller(self.paths)
+        address = found[1] if found else start_controller(self.paths)
+        tls = TlsFiles.of(self.paths.certificates, "cli")
+        channel = Channel(address, tls, "controller", self.paths.name)
+        try:
+            channel.call(methods.PING, pb.Nothing(), timeout_s=ANSWER_S)
+        except PeerUnavailable:
+            channel.close()
+            if found is not None and is_alive(found[0]):
+                # Alive without an answer: it hangs. Its successor adopts everything.
+                send_signal(found[0], signal.SIGKILL)
+            channel = Channel(start_controller(self.paths), tls, "controller", self.paths.name)
+        self._channel = channel
+        return channel
+
+    def close(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+
+def wait_gone(paths: ClusterPaths, process: ProcessId, timeout_s: float = 10.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while is_alive(process) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    send_signal(process, signal.SIGKILL)
+
+
+def forget(paths: ClusterPaths) -> None:
+    """Delete what is left of a cluster whose processes have ended; logs and checkpoints stay."""
+    hosts = paths.folder / "hosts"
+    for host in hosts.iterdir() if hosts.is_dir() else ():
+        remove_socket_folder(host)
+    remove_files(paths)
+    for path in (paths.info, paths.controller_info, paths.controller_lock):
+        path.unlink(missing_ok=True)
+    if paths.logs.is_dir() and not any(paths.logs.iterdir()):
+        shutil.rmtree(paths.logs)
+
+
+def remove_files(paths: ClusterPaths) -> None:
+    """Delete all of a cluster's files but logs and checkpoints."""
+    for folder in (paths.certificates, paths.folder / "hosts", paths.folder / "run"):
+        shutil.rmtree(folder, ignore_errors=True)
+    for name in ("", "-wal", "-shm", "-journal"):
+        paths.database.with_name(paths.database.name + name).unlink(missing_ok=True)
+    if paths.jobs.is_dir():
+        for job in paths.jobs.iterdir():
+            for item in job.iterdir():
+                if item.name == "checkpoint" and any(item.iterdir()):
+                    continue
+                shutil.rmtree(item, ignore_errors=True) if item.is_dir() else item.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                job.rmdir()
+        with contextlib.suppress(OSError):
+            paths.jobs.rmdir()

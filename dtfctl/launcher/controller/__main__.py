@@ -1,0 +1,61 @@
+"""python -m dtfctl.launcher.controller FOLDER: the controller of the cluster in FOLDER, until `down`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+from dtfctl.launcher.certificates import TlsFiles
+from dtfctl.launcher.controller.engine import Engine
+from dtfctl.launcher.controller.service import ControllerService
+from dtfctl.launcher.errors import LauncherError
+from dtfctl.launcher.files import try_lock, write_whole
+from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.procfs import identify
+from dtfctl.launcher.providers.local import LocalProvider
+from dtfctl.launcher.rpc import serve
+
+STOP_S = 1.0
+log = logging.getLogger("dtfctl.launcher.controller")
+
+
+def main() -> int:
+    logging.basicConfig(
+        level=logging.INFO,
+        format="%(asctime)s.%(msecs)03d %(levelname)s %(message)s",
+        datefmt="%Y-%m-%dT%H:%M:%S",
+    )
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        return run(ClusterPaths(Path(sys.argv[1])))
+    except LauncherError as error:
+        log.error("%s %s", error.message, error.hint)
+        return error.exit_code
+
+
+def run(paths: ClusterPaths) -> int:
+    lock = try_lock(paths.controller_lock)
+    if lock is None:
+        log.error("another controller of this cluster runs")
+        return 7
+    created = float(json.loads(paths.info.read_bytes())["created"])
+    engine = Engine(paths, created, LocalProvider(paths))
+    server, port = serve(ControllerService(engine).handlers(), TlsFiles.of(paths.certificates, "controller"))
+    engine.address = f"127.0.0.1:{port}"
+    me = identify(os.getpid())
+    assert me is not None
+    info = {"pid": me.pid, "start_ticks": me.start_ticks, "address": engine.address}
+    write_whole(paths.controller_info, json.dumps(info).encode())
+    engine.run()
+    server.stop(STOP_S).wait()
+    paths.controller_info.unlink(missing_ok=True)
+    engine.store.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""The controller's calls; see protocol/controller.proto. Streams are long polls: the caller keeps its position."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+
+from dtfctl.launcher import codec
+from dtfctl.launcher.agent.contract import LogPosition
+from dtfctl.launcher.controller.engine import Engine
+from dtfctl.launcher.controller.methods import (
+    APPLY,
+    CANCEL,
+    DESIRE,
+    DOWN,
+    EVENTS,
+    JOBS,
+    PING,
+    READ_LOGS,
+    STATUS,
+    SUBMIT,
+)
+from dtfctl.launcher.controller.store import read_events
+from dtfctl.launcher.errors import PartlyDone
+from dtfctl.launcher.model import Event, JobRequest, JobStatus
+from dtfctl.launcher.rpc import Handler, Method, PeerUnavailable
+from dtfctl.launcher.spec.model import ClusterSpec
+from dtfctl.launcher.wire import from_message, to_message
+from dtfctl.protocol import controller_pb2 as pb
+
+LONGEST_WAIT_S = 20.0
+MOST_EVENTS = 1000
+AGENT_AWAY_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class _Jobs:
+    jobs: tuple[JobStatus, ...]
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Events:
+    events: tuple[Event, ...]
+
+
+class ControllerService:
+    """Handlers; each runs in a thread of the server and asks the engine's loop."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def handlers(self) -> dict[Method, Handler]:  # type: ignore[type-arg]
+        return {
+            PING: self.ping,
+            APPLY: self.apply,
+            STATUS: self.status,
+            SUBMIT: self.submit,
+            JOBS: self.jobs,
+            CANCEL: self.cancel,
+            DESIRE: self.desire,
+            READ_LOGS: self.read_logs,
+            EVENTS: self.events,
+            DOWN: self.down,
+        }
+
+    def ping(self, request: pb.Nothing) -> pb.ControllerStatus:
+        return to_message(self._engine.call(self._engine.controller_status), pb.ControllerStatus)
+
+    def apply(self, request: pb.ApplyRequest) -> pb.ApplyReply:
+        spec = codec.decode(ClusterSpec, request.spec_json)
+        command = tuple(request.task_command)
+        changes, event = self._engine.call(lambda: self._engine.apply_spec(spec, command, request.dry_run))
+        return pb.ApplyReply(changes=changes, event=event)
+
+    def status(self, request: pb.StatusRequest) -> pb.ClusterStatus:
+        if request.newer_than:
+            self._engine.wait_version(request.newer_than, min(request.wait_s, LONGEST_WAIT_S))
+        status, version, usable, settled = self._engine.call(self._engine.status)
+        message = to_message(status, pb.ClusterStatus)
+        message.version, message.usable, message.settled = version, usable, settled
+        return message
+
+    def submit(self, request: pb.SubmitRequest) -> pb.SubmitReply:
+        job = from_message(JobRequest, request.request)
+        job_id, existed = self._engine.call(lambda: self._engine.submit(job, request.source, request.sha256))
+        return pb.SubmitReply(job_id=job_id, existed=existed)
+
+    def jobs(self, request: pb.JobsRequest) -> pb.JobsReply:
+        if request.newer_than:
+            self._engine.wait_version(request.newer_than, min(request.wait_s, LONGEST_WAIT_S))
+        return self._jobs_reply(list(request.ids))
+
+    def cancel(self, request: pb.CancelRequest) -> pb.JobsReply:
+        ids = list(request.ids)
+        self._engine.call(lambda: self._engine.cancel(ids, request.grace_s))
+        return self._jobs_reply(ids)
+
+    def _jobs_reply(self, ids: list[str]) -> pb.JobsReply:
+        def read() -> _Jobs:
+            return _Jobs(tuple(self._engine.job_statuses(ids)), self._engine.version)
+
+        return to_message(self._engine.call(read), pb.JobsReply)
+
+    def desire(self, request: pb.DesireRequest) -> pb.DesireReply:
+        names = self._engine.call(lambda: self._engine.desire(request.selector, request.verb, request.grace_s))
+        return pb.DesireReply(tasks=names, version=self._engine.version)
+
+    def events(self, request: pb.EventsRequest) -> pb.EventsReply:
+        engine = self._engine
+        limit = min(request.limit or MOST_EVENTS, MOST_EVENTS)
+        events = read_events(engine.paths.database, request.after, request.since, limit)
+        if not events and request.wait_s:
+            engine.wait_event(request.after, min(request.wait_s, LONGEST_WAIT_S))
+            events = read_events(engine.paths.database, request.after, request.since, limit)
+        return to_message(_Events(tuple(events)), pb.EventsReply)
+
+    def read_logs(self, request: pb.LogsRequest) -> pb.LogsReply:
+        """What is new past the caller's positions. Final is asked before reading, so nothing is missed."""
+        engine = self._engine
+        final = engine.call(lambda: engine.job_is_final(request.selector))
+        known = {
+            (item.host, item.process): LogPosition(item.process, item.file, item.offset) for item in request.positions
+        }
+        by_host: dict[str, list[LogPosition]] = defaultdict(list)
+        for host, start in engine.call(lambda: engine.log_positions(request.selector)):
+            by_host[host].append(known.get((host, start.process), start))
+        wait_s = 0.0 if final else min(request.wait_s, LONGEST_WAIT_S)
+        deadline = time.monotonic() + wait_s
+        reply = pb.LogsReply(final=final)
+        at_end = True
+        while True:
+            for host, positions in by_host.items():
+                alone = len(by_host) == 1
+                try:
+                    chunks = engine.read_logs(
+                        host,
+                        positions,
+                        wait_s=min(1.0, max(0.0, deadline - time.monotonic())) if alone else 0.0,
+                        max_bytes=request.max_bytes,
+                        tail=request.tail,
+                    )
+                except PeerUnavailable:
+                    at_end = False
+                    time.sleep(AGENT_AWAY_S)
+                    continue
+                for chunk in chunks:
+                    at_end = at_end and chunk.at_end
+                    if chunk.data or chunk.next.file:
+                        item = reply.chunks.add(data=chunk.data, at_end=chunk.at_end)
+                        item.next.process, item.next.host = chunk.next.process, host
+                        item.next.file, item.next.offset = chunk.next.file, chunk.next.offset
+            if any(chunk.data for chunk in reply.chunks) or time.monotonic() >= deadline:
+                break
+            if len(by_host) != 1:
+                time.sleep(0.05)
+            elif not final and engine.call(lambda: engine.job_is_final(request.selector)):
+                break  # its last output is read by the next call, which knows that it is the last
+            del reply.chunks[:]
+        reply.final = final and at_end and not any(chunk.data for chunk in reply.chunks)
+        return reply
+
+    def down(self, request: pb.DownRequest) -> pb.DownReply:
+        engine = self._engine
+        engine.call(engine.begin_down)
+        problems = engine.stop_hosts(request.grace_s)
+        if problems:
+            raise PartlyDone("; ".join(problems), "run `dtfctl down` again when that is resolved")
+        engine.finish()
+        return pb.DownReply(problems=problems)
