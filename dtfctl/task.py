@@ -1,0 +1,131 @@
+"""python -m dtfctl.task CONFIG: the process of one task; the one place where launcher and runtime meet.
+
+It serves the runtime (`TaskServer`), tells its agent every beat that it lives and how many requests it has served,
+and passes on what the agent says about other tasks. The configuration is a file of `launcher.agent.launch.TaskConfig`.
+"""
+
+from __future__ import annotations
+
+import errno
+import faulthandler
+import logging
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from dtfctl.health import beats
+from dtfctl.launcher import codec
+from dtfctl.launcher.agent.contract import ADDRESS_IN_USE_EXIT
+from dtfctl.launcher.agent.launch import TaskConfig
+
+if TYPE_CHECKING:
+    from dtfctl.runtime.services.server import TaskServer
+
+log = logging.getLogger("dtfctl.task")
+
+
+class AgentLine:
+    """The datagram socket between this task and its agent. The agent may be away; then beats are simply not heard."""
+
+    def __init__(self, config: TaskConfig) -> None:
+        self._config = config
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(str(config.control_path))
+        self._server: TaskServer | None = None
+        self._beat_now = threading.Event()
+        self._heard = True
+
+    def start(self) -> None:
+        threading.Thread(target=self._beat, name="beat", daemon=True).start()
+
+    def serve(self, server: TaskServer) -> None:
+        """From now on the task is ready, and notes about peers go to `server`."""
+        self._server = server
+        threading.Thread(target=self._listen, name="notes", daemon=True, args=(server,)).start()
+        self._beat_now.set()
+
+    def _beat(self) -> None:
+        config = self._config
+        name = f"{config.job}/{config.index}"
+        while True:
+            server = self._server
+            steps = 0 if server is None else server.progress()
+            beat = beats.Beat(name, config.incarnation, server is not None, steps)
+            try:
+                self._socket.sendto(beats.pack(beat), str(config.agent_path))
+                self._heard = True
+            except OSError as error:
+                if self._heard:
+                    log.warning("the agent is away (%s); going on without it", error.strerror)
+                self._heard = False
+            self._beat_now.wait(config.beat_s)
+            self._beat_now.clear()
+
+    def _listen(self, server: TaskServer) -> None:
+        while True:
+            data = self._socket.recv(beats.LARGEST_DATAGRAM)
+            try:
+                note = beats.unpack(data)
+            except ValueError as error:
+                log.warning("ignored a datagram: %s", error)
+                continue
+            if isinstance(note, beats.PeerDown):
+                log.info("/job:%s/task:%d is down: %s", note.job, note.index, note.reason)
+                server.peer_down(note.job, note.index, note.incarnation, note.reason)
+            elif isinstance(note, beats.PeerUp):
+                log.info("/job:%s/task:%d is up at %s", note.job, note.index, note.address)
+                server.peer_up(note.job, note.index, note.address, note.incarnation)
+
+
+def main() -> int:
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    config = codec.decode(TaskConfig, Path(sys.argv[1]).read_bytes())
+    stop = threading.Event()
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, on_signal)
+    signal.signal(signal.SIGINT, on_signal)
+    line = AgentLine(config)
+    line.start()
+
+    from dtfctl.runtime.services.server import TaskServer, TaskServerConfig, TlsFiles
+
+    tls = config.tls
+    server = TaskServer(
+        TaskServerConfig(
+            cluster={job: dict(tasks) for job, tasks in config.cluster.items()},
+            job_name=config.job,
+            task_index=config.index,
+            incarnation=config.incarnation,
+            listen=config.listen,
+            socket_path=config.socket_path,
+            tls=None if tls is None else TlsFiles(tls.ca, tls.cert, tls.key),
+            state_dir=config.state_folder,
+        )
+    )
+    try:
+        server.start()
+    except OSError as error:
+        log.error("cannot serve at %s: %s", config.listen, error)
+        return ADDRESS_IN_USE_EXIT if error.errno == errno.EADDRINUSE else 1
+    line.serve(server)
+    log.info(
+        "/job:%s/task:%d serves at %s, incarnation %d", config.job, config.index, config.listen, config.incarnation
+    )
+    # Wakes now and then so that a signal is handled even where a wait would not be interrupted.
+    while not stop.wait(3600.0):
+        log.info("still serving, %d requests so far", server.progress())
+    server.stop(config.grace_s * 0.8)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
