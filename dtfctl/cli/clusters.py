@@ -45,7 +45,7 @@ def _up(session: Session, file: str, dry_run: bool, timeout_s: float) -> int:
     from dtfctl.launcher.spec import load_spec
 
     screen = session.screen
-    spec = load_spec(file, os.environ)
+    spec = load_spec(file, os.environ, for_up=True)
     lines = UpLines(screen, spec.task_names)
     try:
         with lines:
@@ -101,7 +101,7 @@ def plan(
     from dtfctl.launcher.spec import load_spec
 
     screen = session.screen
-    spec = load_spec(file, os.environ)
+    spec = load_spec(file, os.environ, for_up=True)
     result = session.api.Cluster.up(spec, dry_run=True)
     if screen.is_data:
         screen.data("Plan", {"cluster": spec.cluster, "changes": list(result.changes)})

@@ -5,6 +5,7 @@
 ('ps/0', 'worker/0', 'worker/1')
 """
 
+from dtfctl.launcher.spec.available import require_available
 from dtfctl.launcher.spec.document import from_json, to_document, to_json
 from dtfctl.launcher.spec.load import load_spec, parse_spec
 from dtfctl.launcher.spec.model import ClusterSpec, Host, HostGroup, TaskGroup
@@ -22,6 +23,7 @@ __all__ = [
     "from_json",
     "load_spec",
     "parse_spec",
+    "require_available",
     "settings",
     "to_document",
     "to_json",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from dtfctl.launcher.spec.available import unavailable
 from dtfctl.launcher.spec.checks import check
 from dtfctl.launcher.spec.kinds import Table
 from dtfctl.launcher.spec.model import ClusterSpec
@@ -15,12 +16,21 @@ from dtfctl.launcher.spec.problems import InvalidSpec, Problem
 _SMALLEST = "The smallest spec is:\n          cluster: dev\n          tasks: {ps: 1, worker: 2}"
 
 
-def load_spec(path: str | Path, environ: Mapping[str, str] | None = None) -> ClusterSpec:
+def load_spec(path: str | Path, environ: Mapping[str, str] | None = None, *, for_up: bool = False) -> ClusterSpec:
     """The spec in the file at `path`. `environ` fills `${NAME}` in `env` and `ssh`; without it they stay as written.
 
-    InvalidSpec, with every problem found, if the file cannot be read or is not valid.
+    InvalidSpec, with every problem found, if the file cannot be read or is not valid; with `for_up` also if it asks
+    for something this version cannot do.
     """
-    return parse_spec(read_file(path), str(path), environ)
+    text, name = read_file(path), str(path)
+    reader = Reader(environ)
+    spec = read_spec(text, name, reader)
+    if for_up:
+        for missing in unavailable(spec):
+            reader.problem(reader.mark(*missing.path), missing.message, "Remove the key, or use a later version.")
+        if reader.problems:
+            raise InvalidSpec(name, reader.problems, text)
+    return spec
 
 
 def read_file(path: str | Path) -> str:

@@ -134,7 +134,7 @@ def test_status_shows_jobs_and_wide_shows_hosts_and_the_controller(dtfctl: Dtfct
     wide = dtfctl("status", "-o", "wide", fake=fake).out.splitlines()
     assert wide[2].endswith("STEPS  PID  ADDRESS          INCARNATION")
     assert wide[3].endswith("0      100  127.0.0.1:20000  1")
-    assert wide[6].endswith("EXIT  REPLICATION    SCRIPT")
+    assert wide[5].endswith("EXIT  REPLICATION    SCRIPT")
     assert wide[-4:-2] == [
         "HOST       STATE  TASKS  CORES  LOAD  FREE MEMORY    FREE DISK  GPUS  AGENT PID",
         "localhost  up     1      2      0.5   4.0GiB/8.0GiB  100GiB     0     99",

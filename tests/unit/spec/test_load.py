@@ -10,12 +10,14 @@ import jsonschema
 import pytest
 import yaml
 
+from dtfctl.launcher.errors import SpecError
 from dtfctl.launcher.spec import (
     ClusterSpec,
     InvalidSpec,
     from_json,
     load_spec,
     parse_spec,
+    require_available,
     settings,
     to_document,
     to_json,
@@ -133,3 +135,43 @@ def test_each_setting_has_its_origin(tmp_path: Path) -> None:
     assert found["restart.attempts"] == ("7", f"{file}:4:11")
     assert found["restart.within"] == ("10m", "default")
     assert found["hosts.all.names"] == ("localhost", "default")
+
+
+UNAVAILABLE = [
+    ("hosts: n1", 1, "hosts over SSH are"),
+    ("ssh: {retries: 3}", 1, "SSH settings are"),
+    ("sync: [{from: a, to: b}]", 1, "file synchronisation is"),
+    ("setup: [ls]", 1, "set-up commands are"),
+    ("controller: host", 1, "a controller on a cluster host is"),
+    ("security: {tls: none}", 12, "a cluster without TLS is"),
+    ("logs: {dir: /tmp/x}", 8, "another folder for logs is"),
+    ("metrics: {port: 9464}", 11, "a metrics page is"),
+    ("restart: {never_when: {log: [x]}}", 24, "rules on the text of logs are"),
+    ("restart: {bad_host_when: {log: [x]}}", 11, "rules on the text of logs are"),
+    ("quarantine: {failures: 4}", 1, "setting hosts aside is"),
+]
+
+
+@pytest.mark.parametrize(("line", "column", "message"), UNAVAILABLE)
+def test_what_this_version_cannot_do_is_valid_but_refused_by_up(
+    tmp_path: Path, line: str, column: int, message: str
+) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(f"cluster: dev\ntasks: {{worker: 1}}\n{line}\n")
+    spec = load_spec(file)
+    with pytest.raises(InvalidSpec) as caught:
+        load_spec(file, {}, for_up=True)
+    assert f"c.yaml:3:{column}: {message} not available in this version" in str(caught.value)
+    with pytest.raises(SpecError, match="not available in this version"):
+        require_available(spec)
+
+
+def test_memory_limits_are_refused_by_up(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("cluster: dev\ntasks: {worker: {memory: 1GiB}}\n")
+    with pytest.raises(InvalidSpec, match=r"c.yaml:2:18: memory limits are not available"):
+        load_spec(file, {}, for_up=True)
+
+
+def test_what_this_version_can_do_is_available() -> None:
+    require_available(spec_of("tasks: {ps: 1, worker: 2}\nrestart: {attempts: 3}\nports: 20000-20999\nenv: {A: b}"))

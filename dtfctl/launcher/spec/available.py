@@ -1,0 +1,53 @@
+"""Valid keys whose behaviour this version does not have yet.
+
+A key that is accepted and does nothing is worse than an error, so `up` refuses a spec that relies on one. `validate`
+takes it: the file is right, only this version is not enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dtfctl.launcher.errors import SpecError
+from dtfctl.launcher.spec.model import BadHostWhen, ClusterSpec, Quarantine, Ssh
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A key this version cannot honour: where it is in the spec, and what to say."""
+
+    path: tuple[str, ...]
+    message: str
+
+
+def unavailable(spec: ClusterSpec) -> list[Missing]:
+    """Everything `spec` asks for that this version cannot do, in the order of the file's keys."""
+    if not spec.is_local:
+        # What else a remote cluster would need adds nothing to this.
+        return [Missing(("hosts",), "hosts over SSH are not available in this version; it runs clusters on localhost")]
+    found: list[Missing] = []
+
+    def refuse(condition: bool, path: tuple[str, ...], what: str) -> None:
+        if condition:
+            found.append(Missing(path, f"{what} not available in this version"))
+
+    refuse(spec.ssh != Ssh(), ("ssh",), "SSH settings are")
+    refuse(bool(spec.sync), ("sync",), "file synchronisation is")
+    refuse(bool(spec.setup), ("setup",), "set-up commands are")
+    refuse(spec.controller != "local", ("controller",), "a controller on a cluster host is")
+    refuse(spec.security.tls == "none", ("security", "tls"), "a cluster without TLS is")
+    refuse(spec.logs.dir is not None, ("logs", "dir"), "another folder for logs is")
+    refuse(spec.metrics.port is not None, ("metrics", "port"), "a metrics page is")
+    refuse(bool(spec.restart.never_when.log), ("restart", "never_when", "log"), "rules on the text of logs are")
+    refuse(spec.restart.bad_host_when != BadHostWhen(), ("restart", "bad_host_when"), "rules on the text of logs are")
+    refuse(spec.quarantine != Quarantine(), ("quarantine",), "setting hosts aside is")
+    for job, group in spec.tasks.items():
+        refuse(group.memory is not None, ("tasks", job, "memory"), "memory limits are")
+    return found
+
+
+def require_available(spec: ClusterSpec) -> None:
+    """SpecError that names everything `spec` asks for and this version cannot do, if there is anything."""
+    missing = unavailable(spec)
+    if missing:
+        raise SpecError("; ".join(item.message for item in missing), "Remove the keys, or use a later version.")
