@@ -11,7 +11,7 @@ from dtfctl.runtime.framework.resource_manager import Resource
 from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
-from dtfctl.runtime.kernels.state._common import check_device, handle_of, shape_text
+from dtfctl.runtime.kernels.state.common import check_device, handle_of, shape_text
 
 
 class Mutex(Resource):

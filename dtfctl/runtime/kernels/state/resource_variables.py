@@ -13,7 +13,7 @@ from dtfctl.runtime.framework.resource_handle import ResourceHandle
 from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.registry import CPU_GPU, INDICES, NUMBERS, Kernel, KernelBuild, register_kernel
-from dtfctl.runtime.kernels.state._common import (
+from dtfctl.runtime.kernels.state.common import (
     ANONYMOUS_NAME,
     check_device,
     handle_of,
@@ -99,9 +99,7 @@ def assign_variable(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel(
-    ("AssignAddVariableOp", "AssignSubVariableOp"), devices=CPU_GPU, host_inputs=_HANDLE, dtype=NUMBERS
-)
+@register_kernel(("AssignAddVariableOp", "AssignSubVariableOp"), devices=CPU_GPU, host_inputs=_HANDLE, dtype=NUMBERS)
 def assign_update_variable(k: KernelBuild) -> Kernel:
     find = variable_finder(k)
     add = k.node.op == "AssignAddVariableOp"

@@ -8,7 +8,7 @@ import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.registry import INDICES, NUMBERS, REALS, Kernel, KernelBuild, register_kernel
-from dtfctl.runtime.kernels.state._common import shape_text, variable_finder
+from dtfctl.runtime.kernels.state.common import shape_text, variable_finder
 from dtfctl.runtime.kernels.state.scatter_update import check_rows, scatter_nd, scatter_rows
 from dtfctl.runtime.kernels.variable import Variable
 

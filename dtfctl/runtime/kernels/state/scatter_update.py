@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
-from dtfctl.runtime.kernels.state._common import shape_text
+from dtfctl.runtime.kernels.state.common import shape_text
 
 RowUpdate = Callable[[Any, Any], Any]
 

@@ -10,9 +10,8 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError,
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.registry import CPU_GPU, INDICES, NUMBERS, Kernel, KernelBuild, register_kernel
-from dtfctl.runtime.kernels.state._common import shape_text
+from dtfctl.runtime.kernels.state.common import shape_text
 from dtfctl.runtime.kernels.variable import Variable
-
 
 
 def _new_variable(k: KernelBuild, name: str) -> Variable:

@@ -16,7 +16,7 @@ from dtfctl.runtime.framework.errors import (
 )
 from dtfctl.runtime.framework.op_signature import OpSignature, find_signature
 from dtfctl.runtime.kernels.registry import COMPLEX, CPU_GPU, FLOATS, INDICES, Kernel, KernelBuild, register_kernel
-from dtfctl.runtime.kernels.state._common import shape_text, variable_finder
+from dtfctl.runtime.kernels.state.common import shape_text, variable_finder
 from dtfctl.runtime.kernels.state.scatter_update import rounds
 from dtfctl.runtime.kernels.training import rules
 from dtfctl.runtime.kernels.variable import Variable
@@ -193,9 +193,7 @@ def _check_rows(shape: tuple[int, ...], grad: Any, indices: Any) -> None:
         raise InvalidArgumentError(f"Index {indices[at]} at offset {at} in indices is out of range")
 
 
-def _apply_rows(
-    xp: Any, rule: Rule, arrays: Sequence[Any], grad: Any, indices: Any, settings: dict[str, Any]
-) -> None:
+def _apply_rows(xp: Any, rule: Rule, arrays: Sequence[Any], grad: Any, indices: Any, settings: dict[str, Any]) -> None:
     for positions in rounds(indices):
         chosen = indices[positions]
         rows = [array[chosen] for array in arrays]

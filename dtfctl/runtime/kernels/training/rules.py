@@ -14,9 +14,7 @@ def gradient_descent(xp: Any, var: Any, *, alpha: Any, grad: Any) -> None:
     var -= grad * alpha
 
 
-def momentum(
-    xp: Any, var: Any, accum: Any, *, lr: Any, grad: Any, momentum: Any, use_nesterov: bool = False
-) -> None:
+def momentum(xp: Any, var: Any, accum: Any, *, lr: Any, grad: Any, momentum: Any, use_nesterov: bool = False) -> None:
     accum *= momentum
     accum += grad
     if use_nesterov:
@@ -128,9 +126,7 @@ def adagrad(
     var -= grad * lr / root
 
 
-def adadelta(
-    xp: Any, var: Any, accum: Any, accum_update: Any, *, lr: Any, rho: Any, epsilon: Any, grad: Any
-) -> None:
+def adadelta(xp: Any, var: Any, accum: Any, accum_update: Any, *, lr: Any, rho: Any, epsilon: Any, grad: Any) -> None:
     rest = var.dtype.type(1) - rho
     accum *= rho
     accum += grad * grad * rest

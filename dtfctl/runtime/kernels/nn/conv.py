@@ -1,0 +1,315 @@
+"""Convolutions of one to three spatial dimensions and their gradients: im2col and matrix products, in blocks.
+
+Data is channels-last inside; channels-first inputs are transposed on the way in and out. Blocks of the batch are sized so
+that the matrix of patches stays in cache. Half and bfloat16 are computed in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.nn.common import Geometry, Window, shape_text, window_of, work_dtype
+from dtfctl.runtime.kernels.registry import FLOATS, Kernel, KernelBuild, register_kernel
+
+# Bytes the matrix of patches of one block may take.
+_BLOCK_BYTES = 4 << 20
+
+
+def _blocks(batch: int, bytes_each: int) -> Iterator[slice]:
+    size = max(1, _BLOCK_BYTES // max(bytes_each, 1))
+    for begin in range(0, batch, size):
+        yield slice(begin, min(batch, begin + size))
+
+
+def _is_pointwise(g: Geometry) -> bool:
+    return prod(g.kernel) == 1 and prod(g.strides) == 1 and not g.padded
+
+
+def _patches(padded: Any, g: Geometry) -> Any:
+    """View (N, *output, *kernel, C) of the windows of a padded input (N, *spatial, C)."""
+    n, c = padded.shape[0], padded.shape[-1]
+    steps = padded.strides[1:-1]
+    return np.lib.stride_tricks.as_strided(
+        padded,
+        (n, *g.output, *g.kernel, c),
+        (
+            padded.strides[0],
+            *(s * t for s, t in zip(steps, g.strides)),
+            *(s * d for s, d in zip(steps, g.dilations)),
+            padded.strides[-1],
+        ),
+        writeable=False,
+    )
+
+
+def convolve(x: Any, w: Any, g: Geometry) -> Any:
+    """Cross-correlation of x (N, *spatial, C) with w (*kernel, C / groups, O): (N, *output, O)."""
+    n, depth, out_depth = x.shape[0], w.shape[-2], w.shape[-1]
+    groups = x.shape[-1] // depth
+    out = np.empty((n, *g.output, out_depth), x.dtype)
+    if not out.size:
+        return out
+    if not x.size or not w.size:
+        out[...] = 0
+        return out
+    if groups > 1:
+        share = out_depth // groups
+        for i in range(groups):
+            part = np.ascontiguousarray(x[..., i * depth : (i + 1) * depth])
+            out[..., i * share : (i + 1) * share] = convolve(part, w[..., i * share : (i + 1) * share], g)
+        return out
+    matrix = w.reshape(-1, out_depth)
+    if _is_pointwise(g):
+        np.matmul(x.reshape(-1, depth), matrix, out=out.reshape(-1, out_depth))
+        return out
+    columns = matrix.shape[0]
+    for block in _blocks(n, prod(g.output) * columns * x.itemsize):
+        patches = _patches(g.pad(np, np.ascontiguousarray(x[block])), g).reshape(-1, columns)
+        np.matmul(patches, matrix, out=out[block].reshape(-1, out_depth))
+    return out
+
+
+def input_gradient(dy: Any, w: Any, g: Geometry, channels: int) -> Any:
+    """Gradient by the input (N, *spatial, channels) of `convolve`, given dy (N, *output, O)."""
+    n, depth, out_depth = dy.shape[0], w.shape[-2], w.shape[-1]
+    groups = channels // depth
+    if groups > 1:
+        share = out_depth // groups
+        parts = [
+            input_gradient(
+                np.ascontiguousarray(dy[..., i * share : (i + 1) * share]),
+                w[..., i * share : (i + 1) * share],
+                g,
+                depth,
+            )
+            for i in range(groups)
+        ]
+        return np.concatenate(parts, axis=-1)
+    if not dy.size or not w.size:
+        return np.zeros((n, *g.input, channels), dy.dtype)
+    matrix = np.ascontiguousarray(w.reshape(-1, out_depth).T)
+    if _is_pointwise(g):
+        return np.matmul(dy.reshape(-1, out_depth), matrix).reshape(n, *g.input, channels)
+    out = np.empty((n, *g.input, channels), dy.dtype)
+    taps = list(product(*map(range, g.kernel)))
+    for block in _blocks(n, prod(g.output) * matrix.shape[1] * dy.itemsize):
+        rows = dy[block].reshape(-1, out_depth)
+        columns = np.matmul(rows, matrix).reshape(-1, *g.output, len(taps), channels)
+        padded = np.zeros((columns.shape[0], *g.reach, channels), dy.dtype)
+        for i, offset in enumerate(taps):
+            padded[(slice(None), *g.tap(offset))] += columns[..., i, :]
+        out[block] = padded[(slice(None), *g.inner)]
+    return out
+
+
+def filter_gradient(x: Any, dy: Any, g: Geometry, filter_shape: tuple[int, ...]) -> Any:
+    """Gradient by the filter of `convolve`, given dy (N, *output, O)."""
+    depth, out_depth = filter_shape[-2:]
+    groups = x.shape[-1] // depth
+    if groups > 1:
+        share = out_depth // groups
+        shape = (*filter_shape[:-1], share)
+        parts = [
+            filter_gradient(
+                np.ascontiguousarray(x[..., i * depth : (i + 1) * depth]),
+                np.ascontiguousarray(dy[..., i * share : (i + 1) * share]),
+                g,
+                shape,
+            )
+            for i in range(groups)
+        ]
+        return np.concatenate(parts, axis=-1)
+    columns = prod(filter_shape[:-1])
+    total = np.zeros((columns, out_depth), x.dtype)
+    if not dy.size or not x.size:
+        return total.reshape(filter_shape)
+    if _is_pointwise(g):
+        return np.matmul(x.reshape(-1, depth).T, dy.reshape(-1, out_depth)).reshape(filter_shape)
+    for block in _blocks(x.shape[0], prod(g.output) * columns * x.itemsize):
+        patches = _patches(g.pad(np, np.ascontiguousarray(x[block])), g).reshape(-1, columns)
+        total += np.matmul(patches.T, dy[block].reshape(-1, out_depth))
+    return total.reshape(filter_shape)
+
+
+def _in(x: Any, window: Window, dtype: np.dtype[Any]) -> Any:
+    x = np.moveaxis(x, 1, -1) if window.channels_first else x
+    return np.ascontiguousarray(x, work_dtype(dtype))
+
+
+def _out(x: Any, window: Window, dtype: np.dtype[Any]) -> Any:
+    x = np.moveaxis(x, -1, 1) if window.channels_first else x
+    return np.ascontiguousarray(x, dtype)
+
+
+def _check_filter(x: Any, w_shape: tuple[int, ...]) -> None:
+    if w_shape[-2] <= 0:
+        raise InvalidArgumentError(f"filter depth must be stricly positive, got {w_shape[-2]}")
+    if x.shape[-1] % w_shape[-2]:
+        raise InvalidArgumentError(
+            f"input depth must be evenly divisible by filter depth: {x.shape[-1]} vs {w_shape[-2]}"
+        )
+    if 0 in w_shape:
+        raise InvalidArgumentError("filter must not have zero elements (i.e. all dimensions must be non-zero)")
+    groups = x.shape[-1] // w_shape[-2]
+    if groups <= 0:
+        raise InvalidArgumentError(f"number of groups must be stricly positive, got {groups}")
+    if w_shape[-1] % groups:
+        raise InvalidArgumentError(
+            f"output depth must be evenly divisible by number of groups: {w_shape[-1]} vs {groups}"
+        )
+
+
+def _rank(name: str, shape: tuple[int, ...], rank: int) -> None:
+    if len(shape) != rank:
+        raise InvalidArgumentError(f"{name} must be {rank}-dimensional: {shape_text(shape)}")
+
+
+@register_kernel("Conv2D", T=(*FLOATS, dtypes.int32))
+def conv2d(k: KernelBuild) -> Kernel:
+    return _forward(k, 2)
+
+
+@register_kernel("Conv3D", T=FLOATS)
+def conv3d(k: KernelBuild) -> Kernel:
+    return _forward(k, 3)
+
+
+def _forward(k: KernelBuild, spatial: int) -> Kernel:
+    window, dtype = window_of(k, spatial), k.dtype("T").np
+
+    def kernel(x: Any, w: Any) -> Any:
+        _rank("convolution input", x.shape, spatial + 2)
+        _rank("convolution filter", w.shape, spatial + 2)
+        wide = _in(x, window, dtype)
+        _check_filter(wide, w.shape)
+        g = window.geometry(wide.shape[1:-1], w.shape[:-2])
+        return _out(convolve(wide, np.ascontiguousarray(w, wide.dtype), g), window, dtype)
+
+    return kernel
+
+
+@register_kernel("Conv", T=(*FLOATS, dtypes.int32))
+def conv(k: KernelBuild) -> Kernel:
+    """The op of any number of spatial dimensions, batch dimensions and groups; the groups follow from the shapes."""
+    batch_dims, first = k.attr("batch_dims", 1), k.text_attr("data_format", "CHANNELS_LAST") == "CHANNELS_FIRST"
+    dtype = k.dtype("T").np
+
+    def kernel(x: Any, w: Any) -> Any:
+        spatial = w.ndim - 2
+        if spatial not in (1, 2, 3) or x.ndim != batch_dims + spatial + 1:
+            raise InvalidArgumentError(
+                f"convolution input of shape {shape_text(x.shape)} does not fit a filter of shape {shape_text(w.shape)} "
+                f"and {batch_dims} batch dimensions"
+            )
+        window = window_of(k, spatial)
+        lead = x.shape[:batch_dims]
+        wide = _in(x.reshape((-1, *x.shape[batch_dims:])), window, dtype)
+        _check_filter(wide, w.shape)
+        g = window.geometry(wide.shape[1:-1], w.shape[:-2])
+        out = _out(convolve(wide, np.ascontiguousarray(w, wide.dtype), g), window, dtype)
+        return out.reshape(lead + out.shape[1:])
+
+    del first
+    return kernel
+
+
+def _full_input_shape(sizes: Any, dy: Any, w: Any, window: Window) -> tuple[int, ...]:
+    """Channels-last input shape from `input_sizes`, which may be [H, W] only."""
+    if sizes.ndim != 1:
+        raise InvalidArgumentError(f"Conv2DBackpropInput: input_sizes input must be 1-dim, not {sizes.ndim}")
+    shape = tuple(int(s) for s in sizes)
+    if len(shape) == dy.ndim - 2:
+        return (dy.shape[0], *shape, w.shape[-2])
+    if len(shape) != dy.ndim:
+        raise InvalidArgumentError(
+            "Conv2DBackpropInput requires input_sizes to contain 4 values or 2 values, but got: " + str(len(shape))
+        )
+    return (shape[0], *shape[2:], shape[1]) if window.channels_first else shape
+
+
+def _check_backprop(label: str, shape: tuple[int, ...], w_shape: tuple[int, ...], dy: Any, window: Window) -> Geometry:
+    rank = len(w_shape)
+    for name, have in (("input", len(shape)), ("out_backprop", dy.ndim)):
+        if have != rank:
+            raise InvalidArgumentError(f"{label}: {name} must be {rank}-dimensional")
+    if shape[0] != dy.shape[0]:
+        raise InvalidArgumentError(
+            f"{label}: input and out_backprop must have the same batch size. Input batch: {shape[0]}, outbackprop "
+            f"batch: {dy.shape[0]}, batch_dim: 0"
+        )
+    if w_shape[-2] <= 0:
+        raise InvalidArgumentError(f"filter depth must be stricly positive, got {w_shape[-2]}")
+    if shape[-1] % w_shape[-2]:
+        raise InvalidArgumentError(f"{label}: input depth must be evenly divisible by filter depth")
+    if w_shape[-1] != dy.shape[-1]:
+        raise InvalidArgumentError(f"{label}: filter and out_backprop must have the same out_depth")
+    g = window.geometry(shape[1:-1], w_shape[:-2])
+    for i, (have, want) in enumerate(zip(dy.shape[1:-1], g.output)):
+        if have != want:
+            raise InvalidArgumentError(
+                f"{label}: Size of out_backprop doesn't match computed: actual = {have}, computed = {want} "
+                f"spatial_dim: {i} input: {g.input[i]} filter: {g.kernel[i]} output: {have} stride: {g.strides[i]} "
+                f"dilation: {g.dilations[i]}"
+            )
+    return g
+
+
+def _backprop_input(k: KernelBuild, spatial: int, by_shape: bool) -> Kernel:
+    window, dtype = window_of(k, spatial), k.dtype("T").np
+    op = k.node.op
+
+    def kernel(input_or_sizes: Any, w: Any, out_backprop: Any) -> Any:
+        _rank(f"{op}: filter", w.shape, spatial + 2)
+        _rank(f"{op}: out_backprop", out_backprop.shape, spatial + 2)
+        dy = _in(out_backprop, window, dtype)
+        sizes = input_or_sizes if by_shape else np.array(input_or_sizes.shape)
+        shape = _full_input_shape(sizes, dy, w, window)
+        g = _check_backprop(op, shape, w.shape, dy, window)
+        dx = input_gradient(dy, np.ascontiguousarray(w, dy.dtype), g, shape[-1])
+        return _out(dx, window, dtype)
+
+    return kernel
+
+
+def _backprop_filter(k: KernelBuild, spatial: int, by_shape: bool) -> Kernel:
+    window, dtype = window_of(k, spatial), k.dtype("T").np
+    op = k.node.op
+
+    def kernel(x: Any, filter_or_sizes: Any, out_backprop: Any) -> Any:
+        if by_shape and filter_or_sizes.ndim != 1:
+            raise InvalidArgumentError(f"{op}: filter_sizes input must be 1-dim, not {filter_or_sizes.ndim}")
+        w_shape = tuple(int(s) for s in filter_or_sizes) if by_shape else tuple(filter_or_sizes.shape)
+        if len(w_shape) != spatial + 2:
+            raise InvalidArgumentError(f"{op}: filter must be {spatial + 2}-dimensional")
+        _rank(f"{op}: input", x.shape, spatial + 2)
+        _rank(f"{op}: out_backprop", out_backprop.shape, spatial + 2)
+        wide, dy = _in(x, window, dtype), _in(out_backprop, window, dtype)
+        g = _check_backprop(op, wide.shape, w_shape, dy, window)
+        return filter_gradient(wide, dy, g, w_shape).astype(dtype, copy=False)
+
+    return kernel
+
+
+for _op, _spatial, _by_shape in (
+    ("Conv2DBackpropInput", 2, True),
+    ("Conv2DBackpropInputV2", 2, False),
+    ("Conv3DBackpropInput", 3, False),
+    ("Conv3DBackpropInputV2", 3, True),
+):
+    register_kernel(_op, T=(*FLOATS, dtypes.int32) if _spatial == 2 else FLOATS)(
+        lambda k, s=_spatial, b=_by_shape: _backprop_input(k, s, b)
+    )
+for _op, _spatial, _by_shape in (
+    ("Conv2DBackpropFilter", 2, True),
+    ("Conv2DBackpropFilterV2", 2, False),
+    ("Conv3DBackpropFilter", 3, False),
+    ("Conv3DBackpropFilterV2", 3, True),
+):
+    register_kernel(_op, T=FLOATS)(lambda k, s=_spatial, b=_by_shape: _backprop_filter(k, s, b))
