@@ -1,1 +1,15 @@
 """Kernels of the array family: importing this package registers them."""
+
+from dtfctl.runtime.kernels.array import (
+    diag,
+    gather,
+    identity,
+    join,
+    patches,
+    rearrange,
+    search,
+    shapes,
+    slicing,
+)
+
+__all__ = ["diag", "gather", "identity", "join", "patches", "rearrange", "search", "shapes", "slicing"]

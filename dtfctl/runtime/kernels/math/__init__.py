@@ -1,1 +1,16 @@
 """Kernels of the math family: importing this package registers them."""
+
+from dtfctl.runtime.kernels.math import (
+    binary,
+    cast,
+    compare,
+    fft,
+    matmul,
+    reduce,
+    segment,
+    sequence,
+    special,
+    unary,
+)
+
+__all__ = ["binary", "cast", "compare", "fft", "matmul", "reduce", "segment", "sequence", "special", "unary"]

@@ -1,0 +1,222 @@
+"""Slice and StridedSlice with all masks, their gradient, and assignment through a slice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.tensor_codec import object_array
+from dtfctl.runtime.kernels.array.common import Shape, ints, text
+from dtfctl.runtime.kernels.context import StepContext
+from dtfctl.runtime.kernels.registry import CPU_GPU, Kernel, KernelBuild, register_kernel
+from dtfctl.runtime.kernels.variable import Variable
+
+Index = tuple[Any, ...]
+
+
+@register_kernel("Slice", devices=CPU_GPU, host_inputs=("begin", "size"))
+def _slice(k: KernelBuild) -> Kernel:
+    def kernel(x: Any, begin: Any, size: Any) -> Any:
+        if begin.ndim != 1 or size.ndim != 1 or begin.shape[0] != x.ndim or size.shape[0] != x.ndim:
+            raise InvalidArgumentError(
+                f"Expected begin and size arguments to be 1-D tensors of size {x.ndim}, but got shapes "
+                f"{text(begin.shape)} and {text(size.shape)} instead."
+            )
+        index: list[Any] = []
+        for i, (b, s, d) in enumerate(zip(begin.tolist(), size.tolist(), x.shape)):
+            if s == -1:
+                s = d - b
+            if d == 0:
+                if b != 0 or s != 0:
+                    raise InvalidArgumentError(
+                        f"Expected begin[{i}] == 0 (got {b}) and size[{i}] == 0 (got {s}) when input.dim_size({i}) == 0"
+                    )
+            else:
+                if not 0 <= b <= d:
+                    raise InvalidArgumentError(f"Expected begin[{i}] in [0, {d}], but got {b}")
+                if not (s >= 0 and b + s <= d):
+                    raise InvalidArgumentError(f"Expected size[{i}] in [0, {d - b}], but got {s}")
+            index.append(slice(b, b + s))
+        return x[(*index, ...)]
+
+    return kernel
+
+
+def _dense_spec(rank: int, n: int, ellipsis: int, new_axis: int) -> list[tuple[str, int, int]]:
+    """What each part of the result comes from: ("new", -1, -1) or ("dim", input dimension, sparse index or -1)."""
+    if bin(ellipsis & ((1 << n) - 1)).count("1") > 1:
+        raise InvalidArgumentError("Multiple ellipses in slice spec not allowed")
+    plan: list[tuple[str, int, int]] = []
+    full = 0
+    seen = False
+    for i in range(n):
+        if ellipsis >> i & 1:
+            seen = True
+            after = sum(1 for j in range(i + 1, n) if not new_axis >> j & 1)
+            until = max(full, rank - after)
+            while full < until:
+                plan.append(("dim", full, -1))
+                full += 1
+        elif new_axis >> i & 1:
+            plan.append(("new", -1, -1))
+        else:
+            if full >= rank:
+                raise InvalidArgumentError(f"Index out of range using input dim {full}; input has only {rank} dims")
+            plan.append(("dim", full, i))
+            full += 1
+    if not seen:
+        plan += [("dim", d, -1) for d in range(full, rank)]
+    return plan
+
+
+def strided_index(
+    shape: Shape,
+    begin: Shape,
+    end: Shape,
+    strides: Shape,
+    masks: tuple[int, int, int, int, int],
+) -> Index:
+    """The numpy index that means a StridedSlice of a tensor of `shape`.
+
+    Args:
+        masks: begin, end, ellipsis, new axis, shrink axis.
+
+    Raises:
+        InvalidArgumentError: a zero stride, an index out of bounds, more indices than dimensions.
+    """
+    begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_mask = masks
+    index: list[Any] = []
+    for kind, dim, i in _dense_spec(len(shape), len(begin), ellipsis_mask, new_axis_mask):
+        if kind == "new":
+            index.append(None)
+            continue
+        if i < 0:
+            index.append(slice(None))
+            continue
+        size, stride, first, last = shape[dim], strides[i], begin[i], end[i]
+        if stride == 0:
+            raise InvalidArgumentError(f"strides[{i}] must be non-zero")
+        if shrink_mask >> i & 1:
+            if stride <= 0:
+                raise InvalidArgumentError("only stride 1 allowed on non-range indexing.")
+            at = first + size if first < 0 else first
+            if not 0 <= at < size:
+                raise InvalidArgumentError(f"slice index {first} of dimension {dim} out of bounds.")
+            index.append(at)
+            continue
+        low, high = (0, size) if stride > 0 else (-1, size - 1)
+        b = (low if stride > 0 else high) if begin_mask >> i & 1 else min(max(_forward(first, size), low), high)
+        e = (high if stride > 0 else low) if end_mask >> i & 1 else min(max(_forward(last, size), low), high)
+        if (e - b) * stride <= 0:
+            index.append(slice(0, 0))
+        else:
+            index.append(slice(b, None if e < 0 else e, stride))
+    return (*index, ...)
+
+
+def _forward(i: int, size: int) -> int:
+    return i + size if i < 0 else i
+
+
+class _Indexer:
+    """Turns the three index tensors into a numpy index, remembering the last one (they are constants mostly)."""
+
+    def __init__(self, k: KernelBuild) -> None:
+        self.masks = tuple(int(k.attr(f"{m}_mask")) for m in ("begin", "end", "ellipsis", "new_axis", "shrink_axis"))
+        self.last: tuple[Any, Any, Any, Shape, Index] | None = None
+
+    def __call__(self, shape: Shape, begin: Any, end: Any, strides: Any) -> Index:
+        last = self.last
+        if last is not None and last[0] is begin and last[1] is end and last[2] is strides and last[3] == shape:
+            return last[4]
+        if not (begin.ndim == 1 and begin.shape == end.shape == strides.shape and begin.size < 32):
+            raise InvalidArgumentError(
+                f"Expected begin, end, and strides to be 1D equal size tensors, but got shapes {text(begin.shape)}, "
+                f"{text(end.shape)}, and {text(strides.shape)} instead."
+            )
+        index = strided_index(shape, ints(begin), ints(end), ints(strides), self.masks)  # type: ignore[arg-type]
+        self.last = (begin, end, strides, shape, index)
+        return index
+
+
+_HOST = ("begin", "end", "strides")
+
+
+@register_kernel("StridedSlice", devices=CPU_GPU, host_inputs=_HOST)
+def _strided_slice(k: KernelBuild) -> Kernel:
+    indexer = _Indexer(k)
+    return lambda x, begin, end, strides: x[indexer(x.shape, begin, end, strides)]
+
+
+@register_kernel("StridedSliceGrad", devices=CPU_GPU, host_inputs=("shape", *_HOST))
+def _strided_slice_grad(k: KernelBuild) -> Kernel:
+    indexer, xp = _Indexer(k), k.xp
+    is_object = k.dtype("T").is_object
+
+    def kernel(shape: Any, begin: Any, end: Any, strides: Any, dy: Any) -> Any:
+        if shape.ndim != 1:
+            raise InvalidArgumentError(f"shape must be 1-D, got shape.shape = {text(shape.shape)}")
+        dims = ints(shape)
+        out = object_array([b""] * int(np.prod(dims)), dims) if is_object else xp.zeros(dims, dy.dtype)
+        index = indexer(dims, begin, end, strides)
+        part = out[index]
+        if part.shape != dy.shape:
+            raise InvalidArgumentError(f"shape of dy was {text(dy.shape)} instead of {text(part.shape)}")
+        out[index] = dy
+        return out
+
+    return kernel
+
+
+def _assign(target: Any, index: Index, value: Any) -> None:
+    part = target[index]
+    if value.ndim and part.shape != value.shape:
+        try:
+            if np.broadcast_shapes(part.shape, value.shape) != part.shape:
+                raise ValueError
+        except ValueError:
+            raise InvalidArgumentError(
+                f"Incompatible shapes: {text(value.shape)} vs. {text(part.shape)} in a strided slice assignment"
+            ) from None
+    target[index] = value
+
+
+@register_kernel("TensorStridedSliceUpdate", devices=CPU_GPU, host_inputs=_HOST)
+def _tensor_strided_slice_update(k: KernelBuild) -> Kernel:
+    indexer = _Indexer(k)
+
+    def kernel(x: Any, begin: Any, end: Any, strides: Any, value: Any) -> Any:
+        out = k.xp.array(x)
+        _assign(out, indexer(x.shape, begin, end, strides), value)
+        return out
+
+    return kernel
+
+
+@register_kernel("StridedSliceAssign", devices=CPU_GPU, host_inputs=_HOST)
+def _strided_slice_assign(k: KernelBuild) -> Kernel:
+    indexer = _Indexer(k)
+
+    def kernel(ref: Variable, begin: Any, end: Any, strides: Any, value: Any) -> Any:
+        with ref.lock:
+            index = indexer(ref.read().shape, begin, end, strides)
+            _assign(ref.writable(), index, value)
+        return ref
+
+    return kernel
+
+
+@register_kernel("ResourceStridedSliceAssign", devices=CPU_GPU, step=True, host_inputs=_HOST)
+def _resource_strided_slice_assign(k: KernelBuild) -> Kernel:
+    indexer = _Indexer(k)
+
+    def kernel(step: StepContext, handle: Any, begin: Any, end: Any, strides: Any, value: Any) -> None:
+        h = handle.item()
+        variable = step.resources.lookup(h.container, h.name, Variable)
+        with variable.lock:
+            index = indexer(variable.read().shape, begin, end, strides)
+            _assign(variable.writable(), index, value)
+
+    return kernel

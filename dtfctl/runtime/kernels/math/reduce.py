@@ -1,0 +1,184 @@
+"""Reductions over any axes, with TensorFlow's values for empty ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.array.common import is_low_precision
+from dtfctl.runtime.kernels.registry import CPU_GPU, Kernel, KernelBuild, register_kernel
+
+
+def axes_of(axes: Any, rank: int) -> tuple[int, ...]:
+    """The axes tensor of a reduction as nonnegative axes.
+
+    Raises:
+        InvalidArgumentError: one is out of range or occurs twice.
+    """
+    out = []
+    for axis in np.asarray(axes).reshape(-1).tolist():
+        if not -rank <= axis < rank:
+            raise InvalidArgumentError(f"Invalid reduction dimension ({axis} for input with {rank} dimension(s)")
+        axis %= rank
+        if axis in out:
+            raise InvalidArgumentError(f"Invalid reduction arguments: Axes contains duplicate dimension: {axis}")
+        out.append(axis)
+    return tuple(out)
+
+
+def _reducer(k: KernelBuild, reduce: Callable[[Any, tuple[int, ...], bool], Any]) -> Kernel:
+    """A kernel around reduce(x, axes, keepdims)."""
+    keep = bool(k.attr("keep_dims", False))
+
+    def kernel(x: Any, axes: Any) -> Any:
+        return reduce(x, axes_of(axes, x.ndim), keep)
+
+    return kernel
+
+
+def count_of(x: Any, axes: tuple[int, ...]) -> int:
+    """How many elements go into each result."""
+    n = 1
+    for a in axes:
+        n *= x.shape[a]
+    return n
+
+
+@register_kernel(("Sum", "Prod"), devices=CPU_GPU, host_inputs=("reduction_indices",))
+def _sum(k: KernelBuild) -> Kernel:
+    function = k.xp.add.reduce if k.node.op == "Sum" else k.xp.multiply.reduce
+    dtype = k.dtype("T").np
+    if is_low_precision(dtype):
+        return _reducer(k, lambda x, axes, keep: function(x.astype(np.float32), axis=axes, keepdims=keep).astype(dtype))
+    return _reducer(k, lambda x, axes, keep: function(x, axis=axes, dtype=dtype, keepdims=keep))
+
+
+@register_kernel(("Max", "Min"), devices=CPU_GPU, host_inputs=("reduction_indices",))
+def _extremum(k: KernelBuild) -> Kernel:
+    is_max = k.node.op == "Max"
+    function = k.xp.maximum.reduce if is_max else k.xp.minimum.reduce
+    dtype = k.dtype("T")
+    if dtype.is_floating:
+        neutral = dtype.np.type(-np.inf if is_max else np.inf)
+    else:
+        neutral = dtype.np.type(dtype.min if is_max else dtype.max)
+
+    def reduce(x: Any, axes: tuple[int, ...], keep: bool) -> Any:
+        if x.size == 0:
+            return function(x, axis=axes, keepdims=keep, initial=neutral)
+        return function(x, axis=axes, keepdims=keep)
+
+    return _reducer(k, reduce)
+
+
+@register_kernel("Mean", devices=CPU_GPU, host_inputs=("reduction_indices",))
+def _mean(k: KernelBuild) -> Kernel:
+    add = k.xp.add.reduce
+    dtype = k.dtype("T").np
+    if is_low_precision(dtype):
+
+        def low(x: Any, axes: tuple[int, ...], keep: bool) -> Any:
+            total = add(x.astype(np.float32), axis=axes, keepdims=keep)
+            return (total / np.float32(count_of(x, axes))).astype(dtype)
+
+        return _reducer(k, low)
+    if dtype.kind in "iu":
+
+        def whole(x: Any, axes: tuple[int, ...], keep: bool) -> Any:
+            total = add(x, axis=axes, dtype=dtype, keepdims=keep)
+            count = dtype.type(count_of(x, axes) or 1)
+            return (np.sign(total) * (np.abs(total) // count)).astype(dtype) if dtype.kind == "i" else total // count
+
+        return _reducer(k, whole)
+
+    def mean(x: Any, axes: tuple[int, ...], keep: bool) -> Any:
+        return add(x, axis=axes, dtype=dtype, keepdims=keep) / dtype.type(count_of(x, axes))
+
+    return _reducer(k, mean)
+
+
+@register_kernel("EuclideanNorm", devices=CPU_GPU, host_inputs=("reduction_indices",))
+def _euclidean_norm(k: KernelBuild) -> Kernel:
+    xp = k.xp
+    dtype = k.dtype("T").np
+    work = np.dtype(np.float32) if is_low_precision(dtype) else dtype
+
+    def reduce(x: Any, axes: tuple[int, ...], keep: bool) -> Any:
+        x = x.astype(work, copy=False)
+        total = xp.add.reduce((x * x.conj()) if work.kind == "c" else x * x, axis=axes, dtype=work, keepdims=keep)
+        return xp.sqrt(total).astype(dtype)
+
+    return _reducer(k, reduce)
+
+
+@register_kernel(("All", "Any"), devices=CPU_GPU, host_inputs=("reduction_indices",))
+def _logical(k: KernelBuild) -> Kernel:
+    function = k.xp.logical_and.reduce if k.node.op == "All" else k.xp.logical_or.reduce
+    return _reducer(k, lambda x, axes, keep: function(x, axis=axes, keepdims=keep))
+
+
+# --- scans ---
+
+
+def _scan_axis(axis: Any, rank: int) -> int:
+    if axis.ndim != 0:
+        raise InvalidArgumentError(f"ScanOp: axis must be a scalar, not {list(axis.shape)}")
+    value = int(axis)
+    if not -rank <= value < rank:
+        raise InvalidArgumentError(f"ScanOp: Expected scan axis in the range [{-rank}, {rank}), but got {value}")
+    return value % rank
+
+
+def _scan(k: KernelBuild, accumulate: Callable[[Any, int], Any], neutral: Any) -> Kernel:
+    exclusive, reverse = bool(k.attr("exclusive")), bool(k.attr("reverse"))
+    dtype = k.dtype("T").np
+
+    def kernel(x: Any, axis: Any) -> Any:
+        at = _scan_axis(axis, x.ndim)
+        if x.size == 0:
+            return x
+        if reverse:
+            x = np.flip(x, at)
+        out = accumulate(x, at)
+        if exclusive:
+            shifted = np.empty_like(out)
+            index: list[Any] = [slice(None)] * x.ndim
+            index[at] = slice(1, None)
+            source = list(index)
+            source[at] = slice(None, -1)
+            shifted[tuple(index)] = out[tuple(source)]
+            index[at] = slice(0, 1)
+            shifted[tuple(index)] = neutral
+            out = shifted
+        out = np.flip(out, at) if reverse else out
+        return out.astype(dtype, copy=False)
+
+    return kernel
+
+
+@register_kernel("Cumsum")
+def _cumsum(k: KernelBuild) -> Kernel:
+    dtype = k.dtype("T").np
+    return _scan(k, lambda x, axis: np.add.accumulate(x, axis, dtype=dtype), dtype.type(0))
+
+
+@register_kernel("Cumprod")
+def _cumprod(k: KernelBuild) -> Kernel:
+    dtype = k.dtype("T").np
+    return _scan(k, lambda x, axis: np.multiply.accumulate(x, axis, dtype=dtype), dtype.type(1))
+
+
+@register_kernel("CumulativeLogsumexp")
+def _cumulative_logsumexp(k: KernelBuild) -> Kernel:
+    """log(cumsum(exp(x))), without leaving the range of exp."""
+    dtype = k.dtype("T")
+    low = is_low_precision(dtype.np)
+
+    def accumulate(x: Any, axis: int) -> Any:
+        x = x.astype(np.float32) if low else x
+        return np.logaddexp.accumulate(x, axis)
+
+    return _scan(k, accumulate, -np.inf)
