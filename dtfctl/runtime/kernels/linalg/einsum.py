@@ -1,0 +1,90 @@
+"""Einsum: Einstein summation with ellipses, repeated labels and broadcasting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.array.common import is_low_precision
+from dtfctl.runtime.kernels.registry import CPU_GPU, Kernel, KernelBuild, register_kernel
+
+
+def _parse(equation: str, count: int) -> tuple[list[str], str]:
+    equation = equation.replace(" ", "")
+    left, arrow, right = equation.partition("->")
+    if not arrow:
+        raise InvalidArgumentError(f"Expecting exactly one '->' in einsum equation: {equation}")
+    inputs = left.split(",")
+    if len(inputs) != count:
+        raise InvalidArgumentError(f"Expected {len(inputs)} inputs but got: {count}")
+    for part in (*inputs, right):
+        bare = part.replace("...", "", 1)
+        if not all(c.isalpha() for c in bare):
+            raise InvalidArgumentError(f"Invalid character(s) in einsum equation: {part}")
+    return inputs, right
+
+
+@register_kernel("Einsum", devices=CPU_GPU)
+def _einsum(k: KernelBuild) -> Kernel:
+    inputs, output = _parse(k.text_attr("equation"), int(k.attr("N")))
+    known = set("".join(inputs))
+    for label in output.replace("...", ""):
+        if label not in known:
+            raise InvalidArgumentError(f"Einsum: output label {label!r} does not appear in any input", k.node.name)
+    bare = output.replace("...", "")
+    distinct = "".join(dict.fromkeys(bare))
+    repeated = distinct != bare
+    core = output
+    if repeated:
+        core = ("..." if "..." in output else "") + distinct
+    equation = f"{','.join(inputs)}->{core}"
+    low = is_low_precision(k.dtype("T").np)
+    dtype = k.dtype("T").np
+
+    def kernel(*xs: Any) -> Any:
+        for labels, x in zip(inputs, xs):
+            n = len(labels.replace("...", ""))
+            if ("..." in labels and x.ndim < n) or ("..." not in labels and x.ndim != n):
+                raise InvalidArgumentError(
+                    f"Expected input to have rank {'at least ' if '...' in labels else ''}{n} but got: {x.ndim}"
+                )
+        work = [x.astype(np.float32) for x in xs] if low else list(xs)
+        form = equation
+        if "..." not in core and "..." in form:
+            form, work = _sum_ellipsis(inputs, core, work)
+        try:
+            out = k.xp.einsum(form, *work, optimize="optimal" if len(work) > 1 else False)
+        except ValueError as e:
+            raise InvalidArgumentError(f"Einsum: {e}") from None
+        if repeated:
+            out = _inflate(out, distinct, output)
+        return out.astype(dtype, copy=False)
+
+    return kernel
+
+
+def _sum_ellipsis(inputs: list[str], core: str, xs: list[Any]) -> tuple[str, list[Any]]:
+    """Name the broadcast dimensions, so that they can be summed when the output leaves them out."""
+    free = [c for c in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" if c not in "".join(inputs)]
+    depth = max(x.ndim - len(i.replace("...", "")) for i, x in zip(inputs, xs) if "..." in i)
+    labels = "".join(free[:depth])
+    named = [
+        i.replace("...", labels[depth - (x.ndim - len(i.replace("...", ""))) :]) if "..." in i else i
+        for i, x in zip(inputs, xs)
+    ]
+    return f"{','.join(named)}->{core}", xs
+
+
+def _inflate(x: Any, distinct: str, output: str) -> Any:
+    """Spread x over the diagonals that repeated output labels mean."""
+    head, dots, tail = output.partition("...")
+    extra = x.ndim - len(distinct)
+    names: list[Any] = list(head) + ([("...", i) for i in range(extra)] if dots else []) + list(tail)
+    held: list[Any] = ([("...", i) for i in range(extra)] if dots else []) + list(distinct)
+    sizes = dict(zip(held, x.shape))
+    out = np.zeros([sizes[n] for n in names], x.dtype)
+    grids = dict(zip(held, np.meshgrid(*(np.arange(sizes[n]) for n in held), indexing="ij")))
+    out[tuple(grids[n] for n in names)] = x
+    return out
