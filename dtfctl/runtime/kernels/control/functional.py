@@ -1,0 +1,156 @@
+"""Ops that run functions: calls, and functional If, Case, While and For.
+
+Bodies run as plans of their own inside the step, on the same device; nothing is lowered to Switch and Merge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dtfctl.protocol import graph_pb2
+from dtfctl.runtime.framework.device_spec import DeviceSpec
+from dtfctl.runtime.framework.errors import InvalidArgumentError, UnimplementedError
+from dtfctl.runtime.kernels.context import PreparedFunction, StepContext
+from dtfctl.runtime.kernels.registry import CPU_GPU, Kernel, KernelBuild, register_kernel
+
+
+def _prepare(k: KernelBuild, attr: str) -> PreparedFunction:
+    function = k.attr(attr)
+    if not isinstance(function, graph_pb2.NameAttrList):
+        raise InvalidArgumentError(f"Attribute '{attr}' of '{k.node.op}' is not a function", k.node.name)
+    return k.function_caller.prepare(function)
+
+
+def truth(value: Any) -> bool:
+    """What a tensor means as a condition: a scalar is true unless zero or empty, any other when it has elements."""
+    if value.ndim:
+        return bool(value.size > 0)
+    item = value.item()
+    return len(item) > 0 if isinstance(item, bytes) else bool(item)
+
+
+@register_kernel("ToBool", devices=CPU_GPU)
+def to_bool(k: KernelBuild) -> Kernel:
+    return lambda value: np.array(truth(value))
+
+
+@register_kernel(("PartitionedCall", "StatefulPartitionedCall"), devices=CPU_GPU, step=True)
+def partitioned_call(k: KernelBuild) -> Kernel:
+    body = _prepare(k, "f")
+    return lambda step, *inputs: body(inputs, step)
+
+
+@register_kernel("RemoteCall", devices=CPU_GPU, step=True)
+def remote_call(k: KernelBuild) -> Kernel:
+    """Calls on this device only: a function that should run elsewhere is placed there by the compiler."""
+    body, here = _prepare(k, "f"), k.device.spec
+
+    def run(step: StepContext, target: Any, *inputs: Any) -> Any:
+        name = target.item().decode()
+        if name and not _matches(DeviceSpec.from_string(name), here):
+            raise UnimplementedError(
+                f"RemoteCall to {name} from {step.device.name}: calls to another device are not supported; place the "
+                "function's nodes with tf.device instead"
+            )
+        return body(inputs, step)
+
+    return run
+
+
+def _matches(wanted: DeviceSpec, device: DeviceSpec) -> bool:
+    fields = ("job", "replica", "task", "device_type", "device_index")
+    return all(getattr(wanted, f) in (None, getattr(device, f)) for f in fields)
+
+
+@register_kernel(("If", "StatelessIf", "_If"), devices=CPU_GPU, step=True)
+def if_op(k: KernelBuild) -> Kernel:
+    then, otherwise = _prepare(k, "then_branch"), _prepare(k, "else_branch")
+
+    def run(step: StepContext, condition: Any, *inputs: Any) -> Any:
+        return then(inputs, step) if truth(condition) else otherwise(inputs, step)
+
+    return run
+
+
+@register_kernel(("Case", "StatelessCase"), devices=CPU_GPU, step=True, host_inputs=("branch_index",))
+def case_op(k: KernelBuild) -> Kernel:
+    branches = [k.function_caller.prepare(f) for f in k.attr("branches")]
+
+    def run(step: StepContext, index: Any, *inputs: Any) -> Any:
+        i = int(index)
+        return branches[i if 0 <= i < len(branches) else -1](inputs, step)
+
+    return run
+
+
+@register_kernel(("While", "StatelessWhile", "_While"), devices=CPU_GPU, step=True)
+def while_op(k: KernelBuild) -> Kernel:
+    condition, body = _prepare(k, "cond"), _prepare(k, "body")
+
+    def run(step: StepContext, *inputs: Any) -> Any:
+        values: Sequence[Any] = inputs
+        check = step.cancellation.check
+        while truth(condition(values, step)[0]):
+            check()
+            values = body(values, step)
+        return values
+
+    return run
+
+
+@register_kernel("For", devices=CPU_GPU, step=True, host_inputs=("start", "limit", "delta"))
+def for_op(k: KernelBuild) -> Kernel:
+    body = _prepare(k, "body")
+
+    def run(step: StepContext, start: Any, limit: Any, delta: Any, *inputs: Any) -> Any:
+        for name, value in (("start", start), ("limit", limit), ("delta", delta)):
+            if value.ndim:
+                raise InvalidArgumentError(f"{name} must be a scalar")
+        if delta == 0 and start != limit:
+            raise InvalidArgumentError("delta must not be zero")
+        if (delta > 0 and start > limit) or (delta < 0 and start < limit):
+            relation = "<=" if delta > 0 else ">="
+            raise InvalidArgumentError(f"start {int(start)} must be {relation} limit {int(limit)} for this delta")
+        values: Sequence[Any] = inputs
+        for i in range(int(start), int(limit), int(delta) or 1):
+            step.cancellation.check()
+            values = body([np.array(i, np.int32), *values], step)
+        return values
+
+    return run
+
+
+@register_kernel("SymbolicGradient", devices=CPU_GPU, step=True)
+def symbolic_gradient(k: KernelBuild) -> Kernel:
+    """The function's registered gradient function; TensorFlow's Python gives every graph one or expands it."""
+    function = k.attr("f")
+    gradient = k.library.gradients.get(function.name)
+    if gradient is None:
+        raise UnimplementedError(f"No gradient function is registered for function '{function.name}'", k.node.name)
+    body = k.function_caller.prepare(graph_pb2.NameAttrList(name=gradient, attr=function.attr))
+    return lambda step, *inputs: body(inputs, step)
+
+
+@register_kernel("DeviceIndex", devices=CPU_GPU)
+def device_index(k: KernelBuild) -> Kernel:
+    names = [n.decode() for n in k.attr("device_names")]
+    kind = k.device.device_type
+    index = np.array(names.index(kind) if kind in names else len(names), np.int32)
+    return lambda: index
+
+
+@register_kernel("FakeParam", devices=CPU_GPU)
+def fake_param(k: KernelBuild) -> Kernel:
+    """Stands for an output only the other branch of an If gives; never read."""
+    dtype, shape = k.dtype("dtype"), k.attr("shape")
+    known = shape.known() if shape.is_fully_defined() else (0,)
+    value = np.empty(known, object) if dtype.is_object else np.zeros(known, dtype.np)
+    return lambda: value
+
+
+@register_kernel(("_ArrayToList", "_ListToArray"), devices=CPU_GPU)
+def pass_list(k: KernelBuild) -> Kernel:
+    return lambda *inputs: inputs
