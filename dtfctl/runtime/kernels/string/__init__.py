@@ -1,1 +1,3 @@
-"""Kernels of the string family: importing this package registers them."""
+"""Kernels of the string family."""
+
+from dtfctl.runtime.kernels.string import basic, hashing, regex, split, unicode  # noqa: F401

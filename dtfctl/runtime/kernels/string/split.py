@@ -1,0 +1,127 @@
+"""StringSplit, StringSplitV2 and StringNGrams."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.tensor_codec import object_array
+from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
+from dtfctl.runtime.kernels.string.elementwise import only
+
+_SPACE = b" \t\n\v\f\r"
+
+
+def _shape(value: Any) -> str:
+    return f"[{','.join(map(str, value.shape))}]"
+
+
+def _sparse(rows: list[list[bytes]]) -> tuple[Any, Any, Any]:
+    """Tokens of each row as the parts of a sparse tensor."""
+    values = [token for row in rows for token in row]
+    counts = [len(row) for row in rows]
+    indices = np.zeros((len(values), 2), np.int64)
+    indices[:, 0] = np.repeat(np.arange(len(rows)), counts)
+    indices[:, 1] = np.concatenate([np.arange(n) for n in counts]) if counts else []
+    shape = np.array([len(rows), max(counts, default=0)], np.int64)
+    return indices, object_array(values, (len(values),)), shape
+
+
+@register_kernel("StringSplit")
+def string_split(k: KernelBuild) -> Kernel:
+    skip_empty = k.attr("skip_empty")
+
+    def tokens(value: bytes, delimiters: bytes) -> list[bytes]:
+        if not delimiters:
+            return [bytes([b]) for b in value]
+        parts = re.split(b"[" + re.escape(delimiters) + b"]", value) if value else []
+        return [p for p in parts if p] if skip_empty else parts
+
+    def run(values: Any, delimiter: Any) -> Any:
+        if values.ndim != 1:
+            raise InvalidArgumentError(f"input must be a vector, got shape: {_shape(values)}")
+        if delimiter.ndim != 0:
+            raise InvalidArgumentError(f"delimiter must be a scalar, got shape: {_shape(delimiter)}")
+        chars = only(delimiter)
+        return _sparse([tokens(v, chars) for v in values.tolist()])
+
+    return run
+
+
+def split_v2(value: bytes, separator: bytes, maxsplit: int) -> list[bytes]:
+    """Split as Python's str.split does; an empty separator splits on runs of ASCII white space."""
+    if separator:
+        return value.split(separator, maxsplit) if value else [b""]
+    parts = value.split(None, maxsplit) if maxsplit != 0 else [value.lstrip(_SPACE)]
+    return [p for p in parts if p]
+
+
+@register_kernel("StringSplitV2")
+def string_split_v2(k: KernelBuild) -> Kernel:
+    maxsplit = k.attr("maxsplit")
+
+    def run(values: Any, separator: Any) -> Any:
+        if values.ndim != 1:
+            raise InvalidArgumentError(f"input must be a vector, got shape: {_shape(values)}")
+        if separator.ndim != 0:
+            raise InvalidArgumentError(f"sep must be a scalar, got shape: {_shape(separator)}")
+        return _sparse([split_v2(v, only(separator), maxsplit) for v in values.tolist()])
+
+    return run
+
+
+@register_kernel("StringNGrams")
+def string_ngrams(k: KernelBuild) -> Kernel:
+    separator, left, right = k.attr("separator"), k.attr("left_pad"), k.attr("right_pad")
+    widths, preserve_short, pad_attr = k.attr("ngram_widths"), k.attr("preserve_short_sequences"), k.attr("pad_width")
+
+    def pad_width(width: int) -> int:
+        return min(width - 1 if pad_attr < 0 else pad_attr, width - 1)
+
+    def grams(tokens: list[bytes], width: int, pad: int, count: int) -> list[bytes]:
+        padded = [left] * pad + tokens + [right] * pad
+        return [separator.join(padded[i : i + width]) for i in range(count)]
+
+    def run(data: Any, splits: Any) -> Any:
+        if any(w <= 0 for w in widths):
+            raise InvalidArgumentError("ngram_widths must contain positive values")
+        ends = splits.tolist()
+        if ends:
+            _check_splits(ends, data.size)
+        tokens = data.tolist()
+        if data.size == 0 or not ends:
+            return data, np.zeros(splits.shape, splits.dtype)
+        out: list[bytes] = []
+        out_splits = [0]
+        for start, end in itertools.pairwise(ends):
+            row = tokens[start:end]
+            made: list[bytes] = []
+            for width in widths:
+                pad = pad_width(width)
+                made += grams(row, width, pad, max(0, len(row) + 2 * pad - width + 1))
+            if preserve_short and row and not made:
+                if pad_attr < 0:
+                    raise InvalidArgumentError(
+                        "Pad width should be >= 0 when preserve_short_sequences is True and ngram_widths are not "
+                        f"provided, got {pad_attr}"
+                    )
+                made = grams(row, len(row) + 2 * pad_attr, pad_attr, 1)
+            out += made
+            out_splits.append(len(out))
+        return object_array(out, (len(out),)), np.array(out_splits, splits.dtype)
+
+    return run
+
+
+def _check_splits(ends: list[int], size: int) -> None:
+    if ends[0] != 0:
+        raise InvalidArgumentError(f"First split value must be 0, got {ends[0]}")
+    for previous, end in itertools.pairwise(ends):
+        if not previous <= end <= size:
+            raise InvalidArgumentError(f"Invalid split value {end}, must be in [{previous}, {size}]")
+    if ends[-1] != size:
+        raise InvalidArgumentError(f"Last split value must be data size. Expected {size}, got {ends[-1]}")
