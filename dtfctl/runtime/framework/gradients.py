@@ -1,7 +1,7 @@
 """Reverse-mode differentiation: gradients as graph nodes, made while the graph is built, as TensorFlow does.
 
-The ops between `ys` and `xs` are visited in reverse topological order. The gradients of an op's outputs, summed over all
-consumers, go to its gradient function (framework.registries), which gives those of its inputs.
+The ops between `ys` and `xs` are visited in reverse topological order. The gradients of an op's outputs, summed over
+all consumers, go to its gradient function (framework.registries), which gives those of its inputs.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def gradients(
     stops = [] if stop_gradients is None else _as_list(stop_gradients)
     graph = context.get_default_graph()
     with graph.name_scope(name):
-        handles = [_tensor_of(x) for x in xs]
-        y_tensors = [convert_to_tensor(y) for y in ys]
+        handles = [graph.inner(_tensor_of(x)) for x in xs]
+        y_tensors = [y if isinstance(y, Tensor) else convert_to_tensor(y) for y in ys]
         stop_tensors = [_tensor_of(s) for s in stops]
         starts = _initial_gradients(y_tensors, _as_list(grad_ys) if grad_ys is not None else [None] * len(ys))
         walk = _Backward(graph, y_tensors, handles, stop_tensors, colocate_gradients_with_ops, gate_gradients)
@@ -88,7 +88,7 @@ def _tensor_of(x: Any) -> Tensor:
     handle = getattr(x, "_gradient_source", None)
     if handle is not None:
         return handle  # type: ignore[no-any-return]
-    return convert_to_tensor(x, as_ref=True)
+    return x if isinstance(x, Tensor) else convert_to_tensor(x, as_ref=True)
 
 
 def _initial_gradients(ys: list[Tensor], grads: list[Any]) -> list[Any]:
@@ -230,11 +230,6 @@ def aggregate(grads: Sequence[Any]) -> Any:
         parts = [apply_op("Cast", x=g.indices, DstT=dtypes.int64) if wide else g.indices for g in grads]
         return IndexedSlices(values, apply_op("ConcatV2", values=parts, axis=0), grads[0].dense_shape)
     tensors = [as_dense(g) for g in grads]
-    if tensors[0].dtype is dtypes.variant:
-        total = tensors[0]
-        for other in tensors[1:]:
-            total = apply_op("TensorListConcatLists", input_a=total, input_b=other, element_dtype=dtypes.float32)
-        return total
     return apply_op("AddN", inputs=tensors)
 
 

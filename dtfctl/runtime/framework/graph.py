@@ -143,6 +143,10 @@ class Graph:
         """A tensor of another graph, brought into this one; only function bodies can."""
         raise ValueError(f"{tensor!r} must be from the same graph as the operation that uses it")
 
+    def inner(self, tensor: Tensor) -> Tensor:
+        """The tensor that stands for this one inside the graph, where differentiation starts and ends."""
+        return tensor
+
     def get_operations(self) -> list[Operation]:
         return list(self._operations.values())
 
@@ -310,11 +314,15 @@ class Graph:
         finally:
             self._scopes.devices = old
 
-    def _apply_devices(self, op: Operation) -> None:
+    def apply_device_scopes(self, op: Operation) -> None:
+        """Complete an op's device from the scopes around; what it says itself wins."""
         for function in reversed(self._device_stack):
             if function is None:
                 break
             op._device = str(function(op) or "")
+
+    def _apply_devices(self, op: Operation) -> None:
+        self.apply_device_scopes(op)
         colocated: Sequence[Operation] = self._colocation
         if colocated:
             groups = sorted({g for other in colocated for g in other.colocation_groups()})

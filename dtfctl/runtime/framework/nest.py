@@ -1,0 +1,99 @@
+"""Structures of tensors: nested lists, tuples, named tuples and dicts (whose keys are taken in sorted order)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from dtfctl.runtime.framework.convert import IndexedSlices, SparseTensor
+
+
+def is_nested(value: Any) -> bool:
+    return isinstance(value, (list, tuple, Mapping))
+
+
+def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
+    """The leaves, depth first; with `expand_composites` the components of sparse tensors and slices."""
+    return list(_leaves(structure, expand_composites))
+
+
+def _leaves(structure: Any, expand: bool) -> Iterator[Any]:
+    if isinstance(structure, Mapping):
+        for key in _sorted_keys(structure):
+            yield from _leaves(structure[key], expand)
+    elif isinstance(structure, (list, tuple)):
+        for item in structure:
+            yield from _leaves(item, expand)
+    elif expand and isinstance(structure, SparseTensor):
+        yield from (structure.indices, structure.values, structure.dense_shape)
+    elif expand and isinstance(structure, IndexedSlices):
+        yield from (structure.values, structure.indices)
+        if structure.dense_shape is not None:
+            yield structure.dense_shape
+    else:
+        yield structure
+
+
+def _sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
+    try:
+        return sorted(mapping)
+    except TypeError:
+        return list(mapping)
+
+
+def pack_sequence_as(structure: Any, flat: Sequence[Any], expand_composites: bool = False) -> Any:
+    """The leaves of `flat` in the shape of `structure`.
+
+    Raises:
+        ValueError: their number differs from the structure's.
+    """
+    expected = len(flatten(structure, expand_composites))
+    if expected != len(flat):
+        raise ValueError(f"Structure had {expected} atoms, but flat_sequence had {len(flat)} items. {structure!r}")
+    return _pack(structure, iter(flat), expand_composites)
+
+
+def _pack(structure: Any, leaves: Iterator[Any], expand: bool) -> Any:
+    if isinstance(structure, Mapping):
+        packed = {key: _pack(structure[key], leaves, expand) for key in _sorted_keys(structure)}
+        ordered = {key: packed[key] for key in structure}
+        try:
+            return type(structure)(ordered)  # type: ignore[call-arg]
+        except TypeError:
+            return ordered
+    if isinstance(structure, tuple) and hasattr(structure, "_fields"):
+        return type(structure)(*[_pack(item, leaves, expand) for item in structure])
+    if isinstance(structure, (list, tuple)):
+        items = [_pack(item, leaves, expand) for item in structure]
+        return items if isinstance(structure, list) else tuple(items)
+    if expand and isinstance(structure, SparseTensor):
+        return SparseTensor(next(leaves), next(leaves), next(leaves))
+    if expand and isinstance(structure, IndexedSlices):
+        values, indices = next(leaves), next(leaves)
+        return IndexedSlices(values, indices, None if structure.dense_shape is None else next(leaves))
+    return next(leaves)
+
+
+def map_structure(function: Callable[..., Any], *structures: Any) -> Any:
+    """`function` of the corresponding leaves, in the shape of the first structure."""
+    for other in structures[1:]:
+        assert_same_structure(structures[0], other)
+    return pack_sequence_as(structures[0], [function(*xs) for xs in zip(*map(flatten, structures))])
+
+
+def assert_same_structure(a: Any, b: Any) -> None:
+    """Raise ValueError (or TypeError for different sequence types) unless both nest alike."""
+    if is_nested(a) != is_nested(b):
+        raise ValueError(f"The two structures don't have the same nested structure: {a!r} and {b!r}")
+    if isinstance(a, Mapping):
+        if not isinstance(b, Mapping) or set(a) != set(b):
+            raise ValueError(f"The two dictionaries don't have the same set of keys: {a!r} and {b!r}")
+        for key in a:
+            assert_same_structure(a[key], b[key])
+    elif isinstance(a, (list, tuple)):
+        if len(a) != len(b):
+            raise ValueError(f"The two structures don't have the same number of elements: {a!r} and {b!r}")
+        if isinstance(a, tuple) != isinstance(b, tuple) and not (hasattr(a, "_fields") or hasattr(b, "_fields")):
+            raise TypeError(f"The two structures don't have the same sequence type: {type(a)} and {type(b)}")
+        for x, y in zip(a, b):
+            assert_same_structure(x, y)

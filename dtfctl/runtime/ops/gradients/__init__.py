@@ -1,0 +1,1 @@
+"""Gradient functions by op family, imported when first needed (framework.registries)."""

@@ -1,0 +1,154 @@
+"""Gradients of control flow and tensor lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dtfctl.runtime.ops.cond
+import dtfctl.runtime.ops.function
+import dtfctl.runtime.ops.while_loop  # noqa: F401  (these modules register the gradients of their own ops)
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.convert import constant
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Operation, Tensor
+from dtfctl.runtime.framework.registries import not_differentiable, register_gradient
+
+not_differentiable(
+    "NoOp", "EmptyTensorList", "TensorListLength", "TensorListElementShape", "TensorListReserve", "Assert"
+)
+
+
+def _shape_of(tensor: Tensor) -> Tensor:
+    dims = tensor.shape.dims_or_none
+    if dims is None:
+        return constant(-1, dtypes.int32)
+    return constant([-1 if d is None else d for d in dims], dtypes.int32)
+
+
+def _any_shape() -> Tensor:
+    return constant(-1, dtypes.int32)
+
+
+@register_gradient("TensorListPushBack")
+def _push_back(op: Operation, grad: Tensor) -> Any:
+    return apply_op(
+        "TensorListPopBack",
+        input_handle=grad,
+        element_shape=_shape_of(op.inputs[1]),
+        element_dtype=op.get_attr("element_dtype"),
+    )
+
+
+@register_gradient("TensorListPopBack")
+def _pop_back(op: Operation, list_grad: Tensor | None, grad: Tensor | None) -> Any:
+    dtype = op.get_attr("element_dtype")
+    if list_grad is None:
+        list_grad = apply_op("EmptyTensorList", element_shape=_any_shape(), max_num_elements=-1, element_dtype=dtype)
+    if grad is None:
+        grad = apply_op("ZerosLike", x=op.outputs[1])
+    return apply_op("TensorListPushBack", input_handle=list_grad, tensor=grad, element_dtype=dtype), None
+
+
+@register_gradient("TensorListStack")
+def _stack(op: Operation, grad: Tensor) -> Any:
+    return apply_op("TensorListFromTensor", tensor=grad, element_shape=_shape_of_slices(grad)), None
+
+
+def _shape_of_slices(tensor: Tensor) -> Tensor:
+    dims = tensor.shape.dims_or_none
+    return _any_shape() if dims is None else constant([-1 if d is None else d for d in dims[1:]], dtypes.int32)
+
+
+@register_gradient("TensorListFromTensor")
+def _from_tensor(op: Operation, grad: Tensor) -> Any:
+    static = op.inputs[0].shape.dims_or_none
+    size = -1 if not static or static[0] is None else static[0]
+    stacked = apply_op(
+        "TensorListStack",
+        input_handle=grad,
+        element_shape=_shape_of_slices(op.inputs[0]),
+        element_dtype=op.inputs[0].dtype.base_dtype,
+        num_elements=size,
+    )
+    return stacked, None
+
+
+@register_gradient("TensorListGetItem")
+def _get_item(op: Operation, grad: Tensor) -> Any:
+    dtype = op.get_attr("element_dtype")
+    empty = apply_op(
+        "TensorListReserve",
+        element_shape=_shape_of(grad),
+        num_elements=apply_op("TensorListLength", input_handle=op.inputs[0]),
+        element_dtype=dtype,
+    )
+    filled = apply_op("TensorListSetItem", input_handle=empty, index=op.inputs[1], item=grad, element_dtype=dtype)
+    return filled, None, None
+
+
+@register_gradient("TensorListSetItem")
+def _set_item(op: Operation, grad: Tensor) -> Any:
+    dtype, index, item = op.get_attr("element_dtype"), op.inputs[1], op.inputs[2]
+    zero = apply_op("ZerosLike", x=item)
+    cleared = apply_op("TensorListSetItem", input_handle=grad, index=index, item=zero, element_dtype=dtype)
+    own = apply_op(
+        "TensorListGetItem", input_handle=grad, index=index, element_shape=_shape_of(item), element_dtype=dtype
+    )
+    return cleared, None, own
+
+
+@register_gradient("TensorListGather")
+def _gather(op: Operation, grad: Tensor) -> Any:
+    scattered = apply_op(
+        "TensorListScatterV2",
+        tensor=grad,
+        indices=op.inputs[1],
+        element_shape=_shape_of_slices(grad),
+        num_elements=apply_op("TensorListLength", input_handle=op.inputs[0]),
+    )
+    return scattered, None, None
+
+
+@register_gradient("TensorListScatterIntoExistingList")
+def _scatter_into(op: Operation, grad: Tensor) -> Any:
+    dtype = op.get_attr("element_dtype")
+    tensor, indices = op.inputs[1], op.inputs[2]
+    cleared = apply_op(
+        "TensorListScatterIntoExistingList",
+        input_handle=grad,
+        tensor=apply_op("ZerosLike", x=tensor),
+        indices=indices,
+        element_dtype=dtype,
+    )
+    own = apply_op(
+        "TensorListGather",
+        input_handle=grad,
+        indices=indices,
+        element_shape=_shape_of_slices(tensor),
+        element_dtype=dtype,
+    )
+    return cleared, own, None
+
+
+@register_gradient("TensorListConcatV2")
+def _concat(op: Operation, grad: Tensor, _: Any) -> Any:
+    split = apply_op("TensorListSplit", tensor=grad, element_shape=op.inputs[1], lengths=op.outputs[1])
+    return split, None, None
+
+
+@register_gradient("TensorListSplit")
+def _split(op: Operation, grad: Tensor) -> Any:
+    joined, _ = apply_op(
+        "TensorListConcatV2",
+        input_handle=grad,
+        element_shape=op.inputs[1],
+        leading_dims=op.inputs[2],
+        element_dtype=op.inputs[0].dtype.base_dtype,
+    )
+    return joined, None, None
+
+
+@register_gradient("TensorListResize")
+def _resize(op: Operation, grad: Tensor) -> Any:
+    size = apply_op("TensorListLength", input_handle=op.inputs[0])
+    return apply_op("TensorListResize", input_handle=grad, size=size), None
