@@ -1,0 +1,107 @@
+"""Set operations along the last dimension of dense and sparse tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.array.common import text
+from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
+from dtfctl.runtime.kernels.sparse import common
+
+Groups = dict[tuple[int, ...], set[Any]]
+
+_OPERATIONS = {
+    "a-b": lambda a, b: a - b,
+    "b-a": lambda a, b: b - a,
+    "intersection": lambda a, b: a & b,
+    "union": lambda a, b: a | b,
+}
+
+
+def _dense_groups(x: Any) -> tuple[Groups, tuple[int, ...]]:
+    if x.ndim < 2:
+        raise InvalidArgumentError(f"Invalid input rank {x.ndim}, must be at least 2.")
+    lead = x.shape[:-1]
+    rows = x.reshape(-1, x.shape[-1]).tolist()
+    return {place: set(row) for place, row in zip(np.ndindex(lead), rows)}, lead
+
+
+def _sparse_groups(indices: Any, values: Any, shape: Any, validate: bool) -> tuple[Groups, tuple[int, ...]]:
+    dims = common.check(indices, values, shape, "sparse")
+    if validate:
+        common.in_bounds(indices, dims)
+        common.ordered(indices)
+    groups: Groups = {}
+    for place, value in zip(indices[:, :-1].tolist(), values.tolist()):
+        groups.setdefault(tuple(place), set()).add(value)
+    return groups, dims[:-1]
+
+
+def _combine(
+    k: KernelBuild, a: tuple[Groups, tuple[int, ...]], b: tuple[Groups, tuple[int, ...]]
+) -> tuple[Any, Any, Any]:
+    name = k.text_attr("set_operation").lower()
+    (left, lead_a), (right, lead_b) = a, b
+    if len(lead_a) != len(lead_b):
+        raise InvalidArgumentError(f"Ranks do not match: {len(lead_a) + 1} vs {len(lead_b) + 1}")
+    if lead_a != lead_b:
+        raise InvalidArgumentError(f"Mismatched group shapes: {text(lead_a)} vs {text(lead_b)}")
+    operation, dtype = _OPERATIONS[name], k.dtype("T").np
+    indices: list[tuple[int, ...]] = []
+    values: list[Any] = []
+    longest = 0
+    places: Iterable[tuple[int, ...]] = sorted(set(left) | set(right))
+    for place in places:
+        result = sorted(operation(left.get(place, set()), right.get(place, set())))
+        longest = max(longest, len(result))
+        indices += [(*place, i) for i in range(len(result))]
+        values += result
+    rank = len(lead_a) + 1
+    out_values = np.empty(len(values), dtype)
+    out_values[:] = values
+    return np.array(indices, np.int64).reshape(-1, rank), out_values, np.array([*lead_a, longest], np.int64)
+
+
+def _check_operation(k: KernelBuild) -> None:
+    if k.text_attr("set_operation").lower() not in _OPERATIONS:
+        raise InvalidArgumentError(f"Invalid set_operation {k.text_attr('set_operation')}.", k.node.name)
+
+
+@register_kernel("DenseToDenseSetOperation")
+def _dense_dense(k: KernelBuild) -> Kernel:
+    _check_operation(k)
+    return lambda a, b: _combine(k, _dense_groups(a), _dense_groups(b))
+
+
+@register_kernel("DenseToSparseSetOperation")
+def _dense_sparse(k: KernelBuild) -> Kernel:
+    _check_operation(k)
+    validate = bool(k.attr("validate_indices"))
+    return lambda a, i, v, s: _combine(k, _dense_groups(a), _sparse_groups(i, v, s, validate))
+
+
+@register_kernel("SparseToSparseSetOperation")
+def _sparse_sparse(k: KernelBuild) -> Kernel:
+    _check_operation(k)
+    validate = bool(k.attr("validate_indices"))
+    return lambda i1, v1, s1, i2, v2, s2: _combine(
+        k, _sparse_groups(i1, v1, s1, validate), _sparse_groups(i2, v2, s2, validate)
+    )
+
+
+@register_kernel("SetSize")
+def _set_size(k: KernelBuild) -> Kernel:
+    validate = bool(k.attr("validate_indices"))
+
+    def kernel(indices: Any, values: Any, shape: Any) -> Any:
+        groups, lead = _sparse_groups(indices, values, shape, validate)
+        out = np.zeros(lead, np.int32)
+        for place, items in groups.items():
+            out[place] = len(items)
+        return out
+
+    return kernel
