@@ -7,6 +7,7 @@ node at fault when there is one, and is shown as TensorFlow shows it, as a ` [[{
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Any
 
 from dtfctl.errors import DtfctlError
 
@@ -45,6 +46,9 @@ class OpError(DtfctlError):
     """
 
     code: Code = Code.UNKNOWN
+    # The operation at fault and its NodeDef, set by the session that reports the error.
+    op: Any = None
+    node_def: Any = None
 
     def __init__(self, message: str, node: str | None = None, *, derived: bool = False) -> None:
         super().__init__(message)

@@ -1,0 +1,118 @@
+from dtfctl.protocol import device_pb2 as _device_pb2
+from dtfctl.protocol import graph_pb2 as _graph_pb2
+from dtfctl.protocol import stats_pb2 as _stats_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class TaskStatusRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class TaskStatus(_message.Message):
+    __slots__ = ("task", "incarnation", "device")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    incarnation: int
+    device: _containers.RepeatedCompositeFieldContainer[_device_pb2.DeviceAttributes]
+    def __init__(self, task: _Optional[str] = ..., incarnation: _Optional[int] = ..., device: _Optional[_Iterable[_Union[_device_pb2.DeviceAttributes, _Mapping]]] = ...) -> None: ...
+
+class Peer(_message.Message):
+    __slots__ = ("task", "address", "incarnation")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    address: str
+    incarnation: int
+    def __init__(self, task: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[int] = ...) -> None: ...
+
+class CreateWorkerSessionRequest(_message.Message):
+    __slots__ = ("session", "isolate", "master_task", "incarnation", "peer", "master_incarnation")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    ISOLATE_FIELD_NUMBER: _ClassVar[int]
+    MASTER_TASK_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    PEER_FIELD_NUMBER: _ClassVar[int]
+    MASTER_INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    isolate: bool
+    master_task: str
+    incarnation: int
+    peer: _containers.RepeatedCompositeFieldContainer[Peer]
+    master_incarnation: int
+    def __init__(self, session: _Optional[str] = ..., isolate: bool = ..., master_task: _Optional[str] = ..., incarnation: _Optional[int] = ..., peer: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., master_incarnation: _Optional[int] = ...) -> None: ...
+
+class CreateWorkerSessionResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DeleteWorkerSessionRequest(_message.Message):
+    __slots__ = ("session",)
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    def __init__(self, session: _Optional[str] = ...) -> None: ...
+
+class DeleteWorkerSessionResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RegisterPartitionRequest(_message.Message):
+    __slots__ = ("session", "graph", "rank", "partial")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    GRAPH_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    PARTIAL_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    graph: _graph_pb2.GraphDef
+    rank: _containers.RepeatedScalarFieldContainer[int]
+    partial: bool
+    def __init__(self, session: _Optional[str] = ..., graph: _Optional[_Union[_graph_pb2.GraphDef, _Mapping]] = ..., rank: _Optional[_Iterable[int]] = ..., partial: bool = ...) -> None: ...
+
+class RegisterPartitionResponse(_message.Message):
+    __slots__ = ("handle",)
+    HANDLE_FIELD_NUMBER: _ClassVar[int]
+    handle: int
+    def __init__(self, handle: _Optional[int] = ...) -> None: ...
+
+class DeregisterPartitionRequest(_message.Message):
+    __slots__ = ("session", "handle")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    HANDLE_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    handle: int
+    def __init__(self, session: _Optional[str] = ..., handle: _Optional[int] = ...) -> None: ...
+
+class DeregisterPartitionResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ClearContainersRequest(_message.Message):
+    __slots__ = ("container",)
+    CONTAINER_FIELD_NUMBER: _ClassVar[int]
+    container: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, container: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ClearContainersResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class StepReport(_message.Message):
+    __slots__ = ("code", "message", "derived", "step_stats", "partition_graph")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    DERIVED_FIELD_NUMBER: _ClassVar[int]
+    STEP_STATS_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_GRAPH_FIELD_NUMBER: _ClassVar[int]
+    code: int
+    message: str
+    derived: bool
+    step_stats: _stats_pb2.StepStats
+    partition_graph: _containers.RepeatedCompositeFieldContainer[_graph_pb2.GraphDef]
+    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., derived: bool = ..., step_stats: _Optional[_Union[_stats_pb2.StepStats, _Mapping]] = ..., partition_graph: _Optional[_Iterable[_Union[_graph_pb2.GraphDef, _Mapping]]] = ...) -> None: ...

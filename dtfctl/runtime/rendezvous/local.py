@@ -1,0 +1,116 @@
+"""The table in which one step's tensors meet inside one task."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from dtfctl.runtime.framework.cancellation import CancellationToken
+from dtfctl.runtime.framework.errors import AbortedError, OpError, error_from_code
+
+Done = Callable[[Any, bool, OpError | None], None]
+
+
+class LocalRendezvous:
+    """Values of one step by key, each key first in first out. A kernels.context.Rendezvous.
+
+    Whoever owns the step aborts the table when the step is cancelled; waiting receives then fail with a derived error.
+    """
+
+    __slots__ = ("_error", "_lock", "_values", "_waiting")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._values: dict[str, list[tuple[Any, bool]]] = {}
+        self._waiting: dict[str, list[Done]] = {}
+        self._error: OpError | None = None
+
+    def send(self, key: str, value: Any, dead: bool) -> None:
+        """Leave a value, or hand it to the receive that waits for it; dropped once aborted."""
+        with self._lock:
+            waiting = self._waiting.get(key)
+            if not waiting:
+                if self._error is None:
+                    held = self._values.get(key)
+                    if held is None:
+                        self._values[key] = [(value, dead)]
+                    else:
+                        held.append((value, dead))
+                return
+            done = waiting.pop(0)
+            if not waiting:
+                del self._waiting[key]
+        done(value, dead, None)
+
+    def take(self, key: str) -> tuple[Any, bool] | None:
+        """The oldest value of a key, or None when there is none now."""
+        with self._lock:
+            held = self._values.get(key)
+            if not held:
+                return None
+            if len(held) == 1:
+                del self._values[key]
+                return held[0]
+            return held.pop(0)
+
+    def recv(self, key: str, cancellation: CancellationToken) -> tuple[Any, bool]:
+        """Wait for a value.
+
+        Raises:
+            OpError: the step was aborted; derived, with the reason's code and text.
+        """
+        found = self.take(key)
+        if found is not None:
+            return found
+        gate = threading.Lock()
+        gate.acquire()
+        result: list[Any] = []
+
+        def done(value: Any, dead: bool, error: OpError | None) -> None:
+            result.extend((value, dead, error))
+            gate.release()
+
+        self.recv_async(key, done)
+        gate.acquire()
+        value, dead, error = result
+        if error is not None:
+            raise error
+        return value, dead
+
+    def recv_async(self, key: str, done: Done) -> None:
+        """Call `done` with the value once it is there, or with the error once the step is aborted."""
+        with self._lock:
+            held = self._values.get(key)
+            if held:
+                value, dead = held.pop(0)
+                if not held:
+                    del self._values[key]
+                error = None
+            elif self._error is not None:
+                value, dead, error = None, False, derived(self._error)
+            else:
+                self._waiting.setdefault(key, []).append(done)
+                return
+        done(value, dead, error)
+
+    def abort(self, reason: OpError | None) -> None:
+        """Fail all waiting receives, and later ones, and drop what nobody fetched."""
+        with self._lock:
+            if self._error is not None:
+                return
+            self._error = reason or AbortedError("Step was aborted")
+            waiting, self._waiting = self._waiting, {}
+            self._values.clear()
+        for callbacks in waiting.values():
+            for done in callbacks:
+                done(None, False, derived(self._error))
+
+    def __len__(self) -> int:
+        with self._lock:
+            return sum(map(len, self._values.values()))
+
+
+def derived(error: OpError) -> OpError:
+    """A copy of `error` for those who only suffer from it."""
+    return error_from_code(error.error_code, error.text, derived=True)

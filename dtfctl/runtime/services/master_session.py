@@ -1,0 +1,535 @@
+"""One client session in its master: the graph, the steps compiled from it, and the steps that run."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from dtfctl.protocol import config_pb2, device_pb2, graph_pb2
+from dtfctl.runtime.executor.trace import StepTrace
+from dtfctl.runtime.framework.cancellation import CancellationToken
+from dtfctl.runtime.framework.dtypes import DType
+from dtfctl.runtime.framework.errors import (
+    AbortedError,
+    CancelledError,
+    DeadlineExceededError,
+    FailedPreconditionError,
+    InternalError,
+    InvalidArgumentError,
+    OpError,
+)
+from dtfctl.runtime.framework.node_graph import NodeGraph, parse_input
+from dtfctl.runtime.rendezvous.frames import Kind
+from dtfctl.runtime.services.compilation import SessionGraph
+from dtfctl.runtime.services.deadlines import DEADLINES
+from dtfctl.runtime.services.step import Step
+from dtfctl.runtime.services.step_run import StepRun
+from dtfctl.runtime.services.tasks import GRAPHS, TRACE, LocalTask, RemoteTask
+from dtfctl.runtime.services.worker import Partition, partition_graphs
+
+log = logging.getLogger(__name__)
+# Step ids leave the top seven bits clear, as TensorFlow's do.
+_STEP_BITS = 56
+
+
+@dataclass(eq=False)
+class CompiledStep:
+    """A signature's partitions, registered with their tasks.
+
+    Attributes:
+        feed_types: what each fed tensor must hold.
+        local: the part of the master's own task, if it has one.
+        remote: the others, with their handles.
+    """
+
+    feeds: tuple[str, ...]
+    fetches: tuple[str, ...]
+    feed_types: dict[str, DType]
+    fetch_types: dict[str, DType]
+    local: Partition | None
+    remote: list[tuple[RemoteTask, int]]
+    runs: int = 0
+
+
+@dataclass(eq=False)
+class Callable_:
+    """A made callable: a compiled step with its options."""
+
+    compiled: CompiledStep
+    options: config_pb2.CallableOptions
+
+
+@dataclass
+class StepOptions:
+    """How to run one step.
+
+    Attributes:
+        options: the client's RunOptions, if any.
+        metadata: filled in when the options ask for it.
+        cancellation: cancels the step from outside, as when the client is gone.
+    """
+
+    options: config_pb2.RunOptions | None = None
+    metadata: config_pb2.RunMetadata | None = None
+    cancellation: CancellationToken | None = None
+
+    @property
+    def traced(self) -> bool:
+        return self.options is not None and self.options.trace_level == config_pb2.RunOptions.FULL_TRACE
+
+    @property
+    def wants_graphs(self) -> bool:
+        return self.options is not None and self.options.output_partition_graphs
+
+
+class PartialRunState(Protocol):
+    """A step between two partial runs (partial_run.py)."""
+
+    def cancel(self, reason: OpError) -> None: ...
+
+    def run(self, feeds: Mapping[str, Any], fetches: Sequence[str], how: StepOptions) -> tuple[list[Any], bool]: ...
+
+
+_PLAIN = StepOptions()
+
+
+class MasterSession:
+    """A session. All methods may be called from any thread.
+
+    Args:
+        handle: its name.
+        local, remote: the workers it may use; the master's own first.
+        config: the client's; of it are used allow_soft_placement, log_device_placement, isolate_session_state,
+            operation_timeout_in_ms and graph_options.
+        step_runs: where the master finds the steps over several tasks that run, by step id.
+        direct: in-process without a server: errors are then not prefixed with the task they come from.
+    """
+
+    def __init__(
+        self,
+        handle: str,
+        local: LocalTask,
+        remote: Sequence[RemoteTask],
+        config: config_pb2.ConfigProto,
+        step_runs: dict[int, StepRun],
+        direct: bool = False,
+    ) -> None:
+        self.handle = handle
+        self.local = local
+        self.remote = list(remote)
+        self.config = config
+        self.last_used = time.monotonic()
+        self._direct = direct
+        self._remote_by_task = {t.task: t for t in remote}
+        self._graph = SessionGraph([local.devices, *(t.devices for t in remote)], local.task, config)
+        self._graph_lock = threading.RLock()
+        self.graph_version = 0
+        self._lock = threading.Condition()
+        self._closed: OpError | None = None
+        self._running: set[CancellationToken] = set()
+        self._count = 0
+        self._exact: dict[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], bool], CompiledStep] = {}
+        self._compiled: dict[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], bool], CompiledStep] = {}
+        self._callables: dict[int, Callable_] = {}
+        self._next_callable = 0
+        self._step_runs = step_runs
+        self.partial_runs: dict[str, PartialRunState] = {}
+        self._next_partial = 0
+        self._random = random.SystemRandom()
+
+    # Graph ------------------------------------------------------------------------------------------------------------
+
+    @property
+    def node_graph(self) -> NodeGraph:
+        """All the client has sent, unpartitioned."""
+        return self._graph.graph
+
+    def add_nodes(self, graph_def: graph_pb2.GraphDef) -> None:
+        """Validate, add and place nodes.
+
+        Raises:
+            OpError: the GraphDef is malformed or cannot be placed; nothing is added.
+        """
+        with self._graph_lock:
+            self._graph.extend(graph_def)
+
+    def extend(self, graph_def: graph_pb2.GraphDef, expected_version: int | None = None) -> int:
+        """Add a client's new nodes; returns the new version.
+
+        Raises:
+            FailedPreconditionError: the session is closed.
+            AbortedError: another client extended it meanwhile.
+            OpError: see add_nodes.
+        """
+        self.last_used = time.monotonic()
+        with self._graph_lock:
+            self._check_open()
+            if expected_version is not None and expected_version != self.graph_version:
+                raise AbortedError(
+                    f"Current version is {self.graph_version} but caller expected {expected_version}."
+                )
+            for node in graph_def.node:
+                if node.name in self._graph.graph.nodes:
+                    raise InvalidArgumentError(
+                        f"GraphDef argument to Extend includes node '{node.name}', which was created by a previous "
+                        "call to Create or Extend in this session."
+                    )
+            self._graph.extend(graph_def)
+            self.graph_version += 1
+            # Compiled steps stay: nodes never change once added.
+            return self.graph_version
+
+    def tensor_type(self, name: str) -> DType | None:
+        """The base element type of a tensor by name, None when there is no such tensor."""
+        try:
+            node_name, index = parse_input(name)
+        except InvalidArgumentError:
+            return None
+        node = self._graph.graph.find(node_name)
+        if node is None or not 0 <= index < len(node.output_types):
+            return None
+        return node.output_types[index].base_dtype
+
+    # Compiling --------------------------------------------------------------------------------------------------------
+
+    def compiled(
+        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], partial: bool = False
+    ) -> CompiledStep:
+        """The compiled step of a signature, made at its first use.
+
+        Raises:
+            OpError: the signature or the graph is at fault, or a task cannot be reached.
+        """
+        exact = tuple(feeds), tuple(fetches), tuple(targets), partial
+        found = self._exact.get(exact)
+        if found is not None:
+            return found
+        key = tuple(sorted(feeds)), tuple(sorted(set(fetches))), tuple(sorted(set(targets))), partial
+        with self._graph_lock:
+            found = self._compiled.get(key)
+            if found is None:
+                found = self._compiled[key] = self._compile(*key)
+            self._exact[exact] = found
+        return found
+
+    def _compile(
+        self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...], partial: bool
+    ) -> CompiledStep:
+        parts = self._graph.compile(feeds, fetches, targets)
+        local: Partition | None = None
+        remote: list[tuple[RemoteTask, int]] = []
+        try:
+            for task, graph in parts.items():
+                if task == self.local.task:
+                    local = self.local.register(self.handle, graph, partial)
+                else:
+                    peer = self._remote_by_task[task]
+                    remote.append((peer, peer.register(self.handle, graph, partial)))
+        except OpError:
+            self._deregister(local, remote)
+            raise
+        types = {name: self.tensor_type(name) for name in (*feeds, *fetches)}
+        return CompiledStep(
+            feeds,
+            fetches,
+            {f: t for f in feeds if (t := types[f]) is not None},
+            {f: t for f in fetches if (t := types[f]) is not None},
+            local,
+            remote,
+        )
+
+    def _deregister(self, local: Partition | None, remote: Sequence[tuple[RemoteTask, int]]) -> None:
+        if local is not None:
+            self.local.deregister(self.handle, local.handle)
+        for task, handle in remote:
+            task.deregister(self.handle, handle)
+
+    # Running ----------------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        feeds: Mapping[str, Any],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        how: StepOptions = _PLAIN,
+    ) -> list[Any]:
+        """Run one step; the values of `fetches`, in their order.
+
+        Raises:
+            OpError: the step failed. FailedPreconditionError: the session is closed.
+        """
+        self._enter()
+        try:
+            return self._run(self.compiled(list(feeds), fetches, targets), feeds, fetches, how)
+        finally:
+            self._leave()
+
+    def _run(
+        self, compiled: CompiledStep, feeds: Mapping[str, Any], fetches: Sequence[str], how: StepOptions
+    ) -> list[Any]:
+        compiled.runs += 1
+        self.check_feeds(compiled, feeds)
+        step_id = self.new_step_id()
+        worker = self.local.worker
+        step = worker.begin(step_id)
+        release = self.attach(step.token, how)
+        try:
+            table = step.table
+            for name, value in feeds.items():
+                table.send(f"client;{name}", value, False)
+            self.execute(compiled, step, how)
+            return self.collect(step, fetches)
+        finally:
+            release()
+            self.end_step(compiled, step_id)
+
+    def check_feeds(self, compiled: CompiledStep, feeds: Mapping[str, Any]) -> None:
+        types = compiled.feed_types
+        for name, value in feeds.items():
+            want = types.get(name)
+            if want is not None and value.dtype is not want.np and value.dtype != want.np:
+                raise InvalidArgumentError(
+                    f"Tensor {name} was fed a value of type {np.dtype(value.dtype).name}, the graph expects {want.name}"
+                )
+
+    def new_step_id(self) -> int:
+        return self._random.getrandbits(_STEP_BITS) or 1
+
+    def attach(self, token: CancellationToken, how: StepOptions) -> Callable[[], None]:
+        """Let whatever may stop a step do so; returns a function that ends that.
+
+        Raises:
+            FailedPreconditionError: the session was closed meanwhile.
+        """
+        with self._lock:
+            self._check_open()
+            self._running.add(token)
+        withdrawals: list[Callable[[], None]] = []
+        outer = how.cancellation
+        if outer is not None:
+            withdrawals.append(outer.on_cancel(lambda: token.cancel(outer.reason) and None))
+        timeout_ms = how.options.timeout_in_ms if how.options is not None else 0
+        timeout_ms = timeout_ms or self.config.operation_timeout_in_ms
+        if timeout_ms > 0:
+            expired = DeadlineExceededError("Timed out waiting for notification")
+            withdrawals.append(DEADLINES.after(timeout_ms / 1000, lambda: token.cancel(expired) and None))
+
+        def release() -> None:
+            for withdraw in withdrawals:
+                withdraw()
+            with self._lock:
+                self._running.discard(token)
+
+        return release
+
+    def execute(self, compiled: CompiledStep, step: Step, how: StepOptions) -> None:
+        """Run all parts of a step that has its feeds; returns when all have ended.
+
+        Raises:
+            OpError: the error to report.
+        """
+        trace = StepTrace() if how.traced else None
+        reports = []
+        if not compiled.remote:
+            if compiled.local is not None:
+                try:
+                    self.local.worker.run(compiled.local, step, trace)
+                except OpError as e:
+                    raise self._reported(e, step) from e.__cause__
+        else:
+            reports = self._execute_everywhere(compiled, step, how, trace)
+        if how.metadata is not None and (how.traced or how.wants_graphs):
+            self._describe(compiled, how, trace, reports)
+
+    def _execute_everywhere(
+        self, compiled: CompiledStep, step: Step, how: StepOptions, trace: StepTrace | None
+    ) -> list[Any]:
+        run = StepRun(step, [t for t, _ in compiled.remote])
+        flags = (TRACE if how.traced else 0) | (GRAPHS if how.wants_graphs else 0)
+        self._step_runs[step.step_id] = run
+        try:
+            for task, handle in compiled.remote:
+                step.peers.add(task.task)
+                try:
+                    task.run(step.step_id, self.handle, handle, flags)
+                except OpError as e:
+                    run.lost(task.task, e)
+            if compiled.local is not None:
+                try:
+                    self.local.worker.run(compiled.local, step, trace)
+                except OpError as e:
+                    run.failed_here(self._prefixed(e))
+            run.wait()
+        finally:
+            del self._step_runs[step.step_id]
+        error = run.error()
+        if error is not None:
+            raise error
+        return run.reports
+
+    def _reported(self, error: OpError, step: Step) -> OpError:
+        """What a client is told of an error in this task."""
+        reason = step.token.reason
+        if error is reason or error.derived:
+            return reason or error
+        return self._prefixed(error)
+
+    def _prefixed(self, error: OpError) -> OpError:
+        if self._direct or error.message.startswith("From /job:") or error.derived:
+            return error
+        located = type(error)(f"From {self.local.task}:\n{error.message}", error.node)
+        located.__cause__ = error.__cause__
+        return located
+
+    def collect(self, step: Step, fetches: Sequence[str]) -> list[Any]:
+        """Take fetched values off the table.
+
+        Raises:
+            InvalidArgumentError: one is dead. InternalError: one was not computed.
+        """
+        out: dict[str, Any] = {}
+        for name in fetches:
+            if name in out:
+                continue
+            found = step.table.take(f"client;{name}")
+            if found is None:
+                raise InternalError(f"The step ended without a value for {name}")
+            value, dead = found
+            if dead:
+                raise InvalidArgumentError(f"The tensor returned for {name} was not valid.")
+            out[name] = value
+        return [out[name] for name in fetches]
+
+    def end_step(self, compiled: CompiledStep, step_id: int) -> None:
+        """Clean up everywhere."""
+        self.local.worker.cleanup(step_id)
+        for task, _ in compiled.remote:
+            task.send(Kind.CLEANUP, step_id)
+
+    def _describe(
+        self, compiled: CompiledStep, how: StepOptions, trace: StepTrace | None, reports: Sequence[Any]
+    ) -> None:
+        metadata = how.metadata
+        assert metadata is not None
+        if trace is not None:
+            metadata.step_stats.CopyFrom(trace.to_proto())
+            for report in reports:
+                metadata.step_stats.MergeFrom(report.step_stats)
+        if how.wants_graphs:
+            if compiled.local is not None:
+                metadata.partition_graphs.extend(partition_graphs(compiled.local))
+            for report in reports:
+                metadata.partition_graphs.extend(report.partition_graph)
+
+    def add_partial_run(self, run: PartialRunState) -> str:
+        """Keep a partial run; its handle."""
+        with self._lock:
+            self._check_open()
+            handle = str(self._next_partial)
+            self._next_partial += 1
+            self.partial_runs[handle] = run
+        return handle
+
+    # Callables --------------------------------------------------------------------------------------------------------
+
+    def make_callable(self, options: config_pb2.CallableOptions) -> int:
+        """Compile a signature; run it by the returned handle.
+
+        Raises:
+            OpError: as `run`.
+        """
+        self._check_open()
+        if options.tensor_connection:
+            raise InvalidArgumentError("Tensor connections of callables are not supported; build the graph connected")
+        compiled = self.compiled(list(options.feed), list(options.fetch), list(options.target))
+        with self._lock:
+            handle = self._next_callable
+            self._next_callable += 1
+            self._callables[handle] = Callable_(compiled, options)
+        return handle
+
+    def run_callable(self, handle: int, values: Sequence[Any], how: StepOptions = _PLAIN) -> list[Any]:
+        """Run a callable with values for its feeds, in order.
+
+        Raises:
+            InvalidArgumentError: no such handle, or a wrong number of values. OpError: the step failed.
+        """
+        with self._lock:
+            self._check_open()
+            made = self._callables.get(handle)
+            if made is None:
+                if 0 <= handle < self._next_callable:
+                    raise InvalidArgumentError(f"Attempted to run callable after handle was released: {handle}")
+                raise InvalidArgumentError(f"No such callable handle: {handle}")
+        feeds = made.options.feed
+        if len(values) != len(feeds):
+            raise InvalidArgumentError(f"Expected {len(feeds)} feed tensors, but got {len(values)}")
+        if how.options is None and made.options.HasField("run_options"):
+            how = StepOptions(made.options.run_options, how.metadata, how.cancellation)
+        self._enter()
+        try:
+            return self._run(made.compiled, dict(zip(feeds, values)), list(made.options.fetch), how)
+        finally:
+            self._leave()
+
+    def release_callable(self, handle: int) -> None:
+        with self._lock:
+            self._callables.pop(handle, None)
+
+    # Devices, closing -------------------------------------------------------------------------------------------------
+
+    def list_devices(self) -> list[device_pb2.DeviceAttributes]:
+        return [*self.local.devices, *(d for t in self.remote for d in t.devices)]
+
+    def close(self, reason: OpError | None = None) -> None:
+        """Cancel what runs, wait for it to end, and forget the session in all tasks. Idempotent."""
+        with self._lock:
+            if self._closed is not None:
+                return
+            self._closed = FailedPreconditionError("Session is closed.")
+            running = list(self._running)
+        cancelled = reason or CancelledError("Step was cancelled by an explicit call to `Session::Close()`.")
+        for partial in list(self.partial_runs.values()):
+            partial.cancel(cancelled)
+        for token in running:
+            token.cancel(cancelled)
+        with self._lock:
+            self._lock.wait_for(lambda: self._count == 0, timeout=60.0)
+        self._exact.clear()
+        self._compiled.clear()
+        self._callables.clear()
+        self.local.delete_session(self.handle)
+        for task in self.remote:
+            try:
+                task.check(self.handle)
+                task.delete_session(self.handle)
+            except OpError as e:
+                log.info("closing session %s: %s", self.handle, e)
+
+    @property
+    def is_idle(self) -> bool:
+        return self._count == 0
+
+    def _check_open(self) -> None:
+        if self._closed is not None:
+            raise FailedPreconditionError(self._closed.message)
+
+    def _enter(self) -> None:
+        self.last_used = time.monotonic()
+        with self._lock:
+            self._check_open()
+            self._count += 1
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._count -= 1
+            if not self._count:
+                self._lock.notify_all()
+

@@ -1,0 +1,167 @@
+"""Partial runs: one step whose feeds come, and whose fetches are taken, over several calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from dtfctl.runtime.framework.cancellation import CancellationToken
+from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError, OpError
+from dtfctl.runtime.framework.node_graph import NodeGraph, parse_input
+from dtfctl.runtime.services.master_session import CompiledStep, MasterSession, StepOptions
+from dtfctl.runtime.services.threads import submit
+
+
+class PartialRuns:
+    """The partial runs of one session, by handle ("0", "1", ...)."""
+
+    def __init__(self, session: MasterSession) -> None:
+        self._session = session
+
+    def setup(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> str:
+        """Compile a step whose feeds will come one by one.
+
+        Raises:
+            OpError: as MasterSession.run.
+        """
+        session = self._session
+        compiled = session.compiled(feeds, fetches, targets, partial=True)
+        return session.add_partial_run(_PartialRun(session, compiled, feeds, fetches))
+
+    def run(
+        self, handle: str, feeds: Mapping[str, Any], fetches: Sequence[str], how: StepOptions | None = None
+    ) -> list[Any]:
+        """Feed some more, fetch some more.
+
+        Raises:
+            InvalidArgumentError: the handle, a feed or a fetch is not one that is due. OpError: the step failed.
+        """
+        found = self._session.partial_runs.get(handle)
+        if found is None:
+            raise InvalidArgumentError("Must run PartialRunSetup before performing partial runs")
+        done = False
+        try:
+            values, done = found.run(feeds, fetches, how or StepOptions())
+        except _StepFailed as e:
+            done = True
+            raise e.error from e.error.__cause__
+        finally:
+            if done:
+                self._session.partial_runs.pop(handle, None)
+        return values
+
+
+class _StepFailed(Exception):
+    def __init__(self, error: OpError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class _PartialRun:
+    def __init__(
+        self, session: MasterSession, compiled: CompiledStep, feeds: Sequence[str], fetches: Sequence[str]
+    ) -> None:
+        self._session = session
+        self._compiled = compiled
+        self._fed = dict.fromkeys(feeds, False)
+        self._fetched = dict.fromkeys(fetches, False)
+        self._step_id = session.new_step_id()
+        self._step = session.local.worker.begin(self._step_id)
+        self._execution: Future[None] | None = None
+
+    def cancel(self, reason: OpError) -> None:
+        """The session closes."""
+        self._step.token.cancel(reason)
+        if self._execution is None:
+            self._session.end_step(self._compiled, self._step_id)
+
+    def run(self, feeds: Mapping[str, Any], fetches: Sequence[str], how: StepOptions) -> tuple[list[Any], bool]:
+        """Values of `fetches`, and whether nothing is left to feed or fetch."""
+        self._check(feeds, fetches)
+        self._session.check_feeds(self._compiled, feeds)
+        for name in feeds:
+            self._fed[name] = True
+        for name in fetches:
+            self._fetched[name] = True
+        last = all(self._fed.values()) and all(self._fetched.values())
+        release = self._session.attach(self._step.token, how)
+        try:
+            for name, value in feeds.items():
+                self._step.table.send(f"client;{name}", value, False)
+            if self._execution is None:
+                self._execution = submit(self._execute, how)
+            values = [self._take(name, self._step.token) for name in fetches]
+            if last:
+                self._execution.result()
+        except OpError as e:
+            raise self._failure(e) from None
+        finally:
+            release()
+        if last:
+            self._session.end_step(self._compiled, self._step_id)
+        return values, last
+
+    def _execute(self, how: StepOptions) -> None:
+        try:
+            self._session.execute(self._compiled, self._step, how)
+        except OpError as e:
+            self._step.token.cancel(e)
+            raise
+
+    def _take(self, name: str, token: CancellationToken) -> Any:
+        value, dead = self._step.table.recv(f"client;{name}", token)
+        if dead:
+            raise InvalidArgumentError(f"The tensor returned for {name} was not valid.")
+        return value
+
+    def _failure(self, error: OpError) -> _StepFailed:
+        """End the step; what to report of it."""
+        self._step.token.cancel(error)
+        if self._execution is not None:
+            cause = self._execution.exception()
+            if isinstance(cause, OpError) and error.derived:
+                error = cause
+        self._session.end_step(self._compiled, self._step_id)
+        return _StepFailed(error)
+
+    def _check(self, feeds: Mapping[str, Any], fetches: Sequence[str]) -> None:
+        for name in feeds:
+            if name not in self._fed:
+                raise InvalidArgumentError(f"The feed {name} was not specified in partial_run_setup.")
+            if self._fed[name]:
+                raise InvalidArgumentError(f"The feed {name} has already been fed.")
+        for name in fetches:
+            if name not in self._fetched:
+                raise InvalidArgumentError(f"The fetch {name} was not specified in partial_run_setup.")
+            if self._fetched[name]:
+                raise InvalidArgumentError(f"The fetch {name} has already been fetched.")
+        pending = {n for n, fed in self._fed.items() if not fed and n not in feeds}
+        check_computable(self._session.node_graph, pending, fetches)
+
+
+def check_computable(graph: NodeGraph, pending: set[str], fetches: Sequence[str]) -> None:
+    """See that no fetch needs a tensor that is yet to be fed.
+
+    Raises:
+        NotFoundError: a name is not in the graph. InvalidArgumentError: one does.
+    """
+    missing = {parse_input(name) for name in pending}
+    stack = []
+    for fetch in fetches:
+        node = graph.find(parse_input(fetch)[0])
+        if node is None:
+            raise NotFoundError(f"Fetch {fetch}: not found")
+        stack.append(node)
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        for edge in node.inputs:
+            if (edge.node.name, edge.slot) in missing:
+                raise InvalidArgumentError(
+                    f"Fetch {edge} can't be computed from the feeds that have been fed so far."
+                )
+        for source in (*(e.node for e in node.inputs), *node.control_inputs):
+            if source not in seen:
+                seen.add(source)
+                stack.append(source)

@@ -1,0 +1,271 @@
+"""What a task knows of the others of its cluster, and its links to them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+
+from dtfctl.protocol import worker_pb2
+from dtfctl.runtime.framework.errors import (
+    AbortedError,
+    DeadlineExceededError,
+    OpError,
+    UnavailableError,
+    error_from_code,
+)
+from dtfctl.runtime.rendezvous.frames import Frame, Kind
+from dtfctl.runtime.rendezvous.transports.grpc_stream import ClientLink
+
+ChannelFactory = Callable[[str], grpc.Channel]
+# How long a request that needs no computing may take before the peer counts as gone.
+REQUEST_TIMEOUT_S = 30.0
+SERVICE = "/dtf.WorkerService/"
+
+
+@dataclass
+class _Peer:
+    task: str
+    address: str
+    life: int = 0
+    down: OpError | None = None
+    channel: grpc.Channel | None = None
+    link: ClientLink | None = None
+
+
+class Peers:
+    """Addresses, lives and links, by task name. A rendezvous Transport.
+
+    A task's lives have growing numbers; 0 means not known yet. Nothing is ever taken from or sent to a life lower than
+    the highest one known.
+
+    Args:
+        task, life: this task and its incarnation.
+        addresses: of all tasks, by task name.
+        connect: makes a channel to an address.
+        on_frame: called with the peer's task and each frame on the way back from it (DONE).
+        on_lost: called with a task, the life and the reason when the link to it breaks or it is reported down.
+    """
+
+    def __init__(
+        self,
+        task: str,
+        life: int,
+        addresses: Mapping[str, str],
+        connect: ChannelFactory,
+        on_frame: Callable[[str, Frame], None],
+        on_lost: Callable[[str, int, OpError], None],
+    ) -> None:
+        self.task = task
+        self.life = life
+        self._connect = connect
+        self._on_frame = on_frame
+        self._on_lost = on_lost
+        self._lock = threading.RLock()
+        self._peers = {t: _Peer(t, a) for t, a in addresses.items() if t != task}
+
+    @property
+    def tasks(self) -> list[str]:
+        return list(self._peers)
+
+    def address(self, task: str) -> str:
+        return self._peer(task).address
+
+    def life_of(self, task: str) -> int:
+        return self._peer(task).life
+
+    def down_reason(self, task: str) -> OpError | None:
+        """Why a task is known to be down, or None."""
+        return self._peer(task).down
+
+    def _peer(self, task: str) -> _Peer:
+        found = self._peers.get(task)
+        if found is None:
+            raise UnavailableError(f"{task} is not a task of this cluster")
+        return found
+
+    # Knowledge --------------------------------------------------------------------------------------------------------
+
+    def learn(self, task: str, life: int, address: str = "") -> None:
+        """A task is up in this life, perhaps at another address; older news is ignored."""
+        if task == self.task:
+            return
+        with self._lock:
+            peer = self._peers.setdefault(task, _Peer(task, address))
+            if life < peer.life:
+                return
+            new_life, new_address = life > peer.life, bool(address) and address != peer.address
+            old_life, peer.life, peer.down = peer.life, life, None
+            if new_address:
+                peer.address = address
+            link = self._drop(peer, close_channel=new_address) if new_life or new_address else None
+        if link is not None:
+            link.close()
+        if new_life and old_life:
+            self._on_lost(task, old_life, self._restarted(peer))
+
+    def mark_down(self, task: str, life: int, reason: str) -> None:
+        """That life of a task is gone; older news than what is known is ignored."""
+        with self._lock:
+            peer = self._peers.get(task)
+            if peer is None or life < peer.life:
+                return
+            peer.life = life
+            peer.down = UnavailableError(f"{task} ({peer.address}) is down: {reason}")
+            link = self._drop(peer, close_channel=True)
+        if link is not None:
+            link.close()
+        self._on_lost(task, life, peer.down)
+
+    def check_sender(self, task: str, life: int, addressed_to: int) -> None:
+        """Refuse a peer that is not what it should be, or means a former life of this task.
+
+        Raises:
+            AbortedError.
+        """
+        if addressed_to != self.life:
+            raise AbortedError(
+                f"{self.task} was restarted: a message was for incarnation {addressed_to}, this is {self.life}"
+            )
+        with self._lock:
+            peer = self._peers.get(task)
+            known = peer.life if peer is not None else 0
+        if life < known:
+            raise AbortedError(f"{task} has a newer incarnation than {life}: {known}. This one must stop")
+        if peer is None or life > known:
+            self.learn(task, life)
+
+    def _restarted(self, peer: _Peer) -> OpError:
+        return AbortedError(f"{peer.task} ({peer.address}) was restarted; what it held is lost")
+
+    def _drop(self, peer: _Peer, close_channel: bool) -> ClientLink | None:
+        link, peer.link = peer.link, None
+        if close_channel and peer.channel is not None:
+            peer.channel.close()
+            peer.channel = None
+        return link
+
+    # Links ------------------------------------------------------------------------------------------------------------
+
+    def _link(self, task: str) -> ClientLink:
+        peer = self._peer(task)
+        link = peer.link
+        if link is not None:
+            return link
+        with self._lock:
+            if peer.link is None:
+                if peer.down is not None:
+                    raise error_from_code(peer.down.error_code, peer.down.message)
+                if not peer.life:
+                    raise UnavailableError(f"{task} ({peer.address}) has not been heard of yet")
+                life = peer.life
+
+                def failed(error: OpError, made_for: int = life) -> None:
+                    self._link_failed(peer, made_for, error)
+
+                peer.link = ClientLink(
+                    self._channel(peer),
+                    self.task,
+                    self.life,
+                    task,
+                    life,
+                    lambda frame: self._on_frame(task, frame),
+                    failed,
+                )
+            return peer.link
+
+    def _link_failed(self, peer: _Peer, life: int, error: OpError) -> None:
+        with self._lock:
+            if peer.life == life:
+                peer.link = None
+        if error.error_code != AbortedError.code:
+            error = UnavailableError(f"{error.message} ({peer.address})")
+        self._on_lost(peer.task, life, error)
+
+    def push(self, task: str, step: int, key: str, value: Any, dead: bool) -> None:
+        self._link(task).send_tensor(step, key, value, dead)
+
+    def control(self, task: str, kind: Kind, step: int, key: str = "", payload: bytes = b"") -> None:
+        """Queue a control frame; see Link.send_control."""
+        self._link(task).send_control(kind, step, key, payload)
+
+    # Requests ---------------------------------------------------------------------------------------------------------
+
+    def _channel(self, peer: _Peer) -> grpc.Channel:
+        with self._lock:
+            if peer.channel is None:
+                peer.channel = self._connect(peer.address)
+            return peer.channel
+
+    def request(self, task: str, method: str, message: Any, answer: Any, timeout_s: float = REQUEST_TIMEOUT_S) -> Any:
+        """Call a method of a peer's worker service.
+
+        Raises:
+            OpError: what it answered; Unavailable when it did not in time.
+        """
+        return self._call(task, method, message, answer, timeout_s, wait=False).result()
+
+    def request_async(
+        self, task: str, method: str, message: Any, answer: Any, timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> Answer:
+        """Start a call; its `result` is what `request` returns."""
+        return self._call(task, method, message, answer, timeout_s, wait=False)
+
+    def status(self, task: str, timeout_s: float) -> Answer:
+        """Ask who is there, waiting for the peer to come up."""
+        return self._call(
+            task, "GetStatus", worker_pb2.TaskStatusRequest(), worker_pb2.TaskStatus, timeout_s, wait=True
+        )
+
+    def _call(self, task: str, method: str, message: Any, answer: Any, timeout_s: float, wait: bool) -> Answer:
+        peer = self._peer(task)
+        stub = self._channel(peer).unary_unary(SERVICE + method, type(message).SerializeToString, answer.FromString)
+        return Answer(stub.future(message, timeout=timeout_s, wait_for_ready=wait), peer, method)
+
+    def close(self) -> None:
+        """Close all links and channels."""
+        with self._lock:
+            links = [link for p in self._peers.values() if (link := p.link) is not None]
+            channels = [c for p in self._peers.values() if (c := p.channel) is not None]
+            for p in self._peers.values():
+                p.link = p.channel = None
+                p.down = UnavailableError(f"{self.task} is stopping")
+        for link in links:
+            link.close()
+        for channel in channels:
+            channel.close()
+
+
+class Answer:
+    """An answer to come."""
+
+    def __init__(self, call: Any, peer: _Peer, method: str) -> None:
+        self._call = call
+        self._peer = peer
+        self._method = method
+
+    def result(self) -> Any:
+        """Wait for it.
+
+        Raises:
+            OpError: what the peer answered; UnavailableError or DeadlineExceededError, naming it, if it did not.
+        """
+        try:
+            return self._call.result()
+        except grpc.RpcError as e:
+            error: Any = e
+            code, details = error.code(), error.details() or ""
+            where = f"{self._peer.task} ({self._peer.address})"
+            if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise DeadlineExceededError(f"{where} did not answer {self._method} in time") from None
+            if code is grpc.StatusCode.UNAVAILABLE:
+                raise UnavailableError(f"{where} cannot be reached: {details}") from None
+            raise error_from_code(code.value[0], details) from None
+        except grpc.FutureCancelledError:
+            raise UnavailableError(f"{self._peer.task} ({self._peer.address}): the connection was closed") from None
+
+    def cancel(self) -> None:
+        self._call.cancel()

@@ -1,0 +1,59 @@
+"""One step's state in one task, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dtfctl.runtime.framework.cancellation import CancellationToken
+from dtfctl.runtime.framework.errors import OpError
+from dtfctl.runtime.framework.resource_manager import ResourceManager
+from dtfctl.runtime.kernels.context import Rendezvous
+from dtfctl.runtime.rendezvous.local import LocalRendezvous
+from dtfctl.runtime.rendezvous.routing import RoutingRendezvous
+from dtfctl.runtime.rendezvous.transports.base import Transport
+
+
+class Step:
+    """A step as a task sees it, from its first frame or run to its cleanup.
+
+    Attributes:
+        table: where its tensors meet in this task.
+        rendezvous: what kernels use: the table itself in a lone task, with routes to the others in a cluster.
+        token: cancelled when the step fails or must stop; aborts the table.
+        resources: what ends with the step (TensorArrays, stacks).
+        peers: tasks this step cannot finish without; grows as partitions start.
+    """
+
+    __slots__ = ("_withdraw", "created", "peers", "rendezvous", "resources", "running", "step_id", "table", "token")
+
+    def __init__(self, step_id: int, task: str, transport: Transport | None, created: float = 0.0) -> None:
+        self.step_id = step_id
+        self.table = LocalRendezvous()
+        self.rendezvous: Rendezvous = (
+            self.table if transport is None else RoutingRendezvous(self.table, step_id, task, transport)
+        )
+        self.token = CancellationToken()
+        self._withdraw = self.token.on_cancel(self._abort)
+        self.resources = ResourceManager()
+        self.peers: set[str] = set()
+        self.running = 0
+        self.created = created
+
+    def _abort(self) -> None:
+        self.table.abort(self.token.reason)
+
+    def cleanup(self) -> None:
+        """Drop everything the step still holds."""
+        self._withdraw()
+        self.table.abort(None)
+        if len(self.resources):
+            self.resources.clear()
+
+
+def first_error(errors: Iterable[OpError]) -> OpError | None:
+    """The error to report: the first that is not derived, else the first."""
+    found = list(errors)
+    for error in found:
+        if not error.derived:
+            return error
+    return found[0] if found else None

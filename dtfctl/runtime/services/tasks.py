@@ -1,0 +1,142 @@
+"""The workers of a session, as its master uses them: this process's, and those behind links."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Protocol
+
+from dtfctl.protocol import device_pb2, graph_pb2, worker_pb2
+from dtfctl.runtime.framework.errors import AbortedError, OpError
+from dtfctl.runtime.framework.node_graph import NodeGraph
+from dtfctl.runtime.rendezvous.frames import Kind
+from dtfctl.runtime.services.peers import Peers
+from dtfctl.runtime.services.worker import Partition, Worker
+
+# Payload of a RUN frame: handle of the partition, and what to report.
+RUN = struct.Struct("<QB")
+TRACE, GRAPHS = 1, 2
+
+
+class SessionTask(Protocol):
+    """One task's side of a session. All of it may raise OpError."""
+
+    task: str
+    devices: list[device_pb2.DeviceAttributes]
+
+    def create_session(self, session: str, isolate: bool) -> None: ...
+
+    def delete_session(self, session: str) -> None: ...
+
+    def deregister(self, session: str, handle: int) -> None: ...
+
+    def clear_containers(self, containers: list[str]) -> None: ...
+
+
+class LocalTask:
+    """The worker of the master's own task."""
+
+    def __init__(self, worker: Worker, life: int) -> None:
+        self.task = worker.task
+        self.worker = worker
+        self.life = life
+        self.devices = [d.to_proto() for d in worker.devices]
+
+    def create_session(self, session: str, isolate: bool) -> None:
+        self.worker.create_session(session, isolate, (self.task, self.life))
+
+    def delete_session(self, session: str) -> None:
+        self.worker.delete_session(session)
+
+    def register(self, session: str, graph: NodeGraph, partial: bool) -> Partition:
+        return self.worker.register(session, graph, partial)
+
+    def deregister(self, session: str, handle: int) -> None:
+        self.worker.deregister(session, handle)
+
+    def clear_containers(self, containers: list[str]) -> None:
+        self.worker.clear_containers(containers)
+
+
+@dataclass
+class RemoteTask:
+    """Another task's worker, in the life it had when the session was made.
+
+    Attributes:
+        life: a step is refused once the task has another, because its share of the session is lost.
+    """
+
+    task: str
+    peers: Peers
+    life: int
+    devices: list[device_pb2.DeviceAttributes]
+
+    def create_session(self, session: str, isolate: bool, all_peers: list[worker_pb2.Peer] | None = None) -> None:
+        request = worker_pb2.CreateWorkerSessionRequest(
+            session=session,
+            isolate=isolate,
+            master_task=self.peers.task,
+            incarnation=self.life,
+            peer=all_peers or [],
+            master_incarnation=self.peers.life,
+        )
+        self.peers.request(self.task, "CreateSession", request, worker_pb2.CreateWorkerSessionResponse)
+
+    def delete_session(self, session: str) -> None:
+        request = worker_pb2.DeleteWorkerSessionRequest(session=session)
+        self.peers.request(self.task, "DeleteSession", request, worker_pb2.DeleteWorkerSessionResponse, 10.0)
+
+    def register(self, session: str, graph: NodeGraph, partial: bool) -> int:
+        self.check(session)
+        request = worker_pb2.RegisterPartitionRequest(
+            session=session, graph=graph.to_graph_def(), rank=[n.rank for n in graph], partial=partial
+        )
+        answer = self.peers.request(self.task, "RegisterPartition", request, worker_pb2.RegisterPartitionResponse, 600.0)
+        return int(answer.handle)
+
+    def deregister(self, session: str, handle: int) -> None:
+        request = worker_pb2.DeregisterPartitionRequest(session=session, handle=handle)
+        self.peers.request_async(self.task, "DeregisterPartition", request, worker_pb2.DeregisterPartitionResponse)
+
+    def clear_containers(self, containers: list[str]) -> None:
+        request = worker_pb2.ClearContainersRequest(container=containers)
+        self.peers.request(self.task, "ClearContainers", request, worker_pb2.ClearContainersResponse)
+
+    def check(self, session: str) -> None:
+        """Refuse to go on in a session whose share in this task is lost.
+
+        Raises:
+            AbortedError: the task was restarted. UnavailableError: it is known to be down.
+        """
+        if self.peers.life_of(self.task) != self.life:
+            raise AbortedError(
+                f'Session handle is not found: {session}. Possibly this worker ("{self.task}") just restarted. '
+                "Make a new session; variables of that task must be restored or initialized."
+            )
+        down = self.peers.down_reason(self.task)
+        if down is not None:
+            raise type(down)(down.message)
+
+    def run(self, step: int, session: str, handle: int, flags: int) -> None:
+        """Start a registered partition; the answer is a DONE frame."""
+        self.check(session)
+        self.peers.control(self.task, Kind.RUN, step, session, RUN.pack(handle, flags))
+
+    def send(self, kind: Kind, step: int) -> None:
+        """A control frame that needs no answer; nothing to tell a task that cannot be reached."""
+        try:
+            self.peers.control(self.task, kind, step)
+        except OpError:
+            return
+
+
+def graph_with_ranks(graph_def: graph_pb2.GraphDef, ranks: list[int]) -> NodeGraph:
+    """The graph of a RegisterPartitionRequest.
+
+    Raises:
+        OpError: it is malformed.
+    """
+    graph = NodeGraph.from_graph_def(graph_def)
+    for node, rank in zip(graph, ranks):
+        node.rank = rank
+    return graph

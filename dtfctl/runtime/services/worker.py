@@ -1,0 +1,317 @@
+"""A task's worker: sessions, registered partitions, and the steps that run them. No gRPC here."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dtfctl.protocol import graph_pb2
+from dtfctl.runtime.compiler.partition import split_by_device
+from dtfctl.runtime.executor.executor import Executor
+from dtfctl.runtime.executor.kernel_cache import KernelCache
+from dtfctl.runtime.executor.keys import RECVS, SENDS, is_client_terminated
+from dtfctl.runtime.executor.trace import StepTrace
+from dtfctl.runtime.framework.device import Device
+from dtfctl.runtime.framework.errors import (
+    AbortedError,
+    CancelledError,
+    InternalError,
+    InvalidArgumentError,
+    OpError,
+)
+from dtfctl.runtime.framework.node_graph import NodeGraph
+from dtfctl.runtime.framework.resource_manager import ResourceManager
+from dtfctl.runtime.kernels.context import StepContext
+from dtfctl.runtime.rendezvous.frames import Frame
+from dtfctl.runtime.rendezvous.routing import task_of_device
+from dtfctl.runtime.rendezvous.transports.base import Transport
+from dtfctl.runtime.services.step import Step, first_error
+from dtfctl.runtime.services.threads import submit
+
+# Ids of ended steps are remembered so that tensors still on their way to them find no home.
+_REMEMBERED = 4096
+# A step nobody started here within this time of its first tensor is forgotten.
+ORPHAN_S = 120.0
+
+
+@dataclass(eq=False)
+class Partition:
+    """A registered partition: an executor a device.
+
+    Attributes:
+        peers: other tasks its sends and receives go to or come from.
+        graphs: what each executor runs, for RunMetadata.
+    """
+
+    handle: int
+    executors: list[Executor]
+    graphs: list[NodeGraph]
+    peers: frozenset[str]
+    session: WorkerSession
+
+
+@dataclass(eq=False)
+class WorkerSession:
+    """A session's share in this task. `resources` is by device name; the devices' own unless isolated."""
+
+    handle: str
+    resources: dict[str, ResourceManager]
+    isolated: bool
+    master: tuple[str, int]
+    kernels: KernelCache = field(default_factory=KernelCache)
+    partitions: dict[int, Partition] = field(default_factory=dict)
+
+
+class Worker:
+    """Runs partitions on this task's devices.
+
+    Args:
+        task: "/job:J/replica:0/task:N".
+        transport: reaches other tasks; None where there are none.
+    """
+
+    def __init__(self, task: str, devices: Sequence[Device], transport: Transport | None = None) -> None:
+        self.task = task
+        self.devices = list(devices)
+        self.steps_run = 0
+        self._by_name = {d.name: d for d in devices}
+        self._transport = transport
+        self._lock = threading.Lock()
+        self._sessions: dict[str, WorkerSession] = {}
+        self._steps: dict[int, Step] = {}
+        self._ended: OrderedDict[int, None] = OrderedDict()
+        self._handles = itertools.count(1)
+
+    # Sessions ---------------------------------------------------------------------------------------------------------
+
+    def create_session(self, handle: str, isolate: bool, master: tuple[str, int]) -> WorkerSession:
+        """Make a session known here. `master`: the task, and life, that runs it."""
+        resources = {
+            d.name: ResourceManager(d.resources.default_container) if isolate else d.resources for d in self.devices
+        }
+        session = WorkerSession(handle, resources, isolate, master)
+        with self._lock:
+            return self._sessions.setdefault(handle, session)
+
+    def delete_session(self, handle: str) -> None:
+        """Forget a session and close what was its own; unknown ones are fine."""
+        with self._lock:
+            session = self._sessions.pop(handle, None)
+        if session is None:
+            return
+        session.partitions.clear()
+        session.kernels.clear()
+        if session.isolated:
+            for manager in session.resources.values():
+                manager.clear()
+
+    def delete_sessions_of(self, master: str, before_life: int) -> None:
+        """Forget sessions whose master died: those of its lives below `before_life`."""
+        with self._lock:
+            gone = [s.handle for s in self._sessions.values() if s.master[0] == master and s.master[1] < before_life]
+        for handle in gone:
+            self.delete_session(handle)
+
+    def session(self, handle: str) -> WorkerSession:
+        """The session.
+
+        Raises:
+            AbortedError: it is not known, as after a restart of this task.
+        """
+        found = self._sessions.get(handle)
+        if found is None:
+            raise AbortedError(
+                f'Session handle is not found: {handle}. Possibly this worker ("{self.task}") just restarted.'
+            )
+        return found
+
+    def clear_containers(self, containers: Sequence[str]) -> None:
+        """Close and remove named state of all devices: of these containers, or of each device's default one."""
+        for device in self.devices:
+            for container in containers or ("",):
+                device.resources.clear(container)
+
+    # Partitions -------------------------------------------------------------------------------------------------------
+
+    def register(self, session_handle: str, graph: NodeGraph, partial: bool = False) -> Partition:
+        """Split a task's partition by device and plan each part.
+
+        Raises:
+            AbortedError: no such session. OpError: a node cannot run here.
+        """
+        session = self.session(session_handle)
+        graphs = split_by_device(graph, {name: d.incarnation for name, d in self._by_name.items()})
+        executors = []
+        for name, part in graphs.items():
+            device = self._by_name.get(name)
+            if device is None:
+                raise InvalidArgumentError(f"A node is assigned to {name}, which {self.task} does not have")
+            executors.append(Executor(part, device, session.resources[name], session.kernels, graph.library))
+        partition = Partition(next(self._handles), executors, list(graphs.values()), self._peers_of(graph), session)
+        session.partitions[partition.handle] = partition
+        return partition
+
+    def deregister(self, session_handle: str, handle: int) -> None:
+        found = self._sessions.get(session_handle)
+        if found is not None:
+            found.partitions.pop(handle, None)
+
+    def partition(self, session_handle: str, handle: int) -> Partition:
+        """A registered partition.
+
+        Raises:
+            AbortedError: its session is not known, or it was deregistered.
+        """
+        partition = self.session(session_handle).partitions.get(handle)
+        if partition is None:
+            raise AbortedError(f"Graph handle is not found: {handle} of session {session_handle}.")
+        return partition
+
+    def _peers_of(self, graph: NodeGraph) -> frozenset[str]:
+        out = set()
+        for node in graph:
+            if (node.op in SENDS or node.op in RECVS) and not is_client_terminated(node):
+                out.add(task_of_device(node.text_attr("send_device")))
+                out.add(task_of_device(node.text_attr("recv_device")))
+        out.discard(self.task)
+        return frozenset(out)
+
+    # Steps ------------------------------------------------------------------------------------------------------------
+
+    def step(self, step_id: int) -> Step | None:
+        """The step of that id, made at its first mention; None when it has ended."""
+        found = self._steps.get(step_id)
+        if found is not None:
+            return found
+        with self._lock:
+            if step_id in self._ended:
+                return None
+            found = self._steps.get(step_id)
+            if found is None:
+                found = self._steps[step_id] = Step(step_id, self.task, self._transport, time.monotonic())
+            return found
+
+    def begin(self, step_id: int) -> Step:
+        """Like `step`, for those about to run something in it.
+
+        Raises:
+            AbortedError: the step has ended.
+        """
+        step = self.step(step_id)
+        if step is None:
+            raise AbortedError(f"Step {step_id} has ended already")
+        return step
+
+    def run(self, partition: Partition, step: Step, trace: StepTrace | None = None) -> None:
+        """Run a partition in a step; returns when all of it has ended.
+
+        Raises:
+            OpError: the first error that is not derived, else the first. The step is then cancelled in this task.
+        """
+        step.peers |= partition.peers
+        with self._lock:
+            step.running += 1
+        try:
+            executors = partition.executors
+            if len(executors) == 1:
+                error = self._run_device(executors[0], partition, step, trace)
+            else:
+                others = [submit(self._run_device, e, partition, step, trace) for e in executors[1:]]
+                errors = [self._run_device(executors[0], partition, step, trace), *(f.result() for f in others)]
+                error = first_error(e for e in errors if e is not None)
+        finally:
+            with self._lock:
+                step.running -= 1
+                self.steps_run += 1
+        if error is not None:
+            raise error
+
+    def _run_device(
+        self, executor: Executor, partition: Partition, step: Step, trace: StepTrace | None
+    ) -> OpError | None:
+        device, session = executor.device, partition.session
+        context = StepContext(
+            step.step_id,
+            device,
+            session.resources[device.name],
+            step.resources,
+            step.token,
+            step.rendezvous,
+            executor.functions,
+            session_handle=session.handle,
+            trace=trace,
+        )
+        try:
+            step.token.check()
+            executor.run(context)
+        except OpError as e:
+            error = e
+        except Exception as e:
+            error = InternalError(f"{type(e).__name__}: {e}")
+            error.__cause__ = e
+        else:
+            return None
+        reason = step.token.reason
+        if reason is not None and error.derived:
+            return reason if not reason.derived else error
+        step.token.cancel(error)
+        return error
+
+    def cancel(self, step_id: int, reason: OpError | None = None) -> None:
+        """Make a step's runs in this task end soon, with `reason`; nothing when it runs nothing here."""
+        step = self._steps.get(step_id)
+        if step is not None:
+            step.token.cancel(reason or CancelledError("Step was cancelled", derived=True))
+
+    def cleanup(self, step_id: int) -> None:
+        """Drop a step: what it still holds, and what still arrives for it. Runs of it still going are cancelled."""
+        with self._lock:
+            step = self._steps.pop(step_id, None)
+            self._ended[step_id] = None
+            if len(self._ended) > _REMEMBERED:
+                self._ended.popitem(last=False)
+        if step is not None:
+            if step.running:
+                step.token.cancel(CancelledError("Step was cancelled", derived=True))
+            step.cleanup()
+
+    def receive(self, frame: Frame) -> None:
+        """A tensor another task pushed."""
+        step = self.step(frame.step)
+        if step is not None:
+            step.table.send(frame.key, frame.value, frame.dead)
+
+    def peer_lost(self, task: str, error: OpError) -> None:
+        """Fail steps that need another task's life which is gone."""
+        for step in list(self._steps.values()):
+            if task in step.peers:
+                step.token.cancel(error)
+
+    def drop_orphans(self) -> None:
+        """Forget steps that got tensors but were never started, so that a dead master leaves nothing behind."""
+        limit = time.monotonic() - ORPHAN_S
+        for step_id, step in list(self._steps.items()):
+            if not step.running and not step.peers and step.created < limit:
+                self.cleanup(step_id)
+
+    @property
+    def open_steps(self) -> int:
+        return len(self._steps)
+
+    @property
+    def open_sessions(self) -> int:
+        return len(self._sessions)
+
+    def cancel_all(self, reason: OpError) -> None:
+        for step in list(self._steps.values()):
+            step.token.cancel(reason)
+
+
+def partition_graphs(partition: Partition) -> list[graph_pb2.GraphDef]:
+    return [g.to_graph_def() for g in partition.graphs]
+
+
