@@ -53,6 +53,9 @@ def as_string(k: KernelBuild) -> Kernel:
     if dtype is dtypes.variant:
         return lambda x: map_strings(lambda v: str(v).encode(), x)
     if dtype.is_integer:
+        if dtype.is_unsigned and fill in (" ", "+"):
+            # C ignores sign flags for unsigned numbers.
+            spec = "%" + spec[2:]
         return lambda x: object_array([((spec + "d") % v).encode() for v in _list(x)], x.shape)
     letter = "g" if shortest else "e" if scientific else "f"
     spec += letter
@@ -113,7 +116,8 @@ def reduce_join(k: KernelBuild) -> Kernel:
         if not axes:
             return inputs
         kept = [d for d in range(rank) if d not in axes]
-        rows = inputs.transpose(kept + axes)
+        # The first of the reduced dimensions varies fastest.
+        rows = inputs.transpose(kept + axes[::-1])
         out_shape = tuple(inputs.shape[d] for d in kept)
         width = int(np.prod([inputs.shape[a] for a in axes], dtype=np.int64))
         flat = rows.reshape((int(np.prod(out_shape, dtype=np.int64)), width))
@@ -239,10 +243,10 @@ def decode_base64(k: KernelBuild) -> Kernel:
     def decode(value: bytes) -> bytes:
         body = value.rstrip(b"=")
         padding = len(value) - len(body)
-        if not _WEB_SAFE.issuperset(body):
+        if len(value) % 4 == 1:
+            raise InvalidArgumentError("Base64 string length cannot be 1 modulo 4.")
+        if not _WEB_SAFE.issuperset(body) or padding > 2 or (padding and len(value) % 4):
             raise InvalidArgumentError("Invalid character found in base64.")
-        if len(body) % 4 == 1 or padding > 2 or (padding and len(value) % 4):
-            raise InvalidArgumentError("Base64 string length is invalid.")
         return base64.urlsafe_b64decode(body + b"=" * (-len(body) % 4))
 
     return lambda x: map_strings(decode, x)

@@ -31,6 +31,10 @@ _POSIX = {
 }
 
 
+_OWN_FLAGS = {ord("U"): None, ord("s"): None}
+_STRAY = r"\udc80-\udcff"
+
+
 class _Translator:
     """One pattern, read from left to right."""
 
@@ -41,6 +45,7 @@ class _Translator:
         self.extra = [0]
         self.ungreedy = [False]
         self.multiline = [False]
+        self.dotall = [False]
 
     def error(self, what: str) -> InvalidArgumentError:
         return InvalidArgumentError(f"Invalid pattern: {self.pattern}, error: {what}")
@@ -62,9 +67,14 @@ class _Translator:
                 out.append(")" * (self.extra.pop() + 1))
                 self.ungreedy.pop()
                 self.multiline.pop()
+                self.dotall.pop()
                 self.at += 1
             elif c == "$":
                 out.append("$" if self.multiline[-1] else r"\Z")
+                self.at += 1
+            elif c == ".":
+                # Bytes that are no UTF-8 match nothing.
+                out.append(f"[^{_STRAY}]" if self.dotall[-1] else f"[^\\n{_STRAY}]")
                 self.at += 1
             elif c in "*+?" or (c == "{" and re.match(r"\{\d+(,\d*)?\}", p[self.at :])):
                 out.append(self._repeat())
@@ -154,7 +164,7 @@ class _Translator:
         self.at += 1
         out = "["
         if p[self.at : self.at + 1] == "^":
-            out += "^"
+            out += "^" + _STRAY
             self.at += 1
         first = True
         while True:
@@ -185,34 +195,35 @@ class _Translator:
         rest = p[self.at :]
         if not rest.startswith("(?"):
             self.at += 1
-            self._open(False, False)
+            self._open((self.ungreedy[-1], self.multiline[-1], self.dotall[-1]))
             return "("
         named = re.match(r"\(\?P?<([A-Za-z_]\w*)>", rest)
         if named:
             self.at += len(named.group())
-            self._open(False, False)
+            self._open((self.ungreedy[-1], self.multiline[-1], self.dotall[-1]))
             return f"(?P<{named.group(1)}>"
         flags = re.match(r"\(\?([imsU]*)(-[imsU]+)?([:)])", rest)
         if flags is None:
             raise self.error(f"invalid perl operator: {rest[:3]}")
         self.at += len(flags.group())
         on, off = flags.group(1), (flags.group(2) or "")[1:]
-        ungreedy, multiline = self.ungreedy[-1], self.multiline[-1]
+        ungreedy, multiline, dotall = self.ungreedy[-1], self.multiline[-1], self.dotall[-1]
+        dotall = (dotall or "s" in on) and "s" not in off
         ungreedy = (ungreedy or "U" in on) and "U" not in off
         multiline = (multiline or "m" in on) and "m" not in off
-        on, off = on.replace("U", ""), off.replace("U", "")
+        on, off = on.translate(_OWN_FLAGS), off.translate(_OWN_FLAGS)
         text = f"(?{on}{'-' + off if off else ''}:"
         if flags.group(3) == ":":
-            self._open(ungreedy, multiline, inherit=False)
+            self._open((ungreedy, multiline, dotall))
             return text
-        self.ungreedy[-1], self.multiline[-1] = ungreedy, multiline
+        self.ungreedy[-1], self.multiline[-1], self.dotall[-1] = ungreedy, multiline, dotall
         self.extra[-1] += 1
         return text
 
-    def _open(self, ungreedy: bool, multiline: bool, inherit: bool = True) -> None:
+    def _open(self, flags: tuple[bool, bool, bool]) -> None:
         self.extra.append(0)
-        self.ungreedy.append(self.ungreedy[-1] if inherit else ungreedy)
-        self.multiline.append(self.multiline[-1] if inherit else multiline)
+        for stack, flag in zip((self.ungreedy, self.multiline, self.dotall), flags):
+            stack.append(flag)
 
 
 @lru_cache(maxsize=64)
@@ -259,8 +270,8 @@ def _encode(value: str) -> bytes:
     return value.encode("utf-8", "surrogateescape")
 
 
-def _parse_rewrite(rewrite: str) -> list[str | int] | None:
-    """Literal pieces and group numbers; None when it is malformed."""
+def _parse_rewrite(rewrite: str) -> list[str | int]:
+    """Literal pieces and group numbers, up to where it is malformed, as RE2 does."""
     out: list[str | int] = []
     at = 0
     while at < len(rewrite):
@@ -275,7 +286,7 @@ def _parse_rewrite(rewrite: str) -> list[str | int] | None:
         elif c == "\\":
             out.append("\\")
         else:
-            return None
+            break
         at += 2
     return out
 
@@ -283,7 +294,7 @@ def _parse_rewrite(rewrite: str) -> list[str | int] | None:
 def replace(pattern: re.Pattern[str], rewrite: bytes, everywhere: bool, value: bytes) -> bytes:
     """RE2's Replace or GlobalReplace: an empty match right after a match does not count."""
     parts = _parse_rewrite(_decode(rewrite))
-    if parts is None or max((p for p in parts if isinstance(p, int)), default=0) > pattern.groups:
+    if max((p for p in parts if isinstance(p, int)), default=0) > pattern.groups:
         return value
     text = _decode(value)
     out, at, last_end = [], 0, -1

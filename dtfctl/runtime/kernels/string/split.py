@@ -54,10 +54,11 @@ def string_split(k: KernelBuild) -> Kernel:
 
 def split_v2(value: bytes, separator: bytes, maxsplit: int) -> list[bytes]:
     """Split as Python's str.split does; an empty separator splits on runs of ASCII white space."""
-    if separator:
-        return value.split(separator, maxsplit) if value else [b""]
-    parts = value.split(None, maxsplit) if maxsplit != 0 else [value.lstrip(_SPACE)]
-    return [p for p in parts if p]
+    if separator or maxsplit == 0:
+        return value.split(separator, maxsplit) if value and separator else [value]
+    parts = value.split(None, maxsplit)
+    # TensorFlow reports what is left after the last allowed split even when nothing is.
+    return [*parts, b""] if 0 < maxsplit == len(parts) else parts
 
 
 @register_kernel("StringSplitV2")

@@ -45,6 +45,11 @@ def characters(value: bytes, codec: str) -> list[Character]:
             at += size
         if not bad:
             break
+        if codec == "cp1252":
+            # Bytes the code page leaves out are control characters, as ICU has it.
+            out.append((value[at], 1, False))
+            at += 1
+            continue
         out.append((0xFFFD, bad, True))
         at += bad
     return out
@@ -74,7 +79,7 @@ class _ErrorPolicy:
         if not 0 <= self.substitute <= 0x10FFFF:
             raise InvalidArgumentError("replacement_char out of unicode codepoint range", k.node.name)
 
-    def apply(self, found: list[Character]) -> list[tuple[int, int]]:
+    def apply(self, found: list[Character], control_is_error: bool = False) -> list[tuple[int, int]]:
         """(code point, bytes) of what is kept; a dropped character's bytes are counted with none.
 
         Raises:
@@ -83,7 +88,7 @@ class _ErrorPolicy:
         out = []
         for code, size, malformed in found:
             if malformed or (self.control and code <= 0x1F):
-                if self.policy == "strict":
+                if self.policy == "strict" and (malformed or control_is_error):
                     raise InvalidArgumentError("Invalid formatting on input string")
                 if self.policy == "ignore":
                     out.append((-1, size))
@@ -99,7 +104,7 @@ def unicode_transcode(k: KernelBuild) -> Kernel:
     policy = _ErrorPolicy(k)
 
     def transcode(value: bytes) -> bytes:
-        codes = [c for c, _ in policy.apply(characters(value, source)) if c >= 0]
+        codes = [c for c, _ in policy.apply(characters(value, source), control_is_error=True) if c >= 0]
         return "".join(map(chr, codes)).encode(target, "surrogatepass")
 
     return lambda x: map_strings(transcode, x)
@@ -153,7 +158,7 @@ def unicode_encode(k: KernelBuild) -> Kernel:
             try:
                 kept = policy.apply(found[a:b])
             except InvalidArgumentError:
-                raise InvalidArgumentError("Code point is out of range for Unicode, or a noncharacter.") from None
+                raise InvalidArgumentError("Code point is out of range for Unicode, or is a surrogate.") from None
             out.append("".join(chr(c) for c, _ in kept if c >= 0).encode(target, "surrogatepass"))
         return object_array(out, (len(out),))
 

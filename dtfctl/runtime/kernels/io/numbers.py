@@ -1,0 +1,52 @@
+"""Text to numbers, with TensorFlow's rules: surrounding white space is fine, anything else that is left is not."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.framework.dtypes import DType
+from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
+
+_DECIMAL = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_SPECIAL = re.compile(rb"[+-]?(inf(inity)?|nan)", re.IGNORECASE)
+_HEX = re.compile(rb"[+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)([pP][+-]?\d+)?")
+_INTEGER = re.compile(rb"-?\d+")
+_UNSIGNED = re.compile(rb"\d+")
+_SPACE = b" \t\n\v\f\r"
+
+
+def parse_number(text: bytes, dtype: DType) -> Any:
+    """The number `text` holds, or None when it holds none that fits `dtype`."""
+    body = text.strip(_SPACE)
+    if dtype.is_floating:
+        if _DECIMAL.fullmatch(body) or _SPECIAL.fullmatch(body):
+            value = float(body)
+        elif _HEX.fullmatch(body):
+            value = float.fromhex(body.decode())
+        else:
+            return None
+        with np.errstate(over="ignore"):
+            return dtype.np.type(value)
+    if not (_UNSIGNED if dtype.is_unsigned else _INTEGER).fullmatch(body):
+        return None
+    number = int(body)
+    return number if dtype.min <= number <= dtype.max else None
+
+
+@register_kernel("StringToNumber")
+def string_to_number(k: KernelBuild) -> Kernel:
+    dtype = k.dtype("out_type")
+
+    def convert(text: bytes) -> Any:
+        value = parse_number(text, dtype)
+        if value is None:
+            raise InvalidArgumentError(
+                f"StringToNumberOp could not correctly convert string: {text.decode('utf-8', 'replace')}"
+            )
+        return value
+
+    return lambda x: np.array([convert(v) for v in x.reshape(-1).tolist()], dtype.np).reshape(x.shape)
