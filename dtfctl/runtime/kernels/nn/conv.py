@@ -155,7 +155,7 @@ def _check_filter(x: Any, w_shape: tuple[int, ...]) -> None:
         raise InvalidArgumentError(
             f"input depth must be evenly divisible by filter depth: {x.shape[-1]} vs {w_shape[-2]}"
         )
-    if 0 in w_shape:
+    if 0 in w_shape[:-1]:
         raise InvalidArgumentError("filter must not have zero elements (i.e. all dimensions must be non-zero)")
     groups = x.shape[-1] // w_shape[-2]
     if groups <= 0:
