@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+from dtfctl.runtime.compiler.prune import check_partial_fetches
 from dtfctl.runtime.framework.cancellation import CancellationToken
-from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError, OpError
-from dtfctl.runtime.framework.node_graph import NodeGraph, parse_input
+from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError
 from dtfctl.runtime.services.master_session import CompiledStep, MasterSession, StepOptions
 from dtfctl.runtime.services.threads import submit
 
@@ -137,31 +137,5 @@ class _PartialRun:
             if self._fetched[name]:
                 raise InvalidArgumentError(f"The fetch {name} has already been fetched.")
         pending = {n for n, fed in self._fed.items() if not fed and n not in feeds}
-        check_computable(self._session.node_graph, pending, fetches)
-
-
-def check_computable(graph: NodeGraph, pending: set[str], fetches: Sequence[str]) -> None:
-    """See that no fetch needs a tensor that is yet to be fed.
-
-    Raises:
-        NotFoundError: a name is not in the graph. InvalidArgumentError: one does.
-    """
-    missing = {parse_input(name) for name in pending}
-    stack = []
-    for fetch in fetches:
-        node = graph.find(parse_input(fetch)[0])
-        if node is None:
-            raise NotFoundError(f"Fetch {fetch}: not found")
-        stack.append(node)
-    seen = set(stack)
-    while stack:
-        node = stack.pop()
-        for edge in node.inputs:
-            if (edge.node.name, edge.slot) in missing:
-                raise InvalidArgumentError(
-                    f"Fetch {edge} can't be computed from the feeds that have been fed so far."
-                )
-        for source in (*(e.node for e in node.inputs), *node.control_inputs):
-            if source not in seen:
-                seen.add(source)
-                stack.append(source)
+        fed = [n for n, is_fed in self._fed.items() if is_fed or n in feeds]
+        check_partial_fetches(self._session.node_graph, fetches, fed, pending)

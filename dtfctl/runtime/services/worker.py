@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dtfctl.protocol import graph_pb2
-from dtfctl.runtime.compiler.partition import split_by_device
 from dtfctl.runtime.executor.executor import Executor
 from dtfctl.runtime.executor.kernel_cache import KernelCache
 from dtfctl.runtime.executor.keys import RECVS, SENDS, is_client_terminated
@@ -144,7 +143,7 @@ class Worker:
             AbortedError: no such session. OpError: a node cannot run here.
         """
         session = self.session(session_handle)
-        graphs = split_by_device(graph, {name: d.incarnation for name, d in self._by_name.items()})
+        graphs = {next(iter(graph)).device: graph}
         executors = []
         for name, part in graphs.items():
             device = self._by_name.get(name)
