@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.executor.kernel_cache import BoundKernel, KernelCache
 from dtfctl.runtime.executor.node_errors import located
 from dtfctl.runtime.framework.attrs import arg_dtypes
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.node_graph import FunctionLibrary, Node
-from dtfctl.runtime.framework.op_signature import Arg
+from dtfctl.runtime.framework.op_signature import Arg, find_signature
 from dtfctl.runtime.framework.resource_manager import ResourceManager
-from dtfctl.runtime.kernels.context import FunctionCaller
-from dtfctl.runtime.kernels.registry import KernelBuild
+from dtfctl.runtime.kernels.context import FunctionCaller, StepContext
+from dtfctl.runtime.kernels.registry import KernelBuild, KernelSpec
 
 
 @dataclass
@@ -38,6 +39,8 @@ class Environment:
             OpError: there is none, or it refuses the node; located at the node.
         """
         bound = self._bound.get(node)
+        if bound is None and find_signature(node.op) is None:
+            bound = self._bound[node] = self._bind_call(node)
         if bound is None:
             build = KernelBuild(node, self.device, self.resources, self.library, self.functions)
             try:
@@ -49,10 +52,21 @@ class Environment:
             self._bound[node] = bound
         return bound
 
+    def _bind_call(self, node: Node) -> BoundKernel:
+        """A node whose op is a function of the library."""
+        body = self.functions.prepare(_called(node))
+
+        def call(step: StepContext, *inputs: Any) -> Any:
+            return body(inputs, step)
+
+        return BoundKernel(KernelSpec(node.op, lambda k: call, (self.device.device_type,), {}, step=True), call)
+
     def may_block(self, node: Node) -> bool:
         """True when running the node may wait for other nodes or steps."""
         if self.bind(node).spec.blocking:
             return True
+        if find_signature(node.op) is None:
+            return self.functions.may_block(_called(node))
         functions = [a.name for a in node.signature.attrs if a.kind in ("func", "list(func)")]
         for name in functions:
             value = node.attr(name)
@@ -60,6 +74,12 @@ class Environment:
                 if function is not None and function.name and self.functions.may_block(function):
                     return True
         return False
+
+
+def _called(node: Node) -> graph_pb2.NameAttrList:
+    """The function a node calls by having its name as op."""
+    attrs = {k: v for k, v in node.raw_attrs.items() if not k.startswith("_")}
+    return graph_pb2.NameAttrList(name=node.op, attr=attrs)
 
 
 def argument_positions(node: Node, args: tuple[Arg, ...], names: tuple[str, ...]) -> list[int]:

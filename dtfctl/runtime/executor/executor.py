@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
+import numpy as np
+
 from dtfctl.runtime.executor.binding import Environment
 from dtfctl.runtime.executor.frame_machine import FrameMachine
 from dtfctl.runtime.executor.functions import FunctionRunner
 from dtfctl.runtime.executor.kernel_cache import KernelCache
 from dtfctl.runtime.executor.keys import RECVS, SENDS
-from dtfctl.runtime.executor.schedule import sequential_order
+from dtfctl.runtime.executor.schedule import Schedule, sequential_order
 from dtfctl.runtime.executor.sequential import MERGES, SWITCHES, Sequential
 from dtfctl.runtime.executor.straight_line import NOTHING, Resume, StraightLine, compile_straight_line
 from dtfctl.runtime.framework.device import Device
-from dtfctl.runtime.framework.node_graph import FunctionLibrary, NodeGraph
+from dtfctl.runtime.framework.node_graph import FunctionLibrary, Node, NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.context import FunctionCaller, StepContext
 
@@ -68,7 +70,10 @@ class Executor:
     @cached_property
     def may_block(self) -> bool:
         """True when a run may wait for other nodes or steps, receives aside."""
-        return any(self._env.may_block(node) for node in self.graph if node.op not in BUILT_IN)
+        return any(map(self._may_block, self.graph))
+
+    def _may_block(self, node: Node) -> bool:
+        return node.op not in BUILT_IN and self._env.may_block(node)
 
     def run(self, step: StepContext) -> None:
         """Run the partition's part of a step; everything it started has ended when this returns.
@@ -77,7 +82,8 @@ class Executor:
             OpError: the first error of a node, located; `derived` where it only follows from cancellation.
         """
         step.functions = self.functions
-        self.run_function(step, (), [])
+        with np.errstate(all="ignore"):
+            self.run_function(step, (), [])
 
     def run_function(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
         """The same for a function body; `results` has an item for each of its outputs."""
@@ -91,12 +97,18 @@ class Executor:
 
     def _make_plan(self) -> Plan:
         ops = {node.op for node in self.graph}
-        if ops & _LOOPS or self.may_block:
+        if ops & _LOOPS:
+            return FrameMachine(self.graph, self._env)
+        if not self._schedule.is_safe:
             return FrameMachine(self.graph, self._env)
         if ops & _BRANCHES:
             return self._sequential
-        return compile_straight_line(sequential_order(self.graph), self._env)
+        return compile_straight_line(self._schedule.order, self._env)
+
+    @cached_property
+    def _schedule(self) -> Schedule:
+        return sequential_order(self.graph, self._may_block)
 
     @cached_property
     def _sequential(self) -> Sequential:
-        return Sequential(sequential_order(self.graph), self._env)
+        return Sequential(self._schedule.order, self._env)

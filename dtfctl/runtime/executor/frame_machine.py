@@ -383,7 +383,8 @@ class _Run:
         step.cancellation, step.frame = self.token, it.tag
         started = time.monotonic_ns()
         try:
-            outputs = _checked_outputs(entry, entry.call(step, *inputs))
+            with np.errstate(all="ignore"):
+                outputs = _checked_outputs(entry, entry.call(step, *inputs))
             if step.trace is not None:
                 step.trace.add(step.device.name, entry.node, started, time.monotonic_ns(), outputs)
         except Exception as e:

@@ -3,44 +3,67 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
+from typing import NamedTuple
 
 from dtfctl.runtime.executor.keys import RECVS, is_client_terminated
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import Node, NodeGraph
 
 
-def sequential_order(graph: NodeGraph) -> list[Node]:
-    """A topological order by rank in which receives from other devices come as late as they can.
+class Schedule(NamedTuple):
+    """Attributes:
+    order: the nodes, topologically.
+    is_safe: running them in that order cannot wait for ever; else nodes must be able to wait beside each other.
+    """
+
+    order: list[Node]
+    is_safe: bool
+
+
+def sequential_order(graph: NodeGraph, may_block: Callable[[Node], bool]) -> Schedule:
+    """A topological order by rank in which whatever waits for others comes as late as it can.
 
     Everything that can run before a receive, sends above all, does; pending receives are taken in rank order. With
     ranks from one topological order of all partitions no two partitions can wait for each other: of all receives
     being waited for, the one of least rank has its send's ancestors all of lower rank, so nothing holds that send back.
+    A kernel that may block has no such order, so the schedule is safe only if nothing else is pending beside one.
 
     Raises:
         InvalidArgumentError: the graph has a cycle.
     """
     position = {node: i for i, node in enumerate(graph)}
-    waiting = {node: len(node.inputs) + len(node.control_inputs) for node in graph}
+    left = {node: len(node.inputs) + len(node.control_inputs) for node in graph}
     consumers = graph.consumers()
     ready: list[tuple[int, int, Node]] = []
-    receives: list[tuple[int, int, Node]] = []
+    waiting: list[tuple[int, int, Node]] = []
+    blocking: set[Node] = set()
+    is_safe = True
 
     def add(node: Node) -> None:
-        waits = node.op in RECVS and not is_client_terminated(node)
-        heapq.heappush(receives if waits else ready, (node.rank, position[node], node))
+        blocks = may_block(node)
+        if blocks:
+            blocking.add(node)
+        waits = blocks or (node.op in RECVS and not is_client_terminated(node))
+        heapq.heappush(waiting if waits else ready, (node.rank, position[node], node))
 
-    for node, count in waiting.items():
+    for node, count in left.items():
         if not count:
             add(node)
     order: list[Node] = []
-    while ready or receives:
-        node = heapq.heappop(ready if ready else receives)[2]
+    while ready or waiting:
+        if ready:
+            node = heapq.heappop(ready)[2]
+        else:
+            is_safe = is_safe and not (blocking and len(waiting) > 1)
+            node = heapq.heappop(waiting)[2]
+            blocking.discard(node)
         order.append(node)
         for consumer, _ in consumers[node]:
-            waiting[consumer] -= 1
-            if not waiting[consumer]:
+            left[consumer] -= 1
+            if not left[consumer]:
                 add(consumer)
-    if len(order) != len(waiting):
-        stuck = next(node for node, count in waiting.items() if count)
+    if len(order) != len(left):
+        stuck = next(node for node, count in left.items() if count)
         raise InvalidArgumentError(f"Graph contains a cycle through node '{stuck.name}'", stuck.name)
-    return order
+    return Schedule(order, is_safe)
