@@ -402,20 +402,22 @@ class Cluster:
     @classmethod
     def _down(cls, paths: ClusterPaths, grace_s: float, on_event: Callable[[Event], None] | None) -> tuple[str, ...]:
         """Let the controller stop everything, and wait for its end."""
-        if not paths.database.exists():
-            return ()  # `up` did not get as far as a controller
         cluster = cls(paths.name)
         try:
-            cluster._connection.call(methods.PING, pb.Nothing())
-            process = connect.find_controller(paths)
+            # Started again if need be: a killed `up` may have left a controller that is still on its way.
+            try:
+                cluster._connection.call(methods.PING, pb.Nothing())
+            except ClusterFailed:
+                if (paths.folder / "hosts").exists():
+                    raise
+                return ()  # it cannot start, and never had an agent to stop
             try:
                 cluster._connection.call(
                     methods.DOWN, pb.DownRequest(grace_s=grace_s), timeout_s=grace_s + DOWN_MARGIN_S
                 )
             except PartlyDone as error:
                 return (error.message,)
-            if process is not None:
-                connect.wait_gone(paths, process[0])
+            connect.wait_gone(paths)
         finally:
             cluster._connection.close()
         return ()

@@ -6,21 +6,19 @@ import contextlib
 import json
 import shutil
 import signal
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from dtfctl.launcher import paths as layout
 from dtfctl.launcher.certificates import TlsFiles, ensure_authority, ensure_certificate
 from dtfctl.launcher.controller import methods
-from dtfctl.launcher.daemon import start_daemon
-from dtfctl.launcher.errors import ClusterFailed, Conflict, ControllerUnreachable, NoSpace, NoSuchCluster
+from dtfctl.launcher.daemon import is_locked, start_daemon
+from dtfctl.launcher.errors import Conflict, ControllerUnreachable, NoSuchCluster
 from dtfctl.launcher.files import private_folder, try_lock, unlock, write_whole
 from dtfctl.launcher.model import ClusterInfo
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.procfs import ProcessId, is_alive, send_signal
-from dtfctl.launcher.providers.local import last_line, remove_socket_folder
+from dtfctl.launcher.providers.local import died, remove_socket_folder
 from dtfctl.launcher.rpc import Channel, Method, PeerUnavailable, Reply, Request
 from dtfctl.protocol import controller_pb2 as pb
 
@@ -108,19 +106,18 @@ def find_controller(paths: ClusterPaths) -> tuple[ProcessId, str] | None:
 def start_controller(paths: ClusterPaths) -> str:
     """Start the controller, or find the one that somebody else is starting; its address."""
     log = private_folder(paths.logs) / "controller.log"
-    pid = start_daemon([sys.executable, "-m", "dtfctl.launcher.controller", str(paths.folder)], log=log)
+    lock = paths.controller_lock
+    started = start_daemon("dtfctl.launcher.controller", [str(paths.folder)], log=log, lock=lock)
     deadline = time.monotonic() + START_S
     while time.monotonic() < deadline:
+        gone = not is_locked(lock)
         found = find_controller(paths)
         if found is not None:
             return found[1]
-        if not Path(f"/proc/{pid}").exists():
-            lock = try_lock(paths.controller_lock)
-            if lock is not None:  # and no other is on its way
-                unlock(lock)
-                why = last_line(log)
-                kind = NoSpace if "no space" in why.lower() else ClusterFailed
-                raise kind(f"the controller of {paths.name} ended at once: {why}", f"see {log}")
+        if gone and not started:
+            started = start_daemon("dtfctl.launcher.controller", [str(paths.folder)], log=log, lock=lock)
+        elif gone:
+            raise died(log, f"the controller of {paths.name} ended at once")
         time.sleep(POLL_S)
     raise ControllerUnreachable(f"the controller of {paths.name} did not start within {START_S:.0f} s", f"see {log}")
 
@@ -171,11 +168,14 @@ class Connection:
             self._channel = None
 
 
-def wait_gone(paths: ClusterPaths, process: ProcessId, timeout_s: float = 10.0) -> None:
+def wait_gone(paths: ClusterPaths, timeout_s: float = 10.0) -> None:
+    """Until no controller runs and none is on its way; one that does not end in time is killed."""
     deadline = time.monotonic() + timeout_s
-    while is_alive(process) and time.monotonic() < deadline:
+    while is_locked(paths.controller_lock):
+        found = find_controller(paths)
+        if found is not None and time.monotonic() > deadline:
+            send_signal(found[0], signal.SIGKILL)
         time.sleep(POLL_S)
-    send_signal(process, signal.SIGKILL)
 
 
 def forget(paths: ClusterPaths) -> None:

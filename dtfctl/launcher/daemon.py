@@ -1,33 +1,64 @@
-"""Start a process that outlives its starter and leaves it no zombie to reap."""
+"""Start a process that outlives its starter and leaves it no zombie to reap, at most one for each lock file.
+
+The starter takes the lock and the process inherits it, so from before the start to its end there is no moment at
+which a second one could be started, whoever is killed when. A free lock means: no such process, none on its way.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from dtfctl.launcher.files import explained
+from dtfctl.launcher.files import explained, try_lock, unlock
 
 
-def start_daemon(command: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None) -> int:
-    """Run `command` in a session of its own, output appended to `log`; its pid.
+def start_daemon(module: str, arguments: Sequence[str], *, log: Path, lock: Path) -> bool:
+    """Run `python -m module --lock-fd N arguments` in a session of its own, its output appended to `log`.
 
-    A shell in between forks and ends, so that the process is a child of init and not of the caller.
+    A shell in between forks and ends, so that the process is a child of init and not of the caller. False when the
+    lock is held: one runs already, or is on its way.
     """
-    with explained(log):
-        fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    held = try_lock(lock)
+    if held is None:
+        return False
     try:
-        result = subprocess.run(
-            ["/bin/sh", "-c", '"$@" >&2 & echo $!', "dtfctl", *command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=fd,
-            start_new_session=True,
-            env=None if env is None else dict(env),
-            check=True,
-            cwd="/",
-        )
+        with explained(log):
+            fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            subprocess.run(
+                [
+                    *("/bin/sh", "-c", '"$@" >&2 &', "dtfctl"),
+                    *(sys.executable, "-m", module, "--lock-fd", str(held), *arguments),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=fd,
+                start_new_session=True,
+                pass_fds=(held,),
+                check=True,
+                cwd="/",
+            )
+        finally:
+            os.close(fd)
     finally:
-        os.close(fd)
-    return int(result.stdout)
+        unlock(held)
+    return True
+
+
+def is_locked(lock: Path) -> bool:
+    """Whether the lock's process runs or is on its way."""
+    if not lock.exists():
+        return False
+    held = try_lock(lock)
+    if held is None:
+        return True
+    unlock(held)
+    return False
+
+
+def own_lock(fd: int) -> None:
+    """In the daemon: keep the inherited lock from its own children."""
+    os.set_inheritable(fd, False)

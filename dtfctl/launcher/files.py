@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from dtfctl.launcher.errors import NoSpace
 
+LEAST_FREE_BYTES = 64 * 1024
+"""A new state database with its log needs about this much."""
 OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -48,11 +51,20 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in OUT_OF_SPACE:
-            raise NoSpace(
-                f"no space left on the disk that holds {path}",
-                "free some space there, or set DTFCTL_HOME to a folder on another disk",
-            ) from error
+            raise no_space(path) from error
         raise
+
+
+def is_full(folder: Path) -> bool:
+    """Whether the disk of `folder` has no room for a daemon's files."""
+    return shutil.disk_usage(folder).free < LEAST_FREE_BYTES
+
+
+def no_space(path: Path) -> NoSpace:
+    return NoSpace(
+        f"no space left on the disk that holds {path}",
+        "free some space there, or set DTFCTL_HOME to a folder on another disk",
+    )
 
 
 def try_lock(path: Path) -> int | None:

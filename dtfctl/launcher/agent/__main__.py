@@ -1,4 +1,4 @@
-"""python -m dtfctl.launcher.agent --cluster NAME --host NAME --folder PATH --logs PATH --certificates PATH"""
+"""python -m dtfctl.launcher.agent: the agent of one host, until its controller shuts it down; see --help."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from pathlib import Path
 from dtfctl.launcher.agent.agent import Agent
 from dtfctl.launcher.agent.service import AgentService
 from dtfctl.launcher.certificates import TlsFiles
+from dtfctl.launcher.daemon import own_lock
 from dtfctl.launcher.errors import LauncherError
-from dtfctl.launcher.files import private_folder, try_lock, write_whole
+from dtfctl.launcher.files import private_folder, write_whole
 from dtfctl.launcher.procfs import identify
 from dtfctl.launcher.rpc import serve
 
@@ -23,6 +24,7 @@ STOP_S = 1.0
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="dtfctl-agent")
+    parser.add_argument("--lock-fd", required=True, type=int)
     parser.add_argument("--cluster", required=True)
     parser.add_argument("--host", required=True)
     parser.add_argument("--folder", required=True, type=Path)
@@ -35,6 +37,7 @@ def main() -> int:
         level=logging.INFO, format="%(asctime)s.%(msecs)03d %(levelname)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%S"
     )
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    own_lock(args.lock_fd)
     try:
         return run(args.host, args.folder, args.logs, args.certificates, args.listen, args.advertise)
     except LauncherError as error:
@@ -44,10 +47,6 @@ def main() -> int:
 
 def run(host: str, folder: Path, logs: Path, certificates: Path, listen: str, advertise: str) -> int:
     private_folder(folder)
-    lock = try_lock(folder / "agent.lock")
-    if lock is None:
-        logging.getLogger().error("another agent of this host runs")
-        return 7
     agent = Agent(host, folder, logs, advertise)
     server, port = serve(AgentService(agent).handlers(), TlsFiles.of(certificates, f"agent-{host}"), f"{listen}:0")
     me = identify(os.getpid())

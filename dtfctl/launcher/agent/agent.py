@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import queue
 import random
 import selectors
 import shutil
@@ -18,7 +17,6 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Condition
@@ -53,6 +51,7 @@ from dtfctl.launcher.agent.unit import Unit, folder_of
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.errors import Conflict, LauncherError, NoSpace
 from dtfctl.launcher.files import private_folder, write_whole
+from dtfctl.launcher.loop import Mailbox
 from dtfctl.launcher.paths import make_socket_folder
 from dtfctl.launcher.procfs import boot_id, identify, kill_group, send_signal
 
@@ -99,7 +98,7 @@ class Agent:
         self._shutdown_grace_s: float | None = None
         self._dirty = False
         self._next_tick = 0.0
-        self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._mailbox = Mailbox(self._wake)
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._selector.register(self._wake_read, selectors.EVENT_READ, None)
@@ -118,17 +117,7 @@ class Agent:
 
     def call(self, function: Callable[[], T], timeout_s: float = 30.0) -> T:
         """Run `function` in the loop's thread and wait for its result."""
-        future: Future[T] = Future()
-
-        def run() -> None:
-            try:
-                future.set_result(function())
-            except Exception as error:
-                future.set_exception(error)
-
-        self._calls.put(run)
-        self._wake()
-        return future.result(timeout_s)
+        return self._mailbox.call(function, timeout_s)
 
     def _wake(self) -> None:
         try:
@@ -193,8 +182,7 @@ class Agent:
                 elif isinstance(key.data, str):
                     self._on_exit(self._units[key.data])
             self._take_beats()
-            while not self._calls.empty():
-                self._calls.get()()
+            self._mailbox.run_all()
             now = time.monotonic()
             self._resolve()
             if now >= self._next_tick:
@@ -207,6 +195,7 @@ class Agent:
             if self._shutdown_grace_s is not None and not any(u.record.is_alive for u in self._units.values()):
                 self._publish(now)
                 self.finished = True
+        self._mailbox.close()
         self._beat_socket.close()
         shutil.rmtree(self._sockets, ignore_errors=True)
         with self._changed:

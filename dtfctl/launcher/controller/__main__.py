@@ -1,7 +1,8 @@
-"""python -m dtfctl.launcher.controller FOLDER: the controller of the cluster in FOLDER, until `down`."""
+"""python -m dtfctl.launcher.controller --lock-fd N FOLDER: the controller of the cluster in FOLDER, until `down`."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import logging
 import os
@@ -12,8 +13,9 @@ from pathlib import Path
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.controller.engine import Engine
 from dtfctl.launcher.controller.service import ControllerService
+from dtfctl.launcher.daemon import own_lock
 from dtfctl.launcher.errors import LauncherError
-from dtfctl.launcher.files import try_lock, write_whole
+from dtfctl.launcher.files import write_whole
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.procfs import identify
 from dtfctl.launcher.providers.local import LocalProvider
@@ -24,6 +26,10 @@ log = logging.getLogger("dtfctl.launcher.controller")
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(prog="dtfctl-controller")
+    parser.add_argument("--lock-fd", required=True, type=int)
+    parser.add_argument("folder", type=Path)
+    args = parser.parse_args()
     logging.basicConfig(
         level=logging.INFO,
         format="%(asctime)s.%(msecs)03d %(levelname)s %(message)s",
@@ -31,17 +37,14 @@ def main() -> int:
     )
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        return run(ClusterPaths(Path(sys.argv[1])))
+        own_lock(args.lock_fd)
+        return run(ClusterPaths(args.folder))
     except LauncherError as error:
         log.error("%s %s", error.message, error.hint)
         return error.exit_code
 
 
 def run(paths: ClusterPaths) -> int:
-    lock = try_lock(paths.controller_lock)
-    if lock is None:
-        log.error("another controller of this cluster runs")
-        return 7
     created = float(json.loads(paths.info.read_bytes())["created"])
     engine = Engine(paths, created, LocalProvider(paths))
     server, port = serve(ControllerService(engine).handlers(), TlsFiles.of(paths.certificates, "controller"))

@@ -7,16 +7,14 @@ agents' reports say what is.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import logging
 import os
-import queue
 import re
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -31,6 +29,7 @@ from dtfctl.launcher.controller.link import AgentLink
 from dtfctl.launcher.controller.store import Store, TaskRow
 from dtfctl.launcher.errors import Conflict, LauncherError, NoSpace, NoSuchJob, NoSuchTask, ScriptError
 from dtfctl.launcher.files import private_folder, write_whole
+from dtfctl.launcher.loop import Mailbox
 from dtfctl.launcher.model import (
     ClusterStatus,
     ControllerStatus,
@@ -80,7 +79,7 @@ class Engine:
         self._tls = TlsFiles.of(paths.certificates, "controller")
         self._started = time.monotonic()
         self.address = ""
-        self._queue: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._mailbox = Mailbox()
         self._hosts: dict[str, Host] = {}
         self._problem = ""
         self._revision = 0
@@ -103,20 +102,16 @@ class Engine:
 
     def call(self, function: Callable[[], T], timeout_s: float = 30.0) -> T:
         """Run `function` in the loop's thread, in one transaction with its events, and wait for its result."""
-        future: Future[T] = Future()
 
-        def run() -> None:
+        def run() -> T:
             try:
                 with self.store.transaction():
-                    result = function()
-            except BaseException as error:
+                    return function()
+            except BaseException:
                 self._load()
-                future.set_exception(error)
-            else:
-                future.set_result(result)
+                raise
 
-        self._queue.put(run)
-        return future.result(timeout_s)
+        return self._mailbox.call(run, timeout_s)
 
     @property
     def version(self) -> int:
@@ -137,19 +132,15 @@ class Engine:
     def run(self) -> None:
         next_turn = 0.0
         while not self.finished:
-            with contextlib.suppress(queue.Empty):
-                self._queue.get(timeout=max(0.001, next_turn - time.monotonic()))()
-            while True:
-                try:
-                    self._queue.get_nowait()()
-                except queue.Empty:
-                    break
+            self._mailbox.run_one(max(0.001, next_turn - time.monotonic()))
+            self._mailbox.run_all()
             if time.monotonic() >= next_turn:
                 next_turn = time.monotonic() + TURN_S
             try:
                 self._turn()
             except NoSpace as error:
                 self._no_space(error)
+        self._mailbox.close()
 
     def _turn(self) -> None:
         """Decide, commit, tell."""
@@ -201,14 +192,14 @@ class Engine:
             self._provider,
             self._tls,
             (boot, int(number)),
-            on_report=lambda host, report: self._queue.put(lambda: self._on_report(host, report)),
-            on_lost=lambda host, why: self._queue.put(lambda: self._on_lost(host, why)),
-            on_endpoint=lambda end, new: self._queue.put(lambda: self._on_endpoint(end, new)),
+            on_report=lambda host, report: self._mailbox.post(lambda: self._on_report(host, report)),
+            on_lost=lambda host, why: self._mailbox.post(lambda: self._on_lost(host, why)),
+            on_endpoint=lambda end: self._mailbox.post(lambda: self._on_endpoint(end)),
         )
         self._hosts[name] = Host(link, Monitor(plan.health_limits(self._spec)))
         link.start()
 
-    def _on_endpoint(self, endpoint: AgentEndpoint, started: bool) -> None:
+    def _on_endpoint(self, endpoint: AgentEndpoint) -> None:
         host = self._hosts[endpoint.host]
         host.endpoint = endpoint
         host.last_error = ""
@@ -583,8 +574,6 @@ class Engine:
     def begin_down(self) -> None:
         """From now on nothing is started. Loop thread."""
         self._going_down = True
-        for host in self._hosts.values():
-            host.link.start_no_agent()
         self.store.add_event("cluster.down-requested", "cluster", "by the user")
 
     def stop_hosts(self, grace_s: float) -> list[str]:
@@ -598,20 +587,7 @@ class Engine:
 
     def _stop_host(self, name: str, host: Host, grace_s: float) -> str:
         try:
-            if self._provider.find_agent(name) is None:
-                self._provider.start_agent(name)
-            deadline = time.monotonic() + 10.0
-            while True:
-                try:
-                    host.link.shutdown_agent(grace_s)
-                    break
-                except LauncherError:
-                    if time.monotonic() > deadline:
-                        raise
-                    time.sleep(0.1)
-            deadline = time.monotonic() + 5.0
-            while self._provider.find_agent(name) is not None and time.monotonic() < deadline:
-                time.sleep(0.01)
+            host.link.shutdown_agent(grace_s)
         except LauncherError as error:
             return f"host {name}: {error.message}"
         finally:
@@ -622,7 +598,7 @@ class Engine:
     def finish(self) -> None:
         """End the loop."""
         self.finished = True
-        self._queue.put(lambda: None)
+        self._mailbox.post(lambda: None)
         with self._changed:
             self._changed.notify_all()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -23,6 +24,8 @@ from dtfctl.protocol import agent_pb2 as pb
 log = logging.getLogger(__name__)
 
 APPLY_S = 10.0
+SHUTDOWN_MARGIN_S = 30.0
+END_S = 5.0
 RETRY_S = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Waits between attempts to reach an agent; the last one repeats."""
 
@@ -40,7 +43,7 @@ class AgentLink:
         seen: tuple[str, int],
         on_report: Callable[[str, Report], None],
         on_lost: Callable[[str, str], None],
-        on_endpoint: Callable[[AgentEndpoint, bool], None],
+        on_endpoint: Callable[[AgentEndpoint], None],
     ) -> None:
         self.host = host
         self._cluster = cluster
@@ -57,6 +60,7 @@ class AgentLink:
         self._sent: HostOrders | None = None
         self._closing = False
         self._may_start = True
+        self._starting = threading.Lock()
         self._threads = [
             threading.Thread(target=self._follow, name=f"follow-{host}", daemon=True),
             threading.Thread(target=self._send, name=f"send-{host}", daemon=True),
@@ -80,10 +84,6 @@ class AgentLink:
         if channel is not None:
             channel.close()
 
-    def start_no_agent(self) -> None:
-        """The cluster goes down: an agent that ends stays ended."""
-        self._may_start = False
-
     def restart_agent(self) -> None:
         """The agent hangs: end it; `_follow` sees its connection break and starts another."""
         self._provider.kill_agent(self.host)
@@ -98,9 +98,22 @@ class AgentLink:
         return [from_message(LogChunk, chunk) for chunk in reply.chunks]
 
     def shutdown_agent(self, grace_s: float) -> None:
-        """Stop the agent's processes and the agent."""
-        request = pb.ShutdownRequest(grace_s=grace_s, epoch=self._epoch)
-        self._ready_channel().call(methods.SHUTDOWN, request, timeout_s=grace_s + 30.0)
+        """Stop the host's processes and its agent, which is first started again if it has died: it knows them."""
+        with self._starting:
+            self._may_start = False
+            endpoint = self._provider.find_agent(self.host) or self._provider.start_agent(self.host)
+        channel = Channel(endpoint.address, self._tls, "agent", self._cluster)
+        try:
+            request = pb.ShutdownRequest(grace_s=grace_s, epoch=self._epoch)
+            channel.call(methods.SHUTDOWN, request, timeout_s=grace_s + SHUTDOWN_MARGIN_S)
+        finally:
+            channel.close()
+        deadline = time.monotonic() + END_S
+        while self._provider.find_agent(self.host) is not None:
+            if time.monotonic() > deadline:
+                self._provider.kill_agent(self.host)
+                return
+            time.sleep(0.005)
 
     def _ready_channel(self) -> Channel:
         with self._condition:
@@ -114,13 +127,8 @@ class AgentLink:
         failures = 0
         while not self._closing:
             try:
-                endpoint = self._provider.find_agent(self.host)
-                started = endpoint is None
-                if endpoint is None:
-                    if not self._may_start:
-                        raise PeerUnavailable(f"the agent of {self.host} has ended")
-                    endpoint = self._provider.start_agent(self.host)
-                self._on_endpoint(endpoint, started)
+                endpoint = self._find_or_start()
+                self._on_endpoint(endpoint)
                 self._connect(endpoint)
                 for message in self._watch():
                     failures = 0
@@ -138,6 +146,13 @@ class AgentLink:
             failures += 1
             with self._condition:
                 self._condition.wait_for(lambda: self._closing, RETRY_S[min(failures, len(RETRY_S)) - 1])
+
+    def _find_or_start(self) -> AgentEndpoint:
+        with self._starting:
+            endpoint = self._provider.find_agent(self.host)
+            if endpoint is None and not self._may_start:
+                raise PeerUnavailable(f"the agent of {self.host} has ended")
+            return endpoint or self._provider.start_agent(self.host)
 
     def _watch(self) -> Iterator[pb.Report]:
         boot, number = self._seen

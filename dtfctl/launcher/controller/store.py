@@ -14,7 +14,8 @@ from pathlib import Path
 
 from dtfctl.launcher import codec
 from dtfctl.launcher.controller.jobs import JobRecord
-from dtfctl.launcher.errors import InternalError, NoSpace
+from dtfctl.launcher.errors import InternalError
+from dtfctl.launcher.files import no_space
 from dtfctl.launcher.model import Event
 from dtfctl.launcher.spec.model import ClusterSpec
 
@@ -194,8 +195,5 @@ def _explained(path: Path) -> Iterator[None]:
         yield
     except sqlite3.OperationalError as error:
         if "full" in str(error):
-            raise NoSpace(
-                f"no space left on the disk that holds {path}",
-                "free some space there, or set DTFCTL_HOME to a folder on another disk",
-            ) from error
+            raise no_space(path) from error
         raise

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import sys
 import time
 from pathlib import Path
 
 from dtfctl.launcher.certificates import ensure_certificate
-from dtfctl.launcher.daemon import start_daemon
-from dtfctl.launcher.errors import ClusterFailed, NoSpace
-from dtfctl.launcher.files import private_folder
+from dtfctl.launcher.daemon import is_locked, start_daemon
+from dtfctl.launcher.errors import ClusterFailed, LauncherError
+from dtfctl.launcher.files import is_full, no_space, private_folder
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.procfs import ProcessId, identify, is_alive, send_signal
+from dtfctl.launcher.procfs import ProcessId, is_alive, send_signal
 from dtfctl.launcher.providers.base import AgentEndpoint
 
 START_S = 20.0
@@ -46,31 +45,25 @@ class LocalProvider:
         paths = self._paths
         ensure_certificate(paths.certificates, paths.name, "agent", host)
         log = private_folder(paths.logs) / f"agent-{host}.log"
-        pid = start_daemon(
-            [
-                sys.executable,
-                "-m",
-                "dtfctl.launcher.agent",
-                *("--cluster", paths.name),
-                *("--host", host),
-                *("--folder", str(paths.host(host))),
-                *("--logs", str(paths.logs)),
-                *("--certificates", str(paths.certificates)),
-            ],
-            log=log,
-        )
+        lock = private_folder(paths.host(host)) / "agent.lock"
+        arguments = [
+            *("--cluster", paths.name),
+            *("--host", host),
+            *("--folder", str(paths.host(host))),
+            *("--logs", str(paths.logs)),
+            *("--certificates", str(paths.certificates)),
+        ]
+        started = start_daemon("dtfctl.launcher.agent", arguments, log=log, lock=lock)
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline:
+            gone = not is_locked(lock)
             endpoint = self.find_agent(host)
             if endpoint is not None:
                 return endpoint
-            if identify(pid) is None:
-                endpoint = self.find_agent(host)
-                if endpoint is not None:
-                    return endpoint
-                why = last_line(log)
-                kind = NoSpace if "no space" in why else ClusterFailed
-                raise kind(f"the agent of {host} ended at once: {why}", f"see {log}")
+            if gone and not started:
+                started = start_daemon("dtfctl.launcher.agent", arguments, log=log, lock=lock)
+            elif gone:
+                raise died(log, f"the agent of {host} ended at once")
             time.sleep(POLL_S)
         raise ClusterFailed(f"the agent of {host} did not start within {START_S:.0f} s", f"see {log}")
 
@@ -98,6 +91,13 @@ def remove_socket_folder(host_folder: Path) -> None:
         return
     if sockets.name == "run" or sockets.name.startswith("dtf-"):
         shutil.rmtree(sockets, ignore_errors=True)
+
+
+def died(log: Path, what: str) -> LauncherError:
+    """Why a daemon that has just been started is gone."""
+    if is_full(log.parent):
+        return no_space(log.parent)
+    return ClusterFailed(f"{what}: {last_line(log)}", f"see {log}")
 
 
 def last_line(log: Path) -> str:

@@ -1,0 +1,207 @@
+"""A local cluster comes up, can be found, refuses what does not fit, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dtfctl.launcher import api, connect
+from dtfctl.launcher.api import Cluster
+from dtfctl.launcher.errors import Conflict, NoSpace, NoSuchCluster
+from dtfctl.launcher.files import try_lock, unlock
+from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.spec.model import Ports, Restart
+from tests.cluster.conftest import STUB_COMMAND, controller_pid, processes_of, spec_of, wait_until
+
+Up = Callable[..., Cluster]
+
+
+def ports_of(cluster: Cluster) -> list[int]:
+    status = cluster.status()
+    addresses = [task.address for task in status.tasks]
+    addresses += [status.controller.address, status.hosts[0].agent_address]
+    return [int(address.rpartition(":")[2]) for address in addresses]
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_up_runs_every_task_and_down_leaves_only_logs(home: Path, up: Up) -> None:
+    cluster = up()
+    status = cluster.status()
+    assert [(task.name, task.state, task.restarts) for task in status.tasks] == [
+        ("ps/0", "running", 0),
+        ("worker/0", "running", 0),
+        ("worker/1", "running", 0),
+    ]
+    assert status.healthy
+    ports = ports_of(cluster)
+    assert all(listens(port) for port in ports)
+
+    assert cluster.down() == ()
+
+    assert processes_of(home) == []
+    assert not any(listens(port) for port in ports)
+    files = [path.relative_to(home) for path in home.rglob("*") if path.is_file()]
+    assert {path.parts[:3] for path in files} == {("clusters", "t", "logs")}
+    assert api.clusters() == []
+
+
+def test_everything_of_a_cluster_is_for_its_user_only(home: Path, up: Up) -> None:
+    up()
+    paths = ClusterPaths.of("t")
+    for folder in (home, paths.folder, paths.certificates, paths.host("localhost")):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700, folder
+    keys = list(paths.certificates.glob("*.key"))
+    assert keys
+    assert {stat.S_IMODE(key.stat().st_mode) for key in keys} == {0o600}
+
+
+def test_up_of_an_unchanged_cluster_changes_nothing(up: Up) -> None:
+    before = up().status()
+    result = Cluster.up(spec_of(), task_command=STUB_COMMAND)
+    assert result.changes == ()
+    assert result.cluster is not None
+    assert [task.pid for task in result.cluster.status().tasks] == [task.pid for task in before.tasks]
+
+
+def test_up_with_other_tasks_is_a_conflict_and_changes_nothing(up: Up) -> None:
+    cluster = up()
+    with pytest.raises(Conflict, match="add worker/2"):
+        Cluster.up(spec_of(worker=3), task_command=STUB_COMMAND)
+    assert len(cluster.status().tasks) == 3
+
+
+def test_up_with_another_restart_policy_is_taken_over_without_a_restart(up: Up) -> None:
+    before = up().status()
+    result = Cluster.up(spec_of(restart=Restart(attempts=9)), task_command=STUB_COMMAND)
+    assert result.changes == ("change restart",)
+    assert result.cluster is not None
+    assert [task.pid for task in result.cluster.status().tasks] == [task.pid for task in before.tasks]
+
+
+def test_a_second_up_at_the_same_time_is_a_conflict(home: Path) -> None:
+    paths = ClusterPaths.of("t")
+    paths.folder.mkdir(parents=True)
+    lock = try_lock(paths.lock)
+    assert lock is not None
+    with pytest.raises(Conflict, match="another `up` or `down`"):
+        Cluster.up(spec_of(), task_command=STUB_COMMAND)
+    unlock(lock)
+
+
+def test_dry_run_starts_nothing(home: Path) -> None:
+    result = Cluster.up(spec_of(), dry_run=True)
+    assert result.changes == ("start ps/0 on localhost", "start worker/0 on localhost", "start worker/1 on localhost")
+    assert api.clusters() == []
+    assert processes_of(home) == []
+
+
+def test_commands_without_a_cluster_say_so(home: Path) -> None:
+    with pytest.raises(NoSuchCluster, match="no cluster is up"):
+        Cluster.open()
+    with pytest.raises(NoSuchCluster, match="no cluster called 'x'"):
+        Cluster.open("x")
+
+
+def test_several_clusters_run_at_once_and_the_newest_is_the_default(up: Up) -> None:
+    up(spec_of("one", worker=1))
+    up(spec_of("two", worker=1))
+    assert Cluster.open().name == "two"
+    assert Cluster.open("one").status().healthy
+    assert [info.name for info in api.clusters()] == ["two", "one"]
+    Cluster.open("two").down()
+    assert Cluster.open().name == "one"
+
+
+def test_a_fixed_port_that_is_taken_is_an_error_that_names_its_holder(up: Up, home: Path) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        result = Cluster.up(spec_of(ps=0, worker=1, ports=Ports(port, port)), task_command=STUB_COMMAND)
+    assert result.exit_code == 1
+    assert result.cluster is not None
+    (task,) = result.cluster.status().tasks
+    assert task.state == "failed"
+    assert f"port {port} is taken by pid {os.getpid()}" in task.last_error
+    assert task.restarts == 0
+
+
+@pytest.mark.parametrize("after_s", [0.05, 0.3, 0.5, 0.7])
+def test_up_that_is_killed_at_any_moment_can_be_taken_down_or_completed(home: Path, after_s: float) -> None:
+    code = (
+        "from dtfctl.launcher.api import Cluster; from tests.cluster.conftest import *; "
+        "Cluster.up(spec_of(), task_command=STUB_COMMAND)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+    time.sleep(after_s)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    if api.clusters():
+        Cluster.down_by_name("t", grace_s=1.0)
+    assert processes_of(home) == []
+    result = Cluster.up(spec_of(), task_command=STUB_COMMAND)
+    assert result.running == 3
+
+
+def test_up_completes_what_a_killed_up_began(home: Path) -> None:
+    connect.prepare(ClusterPaths.of("t"))  # as far as a killed `up` may have come: no controller yet
+    assert [info.alive for info in api.clusters()] == [False]
+    result = Cluster.up(spec_of(), task_command=STUB_COMMAND)
+    assert result.running == 3
+
+
+def test_down_works_when_the_controller_is_dead(home: Path, up: Up) -> None:
+    cluster = up()
+    os.kill(controller_pid(cluster), signal.SIGKILL)
+    assert Cluster.down_by_name() == ("t", ())
+    assert processes_of(home) == []
+
+
+def test_a_long_path_still_has_room_for_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    monkeypatch.setenv("DTFCTL_HOME", str(home / ("x" * 120)))
+    runtime = tmp_path / "r"
+    runtime.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    result = Cluster.up(spec_of(worker=1), task_command=STUB_COMMAND)
+    assert result.running == 2
+    assert result.cluster is not None
+    result.cluster.down()
+    assert list(runtime.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a full disk is made with a small tmpfs, which needs root")
+def test_up_on_a_full_disk_says_so_and_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(disk)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"cannot mount a tmpfs here: {mounted.stderr.decode()}")
+    monkeypatch.setenv("DTFCTL_HOME", str(disk / "home"))
+    try:
+        with pytest.raises(NoSpace, match=r"no space left .*disk"):
+            Cluster.up(spec_of(), task_command=STUB_COMMAND)
+        if api.clusters():
+            Cluster.down_by_name(grace_s=1.0)
+        wait_until(lambda: not processes_of(disk), "nothing runs")
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_a_spec_survives_the_way_to_the_controller(up: Up) -> None:
+    spec = spec_of("full", env={"A": "1"}, restart=Restart(attempts=2))
+    up(spec)
+    assert Cluster.up(replace(spec), task_command=STUB_COMMAND).changes == ()
