@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework import dtypes
-from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.errors import FailedPreconditionError, InternalError, InvalidArgumentError
 from dtfctl.runtime.kernels.array.common import in_float32, text
 from dtfctl.runtime.kernels.registry import (
     COMPLEX,
@@ -100,6 +100,17 @@ def _fmod_of_ints(x: Any, y: Any) -> Any:
     return np.fmod(x, y)
 
 
+def _unchecked_by_tensorflow(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """TruncateDiv and TruncateMod answer a zero divisor with an internal error."""
+
+    def kernel(x: Any, y: Any) -> Any:
+        if not np.all(y):
+            raise InternalError("Unexpected error in binary operator (only integer div and mod should have errors)")
+        return function(x, y)
+
+    return kernel
+
+
 def _mod_of_ints(x: Any, y: Any) -> Any:
     _nonzero(y)
     return np.mod(x, y)
@@ -107,6 +118,8 @@ def _mod_of_ints(x: Any, y: Any) -> Any:
 
 @register_kernel(("Div", "TruncateDiv", "RealDiv"), T=INTS)
 def _integer_division(k: KernelBuild) -> Kernel:
+    if k.node.op == "TruncateDiv":
+        return checked(_unchecked_by_tensorflow(truncated_quotient))
     return checked(_real_quotient_of_ints)
 
 
@@ -146,6 +159,8 @@ def _floor_mod(k: KernelBuild) -> Kernel:
 
 @register_kernel(("Mod", "TruncateMod"), T=INTS)
 def _truncate_mod_ints(k: KernelBuild) -> Kernel:
+    if k.node.op == "TruncateMod":
+        return checked(_unchecked_by_tensorflow(np.fmod))
     return checked(_fmod_of_ints)
 
 
@@ -274,7 +289,7 @@ def _cross(k: KernelBuild) -> Kernel:
         if a.ndim < 1:
             raise InvalidArgumentError("Input must be at least 1D")
         if a.shape[-1] != 3:
-            raise InvalidArgumentError(f"Cross-products are only defined for 3-element vectors. {text(a.shape)}")
+            raise FailedPreconditionError("Cross-products are only defined for 3-element vectors.")
         x, y, z = a[..., 0], a[..., 1], a[..., 2]
         u, v, w = b[..., 0], b[..., 1], b[..., 2]
         return np.stack([y * w - z * v, z * u - x * w, x * v - y * u], axis=-1)

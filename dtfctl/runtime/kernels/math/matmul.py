@@ -58,10 +58,11 @@ def _batch_matmul(k: KernelBuild) -> Kernel:
         if op == "BatchMatMul":
             if x.ndim != y.ndim:
                 raise InvalidArgumentError(f"In[0] and In[1] has different ndims: {text(x.shape)} vs. {text(y.shape)}")
-            if x.shape[:-2] != y.shape[:-2]:
-                raise InvalidArgumentError(
-                    f"In[0] and In[1] must have compatible batch dimensions: {text(x.shape)} vs. {text(y.shape)}"
-                )
+            for d, (p, q) in enumerate(zip(x.shape[:-2], y.shape[:-2])):
+                if p != q:
+                    raise InvalidArgumentError(
+                        f"In[0].dim({d}) and In[1].dim({d}) must be the same: {text(x.shape)} vs {text(y.shape)}"
+                    )
         a, b = (_adjoint(x) if ax else x), (_adjoint(y) if ay else y)
         if a.shape[-1] != b.shape[-2]:
             raise InvalidArgumentError(f"Matrix size-incompatible: In[0]: {text(x.shape)}, In[1]: {text(y.shape)}")

@@ -31,12 +31,6 @@ def _check_sorted(ids: Any, rows: int) -> int:
     if count <= 0:
         raise InvalidArgumentError("segment ids must be >= 0")
     if np.any(ids[1:] < ids[:-1]):
-        bad = next(i for i in range(1, rows) if ids[i] < ids[i - 1])
-        if int(ids[bad - 1]) >= count:
-            raise InvalidArgumentError(
-                f"Segment id {int(ids[bad - 1])} out of range [0, {count}), possibly because 'segment_ids' input is "
-                "not sorted."
-            )
         raise InvalidArgumentError("segment ids are not increasing")
     if int(ids[0]) < 0:
         raise InvalidArgumentError(

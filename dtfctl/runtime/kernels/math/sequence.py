@@ -27,11 +27,11 @@ def _range(k: KernelBuild) -> Kernel:
     def kernel(start: Any, limit: Any, delta: Any) -> Any:
         first, end, step = (_range_scalar(v, n) for v, n in ((start, "start"), (limit, "limit"), (delta, "delta")))
         if step == 0:
-            raise InvalidArgumentError(f"Requires delta != 0: {step}")
+            raise InvalidArgumentError(f"Requires delta != 0: {step:g}")
         if step > 0 and not first <= end:
-            raise InvalidArgumentError(f"Requires start <= limit when delta > 0: {first}/{end}")
+            raise InvalidArgumentError(f"Requires start <= limit when delta > 0: {first:g}/{end:g}")
         if step < 0 and not first >= end:
-            raise InvalidArgumentError(f"Requires start >= limit when delta < 0: {first}/{end}")
+            raise InvalidArgumentError(f"Requires start >= limit when delta < 0: {first:g}/{end:g}")
         if is_integer:
             return np.arange(int(first), int(end), int(step), dtype=dtype)
         size = float(np.abs((end - first) / step))
@@ -154,7 +154,9 @@ def _bincount(k: KernelBuild) -> Kernel:
     def kernel(arr: Any, size: Any, weights: Any) -> Any:
         bins = _size_of(size)
         _nonnegative(arr, "arr")
-        chosen = _check_weights(arr, weights, "arr")
+        if weights.size and weights.size != arr.size:
+            raise InvalidArgumentError("Input indices and weights must have the same size.")
+        chosen = weights if weights.size else None
         return counts(arr.reshape(-1), bins, None if chosen is None else chosen.reshape(-1), False, dtype)
 
     return kernel

@@ -37,6 +37,17 @@ _UNARY = {
     "Spence": "spence",
 }
 
+# What TensorFlow answers for negative arguments, where scipy says NaN or continues the function.
+_BELOW_ZERO = {
+    "BesselK0": np.inf,
+    "BesselK0e": np.inf,
+    "BesselK1": np.inf,
+    "BesselK1e": np.inf,
+    "BesselY0": -np.inf,
+    "BesselY1": -np.inf,
+    "Expint": np.nan,
+}
+
 
 def _precise(k: KernelBuild, function: Callable[..., Any]) -> Kernel:
     """The function at the op's type; half and bfloat16 go through float32."""
@@ -52,8 +63,11 @@ def _special(k: KernelBuild) -> Kernel:
     function = getattr(special, _UNARY[k.node.op])
     dtype = k.dtype("T").np
 
+    outside = _BELOW_ZERO.get(k.node.op)
+
     def kernel(x: Any) -> Any:
-        return function(x).astype(x.dtype, copy=False)
+        y = function(x).astype(x.dtype, copy=False)
+        return y if outside is None else np.where(x < 0, x.dtype.type(outside), y)
 
     return _precise(k, kernel) if dtype.itemsize == 2 else kernel
 
@@ -62,7 +76,7 @@ def _special(k: KernelBuild) -> Kernel:
 def _lgamma(k: KernelBuild) -> Kernel:
     from scipy import special
 
-    return _precise(k, special.gammaln)
+    return _precise(k, lambda x: np.where(x == -np.inf, x.dtype.type(np.inf), special.gammaln(x)))
 
 
 def digamma(x: Any) -> Any:
@@ -91,6 +105,9 @@ def _igamma(name: str) -> Callable[[Any, Any], Any]:
 
         result = getattr(special, name)(a, x)
         bad = (a <= 0) | (x < 0) | np.isnan(a) | np.isnan(x)
+        if name == "gammainc":
+            bad &= x != 0
+            result = np.where(x == 0, result.dtype.type(0), result)
         return np.where(bad, result.dtype.type(np.nan), result)
 
     return function
@@ -135,7 +152,9 @@ def _zeta(x: Any, q: Any) -> Any:
     dtype = result.dtype.type
     result = np.where(x == 1, dtype(np.inf), np.where(x < 1, dtype(np.nan), result))
     pole = (q <= 0) & (x > 1)
-    return np.where(pole, np.where(q == np.floor(q), dtype(np.inf), np.where(x == np.floor(x), result, np.nan)), result)
+    whole = x == np.floor(x)
+    at_pole = np.where(whole & (np.isinf(x) | (np.mod(x, 2) == 0)), np.inf, np.nan)
+    return np.where(pole, np.where(q == np.floor(q), at_pole, np.where(whole, result, np.nan)), result)
 
 
 @register_kernel("Zeta")

@@ -107,13 +107,16 @@ def _sigmoid(k: KernelBuild) -> Kernel:
     return lambda x: one / (one + exp(-x))
 
 
-def _gradient(op: str, of: Callable[[Any, Any], Any]) -> None:
-    """Register a gradient in terms of the op's output y and the incoming dy; complex y enters conjugated."""
+def _gradient(op: str, of: Callable[[Any, Any], Any], conjugate: bool = True) -> None:
+    """Register a gradient in terms of the op's output y and the incoming dy.
+
+    Complex y enters conjugated, except where TensorFlow leaves that to the front end.
+    """
 
     @register_kernel(op, devices=CPU_GPU, T=_FLOAT_COMPLEX)
     def factory(k: KernelBuild) -> Kernel:
         dtype = k.dtype("T")
-        if dtype.is_complex:
+        if dtype.is_complex and conjugate:
             return lambda y, dy: of(y.conj(), dy)
         return in_float32(of) if dtype in (dtypes.float16, dtypes.bfloat16) else of
 
@@ -122,8 +125,8 @@ def _typed(value: float, like: Any) -> Any:
     return like.dtype.type(value)
 
 
-_gradient("TanhGrad", lambda y, dy: dy * (_typed(1, y) - y * y))
-_gradient("SigmoidGrad", lambda y, dy: dy * y * (_typed(1, y) - y))
+_gradient("TanhGrad", lambda y, dy: dy * (_typed(1, y) - y * y), conjugate=False)
+_gradient("SigmoidGrad", lambda y, dy: dy * y * (_typed(1, y) - y), conjugate=False)
 _gradient("SqrtGrad", lambda y, dy: _typed(0.5, y) * dy / y)
 _gradient("RsqrtGrad", lambda y, dy: _typed(-0.5, y) * dy * y * y * y)
 _gradient("ReciprocalGrad", lambda y, dy: -dy * y * y)
