@@ -1,0 +1,258 @@
+"""The base of all optimizers: gradients of a loss, and the ops that apply them to variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from dtfctl.runtime.framework import context, dtypes
+from dtfctl.runtime.framework.convert import IndexedSlices, convert_to_tensor
+from dtfctl.runtime.framework.gradients import gradients
+from dtfctl.runtime.framework.graph_keys import GraphKeys, name_scope
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Operation, Tensor
+from dtfctl.runtime.ops.grouping import group
+from dtfctl.runtime.ops.partitioned_variables import PartitionedVariable
+from dtfctl.runtime.ops.variables import Variable, trainable_variables
+from dtfctl.runtime.train import slot_creator
+
+GradAndVar = tuple[Any, Any]
+
+
+class Optimizer:
+    """Subclasses say how one variable is updated: `_create_slots`, `_prepare`, `_apply`, `_apply_sparse`, `_finish`.
+
+    Args:
+        use_locking: hold the variable's lock during updates.
+        name: prefix of the ops and slots made.
+    """
+
+    GATE_NONE = 0
+    GATE_OP = 1
+    GATE_GRAPH = 2
+
+    def __init__(self, use_locking: bool, name: str) -> None:
+        if not name:
+            raise ValueError("Must specify the optimizer name")
+        self._use_locking = use_locking
+        self._name = name
+        self._slots: dict[str, dict[Any, Any]] = {}
+        self._non_slots: dict[tuple[str, Any], Any] = {}
+
+    def get_name(self) -> str:
+        return self._name
+
+    def minimize(
+        self,
+        loss: Any,
+        global_step: Any = None,
+        var_list: Any = None,
+        gate_gradients: int = GATE_OP,
+        aggregation_method: int | None = None,
+        colocate_gradients_with_ops: bool = False,
+        name: str | None = None,
+        grad_loss: Any = None,
+    ) -> Any:
+        """An op that does one step towards a smaller `loss`; it also adds one to `global_step`.
+
+        Raises:
+            ValueError: the loss depends on none of the variables.
+        """
+        grads_and_vars = self.compute_gradients(
+            loss, var_list, gate_gradients, aggregation_method, colocate_gradients_with_ops, grad_loss
+        )
+        if not any(g is not None for g, _ in grads_and_vars):
+            raise ValueError(
+                "No gradients provided for any variable, check your graph for ops that do not support gradients, "
+                f"between variables {[str(v) for _, v in grads_and_vars]} and loss {loss}."
+            )
+        return self.apply_gradients(grads_and_vars, global_step, name)
+
+    def compute_gradients(
+        self,
+        loss: Any,
+        var_list: Any = None,
+        gate_gradients: int = GATE_OP,
+        aggregation_method: int | None = None,
+        colocate_gradients_with_ops: bool = False,
+        grad_loss: Any = None,
+    ) -> list[GradAndVar]:
+        """(gradient, variable) pairs; the gradient is a Tensor, IndexedSlices or None.
+
+        Args:
+            var_list: variables to train; all trainable ones when None.
+            gate_gradients: GATE_NONE lets updates overlap the backward pass, GATE_OP waits for all gradients of an op,
+                GATE_GRAPH for all gradients.
+        """
+        if gate_gradients not in (self.GATE_NONE, self.GATE_OP, self.GATE_GRAPH):
+            raise ValueError(
+                f"gate_gradients must be one of: Optimizer.GATE_NONE, GATE_OP, GATE_GRAPH. Not {gate_gradients}"
+            )
+        tensor = convert_to_tensor(loss() if callable(loss) else loss)
+        _check_type(tensor)
+        variables = trainable_variables() if var_list is None else list(var_list)
+        variables += context.get_default_graph().get_collection(GraphKeys.TRAINABLE_RESOURCE_VARIABLES)
+        flat: list[Any] = []
+        for v in variables:
+            flat += list(v) if isinstance(v, PartitionedVariable) else [v]
+        if not flat:
+            raise ValueError("No variables to optimize.")
+        grads = gradients(
+            tensor,
+            flat,
+            grad_ys=grad_loss,
+            gate_gradients=gate_gradients == self.GATE_OP,
+            aggregation_method=aggregation_method,
+            colocate_gradients_with_ops=colocate_gradients_with_ops,
+        )
+        if gate_gradients == self.GATE_GRAPH:
+            from dtfctl.runtime.ops.grouping import tuple_
+
+            grads = tuple_(grads)
+        for v, g in zip(flat, grads):
+            if g is not None:
+                _check_type(v)
+        return list(zip(grads, flat))
+
+    def apply_gradients(
+        self, grads_and_vars: Iterable[GradAndVar], global_step: Any = None, name: str | None = None
+    ) -> Any:
+        """An op that applies gradients; pairs whose gradient is None are left out.
+
+        Raises:
+            ValueError: every gradient is None. TypeError: a pair is not a gradient and a variable.
+        """
+        pairs = list(grads_and_vars)
+        if not pairs:
+            raise ValueError("No variables provided.")
+        for g, v in pairs:
+            if not isinstance(v, Variable):
+                raise TypeError(f"Variable must be a tf.Variable: {v!r}")
+            if g is not None and not isinstance(g, (Tensor, IndexedSlices)):
+                raise TypeError(f"Gradient must be a Tensor, IndexedSlices, or None: {g!r}")
+        used = [(g, v) for g, v in pairs if g is not None]
+        if not used:
+            raise ValueError(f"No gradients provided for any variable: {[str(v) for _, v in pairs]}.")
+        graph = context.get_default_graph()
+        with graph.control_dependencies(None):
+            self._create_slots([v for _, v in used])
+        updates: list[Operation] = []
+        with name_scope(name, self._name) as scope:
+            self._prepare()
+            for grad, variable in used:
+                with graph.name_scope(f"update_{_base_name(variable)}"), graph.colocate_with(variable.op):
+                    updates.append(self._update(grad, variable))
+            if global_step is None:
+                train_op = self._finish(updates, scope)
+            else:
+                finished = self._finish(updates, "update")
+                with graph.control_dependencies([finished]), graph.colocate_with(global_step.op):
+                    one = convert_to_tensor(1, global_step.dtype.base_dtype)
+                    train_op = global_step.assign_add(one, name=scope, read_value=False)
+        graph.get_collection_ref(GraphKeys.TRAIN_OP)
+        if train_op not in graph.get_collection(GraphKeys.TRAIN_OP):
+            graph.add_to_collection(GraphKeys.TRAIN_OP, train_op)
+        return train_op
+
+    def _update(self, grad: Any, variable: Any) -> Operation:
+        if isinstance(grad, IndexedSlices):
+            values, indices = _summed_duplicates(grad) if self._needs_unique_indices() else (grad.values, grad.indices)
+            op = self._apply_sparse(values, indices, variable)
+        else:
+            op = self._apply(grad, variable)
+        result = op.op if isinstance(op, Tensor) else op
+        if variable.constraint is not None:
+            with context.get_default_graph().control_dependencies([result]):
+                result = variable.assign(variable.constraint(variable.read_value()), read_value=False)
+        return result
+
+    def get_slot(self, var: Any, name: str) -> Any:
+        """The slot of this name kept for `var`, or None."""
+        return self._slots.get(name, {}).get(var)
+
+    def get_slot_names(self) -> list[str]:
+        return sorted(self._slots)
+
+    def variables(self) -> list[Any]:
+        """All variables of the optimizer's own, by name."""
+        graph = context.get_default_graph()
+        slots = [s for by_var in self._slots.values() for s in by_var.values()]
+        others = [v for (_, g), v in self._non_slots.items() if g is graph]
+        return sorted([*slots, *others], key=lambda v: str(v.name))
+
+    # For subclasses.
+
+    def _create_slots(self, var_list: Sequence[Any]) -> None:
+        """Make the slots these variables need."""
+
+    def _prepare(self) -> None:
+        """Make tensors of the hyperparameters."""
+
+    def _apply(self, grad: Tensor, var: Any) -> Any:
+        raise NotImplementedError
+
+    def _apply_sparse(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} cannot apply sparse gradients")
+
+    def _needs_unique_indices(self) -> bool:
+        """Whether gradients of the same row must be added before they are applied."""
+        return True
+
+    def _finish(self, update_ops: list[Operation], name_scope: str) -> Any:
+        return group(*update_ops, name=name_scope)
+
+    def _zeros_slot(self, var: Any, slot_name: str, op_name: str) -> Any:
+        return self._slot(var, slot_name, lambda: slot_creator.create_zeros_slot(var, op_name))
+
+    def _get_or_make_slot(self, var: Any, value: Tensor, slot_name: str, op_name: str) -> Any:
+        return self._slot(var, slot_name, lambda: slot_creator.create_slot(var, value, op_name))
+
+    def _get_or_make_slot_with_initializer(
+        self, var: Any, initializer: Any, shape: Any, dtype: Any, slot_name: str, op_name: str
+    ) -> Any:
+        return self._slot(
+            var, slot_name, lambda: slot_creator.create_slot_with_initializer(var, initializer, shape, dtype, op_name)
+        )
+
+    def _slot(self, var: Any, slot_name: str, create: Callable[[], Any]) -> Any:
+        held = self._slots.setdefault(slot_name, {})
+        if var not in held:
+            held[var] = create()
+        return held[var]
+
+    def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_with: Any) -> Any:
+        graph = context.get_default_graph()
+        key = (name, graph)
+        if key not in self._non_slots:
+            with graph.colocate_with(colocate_with.op), graph.name_scope(None):
+                self._non_slots[key] = Variable(
+                    initial_value,
+                    name=name,
+                    trainable=False,
+                    use_resource=getattr(colocate_with, "_is_resource", False),
+                )
+        return self._non_slots[key]
+
+    def _get_non_slot_variable(self, name: str, graph: Any = None) -> Any:
+        return self._non_slots.get((name, graph or context.get_default_graph()))
+
+    def _call_if_callable(self, value: Any) -> Any:
+        return value() if callable(value) else value
+
+
+def _check_type(tensor: Any) -> None:
+    dtype = tensor.dtype.base_dtype
+    if not (dtype.is_floating or dtype.is_complex):
+        raise ValueError(f"Invalid type {dtype.name} for {tensor.name}, expected a floating point type.")
+
+
+def _base_name(variable: Any) -> str:
+    return str(variable.op.name)
+
+
+def _summed_duplicates(grad: IndexedSlices) -> tuple[Tensor, Tensor]:
+    """Values and indices with every index once."""
+    unique, positions = apply_op("Unique", x=grad.indices, out_idx=dtypes.int32)
+    shape = apply_op("Shape", input=unique)
+    count = apply_op("StridedSlice", input=shape, begin=[0], end=[1], strides=[1], shrink_axis_mask=1)
+    return apply_op("UnsortedSegmentSum", data=grad.values, segment_ids=positions, num_segments=count), unique

@@ -1,0 +1,440 @@
+"""`Saver`: checkpoints in TensorFlow's V2 format, written and read by the tasks through SaveV2 and RestoreV2."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dtfctl.protocol import meta_graph_pb2
+from dtfctl.runtime.framework import context
+from dtfctl.runtime.framework.convert import constant
+from dtfctl.runtime.framework.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
+from dtfctl.runtime.framework.graph_keys import GraphKeys, name_scope
+from dtfctl.runtime.framework.op_builder import apply_op, make_op
+from dtfctl.runtime.framework.operation import Operation, Tensor
+from dtfctl.runtime.ops.grouping import group
+from dtfctl.runtime.ops.partitioned_variables import PartitionedVariable
+from dtfctl.runtime.ops.resource_variable import ResourceVariable
+from dtfctl.runtime.ops.variables import Variable, global_variables
+from dtfctl.runtime.train import checkpoint_management as checkpoints
+
+
+class SaveableObject:
+    """Something a checkpoint can hold under a name: override `restore`.
+
+    Args:
+        op: what is saved; specs: (tensor, slice, name) triples, the tensors to write.
+    """
+
+    def __init__(self, op: Any, specs: Sequence[tuple[Any, str, str]], name: str) -> None:
+        self.op, self.specs, self.name = op, list(specs), name
+
+    @property
+    def device(self) -> str:
+        return str(self.specs[0][0].device)
+
+    def restore(self, restored_tensors: Sequence[Tensor], restored_shapes: Any) -> Any:
+        raise NotImplementedError
+
+
+class _SaveableVariable(SaveableObject):
+    def __init__(self, variable: Variable, name: str) -> None:
+        info = variable._get_save_slice_info()
+        self.variable = variable
+        with context.get_default_graph().colocate_with(None, ignore_existing=True):
+            tensor = variable._as_graph_element() if not variable._is_resource else variable.value()
+        super().__init__(variable, [(tensor, info.spec if info else "", name)], name)
+
+    @property
+    def device(self) -> str:
+        return self.variable.device
+
+    def restore(self, restored_tensors: Sequence[Tensor], restored_shapes: Any) -> Any:
+        value = restored_tensors[0]
+        if restored_shapes is not None:
+            value = apply_op("Reshape", tensor=value, shape=restored_shapes[0])
+        if isinstance(self.variable, ResourceVariable):
+            return make_op(
+                "AssignVariableOp",
+                resource=self.variable.handle,
+                value=value,
+                dtype=value.dtype,
+            )
+        validate = restored_shapes is None and self.variable.shape.is_fully_defined()
+        return make_op(
+            "Assign", ref=self.variable._as_graph_element(), value=value, validate_shape=validate, use_locking=True
+        )
+
+
+class Saver:
+    """Saves and restores variables.
+
+    Args:
+        var_list: variables, or a dict of them by the name they have in the checkpoint; all saveable ones when None.
+        reshape: restore into variables of another shape with as many elements.
+        sharded: every task writes its own variables; else the task that runs the save op gathers them.
+        max_to_keep: how many checkpoints to keep; None or 0 keeps all.
+        keep_checkpoint_every_n_hours: in addition keep one for this many hours of training.
+        defer_build: add the ops at `build` instead of now.
+        allow_empty: accept that there is nothing to save.
+
+    Raises:
+        ValueError: there are no variables, or two share a name.
+    """
+
+    def __init__(
+        self,
+        var_list: Any = None,
+        reshape: bool = False,
+        sharded: bool = False,
+        max_to_keep: int | None = 5,
+        keep_checkpoint_every_n_hours: float = 10000.0,
+        name: str | None = None,
+        restore_sequentially: bool = False,
+        saver_def: meta_graph_pb2.SaverDef | None = None,
+        builder: Any = None,
+        defer_build: bool = False,
+        allow_empty: bool = False,
+        write_version: int = meta_graph_pb2.SaverDef.V2,
+        pad_step_number: bool = False,
+        save_relative_paths: bool = False,
+        filename: str | None = None,
+    ) -> None:
+        if write_version == meta_graph_pb2.SaverDef.V1:
+            raise ValueError("Saver writes V2 checkpoints only; V1 ones can be read with the Restore op")
+        if defer_build and var_list:
+            raise ValueError(
+                "If `var_list` is provided then build cannot be deferred. Either set defer_build=False or "
+                "var_list=None."
+            )
+        self._var_list = var_list
+        self._reshape, self._sharded, self._name = reshape, sharded, name
+        self._restore_sequentially, self._allow_empty = restore_sequentially, allow_empty
+        self._pad_step_number, self._save_relative_paths = pad_step_number, save_relative_paths
+        self._filename = filename
+        self._max_to_keep, self._keep_hours = max_to_keep or 0, keep_checkpoint_every_n_hours
+        self._last_checkpoints: list[tuple[str, float]] = []
+        self._to_delete: list[tuple[str, float]] = []
+        self._next_kept = checkpoints.now() + self._keep_hours * 3600
+        self._is_empty = False
+        self.saver_def = saver_def
+        if saver_def is not None:
+            self._max_to_keep, self._keep_hours = saver_def.max_to_keep, saver_def.keep_checkpoint_every_n_hours
+        elif not defer_build:
+            self.build()
+
+    def build(self) -> None:
+        """Add the save and restore ops to the default graph, unless that was done."""
+        if self.saver_def is not None or self._is_empty:
+            return
+        variables = _all_saveable() if self._var_list is None else self._var_list
+        if not variables:
+            if not self._allow_empty:
+                raise ValueError("No variables to save")
+            self._is_empty = True
+            return
+        with context.get_default_graph().control_dependencies(None):
+            self.saver_def = self._build(variables)
+
+    def _build(self, variables: Any) -> meta_graph_pb2.SaverDef:
+        with name_scope(self._name, "save"):
+            saveables = _saveables(variables)
+            default = self._filename or "model"
+            filename = apply_op("PlaceholderWithDefault", input=constant(default), shape=[], name="filename")
+            prefix = apply_op("PlaceholderWithDefault", input=filename, shape=[], name="Const")
+            save = self._save_sharded(prefix, saveables) if self._sharded else _save_together(prefix, saveables)
+            restore = self._restore_op(prefix, saveables)
+        return meta_graph_pb2.SaverDef(
+            filename_tensor_name=prefix.name,
+            save_tensor_name=save.name,
+            restore_op_name=restore.name,
+            max_to_keep=self._max_to_keep,
+            sharded=self._sharded,
+            keep_checkpoint_every_n_hours=self._keep_hours,
+            version=meta_graph_pb2.SaverDef.V2,
+        )
+
+    def _save_sharded(self, prefix: Tensor, saveables: list[SaveableObject]) -> Tensor:
+        """Every device's variables in a shard of their own, then one merged index."""
+        graph = context.get_default_graph()
+        by_device: dict[str, list[SaveableObject]] = {}
+        for s in saveables:
+            by_device.setdefault(_host_device(s.device), []).append(s)
+        suffix = f"_temp_{uuid.uuid4().hex}/part"
+        tmp_prefix = apply_op("StringJoin", inputs=[prefix, constant(suffix)])
+        shards, saves = [], []
+        for i, (device, members) in enumerate(sorted(by_device.items())):
+            with graph.device(device):
+                shard = apply_op("ShardedFilename", basename=tmp_prefix, shard=i, num_shards=len(by_device))
+                shards.append(shard)
+                saves.append(_save_op(shard, members))
+        last = sorted(by_device)[-1]
+        with graph.control_dependencies(saves), graph.device(last):
+            merged = make_op(
+                "MergeV2Checkpoints",
+                checkpoint_prefixes=apply_op("Pack", values=shards),
+                destination_prefix=prefix,
+                delete_old_dirs=True,
+            )
+            with graph.control_dependencies([merged]):
+                return apply_op("Identity", input=prefix)  # type: ignore[no-any-return]
+
+    def _restore_op(self, prefix: Tensor, saveables: list[SaveableObject]) -> Operation:
+        graph = context.get_default_graph()
+        previous: list[Operation] = []
+        restored: list[Operation] = []
+        for saveable in saveables:
+            with graph.control_dependencies(previous if self._restore_sequentially else None):
+                device = _host_device(saveable.device)
+                with graph.device(device):
+                    tensors = apply_op(
+                        "RestoreV2",
+                        prefix=prefix,
+                        tensor_names=[n for _, _, n in saveable.specs],
+                        shape_and_slices=[s for _, s, _ in saveable.specs],
+                        dtypes=[t.dtype.base_dtype for t, _, _ in saveable.specs],
+                    )
+                shapes = None
+                if self._reshape:
+                    shapes = [t.shape.as_list() for t, _, _ in saveable.specs]
+                op = _operation_of(saveable.restore(tensors, shapes))
+                restored.append(op)
+                previous = [op]
+        return group(*restored, name="restore_all")
+
+    @property
+    def _built(self) -> meta_graph_pb2.SaverDef:
+        if self.saver_def is None:
+            self.build()
+        if self.saver_def is None:
+            raise RuntimeError("`build()` should be called before save if defer_build==True")
+        return self.saver_def
+
+    @property
+    def last_checkpoints(self) -> list[str]:
+        """Prefixes of the checkpoints kept, oldest first."""
+        return [path for path, _ in self._last_checkpoints]
+
+    def set_last_checkpoints(self, last_checkpoints: Sequence[str]) -> None:
+        self._last_checkpoints = [(p, 0.0) for p in last_checkpoints]
+
+    def set_last_checkpoints_with_time(self, last_checkpoints_with_time: Sequence[tuple[str, float]]) -> None:
+        self._last_checkpoints = list(last_checkpoints_with_time)
+
+    def recover_last_checkpoints(self, checkpoint_paths: Iterable[str]) -> None:
+        """Take over checkpoints of an earlier run, so that they are deleted in their turn."""
+        found = [p for p in checkpoint_paths if checkpoints.checkpoint_exists(p)]
+        self._last_checkpoints = list(zip(found, checkpoints.get_checkpoint_mtimes(found)))
+
+    def as_saver_def(self) -> meta_graph_pb2.SaverDef:
+        return self._built
+
+    to_proto = as_saver_def
+
+    @staticmethod
+    def from_proto(saver_def: meta_graph_pb2.SaverDef, import_scope: str | None = None) -> Saver:
+        if import_scope:
+            scoped = meta_graph_pb2.SaverDef()
+            scoped.CopyFrom(saver_def)
+            for field in ("filename_tensor_name", "save_tensor_name", "restore_op_name"):
+                setattr(scoped, field, f"{import_scope}/{getattr(saver_def, field)}")
+            saver_def = scoped
+        return Saver(saver_def=saver_def)
+
+    def save(
+        self,
+        sess: Any,
+        save_path: str,
+        global_step: Any = None,
+        latest_filename: str | None = None,
+        meta_graph_suffix: str = "meta",
+        write_meta_graph: bool = True,
+        write_state: bool = True,
+        strip_default_attrs: bool = False,
+        save_debug_info: bool = False,
+    ) -> str | None:
+        """Write a checkpoint.
+
+        Args:
+            save_path: its prefix; "-STEP" is appended when `global_step` (a number, tensor or variable) is given.
+
+        Returns:
+            The prefix it was written under.
+
+        Raises:
+            ValueError: the parent folder does not exist, or `latest_filename` is the checkpoint's own name.
+        """
+        if os.path.split(latest_filename or "checkpoint")[0]:
+            raise ValueError("'latest_filename' must not contain path components")
+        prefix = os.fspath(save_path)
+        if global_step is not None:
+            step = global_step if isinstance(global_step, int) else int(sess.run(global_step))
+            prefix = f"{prefix}-{step:08d}" if self._pad_step_number else f"{prefix}-{step}"
+            if os.path.basename(save_path) == (latest_filename or "checkpoint") and not self._sharded:
+                raise ValueError(f"'latest_filename' collides with 'save_path': '{latest_filename}' and '{save_path}'")
+        folder = Path(prefix).parent
+        if self._is_empty:
+            return None
+        definition = self._built
+        try:
+            written = sess.run(definition.save_tensor_name, {definition.filename_tensor_name: prefix})
+        except (FailedPreconditionError, NotFoundError) as e:
+            if not folder.is_dir():
+                raise ValueError(f"Parent directory of {save_path} doesn't exist, can't save.") from e
+            raise
+        written = written.decode() if isinstance(written, bytes) else str(written)
+        if write_state:
+            self._record(written, meta_graph_suffix)
+            checkpoints._update(
+                str(folder),
+                written,
+                self.last_checkpoints,
+                latest_filename,
+                self._save_relative_paths,
+            )
+            self._delete_old(meta_graph_suffix)
+        if write_meta_graph:
+            from dtfctl.runtime.train.meta_graph import export_meta_graph
+
+            export_meta_graph(f"{written}.{meta_graph_suffix}", graph=sess.graph, saver_def=definition)
+        return written
+
+    def _record(self, path: str, suffix: str) -> None:
+        self._last_checkpoints = [c for c in self._last_checkpoints if c[0] != path]
+        self._last_checkpoints.append((path, checkpoints.now()))
+        if self._max_to_keep and len(self._last_checkpoints) > self._max_to_keep:
+            oldest = self._last_checkpoints.pop(0)
+            if oldest[1] > self._next_kept:
+                self._next_kept += self._keep_hours * 3600
+            else:
+                self._to_delete.append(oldest)
+
+    def _delete_old(self, suffix: str) -> None:
+        for path, _ in self._to_delete:
+            checkpoints.remove_checkpoint(path, suffix)
+        self._to_delete.clear()
+
+    def restore(self, sess: Any, save_path: str | None) -> None:
+        """Assign the variables from a checkpoint.
+
+        Raises:
+            ValueError: `save_path` is None or names no checkpoint.
+            NotFoundError: the checkpoint lacks a variable. InvalidArgumentError: a shape or type differs.
+        """
+        if self._is_empty:
+            return
+        if save_path is None:
+            raise ValueError("Can't load save_path when it is None.")
+        prefix = os.fspath(save_path)
+        if not checkpoints.checkpoint_exists(prefix) and not Path(prefix).exists():
+            raise ValueError(f"The passed save_path is not a valid checkpoint: {prefix}")
+        definition = self._built
+        try:
+            sess.run(definition.restore_op_name, {definition.filename_tensor_name: prefix})
+        except NotFoundError as e:
+            raise NotFoundError(
+                "Restoring from checkpoint failed. This is most likely due to a Variable name or other graph key that "
+                "is missing from the checkpoint. Please ensure that you have not altered the graph expected based on "
+                f"the checkpoint. Original error:\n\n{e.message}",
+                e.node,
+            ) from e
+        except InvalidArgumentError as e:
+            raise InvalidArgumentError(
+                "Restoring from checkpoint failed. This is most likely due to a mismatch between the current graph and "
+                "the graph from the checkpoint. Please ensure that you have not altered the graph expected based on "
+                f"the checkpoint. Original error:\n\n{e.message}",
+                e.node,
+            ) from e
+
+    def export_meta_graph(self, filename: str | None = None, **options: Any) -> Any:
+        from dtfctl.runtime.train.meta_graph import export_meta_graph
+
+        return export_meta_graph(filename, graph=context.get_default_graph(), saver_def=self.saver_def, **options)
+
+
+def _all_saveable() -> list[Any]:
+    graph = context.get_default_graph()
+    return [*global_variables(), *graph.get_collection(GraphKeys.SAVEABLE_OBJECTS)]
+
+
+def _host_device(device: str) -> str:
+    """The CPU of a variable's task: where files are."""
+    if not device:
+        return ""
+    from dataclasses import replace
+
+    from dtfctl.runtime.framework.device_spec import DeviceSpec
+
+    return replace(DeviceSpec.from_string(device), device_type="CPU", device_index=0).to_string()
+
+
+def _operation_of(item: Any) -> Operation:
+    return item if isinstance(item, Operation) else item.op
+
+
+def _saveables(variables: Any) -> list[SaveableObject]:
+    """One object per name; raises ValueError when two share one."""
+    pairs: list[tuple[str, Any]] = []
+    if isinstance(variables, Mapping):
+        pairs = [(str(k), v) for k, v in variables.items()]
+    else:
+        for v in variables:
+            if isinstance(v, Variable):
+                info = v._get_save_slice_info()
+                pairs.append((info.full_name if info else v._shared_name, v))
+            elif isinstance(v, (PartitionedVariable, SaveableObject)):
+                pairs.append((v.name, v))
+            else:
+                raise TypeError(f"Variable to save is not a Variable: {v!r}")
+    out: list[SaveableObject] = []
+    seen: set[tuple[str, str]] = set()
+    for name, item in sorted(pairs, key=lambda p: p[0]):
+        parts = list(item) if isinstance(item, (PartitionedVariable, list, tuple)) else [item]
+        for part in parts:
+            saveable = part if isinstance(part, SaveableObject) else _SaveableVariable(_checked(part), name)
+            for _, piece, spec_name in saveable.specs:
+                if (spec_name, piece) in seen:
+                    raise ValueError(f"At least two variables have the same name: {spec_name}")
+                seen.add((spec_name, piece))
+            out.append(saveable)
+    return out
+
+
+def _checked(variable: Any) -> Variable:
+    if not isinstance(variable, Variable):
+        raise TypeError(f"Variable to save is not a Variable: {variable!r}")
+    return variable
+
+
+def _save_op(prefix: Tensor, saveables: list[SaveableObject]) -> Operation:
+    specs = [spec for s in saveables for spec in s.specs]
+    return make_op(
+        "SaveV2",
+        prefix=prefix,
+        tensor_names=[name for _, _, name in specs],
+        shape_and_slices=[piece for _, piece, _ in specs],
+        tensors=[_value(tensor) for tensor, _, _ in specs],
+    )
+
+
+def _value(tensor: Any) -> Any:
+    return apply_op("Identity", input=tensor) if tensor.dtype.is_ref else tensor
+
+
+def _save_together(prefix: Tensor, saveables: list[SaveableObject]) -> Tensor:
+    save = _save_op(prefix, saveables)
+    with context.get_default_graph().control_dependencies([save]):
+        return apply_op("Identity", input=prefix, name="control_dependency")  # type: ignore[no-any-return]
+
+
+_STEP = re.compile(r"-(\d+)$")
+
+
+def step_of(prefix: str) -> int | None:
+    """The global step in a checkpoint's name, if there is one."""
+    found = _STEP.search(prefix)
+    return int(found.group(1)) if found else None

@@ -1,0 +1,54 @@
+"""Slots: variables an optimizer keeps beside each variable it trains, on the same device."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from dtfctl.runtime.framework import context
+from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.ops import init_ops
+from dtfctl.runtime.ops.variables import SaveSliceInfo, Variable
+
+
+def create_slot(primary: Any, value: Any, name: str, colocate_with_primary: bool = True) -> Any:
+    """A slot of `primary` called `name` that starts as `value` (a tensor)."""
+    return _create(primary, name, lambda: value, value.shape, value.dtype.base_dtype, colocate_with_primary)
+
+
+def create_slot_with_initializer(
+    primary: Any, initializer: Any, shape: Any, dtype: Any, name: str, colocate_with_primary: bool = True
+) -> Any:
+    """A slot started by an initializer of the given shape and type."""
+    static = TensorShape(shape)
+    return _create(
+        primary, name, lambda: initializer(static.as_list(), dtype=dtype), static, dtype, colocate_with_primary
+    )
+
+
+def create_zeros_slot(primary: Any, name: str, dtype: Any = None, colocate_with_primary: bool = True) -> Any:
+    """A slot of zeros in the shape of `primary`."""
+    wanted = (dtype or primary.dtype).base_dtype
+    return create_slot_with_initializer(primary, init_ops.Zeros(), primary.shape, wanted, name, colocate_with_primary)
+
+
+def _create(primary: Any, name: str, initial: Any, shape: Any, dtype: Any, colocate: bool) -> Any:
+    graph = context.get_default_graph()
+    prefix = primary._shared_name if hasattr(primary, "_shared_name") else primary.op.name
+    placed: Any = graph.colocate_with(primary.op) if colocate else contextlib.nullcontext()
+    with graph.name_scope(None), graph.name_scope(f"{prefix}/{name}") as scope, placed:
+        slot = Variable(
+            initial,
+            name=scope,
+            trainable=False,
+            dtype=dtype,
+            validate_shape=shape.is_fully_defined(),
+            use_resource=getattr(primary, "_is_resource", False),
+        )
+    info = primary._get_save_slice_info() if hasattr(primary, "_get_save_slice_info") else None
+    if info is not None and shape.as_list() == primary.shape.as_list():
+        # A slot of one part of a partitioned variable is saved as the same part of one whole slot.
+        slot._set_save_slice_info(
+            SaveSliceInfo(f"{info.full_name}/{name}", info.full_shape, info.var_offset, info.var_shape)
+        )
+    return slot
