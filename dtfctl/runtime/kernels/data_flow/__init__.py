@@ -2,8 +2,12 @@
 
 from dtfctl.runtime.kernels.data_flow import (  # noqa: F401
     accumulator,
+    barrier,
     partition,
     queue_ops,
+    session_tensor,
     stack,
+    staging,
+    table_ops,
     tensor_array_ops,
 )
