@@ -189,6 +189,6 @@ def event_line(event: Event, screen: Screen) -> str:
     """One event on one line."""
     word = event.kind.rpartition(".")[2]
     color = {"failed": "red", "crashed": "red", "lost": "red", "down": "red", "suspect": "yellow"}.get(word)
-    kind = event.kind.ljust(20)
-    text = f"{clock(event.time)}  {event.subject.ljust(14)}  {screen.style(kind, color) if color else kind}"
+    kind = event.kind.ljust(18)
+    text = f"{clock(event.time)}  {event.subject.ljust(22)}  {screen.style(kind, color) if color else kind}"
     return f"{text}  {event.reason}".rstrip()

@@ -121,6 +121,9 @@ def _follow(session: Session, cluster: Cluster, job_id: str) -> int:
     writer = SourceWriter(screen, prefix=len(status.clients) > 1)
     bar = JobBar(screen)
     screen.note(f"{job_id} submitted to {cluster.name}")
+    if status.state == "queued":
+        place = f", place {status.position}" if status.position else ""
+        screen.note(f"{job_id} queued{place}" + (f": {status.reason}" if status.reason else ""))
     bar.update(f"{job_id} {status.state}")
     state: str = status.state
     with _cancel_on_interrupt(session, job_id) as interrupted:

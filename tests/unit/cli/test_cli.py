@@ -400,6 +400,12 @@ def test_a_recovering_job_says_why(dtfctl: Dtfctl) -> None:
     assert "digits-1 recovering: ps/0 was restarted" in dtfctl("submit", "t.py", fake=launcher(changed, ended())).err
 
 
+def test_a_queued_job_says_what_it_waits_for(dtfctl: Dtfctl) -> None:
+    waiting = job(state="queued", position=1, reason="0 of 2 worker tasks run", clients=())
+    fake = FakeLauncher(status(task("ps/0"), jobs=[waiting]), items=[ended()])
+    assert "digits-1 queued, place 1: 0 of 2 worker tasks run" in dtfctl("submit", "t.py", fake=fake).err
+
+
 def test_submit_detached_prints_the_id(dtfctl: Dtfctl) -> None:
     fake = launcher()
     result = dtfctl("submit", "--detach", "train.py", fake=fake)
@@ -476,8 +482,8 @@ def test_events(dtfctl: Dtfctl, monkeypatch: pytest.MonkeyPatch) -> None:
     time.tzset()
     fake = FakeLauncher(HEALTHY, happened=EVENTS)
     assert dtfctl("events", fake=fake).out.splitlines() == [
-        "00:00:00.500  ps/0            task.starting",
-        "00:00:01.250  worker/1        task.failed           exit code 1",
+        "00:00:00.500  ps/0                    task.starting",
+        "00:00:01.250  worker/1                task.failed         exit code 1",
     ]
     first = json.loads(dtfctl("events", "-o", "json", fake=fake).out.splitlines()[0])
     assert (first["version"], first["kind"], first["seq"], first["event"]) == (1, "Event", 1, "task.starting")
