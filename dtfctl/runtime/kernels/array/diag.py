@@ -57,7 +57,7 @@ def _range_of(k_tensor: Any) -> tuple[int, int]:
 def _check_range(lower: int, upper: int, rows: int, cols: int) -> None:
     for name, d in (("lower_diag_index", lower), ("upper_diag_index", upper)):
         if not ((-rows < d < cols) or d == 0):
-            raise InvalidArgumentError(f"{name} is out of bound: {d} It must be between {-rows} and {cols}")
+            raise InvalidArgumentError(f"{name} is out of bound: {d}. It must be between {-rows} and {cols}")
 
 
 def _layout(lower: int, upper: int, rows: int, cols: int, align: str) -> list[tuple[int, int, int, Any, Any]]:

@@ -146,7 +146,7 @@ def _gather_nd(k: KernelBuild) -> Kernel:
         out = rows[flat]
         if valid is not None:
             out[~valid] = b"" if params.dtype == object else 0
-        return out.reshape(*lead, *inner)
+        return out.reshape((*lead, *inner))
 
     return kernel
 
@@ -155,6 +155,8 @@ def check_scatter(indices: Any, updates: Any, shape: tuple[int, ...]) -> None:
     """Raise InvalidArgumentError unless updates fit what indices [..., depth] select in `shape`."""
     if indices.ndim < 1:
         raise InvalidArgumentError(f"Indices shape must have rank at least one. Found:{text(indices.shape)}")
+    if updates.ndim < 1:
+        raise InvalidArgumentError(f"Updates shape must have rank at least one. Found:{text(updates.shape)}")
     depth = indices.shape[-1]
     if depth > len(shape):
         raise InvalidArgumentError(
@@ -164,12 +166,13 @@ def check_scatter(indices: Any, updates: Any, shape: tuple[int, ...]) -> None:
     if updates.shape != want:
         if updates.shape[: indices.ndim - 1] != indices.shape[:-1]:
             raise InvalidArgumentError(
-                f"Dimensions [0,{indices.ndim - 1}) of indices[shape={text(indices.shape)}] must match dimensions "
-                f"[0,{indices.ndim - 1}) of updates[shape={text(updates.shape)}]"
+                "Outer dimensions of indices and update must match. Indices shape: "
+                f"{text(indices.shape)}, updates shape:{text(updates.shape)}"
             )
+        inner = len(shape) - depth
         raise InvalidArgumentError(
-            f"Dimensions [{depth},{len(shape)}) of input[shape={text(shape)}] must match dimensions "
-            f"[{indices.ndim - 1},{updates.ndim}) of updates[shape={text(updates.shape)}]"
+            f"The inner {inner} dimensions of output.shape={text(shape)} must match the inner "
+            f"{updates.ndim - indices.ndim + 1} dimensions of updates.shape={text(updates.shape)}"
         )
 
 
@@ -200,7 +203,7 @@ def _scatter_nd(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError(f"Shape must be non-negative, got {text(dims)}")
         if product(dims) == 0 and (indices.size or updates.size):
             raise InvalidArgumentError(
-                f"Indices and updates specified for empty output. indices shape: {text(indices.shape)}"
+                f"Indices and updates specified for empty output.  indices shape: {text(indices.shape)}"
             )
         if dtype.is_object:
             out = object_array([b""] * product(dims), dims)
@@ -232,7 +235,7 @@ def _tensor_scatter(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError("Output must be at least 1-D, got shape: []")
         if tensor.size == 0 and (indices.size or updates.size) and indices.shape[:-1] != (0,):
             raise InvalidArgumentError(
-                f"Indices and updates specified for empty output. indices shape: {text(indices.shape)}"
+                f"Indices and updates specified for empty output.  indices shape: {text(indices.shape)}"
             )
         return scatter_nd_into(np.array(tensor, order="C"), indices, updates, ufunc, policy)
 

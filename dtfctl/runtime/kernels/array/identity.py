@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework import dtypes
-from dtfctl.runtime.framework.errors import InvalidArgumentError, UnimplementedError
+from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.array.common import text
 from dtfctl.runtime.kernels.registry import CPU_GPU, FLOATS, Kernel, KernelBuild, register_kernel
@@ -191,10 +191,8 @@ def _fingerprint(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError(f"Unsupported fingerprint method: {method.item().decode(errors='replace')}")
         if data.ndim < 1:
             raise InvalidArgumentError("`data` should have at least one dimension")
-        try:
-            from dtfctl.runtime.kernels.string.farmhash import fingerprint64
-        except ImportError as e:
-            raise UnimplementedError("Fingerprint needs the string kernels' FarmHash") from e
+        from dtfctl.runtime.kernels.string.hashing import fingerprint64
+
         rows = data.reshape(data.shape[0], -1)
         if is_string and data.ndim == 1:
             hashes = [fingerprint64(s) for s in data.tolist()]

@@ -22,7 +22,7 @@ def _concat(k: KernelBuild, axis: Any, values: tuple[Any, ...], name: str) -> An
             raise InvalidArgumentError(
                 f"ConcatOp : Expected concatenating dimensions in the range [0, 1), but got {dim}"
             )
-        raise InvalidArgumentError("Can't concatenate scalars (use tf.stack instead)")
+        raise InvalidArgumentError("ConcatOp : Can't concatenate scalars (use tf.stack instead)")
     if not -rank <= dim < rank:
         raise InvalidArgumentError(
             f"ConcatOp : Expected concatenating dimensions in the range [{-rank}, {rank}), but got {dim}"
@@ -53,6 +53,10 @@ def _concat_v1(k: KernelBuild) -> Kernel:
     return lambda *args: _concat(k, args[0], args[1:], "ConcatOp : Expected concat_dim")
 
 
+def _spaced(dims: tuple[int, ...]) -> str:
+    return f"[{' '.join(map(str, dims))}]"
+
+
 @register_kernel("ConcatOffset", devices=CPU_GPU, host_inputs=("concat_dim", "shape"), host_outputs=("offset",))
 def _concat_offset(k: KernelBuild) -> Kernel:
     def kernel(concat_dim: Any, *shapes: Any) -> Any:
@@ -76,8 +80,9 @@ def _concat_offset(k: KernelBuild) -> Kernel:
             for j in range(rank):
                 if j != axis and dims[j] != first[j]:
                     raise InvalidArgumentError(
-                        f"All dimensions except {axis} must match. Input {i} has shape {text(dims)} and doesn't match "
-                        f"input 0 with shape {text(first)}."
+                        f"All dimensions except {axis} must match. Input {i} has shape {_spaced(dims)} and doesn't "
+                        "match "
+                        f"input 0 with shape {_spaced(first)}."
                     )
             place = np.zeros(rank, s.dtype)
             place[axis] = offset

@@ -74,7 +74,9 @@ def _reverse_v2(k: KernelBuild) -> Kernel:
         index: list[Any] = [slice(None)] * x.ndim
         for a in ints(axis):
             if not -x.ndim <= a < x.ndim:
-                raise InvalidArgumentError(f"'axis'[{ints(axis).index(a)}] = {a} is out of valid range [0, {x.ndim}")
+                raise InvalidArgumentError(
+                    f"'axis'[{ints(axis).index(a)}] = {a} is out of valid range [0, {x.ndim - 1}"
+                )
             if index[a].step is not None:
                 raise InvalidArgumentError(f"axis {a % x.ndim} specified more than once.")
             index[a] = slice(None, None, -1)
@@ -114,7 +116,7 @@ def _reverse_sequence(k: KernelBuild) -> Kernel:
         batch, n = x.shape[batch_dim], x.shape[seq_dim]
         if lengths.shape[0] != batch:
             raise InvalidArgumentError(
-                f"Length of seq_lens != input.dims({batch_dim}), ({lengths.shape[0]} vs. {batch})"
+                f"Length of seq_lengths != input.dims({batch_dim}), ({lengths.shape[0]} vs. {batch})"
             )
         if lengths.size and lengths.min() < 0:
             raise InvalidArgumentError(f"seq_lens({int(np.argmax(lengths < 0))}) < 0")
@@ -143,7 +145,7 @@ def _roll(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError(f"shift and axis must have the same size. Found: {shift.size} and {axis.size}")
         for a in ints(axis):
             if not -x.ndim <= a < x.ndim:
-                raise InvalidArgumentError("axis is out of range")
+                raise InvalidArgumentError(f"axis {a} is out of range")
         return k.xp.roll(x, ints(shift), ints(axis))
 
     return kernel
@@ -233,10 +235,10 @@ def _mirror_pad(k: KernelBuild) -> Kernel:
         for i, (a, b) in enumerate(pads):
             most = x.shape[i] - 1 if reflect else x.shape[i]
             if a > most or b > most:
-                what = "less than" if reflect else "no greater than"
                 raise InvalidArgumentError(
-                    f"paddings must be {what} the dimension size: {a}, {b} {'not less' if reflect else ''} than "
-                    f"{x.shape[i]}"
+                    f"paddings must be less than the dimension size: {a}, {b} not less than {x.shape[i]}"
+                    if reflect
+                    else f"paddings must be no greater than the dimension size: {a}, {b} greater than {x.shape[i]}"
                 )
         for axis, (a, b) in enumerate(pads):
             if a == b == 0:
@@ -259,10 +261,11 @@ def _mirror_pad_grad(k: KernelBuild) -> Kernel:
     def kernel(g: Any, paddings: Any) -> Any:
         for axis, (a, b) in enumerate(_paddings(g, paddings)):
             n = g.shape[axis] - a - b
-            if n < 0 or max(a, b) > n - skip:
+            if max(a, b) > n - skip:
                 raise InvalidArgumentError(
-                    f"Total paddings must be less than the input dimension size: {a + b} was not less than "
-                    f"{g.shape[axis]}"
+                    f"paddings must be less than the output dimension size: {a}, {b} not less than {n}"
+                    if skip
+                    else f"paddings must be no greater than the output dimension size: {a}, {b} greater than {n}"
                 )
             m = k.xp.moveaxis(g, axis, 0)
             out = k.xp.array(m[a : a + n])
@@ -286,7 +289,7 @@ def _space_depth(k: KernelBuild, to_depth: bool) -> Kernel:
 
     def kernel(x: Any) -> Any:
         if x.ndim != 4:
-            raise InvalidArgumentError(f"Input rank should be: 4 instead of: {x.ndim}")
+            raise InvalidArgumentError(f"Input rank should be 4 instead of {x.ndim}")
         if layout == "NCHW":
             x = x.transpose(0, 2, 3, 1)
         n, h, w, c = x.shape
@@ -324,13 +327,13 @@ def _block_arguments(x: Any, block: Any, edges: Any, what: str) -> tuple[tuple[i
     if edges.shape != (m, 2):
         raise InvalidArgumentError(f"{what} should have shape [{m}, 2] instead of {text(edges.shape)}")
     sizes = ints(block)
-    for b in sizes:
+    for i, b in enumerate(sizes):
         if b < 1:
-            raise InvalidArgumentError("All values in block_shape must be positive")
+            raise InvalidArgumentError(f"All values in block_shape must be positive, got value, {b} at index {i}.")
     pairs = [(int(a), int(b)) for a, b in edges.tolist()]
     for a, b in pairs:
         if a < 0 or b < 0:
-            raise InvalidArgumentError(f"{what} must be non-negative")
+            raise InvalidArgumentError(f"{what.capitalize()} must be non-negative")
     return sizes, pairs
 
 

@@ -44,7 +44,7 @@ def _unique(k: KernelBuild) -> Kernel:
                 raise InvalidArgumentError("axis does not support input tensors larger than 1 elements")
             at = int(axis.reshape(-1)[0])
             if not -x.ndim <= at < x.ndim:
-                raise InvalidArgumentError(f"axis has to be between 0 and {x.ndim}")
+                raise InvalidArgumentError(f"axis has to be between [0, {x.ndim})")
             at %= x.ndim
         elif axis is not None and axis.ndim > 1:
             raise InvalidArgumentError("axis expects a 1D vector.")

@@ -46,6 +46,13 @@ def _rank(k: KernelBuild) -> Kernel:
     return lambda x: np.array(x.ndim, np.int32)
 
 
+def _inferred(shape: tuple[int, ...], dims: list[int], unknown: int) -> int:
+    """The unknown size of an empty tensor: what is left when zeros on both sides are not counted."""
+    have = product(d for d in shape if d)
+    want = product(d for i, d in enumerate(dims) if d and i != unknown)
+    return have // want if want and have % want == 0 else 0
+
+
 @register_kernel("Reshape", devices=CPU_GPU, host_inputs=("shape",))
 def _reshape(k: KernelBuild) -> Kernel:
     def kernel(x: Any, shape: Any) -> Any:
@@ -66,7 +73,7 @@ def _reshape(k: KernelBuild) -> Kernel:
         if unknown != -1:
             if known == 0:
                 if x.size == 0:
-                    dims[unknown] = 0
+                    dims[unknown] = _inferred(x.shape, dims, unknown)
                     return x.reshape(dims)
                 raise InvalidArgumentError(
                     "reshape cannot infer the missing input size for an empty tensor unless all specified input "
@@ -137,7 +144,9 @@ def _broadcast_to(k: KernelBuild) -> Kernel:
         try:
             return k.xp.broadcast_to(x, target).copy()
         except ValueError:
-            raise InvalidArgumentError(f"Incompatible shapes: {text(x.shape)} vs. {text(target)}") from None
+            raise InvalidArgumentError(
+                f"Unable to broadcast tensor of shape {text(x.shape)} to tensor of shape {text(target)}"
+            ) from None
 
     return kernel
 

@@ -46,7 +46,7 @@ def _slice(k: KernelBuild) -> Kernel:
 
 def _dense_spec(rank: int, n: int, ellipsis: int, new_axis: int) -> list[tuple[str, int, int]]:
     """What each part of the result comes from: ("new", -1, -1) or ("dim", input dimension, sparse index or -1)."""
-    if bin(ellipsis & ((1 << n) - 1)).count("1") > 1:
+    if ellipsis & (ellipsis - 1):
         raise InvalidArgumentError("Multiple ellipses in slice spec not allowed")
     plan: list[tuple[str, int, int]] = []
     full = 0
@@ -103,7 +103,7 @@ def strided_index(
                 raise InvalidArgumentError("only stride 1 allowed on non-range indexing.")
             at = first + size if first < 0 else first
             if not 0 <= at < size:
-                raise InvalidArgumentError(f"slice index {first} of dimension {dim} out of bounds.")
+                raise InvalidArgumentError(f"slice index {at} of dimension {dim} out of bounds.")
             index.append(at)
             continue
         low, high = (0, size) if stride > 0 else (-1, size - 1)
@@ -178,7 +178,7 @@ def _assign(target: Any, index: Index, value: Any) -> None:
                 raise ValueError
         except ValueError:
             raise InvalidArgumentError(
-                f"Incompatible shapes: {text(value.shape)} vs. {text(part.shape)} in a strided slice assignment"
+                f"Cannot broadcast input shape {text(value.shape)} into final shape {text(part.shape)}"
             ) from None
     target[index] = value
 

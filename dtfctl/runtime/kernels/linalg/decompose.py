@@ -32,7 +32,7 @@ def _qr(k: KernelBuild) -> Kernel:
 
 @register_kernel(("Svd", "BatchSvd"))
 def _svd(k: KernelBuild) -> Kernel:
-    """Singular values in descending order; u and v with the vectors as columns, empty unless `compute_uv`."""
+    """Singular values in descending order; u and v with the vectors as columns, scalars unless `compute_uv`."""
     compute, full = bool(k.attr("compute_uv")), bool(k.attr("full_matrices"))
 
     def kernel(x: Any) -> Any:
@@ -40,7 +40,7 @@ def _svd(k: KernelBuild) -> Kernel:
         m, n = x.shape[-2:]
         batch, p = x.shape[:-2], min(m, n)
         real = x.real.dtype
-        none = np.zeros(0, x.dtype)
+        none = np.zeros((), x.dtype)
         if x.size == 0:
             s = np.zeros((*batch, p), x.dtype)
             if not compute:
@@ -87,9 +87,9 @@ def _self_adjoint_eig(k: KernelBuild) -> Kernel:
     def kernel(x: Any) -> Any:
         matrices(x)
         if x.size == 0:
-            return np.zeros(x.shape[:-1], x.dtype), np.zeros(x.shape if compute else (0,), x.dtype)
+            return np.zeros(x.shape[:-1], x.dtype), np.zeros(x.shape if compute else (), x.dtype)
         if not compute:
-            return _eigh(x, False).astype(x.dtype), np.zeros(0, x.dtype)
+            return _eigh(x, False).astype(x.dtype), np.zeros((), x.dtype)
         e, v = _eigh(x, True)
         return e.astype(x.dtype), v
 
@@ -113,7 +113,7 @@ def _eig(k: KernelBuild) -> Kernel:
 
     def kernel(x: Any) -> Any:
         matrices(x)
-        none = np.zeros(0, out)
+        none = np.zeros((), out)
         if x.size == 0:
             return np.zeros(x.shape[:-1], out), np.zeros(x.shape, out) if compute else none
         try:

@@ -29,6 +29,11 @@ def _parse(equation: str, count: int) -> tuple[list[str], str]:
 @register_kernel("Einsum", devices=CPU_GPU)
 def _einsum(k: KernelBuild) -> Kernel:
     inputs, output = _parse(k.text_attr("equation"), int(k.attr("N")))
+    if len(inputs) > 2:
+        raise InvalidArgumentError(
+            f"Expecting 1 or 2 input subscripts in equation '{k.text_attr('equation')}' but got: {len(inputs)}",
+            k.node.name,
+        )
     known = set("".join(inputs))
     for label in output.replace("...", ""):
         if label not in known:
@@ -51,11 +56,15 @@ def _einsum(k: KernelBuild) -> Kernel:
                     f"Expected input to have rank {'at least ' if '...' in labels else ''}{n} but got: {x.ndim}"
                 )
         work = [x.astype(np.float32) for x in xs] if low else list(xs)
-        form = equation
-        if "..." not in core and "..." in form:
-            form, work = _sum_ellipsis(inputs, core, work)
+        if "..." not in output:
+            spare = max((x.ndim - len(i.replace("...", "")) for i, x in zip(inputs, xs)), default=0)
+            if spare > 0:
+                raise InvalidArgumentError(
+                    f"Output contains {spare} broadcasting dimension(s) but no ellipsis (...) was found in the output "
+                    "subscripts."
+                )
         try:
-            out = k.xp.einsum(form, *work, optimize="optimal" if len(work) > 1 else False)
+            out = k.xp.einsum(equation, *work, optimize="optimal" if len(work) > 1 else False)
         except ValueError as e:
             raise InvalidArgumentError(f"Einsum: {e}") from None
         if repeated:
@@ -63,18 +72,6 @@ def _einsum(k: KernelBuild) -> Kernel:
         return out.astype(dtype, copy=False)
 
     return kernel
-
-
-def _sum_ellipsis(inputs: list[str], core: str, xs: list[Any]) -> tuple[str, list[Any]]:
-    """Name the broadcast dimensions, so that they can be summed when the output leaves them out."""
-    free = [c for c in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" if c not in "".join(inputs)]
-    depth = max(x.ndim - len(i.replace("...", "")) for i, x in zip(inputs, xs) if "..." in i)
-    labels = "".join(free[:depth])
-    named = [
-        i.replace("...", labels[depth - (x.ndim - len(i.replace("...", ""))) :]) if "..." in i else i
-        for i, x in zip(inputs, xs)
-    ]
-    return f"{','.join(named)}->{core}", xs
 
 
 def _inflate(x: Any, distinct: str, output: str) -> Any:

@@ -15,9 +15,9 @@ from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 def matrices(x: Any, square: bool = True) -> None:
     """Raise InvalidArgumentError unless x is [..., M, N] (M == N when `square`)."""
     if x.ndim < 2:
-        raise InvalidArgumentError("Input tensor 0 must have rank >= 2")
+        raise InvalidArgumentError(f"Input tensor 0 must have rank >= 2, got {x.ndim}")
     if square and x.shape[-1] != x.shape[-2]:
-        raise InvalidArgumentError(f"Input matrix must be square. Got shape {text(x.shape)}")
+        raise InvalidArgumentError("Input matrix must be square.")
 
 
 def widened(function: Callable[..., Any]) -> Kernel:
@@ -47,9 +47,9 @@ def _rhs_checks(matrix: Any, rhs: Any, square: bool = True) -> None:
     if matrix.shape[:-2] != rhs.shape[:-2]:
         raise InvalidArgumentError("All input tensors must have the same outer dimensions.")
     if square and matrix.shape[-1] != matrix.shape[-2]:
-        raise InvalidArgumentError(f"Input matrix must be square. Got shape {text(matrix.shape)}")
+        raise InvalidArgumentError("Input matrix must be square.")
     if matrix.shape[-2] != rhs.shape[-2]:
-        raise InvalidArgumentError(f"Input matrix and rhs are incompatible: {text(matrix.shape)} vs. {text(rhs.shape)}")
+        raise InvalidArgumentError("Input matrix and rhs are incompatible.")
 
 
 @register_kernel(("Cholesky", "BatchCholesky"))
@@ -58,15 +58,24 @@ def _cholesky(k: KernelBuild) -> Kernel:
         matrices(x)
         if x.size == 0:
             return x
-        # Only the lower triangle counts; LAPACK reads it alone.
         try:
             return np.linalg.cholesky(x)
         except np.linalg.LinAlgError:
-            raise InvalidArgumentError(
-                "Cholesky decomposition was not successful. The input might not be valid."
-            ) from None
+            return _cholesky_each(x)
 
     return widened(kernel)
+
+
+def _cholesky_each(x: Any) -> Any:
+    """Matrix by matrix: NaN in the lower triangle of those that are not positive definite."""
+    out = np.zeros_like(x)
+    nan = np.tril(np.full(x.shape[-2:], np.nan, x.dtype))
+    for i in np.ndindex(x.shape[:-2]):
+        try:
+            out[i] = np.linalg.cholesky(x[i])
+        except np.linalg.LinAlgError:
+            out[i] = nan
+    return out
 
 
 @register_kernel(("CholeskyGrad", "BatchCholeskyGrad"))
@@ -91,6 +100,7 @@ def _cholesky_grad(k: KernelBuild) -> Kernel:
 
 
 _SINGULAR = "Input matrix is not invertible."
+_NO_INVERSE = "Input is not invertible."
 
 
 @register_kernel(("MatrixInverse", "BatchMatrixInverse"))
@@ -104,7 +114,7 @@ def _inverse(k: KernelBuild) -> Kernel:
         try:
             result = np.linalg.inv(adjoint(x) if adj else x)
         except np.linalg.LinAlgError:
-            raise InvalidArgumentError(_SINGULAR) from None
+            raise InvalidArgumentError(_NO_INVERSE) from None
         return result.astype(x.dtype, copy=False)
 
     return widened(kernel)
@@ -146,15 +156,13 @@ def _solve(k: KernelBuild) -> Kernel:
 
 
 def _triangular(a: Any, b: Any, lower: bool, adj: bool) -> Any:
-    """Solve one or many triangular systems of equal batch shape."""
-    from scipy.linalg import solve_triangular
+    """Solve one or many triangular systems of equal batch shape by substitution; a zero pivot gives infinities."""
+    from scipy.linalg import blas
 
+    trsm = blas.get_blas_funcs("trsm", dtype=b.dtype)
     out = np.empty((*a.shape[:-2], a.shape[-1], b.shape[-1]), b.dtype)
     for i in np.ndindex(a.shape[:-2]):
-        try:
-            out[i] = solve_triangular(a[i], b[i], trans=2 if adj else 0, lower=lower, check_finite=False)
-        except np.linalg.LinAlgError:
-            raise InvalidArgumentError(_SINGULAR) from None
+        out[i] = trsm(1.0, a[i], b[i], lower=lower, trans_a=2 if adj else 0)
     return out
 
 
@@ -182,8 +190,6 @@ def _triangular_solve(k: KernelBuild) -> Kernel:
             ) from None
         if a.size == 0 or b.size == 0:
             return np.zeros((*batch, *b.shape[-2:]), b.dtype)
-        if np.any(np.diagonal(a, axis1=-2, axis2=-1) == 0):
-            raise InvalidArgumentError(_SINGULAR)
         a = np.broadcast_to(a, (*batch, *a.shape[-2:]))
         b = np.broadcast_to(b, (*batch, *b.shape[-2:]))
         return _triangular(a, b, lower, adj).astype(b.dtype, copy=False)
@@ -231,7 +237,7 @@ def _banded_triangular_solve(k: KernelBuild) -> Kernel:
 
 @register_kernel(("MatrixSolveLs", "BatchMatrixSolveLs"))
 def _solve_ls(k: KernelBuild) -> Kernel:
-    """Least squares: regularized normal equations when `fast`, else a complete orthogonal decomposition (minimum norm)."""
+    """Least squares: regularized normal equations when `fast`, else the solution of least norm."""
     fast = bool(k.attr("fast"))
 
     def kernel(a: Any, b: Any, l2: Any) -> Any:
@@ -257,7 +263,8 @@ def _solve_ls(k: KernelBuild) -> Kernel:
             return np.matmul(ah, np.linalg.solve(gram, b))
         except np.linalg.LinAlgError:
             raise InvalidArgumentError(
-                "Input matrix was rank deficient or ill-conditioned. Try setting fast=False or provide a larger l2_regularizer > 0."
+                "Input matrix was rank deficient or ill-conditioned. Try setting fast=False or provide a larger "
+                "l2_regularizer > 0."
             ) from None
 
     def typed(a: Any, b: Any, l2: Any) -> Any:
@@ -305,7 +312,7 @@ def _tridiagonal_solve(k: KernelBuild) -> Kernel:
         m = diagonals.shape[-1]
         if rhs.shape[-2] != m:
             raise InvalidArgumentError(
-                f"Expected same number of left-hand sides and right-hand sides: {m} vs. {rhs.shape[-2]}"
+                f"Expected the same number of left-hand sides and right-hand sides, got {m} and {rhs.shape[-2]}."
             )
         if diagonals.shape[:-2] != rhs.shape[:-2]:
             raise InvalidArgumentError("All input tensors must have the same outer dimensions.")
@@ -325,9 +332,7 @@ def _tridiagonal_solve(k: KernelBuild) -> Kernel:
                 out[i] = rhs[i] / main[i][0]
                 continue
             *_, x, info = gtsv(lower[i][1:], main[i], upper[i][:-1], rhs[i])
-            if info > 0:
-                raise InvalidArgumentError(_SINGULAR)
-            out[i] = x
+            out[i] = np.nan if info > 0 else x
         return out
 
     return kernel
