@@ -92,8 +92,10 @@ class Executor:
             return
         try:
             self._plan.run(step, args, results)
+            return
         except Resume as e:
-            self._sequential.run(step, args, results, e.at, e.values)
+            resume = Resume(e.at, e.values)
+        self._sequential.run(step, args, results, resume)
 
     def _make_plan(self) -> Plan:
         ops = {node.op for node in self.graph}

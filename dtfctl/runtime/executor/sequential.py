@@ -7,7 +7,7 @@ tensor, and runs traced steps.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from dtfctl.runtime.executor.binding import Environment, reads_of, ref_positions
 from dtfctl.runtime.executor.keys import RECVS, SENDS, rendezvous_key
 from dtfctl.runtime.executor.node_errors import located
-from dtfctl.runtime.executor.straight_line import ALIASES, NOTHING, uninitialized
+from dtfctl.runtime.executor.straight_line import ALIASES, NOTHING, Resume, uninitialized
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.context import StepContext
@@ -98,18 +98,23 @@ class Sequential:
         step: StepContext,
         args: Sequence[Any],
         results: list[Any],
-        start: int = 0,
-        known: Mapping[tuple[Node, int], Any] | None = None,
+        resume: Resume | None = None,
     ) -> None:
-        """Run the nodes from position `start`, the outputs of those before being `known` where they are still needed.
+        """Run the nodes, or those after the receive that got a dead tensor.
 
         Raises:
             OpError: a node failed; located.
         """
         values: list[Any] = [None] * len(self._numbers)
-        for output, value in (known or {}).items():
-            values[self._numbers[output]] = value
         dead_nodes = bytearray(len(self._records))
+        start = 0
+        if resume is not None:
+            for output, value in resume.values.items():
+                values[self._numbers[output]] = value
+            resume.values.clear()
+            start = resume.at + 1
+            dead_nodes[resume.at] = 1
+            values[self._records[resume.at].first] = DEAD
         trace, cancellation = step.trace, step.cancellation
         for i in range(start, len(self._records)):
             record = self._records[i]

@@ -53,13 +53,17 @@ class StraightLine:
 
     Attributes:
         order: the nodes, in running order.
-        places: for each (node, slot) the local or list item its value is in.
+        places: for each (node, slot) the local, list item or constant its value is in.
+        aliases: outputs of identities, and whose values they are.
+        constants: by name.
     """
 
     order: list[Node]
     chunks: list[Chunk]
     lines: dict[CodeType, list[int]]
     places: dict[tuple[Node, int], str]
+    aliases: dict[tuple[Node, int], tuple[Node, int]]
+    constants: dict[str, Any]
     slots: int
 
     def run(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
@@ -98,9 +102,12 @@ class StraightLine:
             if place.startswith("S["):
                 value = shared[int(place[2:-1])]
             else:
-                value = local_values.get(place)
+                value = local_values.get(place, self.constants.get(place))
             if value is not None:
                 found[output] = value
+        for output, root in self.aliases.items():
+            if root in found:
+                found[output] = found[root]
         return found
 
 
@@ -148,7 +155,8 @@ class _Compiler:
             function, table = self._chunk(f"plan_{number}", positions, drops)
             chunks.append(function)
             lines[function.__code__] = table
-        return StraightLine(self.order, chunks, lines, self.places, slots)
+        constants = {name: self.names[name] for name in self.constants.values()}
+        return StraightLine(self.order, chunks, lines, self.places, self.alias, constants, slots)
 
     def _bind(self, i: int, node: Node) -> None:
         """Name what the node's line refers to."""

@@ -11,16 +11,38 @@ import numpy as np
 
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.executor import Executor, KernelCache, StepTrace
+from dtfctl.runtime.framework.attrs import encode_attr
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import OpError
 from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph, make_node, parse_input
+from dtfctl.runtime.framework.op_signature import get_signature
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.context import StepContext
 
 DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
 _STEP_IDS = itertools.count(1)
+
+
+class GraphText:
+    """Builds a GraphDef node by node; attribute values are Python values."""
+
+    def __init__(self) -> None:
+        self.proto = graph_pb2.GraphDef()
+
+    def add(self, name: str, op: str, *inputs: str, **attrs: Any) -> str:
+        node = self.proto.node.add(name=name, op=op, input=inputs)
+        function = next((f for f in self.proto.library.function if f.signature.name == op), None)
+        if function is None:
+            kinds = {a.name: a.kind for a in get_signature(op).attrs}
+            for key, value in attrs.items():
+                node.attr[key].CopyFrom(encode_attr(kinds[key], value))
+        return name
+
+    def const(self, name: str, value: Any, dtype: Any = None, after: Sequence[str] = ()) -> str:
+        array = np.asarray(value, dtype)
+        return self.add(name, "Const", *(f"^{a}" for a in after), value=array, dtype=array.dtype)
 
 
 class LocalRendezvous:
