@@ -15,7 +15,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from typer.models import ArgumentInfo, OptionInfo
 
-from dtfctl.cli import main as cli
+from dtfctl.cli import app
 from dtfctl.cli._command import COMMANDS, COMMON, EXITS, ORDER, CommandInfo
 from dtfctl.launcher.spec.reference import reference
 from dtfctl.launcher.spec.schema import json_schema
@@ -125,7 +125,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing, exit 1 if a file is out of date")
     check = parser.parse_args().check
-    cli.build()
+    app.build()
     stale = [path for path, text in documents().items() if not path.exists() or path.read_text("utf-8") != text]
     for path in stale:
         if not check:

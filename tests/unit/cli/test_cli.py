@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from dtfctl.cli._command import COMMANDS, EXITS, ORDER
-from dtfctl.cli.main import run
+from dtfctl.cli.app import run
 from dtfctl.launcher import errors
 from dtfctl.launcher.api import UpResult
 from dtfctl.launcher.model import (
@@ -614,9 +614,15 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("{\n", "")
 
 
+def test_the_entry_point_imports_nothing_before_it_handles_ctrl_c() -> None:
+    code = "import sys; before = set(sys.modules); import dtfctl.cli.main; print(*(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert set(done.stdout.split()) <= {"__future__", "dtfctl", "dtfctl._version", "dtfctl.cli", "dtfctl.cli.main"}
+
+
 def test_nothing_heavy_is_imported_for_help_and_version() -> None:
     code = (
-        "import sys; from dtfctl.cli.main import run; run(['version']); run(['--help']); run(['submit', '--help']);"
+        "import sys; from dtfctl.cli.app import run; run(['version']); run(['--help']); run(['submit', '--help']);"
         "heavy = {'grpc', 'numpy', 'yaml', 'asyncssh', 'cryptography', 'google.protobuf', 'rich'} & set(sys.modules);"
         "sys.exit(f'imported: {heavy}' if heavy else 0)"
     )

@@ -16,7 +16,7 @@ import pytest
 from dtfctl.cli._output import SourceWriter
 from dtfctl.cli._progress import JobBar, UpLines
 from dtfctl.cli._screen import Screen, wants_color
-from dtfctl.cli.main import run
+from dtfctl.cli.app import run
 from dtfctl.launcher.model import Event, JobEnded, JobItem, JobOutput, JobStatus, LogLine, Progress
 from tests.doubles.launcher import FakeLauncher, status, task
 

@@ -1,0 +1,182 @@
+"""The command line over a real launcher: real processes of stub tasks, jobs that are real scripts."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.conftest import STUB, wait_until
+
+SPEC = "cluster: cli\ntasks: {ps: 1, worker: 2}\n"
+PROGRAM = f"""
+import sys
+from dtfctl.launcher.api import Cluster
+from dtfctl.cli.main import main
+real_up = Cluster.up
+Cluster.up = lambda spec, **options: real_up(spec, task_command=(sys.executable, {str(STUB)!r}), **options)
+main()
+"""
+"""The program `dtfctl`, but tasks are stubs that need no runtime."""
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-c", PROGRAM, *arguments]
+
+
+@pytest.fixture
+def dtfctl(home: Path, tmp_path: Path) -> Run:
+    (tmp_path / "c.yaml").write_text(SPEC)
+
+    def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(command(*arguments), cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    return run
+
+
+def script(folder: Path, text: str) -> str:
+    path = folder / "job.py"
+    path.write_text(textwrap.dedent(text))
+    return str(path)
+
+
+def test_a_cluster_from_up_to_down(dtfctl: Run, home: Path, tmp_path: Path) -> None:
+    assert dtfctl("status").returncode == 4
+    assert "start worker/1 on localhost" in dtfctl("up", "c.yaml", "--dry-run").stdout
+    first = dtfctl("up", "c.yaml")
+    assert (first.returncode, first.stdout.split(" (")[0]) == (0, "cli is up: 3/3 tasks run")
+    assert dtfctl("up", "c.yaml").stdout.startswith("cli was up already: 3/3 tasks run")
+    assert json.loads(dtfctl("status", "-o", "json").stdout)["healthy"] is True
+
+    job = script(tmp_path, "import os, sys; print(os.environ['DTF_TASK_INDEX'], sys.argv[1:], os.environ['A'])")
+    done = dtfctl("submit", "--env", "A=b", job, "--x", "-c", "1")
+    assert done.returncode == 0
+    assert sorted(done.stdout.splitlines()) == [
+        "worker/0 | 0 ['--x', '-c', '1'] b",
+        "worker/1 | 1 ['--x', '-c', '1'] b",
+    ]
+    assert "job-1 succeeded" in done.stderr
+    assert dtfctl("logs", "job-1").stdout.count("['--x', '-c', '1'] b") == 2
+
+    assert dtfctl("restart", "failed", "tasks").stdout == "nothing to restart: no task of cli has failed\n"
+    assert dtfctl("restart", "worker/1").stdout == "restarted 1 task: worker/1\n"
+    tasks = json.loads(dtfctl("status", "-o", "json").stdout)["tasks"]
+    assert [(t["name"], t["state"], t["restarts"]) for t in tasks][2] == ("worker/1", "running", 1)
+    assert {"job.queued", "job.succeeded"} <= {
+        json.loads(line)["event"] for line in dtfctl("events", "-o", "json").stdout.splitlines()
+    }
+
+    assert dtfctl("down").returncode == 0
+    assert dtfctl("status").returncode == 4
+    left = {path.parts[len(home.parts) + 2] for path in home.rglob("*") if path.is_file()}
+    assert left == {"logs"}
+
+
+def test_the_exit_code_of_a_script_is_the_commands(dtfctl: Run, tmp_path: Path) -> None:
+    dtfctl("up", "c.yaml")
+    failing = script(tmp_path, "import sys; print('out'); print('why', file=sys.stderr); sys.exit(7)")
+    done = dtfctl("submit", "--replication", "in-graph", failing)
+    assert (done.returncode, done.stdout) == (7, "out\n")
+    assert "why\n" in done.stderr and "exit code 7" in done.stderr
+    for bad, text in [("def (", "job.py:1:5: invalid syntax"), (None, "no script")]:
+        path = tmp_path / "job.py"
+        path.unlink()
+        if bad:
+            path.write_text(bad)
+        refused = dtfctl("submit", str(path))
+        assert refused.returncode == 2
+        assert text in refused.stderr
+        path.touch()
+    assert len(json.loads(dtfctl("jobs", "-o", "json").stdout)["jobs"]) == 1
+
+
+def test_ctrl_c_cancels_the_job(dtfctl: Run, tmp_path: Path) -> None:
+    dtfctl("up", "c.yaml")
+    job = script(
+        tmp_path,
+        """
+        import signal, sys, time
+        signal.signal(signal.SIGTERM, lambda *_: (print("stopping", flush=True), sys.exit(0)))
+        print("ready", flush=True)
+        time.sleep(60)
+        """,
+    )
+    with subprocess.Popen(
+        command("submit", "--replication", "in-graph", job), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        try:
+            assert process.stdout.readline() == "ready\n"
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert (process.returncode, out) == (130, "stopping\n"), err
+    assert "cancelling job-1" in err and "job-1 was cancelled" in err
+    assert json.loads(dtfctl("job", "job-1", "-o", "json").stdout)["state"] == "cancelled"
+
+
+def test_a_killed_worker_is_back_and_the_other_never_stopped(dtfctl: Run) -> None:
+    dtfctl("up", "c.yaml")
+    before = {t["name"]: t for t in json.loads(dtfctl("status", "-o", "json").stdout)["tasks"]}
+    os.kill(before["worker/1"]["pid"], signal.SIGKILL)
+
+    def back() -> bool:
+        after = {t["name"]: t for t in json.loads(dtfctl("status", "-o", "json").stdout)["tasks"]}
+        one = after["worker/1"]
+        assert after["worker/0"]["pid"] == before["worker/0"]["pid"]
+        return one["state"] == "running" and one["pid"] != before["worker/1"]["pid"] and one["restarts"] == 1
+
+    wait_until(back, "worker/1 runs again")
+    assert "signal 9" in dtfctl("events").stdout or "SIGKILL" in dtfctl("events").stdout
+
+
+def test_a_port_that_is_taken_is_named(dtfctl: Run, tmp_path: Path) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        (tmp_path / "c.yaml").write_text(
+            f"cluster: cli\ntasks: {{worker: 1}}\nports: {port}\nrestart: {{attempts: 0}}\n"
+        )
+        done = dtfctl("up", "c.yaml", "--timeout", "20s")
+    assert done.returncode not in (0, 125)
+    assert str(port) in done.stdout + done.stderr
+
+
+def test_two_clusters_at_once_and_the_newest_is_the_default(dtfctl: Run, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.yaml").write_text(f"cluster: {name}\ntasks: {{worker: 1}}\n")
+        assert dtfctl("up", f"{name}.yaml").returncode == 0
+    assert dtfctl("status").stdout.startswith("two is healthy")
+    assert dtfctl("-c", "one", "status").stdout.startswith("one is healthy")
+    found = json.loads(dtfctl("clusters", "-o", "json").stdout)["clusters"]
+    assert [item["name"] for item in found] == ["two", "one"]
+    assert dtfctl("down").stdout.startswith("two is down")
+    assert dtfctl("status").stdout.startswith("one is healthy")
+
+
+def test_ctrl_c_in_up_leaves_a_cluster_that_up_completes_and_down_removes(dtfctl: Run, tmp_path: Path) -> None:
+    with subprocess.Popen(
+        command("up", "c.yaml"), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        time.sleep(0.8)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode in (0, 130), err
+    assert "Traceback" not in err
+    assert dtfctl("up", "c.yaml").returncode == 0
+    assert dtfctl("down").returncode == 0
