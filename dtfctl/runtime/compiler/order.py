@@ -1,0 +1,161 @@
+"""Topological order: cycles, frames of loops, and ranks."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.node_graph import CONTROL, Edge, Node, NodeGraph
+
+ENTERS = frozenset(("Enter", "RefEnter"))
+EXITS = frozenset(("Exit", "RefExit"))
+MERGES = frozenset(("Merge", "RefMerge"))
+NEXTS = frozenset(("NextIteration", "RefNextIteration"))
+SWITCHES = frozenset(("Switch", "RefSwitch"))
+CONTROL_FLOW = ENTERS | EXITS | MERGES | NEXTS | SWITCHES | {"_SwitchN", "LoopCond"}
+
+
+@dataclass(eq=False)
+class Frame:
+    """A loop of the graph. The graph itself is the frame without a parent.
+
+    Attributes:
+        enter: one of the nodes that lead into it; None for the root.
+        condition: its LoopCond, if it has one.
+    """
+
+    name: str
+    parent: Frame | None
+    enter: Node | None = None
+    condition: Node | None = None
+
+    @property
+    def is_root(self) -> bool:
+        return self.parent is None
+
+
+def is_back_edge(edge: Edge, consumer: Node) -> bool:
+    """True for the one kind of edge that may close a cycle."""
+    return edge.node.op in NEXTS and consumer.op in MERGES
+
+
+def topological_order(graph: NodeGraph) -> list[Node]:
+    """All nodes, each after its inputs, in the graph's own order where that is free.
+
+    Raises:
+        InvalidArgumentError: there is a cycle that does not go from a NextIteration to a Merge.
+    """
+    waiting: dict[Node, int] = {}
+    consumers: dict[Node, list[Node]] = {}
+    ready: deque[Node] = deque()
+    for node in graph:
+        count = len(node.control_inputs)
+        for source in node.control_inputs:
+            consumers.setdefault(source, []).append(node)
+        for edge in node.inputs:
+            if not is_back_edge(edge, node):
+                count += 1
+                consumers.setdefault(edge.node, []).append(node)
+        waiting[node] = count
+        if not count:
+            ready.append(node)
+    order: list[Node] = []
+    while ready:
+        node = ready.popleft()
+        order.append(node)
+        for consumer in consumers.get(node, ()):
+            waiting[consumer] -= 1
+            if not waiting[consumer]:
+                ready.append(consumer)
+    if len(order) != len(waiting):
+        stuck = [node.name for node, count in waiting.items() if count]
+        raise InvalidArgumentError(f"{len(stuck)} nodes in a cycle, or after one; among them '{stuck[0]}'", stuck[0])
+    return order
+
+
+def assign_ranks(graph: NodeGraph) -> list[Node]:
+    """Set every node's rank to its place in one topological order, which is returned.
+
+    The order goes in stages: stage n holds what needs n transfers between devices before it can run. Inside a stage
+    nodes others wait for come first, so that sends start early, and receives, which start the next stage, come late.
+
+    Raises:
+        InvalidArgumentError: there is a cycle.
+    """
+    order = topological_order(graph)
+    stage: dict[Node, int] = {}
+    for node in order:
+        at = 0
+        for edge in node.inputs:
+            if not is_back_edge(edge, node):
+                source = edge.node
+                at = max(at, stage[source] + (source.device != node.device))
+        for source in node.control_inputs:
+            at = max(at, stage[source] + (source.device != node.device))
+        stage[node] = at
+    awaited: set[Node] = set()
+    for node in reversed(order):
+        own = node in awaited
+        for source in (*(e.node for e in node.inputs if not is_back_edge(e, node)), *node.control_inputs):
+            if source.device != node.device or (own and stage[source] == stage[node]):
+                awaited.add(source)
+    order.sort(key=lambda n: (stage[n], n not in awaited))
+    for rank, node in enumerate(order):
+        node.rank = rank
+    return order
+
+
+def find_frames(graph: NodeGraph) -> dict[Node, Frame]:
+    """The frame each node runs in (an Enter's is the loop it leads into, an Exit's the loop it leaves).
+
+    Raises:
+        InvalidArgumentError: a node has inputs from different frames, or leaves a loop it is not in.
+    """
+    root = Frame("", None)
+    frames: dict[Node, Frame] = {}
+    known: dict[tuple[Frame, str], Frame] = {}
+    for node in topological_order(graph):
+        frame: Frame | None = None
+        giver: Node | None = None
+        for source in (*(e.node for e in node.inputs if not is_back_edge(e, node)), *node.control_inputs):
+            outer = frames[source]
+            if source.op in EXITS:
+                assert outer.parent is not None
+                outer = outer.parent
+            if frame is None:
+                frame, giver = outer, source
+            elif outer is not frame:
+                assert giver is not None
+                raise InvalidArgumentError(
+                    f"The node '{node.name}' has inputs from different frames. The input '{source.name}' is in frame "
+                    f"'{outer.name}'. The input '{giver.name}' is in frame '{frame.name}'.",
+                    node.name,
+                )
+        frame = frame or root
+        if node.op in ENTERS:
+            name = node.text_attr("frame_name")
+            child = known.get((frame, name))
+            if child is None:
+                child = known[frame, name] = Frame(name, frame, node)
+            frame = child
+        elif node.op in EXITS and frame.is_root:
+            raise InvalidArgumentError(f"The node '{node.name}' exits a loop that was not entered.", node.name)
+        elif node.op == "LoopCond":
+            if frame.is_root:
+                raise InvalidArgumentError(f"The node '{node.name}' is the condition of no loop.", node.name)
+            frame.condition = node
+        frames[node] = frame
+    return frames
+
+
+def first_consumers(graph: NodeGraph) -> dict[Node, Node]:
+    """For each node with data consumers the first of them."""
+    first: dict[Node, Node] = {}
+    for node in graph:
+        for edge in node.inputs:
+            first.setdefault(edge.node, node)
+    return first
+
+
+__all__ = ["CONTROL", "Frame", "assign_ranks", "find_frames", "first_consumers", "is_back_edge", "topological_order"]

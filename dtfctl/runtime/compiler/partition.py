@@ -1,0 +1,247 @@
+"""Splitting a placed graph: by task in the master, by device in the worker.
+
+An edge that crosses becomes a `_Send` on one side and a `_Recv` on the other, one pair for all consumers of a tensor on
+a side. A control edge is sent as an empty constant. Loops that cross devices get their driver loops first (see
+`control_loops`). The structure is TensorFlow's, so that its partitions and ours can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from dtfctl.protocol import graph_pb2
+from dtfctl.runtime.compiler.control_loops import LoopGuards, add_control_loops
+from dtfctl.runtime.compiler.devices import task_of
+from dtfctl.runtime.compiler.library import reachable_library
+from dtfctl.runtime.compiler.naming import Namer
+from dtfctl.runtime.compiler.order import assign_ranks
+from dtfctl.runtime.compiler.prune import copy_node, signed
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.attrs import arg_dtypes
+from dtfctl.runtime.framework.dtypes import DType
+from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError
+from dtfctl.runtime.framework.node_graph import CONTROL, Edge, Node, NodeGraph, make_node
+from dtfctl.runtime.framework.op_signature import Arg
+from dtfctl.runtime.kernels.registry import find_kernel
+
+# Between the ranks of two nodes there is room for what a split puts between them.
+RANK_STEP = 16
+_CONST, _SEND, _RECV, _IDENTITY = 1, 2, 3, 4
+
+
+def split_by_task(graph: NodeGraph, incarnations: Mapping[str, int], suffix: str = "S") -> dict[str, NodeGraph]:
+    """Parts by task. The graph itself is changed: it gets driver loops and ranks.
+
+    Args:
+        graph: every node has a full device name.
+        incarnations: of the devices, by full name.
+
+    Raises:
+        InvalidArgumentError: there is a cycle, or a loop that crosses devices has no condition.
+    """
+    namer = Namer(graph, suffix)
+    guards = add_control_loops(graph, namer)
+    assign_ranks(graph)
+    return _Splitter(graph, incarnations, task_of, namer, guards).split()
+
+
+def split_by_device(graph: NodeGraph, incarnations: Mapping[str, int], suffix: str = "G") -> dict[str, NodeGraph]:
+    """Parts of a task's part by device; driver loops and ranks are there already."""
+    return _Splitter(graph, incarnations, lambda device: device, Namer(graph, suffix), {}).split()
+
+
+class _Splitter:
+    def __init__(
+        self,
+        graph: NodeGraph,
+        incarnations: Mapping[str, int],
+        location: Callable[[str], str],
+        namer: Namer,
+        guards: LoopGuards,
+    ) -> None:
+        self.graph = graph
+        self.incarnations = incarnations
+        self.location = location
+        self.namer = namer
+        # For a node with inputs from other devices inside a loop: the driver loop's Merge.
+        self.guards = guards
+        if not guards:
+            self.guards = _guards_of(graph)
+        self.parts: dict[str, NodeGraph] = {}
+        self.copies: dict[Node, Node] = {}
+        self.pairs: dict[tuple[Node, int, str, bool], Node] = {}
+        self.edges = 0
+
+    def split(self) -> dict[str, NodeGraph]:
+        for node in self.graph:
+            if not node.device:
+                raise InternalError(f"Node '{node.name}' is not placed", node.name)
+            copy = self.copies[node] = copy_node(node)
+            copy.rank = node.rank * RANK_STEP
+            self._part(node.device).add(copy)
+        for node in self.graph:
+            self._connect(node)
+        for part in self.parts.values():
+            part.versions = self.graph.versions
+            part.library = reachable_library(part, self.graph.library)
+        return self.parts
+
+    def _part(self, device: str) -> NodeGraph:
+        where = self.location(device)
+        part = self.parts.get(where)
+        if part is None:
+            part = self.parts[where] = NodeGraph(self.graph.library)
+        return part
+
+    def _connect(self, node: Node) -> None:
+        copy = self.copies[node]
+        here = self.location(node.device)
+        guard = self.guards.get(node)
+        late: list[Node] = []
+        early: list[Node] = []
+        for position, edge in enumerate(node.inputs):
+            self.edges += 1
+            source = edge.node
+            if self.location(source.device) == here:
+                copy.inputs.append(Edge(self.copies[source], edge.slot))
+                if not edge.dtype.is_ref:
+                    early.append(self.copies[source])
+                continue
+            host = _is_host_input(node, position)
+            key = (source, edge.slot, here, host)
+            # References are read when the consumer is ready to run, so such an edge has a pair of its own.
+            recv = None if edge.dtype.is_ref else self.pairs.get(key)
+            if recv is None:
+                recv = self._transfer(node, source, edge.slot, host, guard)
+                if edge.dtype.is_ref:
+                    recv.rank = copy.rank - 1
+                    late.append(recv)
+                else:
+                    self.pairs[key] = recv
+            copy.inputs.append(Edge(recv, 0))
+            if not edge.dtype.is_ref:
+                early.append(recv)
+        for source in node.control_inputs:
+            if source is guard:
+                continue
+            self.edges += 1
+            if self.location(source.device) == here:
+                before = self.copies[source]
+            else:
+                key = (source, CONTROL, here, False)
+                known = self.pairs.get(key)
+                if known is None:
+                    known = self.pairs[key] = self._transfer(node, source, CONTROL, False, guard)
+                before = known
+            copy.control_inputs.append(before)
+            early.append(before)
+        for recv in late:
+            recv.control_inputs += [n for n in dict.fromkeys(early) if n not in recv.control_inputs]
+        if guard is not None and any(
+            before.device != copy.device for before in (*(e.node for e in copy.inputs), *copy.control_inputs)
+        ):
+            # Still to be split by device.
+            copy.control_inputs.append(self.copies[guard])
+
+    def _transfer(self, node: Node, source: Node, slot: int, host: bool, guard: Node | None) -> Node:
+        """A send and a receive of an output of `source`, or of its completion; the node that stands for it here."""
+        sender = self._part(source.device)
+        receiver = self._part(node.device)
+        rank = source.rank * RANK_STEP
+        attrs = {
+            "tensor_name": _text(f"edge_{self.edges}_{source.name}"),
+            "send_device": _text(source.device),
+            "send_device_incarnation": graph_pb2.AttrValue(i=signed(self._incarnation(source.device))),
+            "recv_device": _text(node.device),
+            "client_terminated": graph_pb2.AttrValue(b=False),
+            "_src": _text(source.name),
+            "_dst": _text(node.name),
+        }
+        copy = self.copies[source]
+        if slot == CONTROL:
+            dtype = dtypes.float32
+            empty = _empty_const(self.namer(f"{source.name}/ctrl"), source.device, rank + _CONST)
+            empty.control_inputs.append(copy)
+            sent = Edge(sender.add(empty), 0)
+        else:
+            dtype = source.output_types[slot].base_dtype
+            sent = Edge(copy, slot)
+        type_value = graph_pb2.AttrValue(type=dtype.as_datatype_enum)  # type: ignore[arg-type]
+        send_op = "_HostSend" if slot != CONTROL and _is_host_output(source, slot) else "_Send"
+        name = self.namer(source.name)
+        sender.add(
+            make_node(name, send_op, {**attrs, "T": type_value}, [sent], device=source.device, rank=rank + _SEND)
+        )
+        if guard is not None:
+            rank = max(rank, guard.rank * RANK_STEP)
+        recv_op = "_HostRecv" if host else "_Recv"
+        attrs["tensor_type"] = type_value
+        name = self.namer(source.name)
+        recv = receiver.add(make_node(name, recv_op, attrs, device=node.device, rank=rank + _RECV))
+        if guard is not None:
+            recv.control_inputs.append(self.copies[guard])
+        if slot != CONTROL:
+            return recv
+        identity = make_node(
+            self.namer(source.name),
+            "Identity",
+            {"T": type_value},
+            [Edge(recv, 0)],
+            device=node.device,
+            rank=rank + _IDENTITY,
+        )
+        return receiver.add(identity)
+
+    def _incarnation(self, device: str) -> int:
+        try:
+            return self.incarnations[device]
+        except KeyError:
+            raise InvalidArgumentError(f"Device {device} is not part of this session") from None
+
+
+def _guards_of(graph: NodeGraph) -> LoopGuards:
+    """Driver loops' Merges before nodes, where the split by task left them for the split by device."""
+    found: LoopGuards = {}
+    for node in graph:
+        for source in node.control_inputs:
+            if source.op == "Merge" and source.name.startswith("_cloop"):
+                found[node] = source
+    return found
+
+
+def _empty_const(name: str, device: str, rank: int) -> Node:
+    value = graph_pb2.AttrValue()
+    value.tensor.dtype = dtypes.float32.as_datatype_enum  # type: ignore[assignment]
+    value.tensor.tensor_shape.dim.add(size=0)
+    dtype = graph_pb2.AttrValue(type=dtypes.float32.as_datatype_enum)  # type: ignore[arg-type]
+    return make_node(name, "Const", {"value": value, "dtype": dtype}, device=device, rank=rank)
+
+
+def _text(value: str) -> graph_pb2.AttrValue:
+    return graph_pb2.AttrValue(s=value.encode())
+
+
+def _is_host_input(node: Node, position: int) -> bool:
+    if node.op in ("Switch", "RefSwitch"):
+        return position == 1
+    return _on_host(node, node.signature.inputs, position, inputs=True)
+
+
+def _is_host_output(node: Node, slot: int) -> bool:
+    return _on_host(node, node.signature.outputs, slot, inputs=False)
+
+
+def _on_host(node: Node, args: tuple[Arg, ...], at: int, inputs: bool) -> bool:
+    """True where a kernel on another kind of device than CPU takes or gives a tensor in the host's memory."""
+    if "/device:CPU:" in node.device:
+        return False
+    kernel = find_kernel(node, node.device.rsplit(":", 2)[1])
+    if kernel is None:
+        return False
+    names = kernel.host_inputs if inputs else kernel.host_outputs
+    for arg in args:
+        types: list[DType] = arg_dtypes(arg, node.attrs)
+        if at < len(types):
+            return arg.name in names
+        at -= len(types)
+    return False

@@ -1,0 +1,86 @@
+"""Placement: which device each node of a graph runs on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from dtfctl.runtime.compiler.colocation import ColocationGraph
+from dtfctl.runtime.compiler.devices import DeviceInfo, DeviceSet
+from dtfctl.runtime.framework.node_graph import Node, NodeGraph
+
+log = logging.getLogger(__name__)
+_METADATA = frozenset(("Shape", "ShapeN", "Size", "Rank", "GetSessionHandle", "GetSessionHandleV2"))
+
+
+def place(
+    graph: NodeGraph,
+    devices: DeviceSet,
+    pinned: Mapping[str, str] | None = None,
+    allow_soft_placement: bool = False,
+) -> dict[str, str]:
+    """The full device name of every node, by node name.
+
+    Args:
+        graph: the whole graph; nodes hold the devices they ask for.
+        pinned: devices of nodes that were placed before and must stay: the stateful ones.
+        allow_soft_placement: use another kind of device where the one asked for does not exist or has no kernel.
+
+    Raises:
+        InvalidArgumentError: a node cannot be placed; the message and the error's node say which and why.
+    """
+    groups = ColocationGraph(graph, devices, dict(pinned or {}), allow_soft_placement)
+    assigned: dict[Node, DeviceInfo] = {}
+    consumers: dict[Node, list[Node]] = {}
+    for node in graph:
+        for source in (*(e.node for e in node.inputs), *node.control_inputs):
+            consumers.setdefault(source, []).append(node)
+    generators: list[Node] = []
+    for node in graph:
+        fixed = groups.root(node).assigned
+        if fixed is not None:
+            assigned[node] = fixed
+        elif _is_generator(node):
+            generators.append(node)
+        else:
+            candidates = groups.candidates(node)
+            chosen = candidates[0]
+            if node.inputs and (node.op in _METADATA or _follows_input(node, consumers)):
+                beside = assigned.get(node.inputs[0].node)
+                if beside in candidates:
+                    assert beside is not None
+                    chosen = beside
+            assigned[node] = chosen
+            groups.assign(node, chosen)
+    for node in generators:
+        fixed = groups.root(node).assigned
+        if fixed is not None:
+            assigned[node] = fixed
+            continue
+        candidates = groups.candidates(node)
+        chosen = candidates[0]
+        users = {assigned.get(c) for c in consumers.get(node, ())}
+        if len(users) == 1:
+            (only,) = users
+            if only is not None and only in candidates:
+                chosen = only
+        assigned[node] = chosen
+        groups.assign(node, chosen)
+    return {node.name: device.name for node, device in assigned.items()}
+
+
+def placement_log(graph: NodeGraph, placement: Mapping[str, str]) -> list[str]:
+    """A line a node, as `log_device_placement` prints them."""
+    return [f"{node.name}: ({node.op}): {placement[node.name]}" for node in graph]
+
+
+def _is_generator(node: Node) -> bool:
+    return not node.inputs and len(node.output_types) == 1 and not node.output_types[0].is_ref
+
+
+def _follows_input(node: Node, consumers: Mapping[Node, list[Node]]) -> bool:
+    """An Identity nobody placed, between two nodes that ask for the same: it goes with its input."""
+    if node.op != "Identity" or node.device or node.control_inputs:
+        return False
+    users = consumers.get(node, ())
+    return len(users) == 1 and node.inputs[0].node.device == users[0].device

@@ -1,0 +1,227 @@
+"""What a step needs of a graph: feeds and fetches become receives and sends, the rest is dropped.
+
+As in TensorFlow, a feed replaces one output of a node, all that leads only to replaced outputs falls away, and nothing
+is kept only because it is stateful.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from dtfctl.protocol import graph_pb2
+from dtfctl.runtime.framework.dtypes import DType
+from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError
+from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph, make_node
+
+PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2"))
+
+
+def parse_tensor(text: str) -> tuple[str, int]:
+    """Node name and output of "name" or "name:1"; anything else is a name, of output 0."""
+    name, colon, index = text.rpartition(":")
+    if colon and index.isascii() and index.isdigit() and len(index) < 10:
+        return name, int(index)
+    return text, 0
+
+
+def copy_node(node: Node) -> Node:
+    """The same node for another graph; its inputs are still to be set. Attributes are shared: replace, never write."""
+    copy = Node(node.name, node.signature, node.raw_attrs, node.device, rank=node.rank, _decoded=node._decoded)
+    known = node.__dict__
+    for cached in ("output_types", "input_types"):
+        if cached in known:
+            copy.__dict__[cached] = known[cached]
+    return copy
+
+
+def prune(
+    graph: NodeGraph,
+    feeds: Sequence[str],
+    fetches: Sequence[str],
+    targets: Sequence[str],
+    client_device: str,
+    incarnation: int,
+    placement: Mapping[str, str] | None = None,
+) -> NodeGraph:
+    """A new graph of what the fetches and targets need, given the feeds.
+
+    Args:
+        graph: the whole graph; left as it is.
+        feeds, fetches: tensors, "name" or "name:index".
+        targets: names of nodes to run.
+        client_device: where feeds arrive and fetches leave: the master's first CPU; `incarnation` is its own.
+        placement: devices of nodes by name; by default the devices the nodes have.
+
+    Raises:
+        InvalidArgumentError: nothing is asked for, a tensor is fed twice or both fed and fetched, an output does not
+            exist.
+        NotFoundError: a node does not exist.
+    """
+    _check_request(feeds, fetches, targets)
+    fed, fed_controls = _make_feeds(graph, feeds, client_device, incarnation)
+    sends = _make_fetches(graph, fetches, client_device, incarnation)
+    roots = _find_targets(graph, targets)
+
+    def sources(node: Node) -> Iterable[Node]:
+        for edge in node.inputs:
+            yield fed.get(edge) or edge.node
+        for source in node.control_inputs:
+            yield fed_controls.get(source) or source
+
+    kept: set[Node] = set()
+    stack = [*roots, *sends]
+    while stack:
+        node = stack.pop()
+        if node not in kept:
+            kept.add(node)
+            stack.extend(s for s in sources(node) if s not in kept)
+
+    out = NodeGraph(graph.library)
+    out.versions = graph.versions
+    copies: dict[Node, Node] = {}
+    for node in (*fed.values(), *graph, *sends):
+        if node in kept:
+            copy = copies[node] = copy_node(node)
+            if placement is not None and node.name in placement and copy.name in graph.nodes:
+                copy.device = placement[node.name]
+            copy.name = _unused(copy.name, out, graph if node.name not in graph.nodes else None)
+            out.add(copy)
+    for node, copy in copies.items():
+        for edge in node.inputs:
+            feed = fed.get(edge)
+            copy.inputs.append(Edge(copies[feed], 0) if feed else Edge(copies[edge.node], edge.slot))
+        seen: set[Node] = set()
+        for source in node.control_inputs:
+            target = copies[fed_controls.get(source) or source]
+            if target not in seen:
+                seen.add(target)
+                copy.control_inputs.append(target)
+    return out
+
+
+def _unused(name: str, *graphs: NodeGraph | None) -> str:
+    if all(g is None or name not in g.nodes for g in graphs):
+        return name
+    n = 1
+    while any(g is not None and f"{name}_{n}" in g.nodes for g in graphs):
+        n += 1
+    return f"{name}_{n}"
+
+
+def _check_request(feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> None:
+    if not fetches and not targets:
+        raise InvalidArgumentError("Must specify at least one target to fetch or execute.")
+    seen: set[str] = set()
+    for feed in feeds:
+        if feed in seen:
+            raise InvalidArgumentError(f'Endpoint "{feed}" fed more than once.')
+        seen.add(feed)
+    for fetch in fetches:
+        if fetch in seen:
+            raise InvalidArgumentError(f"{fetch} is both fed and fetched.")
+
+
+def _make_feeds(
+    graph: NodeGraph, feeds: Sequence[str], device: str, incarnation: int
+) -> tuple[dict[Edge, Node], dict[Node, Node]]:
+    """Receives by the output they replace, and by the placeholder whose control edges they take over."""
+    fed: dict[Edge, Node] = {}
+    controls: dict[Node, Node] = {}
+    for feed in feeds:
+        name, index = parse_tensor(feed)
+        node = graph.find(name)
+        if node is None:
+            raise NotFoundError(f"FeedInputs: unable to find feed output {feed}")
+        if index >= len(node.output_types):
+            raise InvalidArgumentError(f"FeedInputs: {feed} should have output index < {len(node.output_types)}")
+        edge = Edge(node, index)
+        if edge in fed:
+            raise InvalidArgumentError(f'Endpoint "{feed}" fed more than once.')
+        dtype = node.output_types[index].base_dtype
+        fed[edge] = recv = _endpoint(f"_recv_{name}_{index}", "_Recv", "tensor_type", dtype, feed, device, incarnation)
+        if node.op in PLACEHOLDERS:
+            controls[node] = recv
+    return fed, controls
+
+
+def _make_fetches(graph: NodeGraph, fetches: Sequence[str], device: str, incarnation: int) -> list[Node]:
+    sends = []
+    for fetch in dict.fromkeys(fetches):
+        name, index = parse_tensor(fetch)
+        node = graph.find(name)
+        if node is None:
+            raise NotFoundError(f"FetchOutputs node {fetch}: not found")
+        count = len(node.output_types)
+        if not count:
+            raise InvalidArgumentError(
+                f"Tried to fetch data for '{fetch}', which produces no output.  To run to a node but not fetch any "
+                f"data, pass '{fetch}' as an argument to the 'target_node_names' argument of the Session::Run API."
+            )
+        if index >= count:
+            raise InvalidArgumentError(f"FetchOutputs {fetch}: output index too large, must be < {count}")
+        dtype = node.output_types[index].base_dtype
+        send = _endpoint(f"_send_{name}_{index}", "_Send", "T", dtype, fetch, device, incarnation)
+        send.inputs.append(Edge(node, index))
+        sends.append(send)
+    return sends
+
+
+def _find_targets(graph: NodeGraph, targets: Iterable[str]) -> list[Node]:
+    roots, missing = [], []
+    for target in targets:
+        node = graph.find(parse_tensor(target)[0])
+        if node is None:
+            missing.append(target)
+        else:
+            roots.append(node)
+    if missing:
+        names = "".join(f"{name} " for name in missing)
+        raise NotFoundError(f"PruneForTargets: Some target nodes not found: {names}")
+    return roots
+
+
+def _endpoint(name: str, op: str, type_attr: str, dtype: DType, tensor: str, device: str, incarnation: int) -> Node:
+    attrs = {
+        type_attr: graph_pb2.AttrValue(type=dtype.as_datatype_enum),  # type: ignore[arg-type]
+        "tensor_name": graph_pb2.AttrValue(s=tensor.encode()),
+        "send_device": graph_pb2.AttrValue(s=device.encode()),
+        "recv_device": graph_pb2.AttrValue(s=device.encode()),
+        "send_device_incarnation": graph_pb2.AttrValue(i=signed(incarnation)),
+        "client_terminated": graph_pb2.AttrValue(b=True),
+    }
+    return make_node(name, op, attrs, device=device)
+
+
+def signed(incarnation: int) -> int:
+    """An unsigned 64-bit number as the int64 of the same bits, which is how attributes hold incarnations."""
+    incarnation &= 0xFFFFFFFFFFFFFFFF
+    return incarnation - (1 << 64) if incarnation >= 1 << 63 else incarnation
+
+
+def check_partial_fetches(
+    graph: NodeGraph, fetches: Iterable[str], fed: Collection[str], pending: Collection[str]
+) -> None:
+    """Check that the fetches of a partial run need none of the feeds still to come.
+
+    Raises:
+        InvalidArgumentError: one does.
+        NotFoundError: a fetched node does not exist.
+    """
+    waiting = {parse_tensor(p) for p in pending}
+    given = {parse_tensor(f) for f in fed}
+    for fetch in fetches:
+        name, index = parse_tensor(fetch)
+        start = graph.find(name)
+        if start is None:
+            raise NotFoundError(f"Fetch {fetch}: not found")
+        seen: set[Node] = set()
+        edges = [(start, index)]
+        while edges:
+            node, slot = edges.pop()
+            if (node.name, slot) in waiting or (slot < 0 and node.op in PLACEHOLDERS and (node.name, 0) in waiting):
+                raise InvalidArgumentError(f"Fetch {fetch} can't be computed from the feeds that have been fed so far.")
+            if (node.name, slot) in given or node in seen:
+                continue
+            seen.add(node)
+            edges += [(e.node, e.slot) for e in node.inputs]
+            edges += [(source, -1) for source in node.control_inputs]
