@@ -56,7 +56,7 @@ class AgentLine:
             steps = 0 if server is None else server.progress()
             beat = beats.Beat(name, config.incarnation, server is not None, steps)
             try:
-                self._socket.sendto(beats.pack(beat), str(config.agent_path))
+                self._socket.sendto(beats.pack(beat), socket.MSG_DONTWAIT, str(config.agent_path))
                 self._heard = True
             except OSError as error:
                 if self._heard:

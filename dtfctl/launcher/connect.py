@@ -25,6 +25,9 @@ from dtfctl.protocol import controller_pb2 as pb
 START_S = 20.0
 POLL_S = 0.01
 CALL_S = 30.0
+RECONNECT_S = 15.0
+RETRY_S = 0.05
+DYING_S = 0.5
 ANSWER_S = 5.0
 """A controller that is alive but does not answer a ping in this time hangs."""
 
@@ -130,19 +133,20 @@ class Connection:
         self._channel: Channel | None = None
 
     def call(self, method: Method[Request, Reply], request: Request, *, timeout_s: float = CALL_S) -> Reply:
-        """One call. When the controller dies meanwhile, once more with a new one (every call may be repeated)."""
-        for last_try in (False, True):
-            channel = self._channel or self._connect()
+        """One call. When the controller dies meanwhile, again with a new one: every call may be repeated."""
+        give_up = time.monotonic() + RECONNECT_S
+        while True:
             try:
+                channel = self._channel or self._connect()
                 return channel.call(method, request, timeout_s=timeout_s)
             except PeerUnavailable as error:
                 self.close()
-                if last_try:
+                if time.monotonic() > give_up:
                     raise ControllerUnreachable(
                         f"the controller of {self.paths.name} does not answer: {error.message}",
                         f"see {self.paths.logs / 'controller.log'}",
                     ) from error
-        raise AssertionError("unreachable")
+            time.sleep(RETRY_S)
 
     def _connect(self) -> Channel:
         if read_created(self.paths) is None:
@@ -155,10 +159,9 @@ class Connection:
             channel.call(methods.PING, pb.Nothing(), timeout_s=ANSWER_S)
         except PeerUnavailable:
             channel.close()
-            if found is not None and is_alive(found[0]):
-                # Alive without an answer: it hangs. Its successor adopts everything.
-                send_signal(found[0], signal.SIGKILL)
-            channel = Channel(start_controller(self.paths), tls, "controller", self.paths.name)
+            if found is not None:
+                end_controller(found[0])
+            raise
         self._channel = channel
         return channel
 
@@ -166,6 +169,15 @@ class Connection:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
+
+
+def end_controller(process: ProcessId) -> None:
+    """One that is alive but does not answer is dying, or hangs: then it is killed; its successor adopts everything."""
+    deadline = time.monotonic() + DYING_S
+    while is_alive(process):
+        if time.monotonic() > deadline:
+            send_signal(process, signal.SIGKILL)
+        time.sleep(POLL_S)
 
 
 def wait_gone(paths: ClusterPaths, timeout_s: float = 10.0) -> None:

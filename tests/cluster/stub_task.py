@@ -41,9 +41,9 @@ def main() -> int:
                 steps += 1
                 try:
                     beat = pack(Beat(name, config["incarnation"], True, steps))
-                    control.sendto(beat, config["agent_path"])
-                except (FileNotFoundError, ConnectionRefusedError):
-                    pass  # the agent is being replaced
+                    control.sendto(beat, socket.MSG_DONTWAIT, config["agent_path"])
+                except (FileNotFoundError, ConnectionRefusedError, BlockingIOError, TimeoutError):
+                    steps -= 1  # the agent is being replaced, or hangs
             try:
                 note = unpack(control.recv(65536))
             except TimeoutError:

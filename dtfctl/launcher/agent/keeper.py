@@ -12,9 +12,6 @@ Its creation is the claim to run: whoever creates it first, keeper or agent, dec
 A log line is `2026-01-31T12:00:00.123Z out text`; `out` or `err`, with a `+` when the line goes on in the next one.
 """
 
-# pathlib would add to the memory of a process that exists once for every task.
-# ruff: noqa: PTH105, PTH108, PTH110, PTH118
-
 import os
 import select
 import signal
