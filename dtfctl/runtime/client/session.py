@@ -185,9 +185,7 @@ class BaseSession:
         if self._closed:
             raise RuntimeError("Attempted to use a closed Session.")
         if self._graph.version == 0:
-            raise RuntimeError(
-                "The Session graph is empty. Add operations to the graph before calling run()."
-            )
+            raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
@@ -400,7 +398,9 @@ class InteractiveSession(BaseSession):
         else:
             mine.gpu_options.allow_growth = True
         mine.graph_options.place_pruned_graph = True
-        super().__init__(target, graph, mine if config is None or isinstance(config, config_pb2.ConfigProto) else config)
+        super().__init__(
+            target, graph, mine if config is None or isinstance(config, config_pb2.ConfigProto) else config
+        )
         if InteractiveSession._active:
             log.error(
                 "An interactive session is already active. This can cause out-of-memory errors; close the other one, or "
@@ -443,9 +443,7 @@ def _default_session(session: BaseSession) -> Iterator[BaseSession]:
         yield session
     finally:
         if not _sessions.stack or _sessions.stack[-1] is not session:
-            raise AssertionError(
-                f"Nesting violated for default stack of {type(session)} objects: not the innermost"
-            )
+            raise AssertionError(f"Nesting violated for default stack of {type(session)} objects: not the innermost")
         _sessions.stack.pop()
 
 

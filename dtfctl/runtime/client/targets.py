@@ -51,7 +51,7 @@ def parse_target(target: str) -> str:
         return target
     if not target.startswith("grpc://"):
         raise NotFoundError(
-            f"No session factory registered for the given session options: {{target: \"{target}\"}} Registered factories "
+            f'No session factory registered for the given session options: {{target: "{target}"}} Registered factories '
             'are {"" (in-process), grpc://host:port, unix:/path}.'
         )
     address = target[len("grpc://") :]

@@ -101,7 +101,7 @@ def encode_tensor_frame(
 
 def _raw(array: np.ndarray[Any, Any]) -> memoryview:
     """The bytes of an array, without a copy where it is contiguous."""
-    return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def _object_dtype(array: np.ndarray[Any, Any]) -> DType:

@@ -34,9 +34,7 @@ class SessionGraph:
         """
         self.graph.extend(graph_def)
 
-    def compile(
-        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]
-    ) -> dict[str, NodeGraph]:
+    def compile(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> dict[str, NodeGraph]:
         """Partitions by task.
 
         Raises:

@@ -1,4 +1,4 @@
-"""A task's master: makes sessions and finds them again. No gRPC here; every client, in this process or not, comes here."""
+"""A task's master: makes sessions and finds them again. No gRPC here; every client, local or remote, comes here."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ class Master:
         self._make_room()
         remote = self._find_remote(merged)
         handle = secrets.token_hex(8)
-        session = MasterSession(handle, LocalTask(self.worker, self._life), remote, merged, self._step_runs, self._direct)
+        session = MasterSession(
+            handle, LocalTask(self.worker, self._life), remote, merged, self._step_runs, self._direct
+        )
         session.add_nodes(graph_def)
         self._create_everywhere(session, remote, merged.isolate_session_state)
         with self._lock:
@@ -101,9 +103,7 @@ class Master:
                 )
             oldest = min(idle, key=lambda s: s.last_used)
             del self._sessions[oldest.handle]
-        oldest.close(
-            CancelledError("Step was cancelled because the session was garbage collected due to inactivity.")
-        )
+        oldest.close(CancelledError("Step was cancelled because the session was garbage collected due to inactivity."))
 
     def _find_remote(self, config: config_pb2.ConfigProto) -> list[RemoteTask]:
         """The other tasks a session may use, all heard of just now."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -142,7 +143,7 @@ class MasterSession:
         self._step_runs = step_runs
         self.partial_runs: dict[str, PartialRunState] = {}
         self._next_partial = 0
-        self._random = random.SystemRandom()
+        self._random = random.Random(secrets.randbits(64))
 
     # Graph ------------------------------------------------------------------------------------------------------------
 
@@ -172,9 +173,7 @@ class MasterSession:
         with self._graph_lock:
             self._check_open()
             if expected_version is not None and expected_version != self.graph_version:
-                raise AbortedError(
-                    f"Current version is {self.graph_version} but caller expected {expected_version}."
-                )
+                raise AbortedError(f"Current version is {self.graph_version} but caller expected {expected_version}.")
             for node in graph_def.node:
                 if node.name in self._graph.graph.nodes:
                     raise InvalidArgumentError(
@@ -314,12 +313,12 @@ class MasterSession:
         withdrawals: list[Callable[[], None]] = []
         outer = how.cancellation
         if outer is not None:
-            withdrawals.append(outer.on_cancel(lambda: token.cancel(outer.reason) and None))
+            withdrawals.append(outer.on_cancel(lambda: _cancel(token, outer.reason)))
         timeout_ms = how.options.timeout_in_ms if how.options is not None else 0
         timeout_ms = timeout_ms or self.config.operation_timeout_in_ms
         if timeout_ms > 0:
             expired = DeadlineExceededError("Timed out waiting for notification")
-            withdrawals.append(DEADLINES.after(timeout_ms / 1000, lambda: token.cancel(expired) and None))
+            withdrawals.append(DEADLINES.after(timeout_ms / 1000, lambda: _cancel(token, expired)))
 
         def release() -> None:
             for withdraw in withdrawals:
@@ -479,6 +478,11 @@ class MasterSession:
         finally:
             self._leave()
 
+    def callable_fetches(self, handle: int) -> list[str]:
+        """Names of what a callable fetches; none for a handle that is not known."""
+        made = self._callables.get(handle)
+        return list(made.options.fetch) if made is not None else []
+
     def release_callable(self, handle: int) -> None:
         with self._lock:
             self._callables.pop(handle, None)
@@ -533,3 +537,6 @@ class MasterSession:
             if not self._count:
                 self._lock.notify_all()
 
+
+def _cancel(token: CancellationToken, reason: OpError | None) -> None:
+    token.cancel(reason)

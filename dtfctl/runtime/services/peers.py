@@ -130,13 +130,10 @@ class Peers:
             raise AbortedError(
                 f"{self.task} was restarted: a message was for incarnation {addressed_to}, this is {self.life}"
             )
-        with self._lock:
-            peer = self._peers.get(task)
-            known = peer.life if peer is not None else 0
+        known = self._peer(task).life
         if life < known:
             raise AbortedError(f"{task} has a newer incarnation than {life}: {known}. This one must stop")
-        if peer is None or life > known:
-            self.learn(task, life)
+        self.learn(task, life)
 
     def _restarted(self, peer: _Peer) -> OpError:
         return AbortedError(f"{peer.task} ({peer.address}) was restarted; what it held is lost")

@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+import threading
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import grpc
+
+from dtfctl.protocol import config_pb2
+from dtfctl.runtime.framework.device import Device
+from dtfctl.runtime.framework.device_spec import device_name, task_name
+from dtfctl.runtime.framework.errors import CancelledError, OpError
+from dtfctl.runtime.framework.resource_manager import ResourceManager
+from dtfctl.runtime.rendezvous.frames import Frame
+from dtfctl.runtime.services.deadlines import DEADLINES
+from dtfctl.runtime.services.grpc_tools import CHANNEL_OPTIONS, listen_tcp, listen_unix, new_server
+from dtfctl.runtime.services.local_masters import forget_local_master, register_local_master
+from dtfctl.runtime.services.master import Master
+from dtfctl.runtime.services.master_service import MasterService
+from dtfctl.runtime.services.peers import Peers
+from dtfctl.runtime.services.worker import ORPHAN_S, Worker
+from dtfctl.runtime.services.worker_service import WorkerService
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """PEM files of a task's mutual TLS: the cluster's certificate authority, and this task's certificate and key."""
+    """PEM files of a task's mutual TLS.
+
+    Attributes:
+        ca, cert, key: the cluster's certificate authority, this task's certificate and its key.
+        server_name: the name all tasks' certificates are valid for; the first DNS name in `cert` by default.
+    """
 
     ca: Path
-    certificate: Path
+    cert: Path
     key: Path
+    server_name: str = ""
 
 
 @dataclass(frozen=True)
@@ -22,14 +49,16 @@ class TaskServerConfig:
     Attributes:
         cluster: job name -> task index -> "host:port", of every task, this one included.
         job_name, task_index: which task this is.
-        incarnation: names this life of the task; peers refuse messages of another one. Positive, below 2**63.
+        incarnation: names this life of the task: positive, below 2**63, greater than that of any former life. Peers
+            refuse messages of another one.
         listen: "host:port" where peers and remote clients connect (mutual TLS when `tls` is given, else plaintext);
             port 0 takes a free one (`TaskServer.port` tells it).
         socket_path: unix socket for clients on this host; made 0600, removed at stop.
-        tls: None only for tests and loopback use.
+        tls: None only for loopback use.
         state_dir: where the task may keep files.
         peer_timeout_s: how long a new session waits for peers that do not answer before it fails, naming them.
         device_count: virtual CPU devices of this task.
+        default_session_config: what sessions' own ConfigProto is merged into.
     """
 
     cluster: dict[str, dict[int, str]]
@@ -42,6 +71,11 @@ class TaskServerConfig:
     state_dir: Path
     peer_timeout_s: float = 30.0
     device_count: int = 1
+    default_session_config: config_pb2.ConfigProto = field(default_factory=config_pb2.ConfigProto)
+
+    @property
+    def task(self) -> str:
+        return task_name(self.job_name, self.task_index)
 
 
 class TaskServer:
@@ -53,11 +87,37 @@ class TaskServer:
 
     def __init__(self, config: TaskServerConfig) -> None:
         self.config = config
+        addresses = {task_name(job, i): a for job, tasks in config.cluster.items() for i, a in tasks.items()}
+        if config.task not in addresses:
+            raise ValueError(f"{config.task} is not in the cluster: {sorted(addresses)}")
+        self._tls = None if config.tls is None else _Tls(config.tls)
+        life = config.incarnation
+        self._peers = Peers(config.task, life, addresses, self._connect, self._from_peer, self._peer_lost)
+        devices = [
+            Device(
+                device_name(config.job_name, config.task_index, "CPU", i), resources=ResourceManager(config.job_name)
+            )
+            for i in range(config.device_count)
+        ]
+        alone = len(addresses) == 1
+        self.worker = Worker(config.task, devices, None if alone else self._peers)
+        self.master = Master(
+            self.worker, None if alone else self._peers, life, config.peer_timeout_s, config.default_session_config
+        )
+        self._master_service = MasterService(self.master)
+        self._worker_service = WorkerService(self.worker, self._peers, life, config.tls is not None)
+        self._servers: list[grpc.Server] = []
+        self._lock = threading.Lock()
+        self._port = 0
+        self._local_address = ""
+        self._stopped = False
 
     @property
     def port(self) -> int:
         """The TCP port peers connect to, once started."""
-        raise NotImplementedError
+        return self._port
+
+    # Life -------------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Listen and serve; returns at once.
@@ -65,20 +125,125 @@ class TaskServer:
         Raises:
             OSError: the address or the socket is taken; the text names it.
         """
-        raise NotImplementedError
+        config = self.config
+        peers = new_server()
+        peers.add_generic_rpc_handlers((self._master_service.handler(), self._worker_service.handler()))
+        self._port = listen_tcp(peers, config.listen, None if self._tls is None else self._tls.server)
+        started = [peers]
+        if config.socket_path is not None:
+            local = new_server()
+            local.add_generic_rpc_handlers((self._master_service.handler(),))
+            listen_unix(local, config.socket_path)
+            started.append(local)
+        for server in started:
+            server.start()
+        with self._lock:
+            self._servers = started
+        self._local_address = f"{config.listen.rpartition(':')[0]}:{self._port}"
+        if self._tls is None:
+            register_local_master(self._local_address, self.master)
+        if config.socket_path is not None:
+            register_local_master(f"unix:{config.socket_path}", self.master)
+        DEADLINES.after(ORPHAN_S, self._sweep)
+
+    def _sweep(self) -> None:
+        if not self._stopped:
+            self.worker.drop_orphans()
+            DEADLINES.after(ORPHAN_S, self._sweep)
+
+    def listen_plaintext(self, address: str = "127.0.0.1:0") -> int:
+        """Serve clients without certificates at another address, for stock TensorFlow clients; the port.
+
+        Raises:
+            OSError: the address is taken.
+        """
+        server = new_server()
+        server.add_generic_rpc_handlers((self._master_service.handler(),))
+        port = listen_tcp(server, address, None)
+        server.start()
+        with self._lock:
+            self._servers.append(server)
+        return port
 
     def stop(self, grace_s: float) -> None:
-        """Refuse new steps, let running ones finish for `grace_s` seconds, cancel the rest and close. Idempotent."""
-        raise NotImplementedError
+        """Refuse new requests, let running ones finish for `grace_s` seconds, cancel the rest and close. Idempotent."""
+        with self._lock:
+            if self._stopped:
+                return
+            self._stopped = True
+            servers, self._servers = self._servers, []
+        forget_local_master(self._local_address)
+        if self.config.socket_path is not None:
+            forget_local_master(f"unix:{self.config.socket_path}")
+        # Streams from peers never end by themselves, so requests are waited for by count.
+        ended = [server.stop(grace_s) for server in servers[1:]]
+        for event in ended:
+            event.wait(grace_s + 1.0)
+        reason = CancelledError(f"{self.config.task} is stopping")
+        self.worker.cancel_all(reason)
+        self.master.close(reason)
+        self._worker_service.close()
+        self._peers.close()
+        for server in servers[:1]:
+            server.stop(0).wait(5.0)
+        if self.config.socket_path is not None:
+            self.config.socket_path.unlink(missing_ok=True)
 
     def progress(self) -> int:
-        """A counter that grows while steps or other requests are being served; two equal readings mean idle or stuck."""
-        raise NotImplementedError
+        """A counter that grows as steps end and requests come; two equal readings mean idle or stuck."""
+        return self.worker.steps_run + self.master.requests
+
+    # Peers ------------------------------------------------------------------------------------------------------------
 
     def peer_down(self, job: str, index: int, incarnation: int, reason: str) -> None:
         """That life of a task is gone: steps touching it fail now with UNAVAILABLE and `reason`."""
-        raise NotImplementedError
+        task = task_name(job, index)
+        if task != self.config.task:
+            self._peers.mark_down(task, incarnation, reason)
+            self.worker.delete_sessions_of(task, incarnation + 1)
 
     def peer_up(self, job: str, index: int, address: str, incarnation: int) -> None:
         """A task is (again) reachable, perhaps elsewhere, in this life."""
-        raise NotImplementedError
+        task = task_name(job, index)
+        if task != self.config.task:
+            self._peers.learn(task, incarnation, address)
+            self.worker.delete_sessions_of(task, incarnation)
+
+    def _peer_lost(self, task: str, life: int, error: OpError) -> None:
+        log.info("%s (incarnation %d): %s", task, life, error.message)
+        self.worker.peer_lost(task, error)
+        self.master.peer_lost(task, error)
+
+    def _from_peer(self, task: str, frame: Frame) -> None:
+        self.master.receive(task, frame)
+
+    def _connect(self, address: str) -> grpc.Channel:
+        if self._tls is None:
+            return grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+        options = (*CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", self._tls.server_name))
+        return grpc.secure_channel(address, self._tls.client, options=options)
+
+
+class _Tls:
+    """Credentials for both directions."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        ca, cert, key = (path.read_bytes() for path in (files.ca, files.cert, files.key))
+        self.server = grpc.ssl_server_credentials(((key, cert),), ca, require_client_auth=True)
+        self.client = grpc.ssl_channel_credentials(ca, key, cert)
+        self.server_name = files.server_name or _first_dns_name(cert)
+
+
+def _first_dns_name(pem: bytes) -> str:
+    """The first name a certificate is valid for.
+
+    Raises:
+        ValueError: it has none.
+    """
+    from cryptography import x509
+
+    names = x509.load_pem_x509_certificate(pem).extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    found = names.value.get_values_for_type(x509.DNSName)
+    if not found:
+        raise ValueError("The task's certificate is valid for no name")
+    return str(found[0])

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dtfctl.runtime.framework.cancellation import CancellationToken
-from dtfctl.runtime.framework.errors import OpError
+from dtfctl.runtime.framework.errors import CancelledError, OpError
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.context import Rendezvous
 from dtfctl.runtime.rendezvous.local import LocalRendezvous
 from dtfctl.runtime.rendezvous.routing import RoutingRendezvous
 from dtfctl.runtime.rendezvous.transports.base import Transport
+
+_ENDED = CancelledError("Step has ended", derived=True)
 
 
 class Step:
@@ -24,7 +26,7 @@ class Step:
         peers: tasks this step cannot finish without; grows as partitions start.
     """
 
-    __slots__ = ("_withdraw", "created", "peers", "rendezvous", "resources", "running", "step_id", "table", "token")
+    __slots__ = ("created", "peers", "rendezvous", "resources", "running", "step_id", "table", "token")
 
     def __init__(self, step_id: int, task: str, transport: Transport | None, created: float = 0.0) -> None:
         self.step_id = step_id
@@ -33,7 +35,7 @@ class Step:
             self.table if transport is None else RoutingRendezvous(self.table, step_id, task, transport)
         )
         self.token = CancellationToken()
-        self._withdraw = self.token.on_cancel(self._abort)
+        self.token.on_cancel(self._abort)
         self.resources = ResourceManager()
         self.peers: set[str] = set()
         self.running = 0
@@ -43,9 +45,8 @@ class Step:
         self.table.abort(self.token.reason)
 
     def cleanup(self) -> None:
-        """Drop everything the step still holds."""
-        self._withdraw()
-        self.table.abort(None)
+        """End whatever still runs and drop everything the step still holds."""
+        self.token.cancel(_ENDED)
         if len(self.resources):
             self.resources.clear()
 

@@ -94,7 +94,9 @@ class StepRun:
                 self._pending.clear()
             for task in late:
                 self.errors.append(
-                    UnavailableError(f"{task} did not end its part within {CANCEL_GRACE_S:g} s of cancelling", derived=True)
+                    UnavailableError(
+                        f"{task} did not end its part within {CANCEL_GRACE_S:g} s of cancelling", derived=True
+                    )
                 )
 
     def error(self) -> OpError | None:

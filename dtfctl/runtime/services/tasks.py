@@ -91,7 +91,9 @@ class RemoteTask:
         request = worker_pb2.RegisterPartitionRequest(
             session=session, graph=graph.to_graph_def(), rank=[n.rank for n in graph], partial=partial
         )
-        answer = self.peers.request(self.task, "RegisterPartition", request, worker_pb2.RegisterPartitionResponse, 600.0)
+        answer = self.peers.request(
+            self.task, "RegisterPartition", request, worker_pb2.RegisterPartitionResponse, 600.0
+        )
         return int(answer.handle)
 
     def deregister(self, session: str, handle: int) -> None:

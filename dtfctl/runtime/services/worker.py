@@ -274,8 +274,6 @@ class Worker:
             if len(self._ended) > _REMEMBERED:
                 self._ended.popitem(last=False)
         if step is not None:
-            if step.running:
-                step.token.cancel(CancelledError("Step was cancelled", derived=True))
             step.cleanup()
 
     def receive(self, frame: Frame) -> None:
@@ -312,5 +310,3 @@ class Worker:
 
 def partition_graphs(partition: Partition) -> list[graph_pb2.GraphDef]:
     return [g.to_graph_def() for g in partition.graphs]
-
-

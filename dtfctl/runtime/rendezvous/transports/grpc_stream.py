@@ -13,7 +13,13 @@ from typing import Any
 
 import grpc
 
-from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError, OpError, UnavailableError, error_from_code
+from dtfctl.runtime.framework.errors import (
+    InternalError,
+    InvalidArgumentError,
+    OpError,
+    UnavailableError,
+    error_from_code,
+)
 from dtfctl.runtime.rendezvous.frames import (
     CHUNK,
     FrameDecoder,

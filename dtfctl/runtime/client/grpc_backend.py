@@ -1,0 +1,207 @@
+"""A session of a master behind gRPC: TensorFlow's MasterService."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import grpc
+
+from dtfctl.protocol import config_pb2, device_pb2, graph_pb2, master_pb2
+from dtfctl.runtime.client.backend import as_host
+from dtfctl.runtime.framework.errors import (
+    DeadlineExceededError,
+    InternalError,
+    InvalidArgumentError,
+    UnavailableError,
+    error_from_code,
+)
+from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor
+from dtfctl.runtime.services.grpc_tools import CHANNEL_OPTIONS
+
+_SERVICE = "/tensorflow.MasterService/"
+# How long a session waits for a master that does not answer; TensorFlow's waits for ever.
+CONNECT_TIMEOUT_S = float(os.environ.get("DTF_CONNECT_TIMEOUT_S", "60"))
+
+
+def _channel(address: str) -> grpc.Channel:
+    return grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+
+
+class _Stub:
+    """Calls by method name, with errors as OpErrors."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.channel = _channel(address)
+        self._methods: dict[str, Any] = {}
+
+    def call(self, method: str, request: Any, response: Any, timeout_s: float | None, wait: bool = False) -> Any:
+        """One request.
+
+        Raises:
+            OpError: what the master answered; UnavailableError when it cannot be reached.
+        """
+        stub = self._methods.get(method)
+        if stub is None:
+            stub = self._methods[method] = self.channel.unary_unary(
+                _SERVICE + method, type(request).SerializeToString, response.FromString
+            )
+        try:
+            return stub(request, timeout=timeout_s, wait_for_ready=wait)
+        except grpc.RpcError as e:
+            error: Any = e
+            code, details = error.code(), error.details() or ""
+            if code is grpc.StatusCode.UNAVAILABLE:
+                raise UnavailableError(f"The master at {self.address} cannot be reached: {details}") from None
+            if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise DeadlineExceededError(f"Deadline Exceeded: {method} of the master at {self.address}") from None
+            raise error_from_code(code.value[0], details) from None
+        except ValueError as e:
+            # grpc's way to say that the channel is closed.
+            raise UnavailableError(f"The connection to {self.address} was closed: {e}") from None
+
+
+class GrpcBackend:
+    """A Backend; the channel is opened with the first request."""
+
+    def __init__(self, address: str, config: config_pb2.ConfigProto) -> None:
+        self._address = address
+        self._config = config
+        self._timeout_s = config.operation_timeout_in_ms / 1000 or None
+        self._stub: _Stub | None = None
+        self._handle = ""
+        self._version = 0
+
+    def _call(self, method: str, request: Any, response: Any, timeout_s: float | None = None) -> Any:
+        if self._stub is None or not self._handle:
+            raise InvalidArgumentError("A session is not created yet....")
+        return self._stub.call(method, request, response, timeout_s or self._timeout_s)
+
+    def create(self, graph_def: graph_pb2.GraphDef) -> None:
+        if self._stub is None:
+            self._stub = _Stub(self._address)
+        request = master_pb2.CreateSessionRequest(graph_def=graph_def, config=self._config, target=self._address)
+        timeout = self._timeout_s or CONNECT_TIMEOUT_S
+        try:
+            answer = self._stub.call("CreateSession", request, master_pb2.CreateSessionResponse, timeout, wait=True)
+        except DeadlineExceededError:
+            raise DeadlineExceededError(
+                f"The master at {self._address} did not make a session within {timeout:g} s: is it up?"
+            ) from None
+        self._handle, self._version = answer.session_handle, answer.graph_version
+
+    def extend(self, graph_def: graph_pb2.GraphDef) -> None:
+        request = master_pb2.ExtendSessionRequest(
+            session_handle=self._handle, graph_def=graph_def, current_graph_version=self._version
+        )
+        self._version = self._call("ExtendSession", request, master_pb2.ExtendSessionResponse).new_graph_version
+
+    def run(
+        self,
+        feeds: Mapping[str, Any],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        options: config_pb2.RunOptions | None = None,
+        metadata: config_pb2.RunMetadata | None = None,
+    ) -> list[Any]:
+        return self._run_step(feeds, fetches, targets, options, metadata, "")
+
+    def _run_step(
+        self,
+        feeds: Mapping[str, Any],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        options: config_pb2.RunOptions | None,
+        metadata: config_pb2.RunMetadata | None,
+        partial: str,
+    ) -> list[Any]:
+        request = master_pb2.RunStepRequest(
+            session_handle=self._handle,
+            fetch=fetches,
+            target=targets,
+            partial_run_handle=partial,
+            store_errors_in_response_body=True,
+            request_id=_request_id(),
+        )
+        for name, value in feeds.items():
+            request.feed.add(name=name).tensor.CopyFrom(encode_tensor(value))
+        timeout = None
+        if options is not None:
+            request.options.CopyFrom(options)
+            timeout = options.timeout_in_ms / 1000 or None
+        answer: master_pb2.RunStepResponse = self._call("RunStep", request, master_pb2.RunStepResponse, timeout)
+        if answer.status_code:
+            raise error_from_code(answer.status_code, answer.status_error_message)
+        if metadata is not None:
+            metadata.CopyFrom(answer.metadata)
+        got = {named.name: as_host(decode_tensor(named.tensor)) for named in answer.tensor}
+        missing = [name for name in fetches if name not in got]
+        if missing:
+            raise InternalError(f"The master's answer lacks fetched tensors: {missing}")
+        return [got[name] for name in fetches]
+
+    def partial_run_setup(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> str:
+        request = master_pb2.PartialRunSetupRequest(
+            session_handle=self._handle, feed=feeds, fetch=fetches, target=targets, request_id=_request_id()
+        )
+        return str(self._call("PartialRunSetup", request, master_pb2.PartialRunSetupResponse).partial_run_handle)
+
+    def partial_run(self, handle: str, feeds: Mapping[str, Any], fetches: Sequence[str]) -> list[Any]:
+        return self._run_step(feeds, fetches, (), None, None, handle)
+
+    def make_callable(self, options: config_pb2.CallableOptions) -> int:
+        request = master_pb2.MakeCallableRequest(session_handle=self._handle, options=options, request_id=_request_id())
+        return int(self._call("MakeCallable", request, master_pb2.MakeCallableResponse).handle)
+
+    def run_callable(
+        self, handle: int, values: Sequence[Any], metadata: config_pb2.RunMetadata | None = None
+    ) -> list[Any]:
+        request = master_pb2.RunCallableRequest(
+            session_handle=self._handle,
+            handle=handle,
+            feed=[encode_tensor(v) for v in values],
+            request_id=_request_id(),
+        )
+        answer = self._call("RunCallable", request, master_pb2.RunCallableResponse)
+        if metadata is not None:
+            metadata.CopyFrom(answer.metadata)
+        return [as_host(decode_tensor(t)) for t in answer.fetch]
+
+    def release_callable(self, handle: int) -> None:
+        request = master_pb2.ReleaseCallableRequest(session_handle=self._handle, handle=handle)
+        self._call("ReleaseCallable", request, master_pb2.ReleaseCallableResponse)
+
+    def list_devices(self) -> list[device_pb2.DeviceAttributes]:
+        request = master_pb2.ListDevicesRequest(session_handle=self._handle)
+        answer = self._call("ListDevices", request, master_pb2.ListDevicesResponse)
+        return [*answer.local_device, *answer.remote_device]
+
+    def close(self) -> None:
+        stub, self._stub = self._stub, None
+        handle, self._handle = self._handle, ""
+        if stub is None:
+            return
+        try:
+            if handle:
+                request = master_pb2.CloseSessionRequest(session_handle=handle)
+                stub.call("CloseSession", request, master_pb2.CloseSessionResponse, self._timeout_s or 30.0)
+        finally:
+            stub.channel.close()
+
+
+def reset(address: str, containers: Sequence[str], config: config_pb2.ConfigProto) -> None:
+    """Session.reset of a remote master."""
+    stub = _Stub(address)
+    try:
+        request = master_pb2.ResetRequest(container=containers, device_filters=config.device_filters)
+        timeout = config.operation_timeout_in_ms / 1000 or CONNECT_TIMEOUT_S
+        stub.call("Reset", request, master_pb2.ResetResponse, timeout, wait=True)
+    finally:
+        stub.channel.close()
+
+
+def _request_id() -> int:
+    return secrets.randbits(63) | 1
