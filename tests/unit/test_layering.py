@@ -18,7 +18,7 @@ LAUNCHER_SIDE = [{"protocol"}, {"health"}, {"launcher"}, {"cli"}]
 RUNTIME = [
     {"protocol"},
     {"runtime.framework"},
-    {"runtime.ops"},
+    {"runtime.ops", "runtime.checkpoint"},
     {"runtime.compiler", "runtime.kernels", "runtime.rendezvous"},
     {"runtime.executor"},
     {"runtime.services"},
