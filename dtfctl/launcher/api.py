@@ -48,6 +48,7 @@ from dtfctl.launcher.model import (
 )
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.selectors import is_failed
+from dtfctl.launcher.spec.available import require_available
 from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.wire import from_message, to_message
 from dtfctl.protocol import controller_pb2 as pb
@@ -107,16 +108,13 @@ class Cluster:
 
         Raises:
             Conflict: another `up` or `down` of this cluster runs, or the running cluster has other tasks.
+            SpecError: the spec asks for what this version cannot do (hosts over SSH).
             NoSpace, PortTaken, ClusterFailed: it cannot start.
             DeadlineExpired: `timeout_s` ran out; the cluster goes on starting.
         """
         begun = time.monotonic()
         paths = ClusterPaths.of(spec.cluster)
-        if not spec.is_local:
-            raise ClusterFailed(
-                "this version starts clusters on localhost only",
-                "leave `hosts` out, or set it to localhost",
-            )
+        require_available(spec)
         request = pb.ApplyRequest(spec_json=codec.encode(spec), task_command=task_command, dry_run=dry_run)
         wanted = len(spec.task_names)
         if dry_run:
