@@ -88,8 +88,8 @@ def _convert(graph: Graph, tensor: Tensor, value: Any, key: Any) -> np.ndarray[A
     if isinstance(value, Tensor):
         raise TypeError(
             "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, strings, "
-            f"lists, numpy ndarrays, or TensorHandles. For reference, the tensor object was {value} which was passed to "
-            f"the argument `feed_dict` with key {key}."
+            f"lists, numpy ndarrays, or TensorHandles. For reference, the tensor object was {value} which was passed "
+            f"to the argument `feed_dict` with key {key}."
         )
     dtype = tensor.dtype.base_dtype
     numpy_type = dtype.as_numpy_dtype

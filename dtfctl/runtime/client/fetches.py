@@ -178,7 +178,8 @@ class FetchPlan:
             return self._graph.as_graph_element(fetch, allow_tensor=True, allow_operation=True)
         except TypeError as e:
             raise TypeError(
-                f'Argument `fetch` = {fetch} has invalid type "{type(fetch).__name__}" must be a string or Tensor. ({e})'
+                f'Argument `fetch` = {fetch} has invalid type "{type(fetch).__name__}" must be a string or Tensor. '
+                f"({e})"
             ) from None
         except (ValueError, KeyError) as e:
             text = e.args[0] if e.args else e

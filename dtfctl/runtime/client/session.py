@@ -347,8 +347,8 @@ class Session(BaseSession):
     def __enter__(self) -> Session:
         if self._entered is not None:
             raise RuntimeError(
-                "Session context managers are not re-entrant. Use `Session.as_default()` if you want to enter a session "
-                "multiple times."
+                "Session context managers are not re-entrant. Use `Session.as_default()` if you want to enter a "
+                "session multiple times."
             )
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._graph.as_default())
@@ -403,8 +403,8 @@ class InteractiveSession(BaseSession):
         )
         if InteractiveSession._active:
             log.error(
-                "An interactive session is already active. This can cause out-of-memory errors; close the other one, or "
-                "use `tf.Session()`."
+                "An interactive session is already active. This can cause out-of-memory errors; close the other one, "
+                "or use `tf.Session()`."
             )
         InteractiveSession._active += 1
         self._explicit_graph = graph

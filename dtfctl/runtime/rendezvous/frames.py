@@ -1,8 +1,9 @@
 """The byte stream between two tasks: frames with a fixed binary header, cut into chunks by the transport.
 
-A frame is a header, a key (UTF-8), dimensions (int64 each) and a payload: a tensor's raw little-endian bytes, a TensorProto
-for strings, handles and variants, or a few bytes of a control message. Both ends' incarnations are in every header, so
-that nothing from or for a former life of a task is ever taken. Every length is checked before memory is reserved.
+A frame is a header, a key (UTF-8), dimensions (int64 each) and a payload: a tensor's raw little-endian bytes, a
+TensorProto for strings, handles and variants, or a few bytes of a control message. Both ends' incarnations are in every
+header, so that nothing from or for a former life of a task is ever taken. Every length is checked before memory is
+reserved.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def encode_tensor_frame(
     """Header (with key and dimensions) and payload of a TENSOR frame.
 
     Raises:
-        InvalidArgumentError: the value cannot leave its task (a variant that knows no encoding), or the key is too long.
+        InvalidArgumentError: the value cannot leave its task (a variant that knows no encoding), or the key is long.
     """
     text = key.encode()
     if len(text) > MAX_KEY:

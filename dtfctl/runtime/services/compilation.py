@@ -2,47 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
 
 from dtfctl.protocol import config_pb2, device_pb2, graph_pb2
-from dtfctl.runtime.compiler.order import assign_ranks
-from dtfctl.runtime.compiler.prune import prune
+from dtfctl.runtime.compiler.compile import CompileOptions, PreparedGraph, compile_step, prepare
+from dtfctl.runtime.compiler.devices import DeviceInfo, DeviceSet
+from dtfctl.runtime.compiler.place import placement_log
+from dtfctl.runtime.framework.errors import OpError
 from dtfctl.runtime.framework.node_graph import NodeGraph
+
+log = logging.getLogger(__name__)
 
 
 class SessionGraph:
-    """All nodes a client has sent.
+    """All nodes a client has sent, placed. The caller sees to it that one thread at a time is in here.
 
     Args:
-        devices: by task, the master's own first.
+        devices: all the session may use.
         task: the master's own.
     """
 
     def __init__(
-        self, devices: Sequence[Sequence[device_pb2.DeviceAttributes]], task: str, config: config_pb2.ConfigProto
+        self, devices: Iterable[device_pb2.DeviceAttributes], task: str, config: config_pb2.ConfigProto
     ) -> None:
         self.graph = NodeGraph()
-        self._devices = [d for of_task in devices for d in of_task]
-        self._task = task
-        self._config = config
+        self._devices = DeviceSet([DeviceInfo.from_proto(d) for d in devices], task)
+        self._options = CompileOptions.from_config(config)
+        self._log_placement = config.log_device_placement
+        self._prepared = PreparedGraph(self.graph, {})
 
     def extend(self, graph_def: graph_pb2.GraphDef) -> None:
-        """Add nodes.
+        """Add nodes and place them; stateful ones that are there stay where they are.
 
         Raises:
-            OpError: the GraphDef is malformed; nothing is added.
+            OpError: the GraphDef is malformed or cannot be placed; nothing is added.
         """
-        self.graph.extend(graph_def)
+        pinned = self._prepared.stateful()
+        added = self.graph.extend(graph_def)
+        try:
+            self._prepared = prepare(self.graph, self._devices, self._options, pinned)
+        except OpError:
+            for node in added:
+                del self.graph.nodes[node.name]
+            raise
+        if self._log_placement:
+            new = {node.name for node in added}
+            for line in placement_log(self._prepared.graph, self._prepared.placement):
+                if line.partition(":")[0] in new:
+                    log.warning("%s", line)
 
     def compile(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> dict[str, NodeGraph]:
         """Partitions by task.
 
         Raises:
-            OpError: the signature is at fault, or nodes cannot be placed.
+            OpError: the signature is at fault.
         """
-        client = self._devices[0]
-        out = prune(self.graph, feeds, fetches, targets, client.name, client.incarnation)
-        for node in out:
-            node.device = client.name
-        assign_ranks(out)
-        return {self._task: out}
+        return compile_step(self._prepared, feeds, fetches, targets, self._devices, self._options).partitions

@@ -79,8 +79,8 @@ def unary(request_type: Any, function: Callable[[Any, grpc.ServicerContext], Any
 def abort(context: grpc.ServicerContext, error: OpError) -> None:
     """End a call with an error.
 
-    TensorFlow's clients blindly repeat calls that end with UNAVAILABLE, so it travels as ABORTED, from which they recover
-    in the same way.
+    TensorFlow's clients blindly repeat calls that end with UNAVAILABLE, so it travels as ABORTED, from which they
+    recover in the same way.
     """
     code = Code.ABORTED if error.error_code == Code.UNAVAILABLE else Code(error.error_code)
     text = error.text

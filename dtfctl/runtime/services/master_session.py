@@ -129,7 +129,7 @@ class MasterSession:
         self.last_used = time.monotonic()
         self._direct = direct
         self._remote_by_task = {t.task: t for t in remote}
-        self._graph = SessionGraph([local.devices, *(t.devices for t in remote)], local.task, config)
+        self._graph = SessionGraph(self.list_devices(), local.task, config)
         self._graph_lock = threading.RLock()
         self.graph_version = 0
         self._lock = threading.Condition()

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dtfctl.protocol import graph_pb2
+from dtfctl.runtime.compiler.partition import split_by_device
 from dtfctl.runtime.executor.executor import Executor
 from dtfctl.runtime.executor.kernel_cache import KernelCache
 from dtfctl.runtime.executor.keys import RECVS, SENDS, is_client_terminated
@@ -143,7 +144,11 @@ class Worker:
             AbortedError: no such session. OpError: a node cannot run here.
         """
         session = self.session(session_handle)
-        graphs = {next(iter(graph)).device: graph}
+        devices = {node.device for node in graph}
+        if len(devices) == 1 and "/device:CPU:" in (only := next(iter(devices))):
+            graphs = {only: graph}
+        else:
+            graphs = split_by_device(graph, {name: d.incarnation for name, d in self._by_name.items()})
         executors = []
         for name, part in graphs.items():
             device = self._by_name.get(name)

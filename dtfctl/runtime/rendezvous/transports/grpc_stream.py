@@ -1,7 +1,7 @@
 """Frames over a bidirectional gRPC stream: one a direction and pair of tasks, kept open, in chunks of at most 1 MiB.
 
-The task that opens a stream sends its tensors and control frames on it; the other answers (DONE) on the way back. What is
-queued while a chunk is being written goes out together in the next one.
+The task that opens a stream sends its tensors and control frames on it; the other answers (DONE) on the way back. What
+is queued while a chunk is being written goes out together in the next one.
 """
 
 from __future__ import annotations
