@@ -6,6 +6,7 @@ codes are data, so that `--help` and docs/cli.md show the same.
 
 from __future__ import annotations
 
+import errno
 import inspect
 import os
 import sys
@@ -250,8 +251,8 @@ def guarded(make: Callable[[], Session], run: Callable[[Session], int | None]) -
             screen.error(error.message, error.hint)
         else:
             sys.stderr.write(f"{error.message}\n")
-            count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-            screen.note(f"{count}; nothing was changed")
+            if len(problems) > 1:
+                screen.note(f"{len(problems)} problems; nothing was changed")
         return error.exit_code
     except InternalError as error:
         return report_bug(error)
@@ -264,12 +265,33 @@ def guarded(make: Callable[[], Session], run: Callable[[Session], int | None]) -
         return 130
     except BrokenPipeError:
         # The reader went away (`dtfctl logs | head`): what SIGPIPE would have said, without a message.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
         return 141
+    except OSError as error:
+        if error.errno not in _SURROUNDINGS:
+            return report_bug(error)
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _drop_stdout()
+        where = f": {error.filename}" if error.filename else ""
+        screen.error(f"{(error.strerror or str(error)).lower()}{where}", "DTFCTL_HOME names the folder for clusters.")
+        return 1
     except (typer.Exit, typer.Abort):
         raise
     except Exception as error:
         return report_bug(error)
+
+
+_SURROUNDINGS = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EMFILE, errno.EIO}
+)
+"""What the machine refuses is not a bug of ours."""
+
+
+def _drop_stdout() -> None:
+    """Throw away what is still to be written, so that the interpreter does not fail on it again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def report_bug(error: BaseException) -> int:

@@ -249,7 +249,8 @@ def test_a_wrong_spec_starts_nothing_and_exits_2(dtfctl: Dtfctl, tmp_path: Path)
     result = dtfctl("up", str(file), fake=fake)
     assert (result.code, result.out, fake.calls) == (2, "", [])
     assert f"{file}:2:9: `wrker` is not a job name" in result.err
-    assert result.err.endswith("1 problem; nothing was changed\n")
+    file.write_text("cluster: dev\ntasks: {wrker: 2, workr: 1}\n")
+    assert dtfctl("up", str(file), fake=fake).err.endswith("2 problems; nothing was changed\n")
 
 
 def test_ctrl_c_in_up_says_what_goes_on(dtfctl: Dtfctl) -> None:
@@ -612,6 +613,19 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     command = f"{sys.executable} -c 'from dtfctl.cli.main import main; main()' schema | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("{\n", "")
+
+
+def test_what_the_machine_refuses_is_no_bug(dtfctl: Dtfctl) -> None:
+    error = NotADirectoryError(20, "Not a directory", "/etc/passwd/clusters")
+    result = dtfctl("up", LOCAL, fake=FakeLauncher(error=error))
+    assert (result.code, result.err.splitlines()[0]) == (1, "error: not a directory: /etc/passwd/clusters")
+
+
+def test_a_full_disk_under_stdout_is_said_once() -> None:
+    program = [sys.executable, "-c", "from dtfctl.cli.main import main; main()", "schema"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert (done.returncode, done.stderr.splitlines()[0]) == (1, "error: no space left on device")
 
 
 def test_the_entry_point_imports_nothing_before_it_handles_ctrl_c() -> None:
