@@ -67,7 +67,7 @@ class Coordinator:
         try:
             yield
         except Exception:
-            self.request_stop(sys.exc_info())  # type: ignore[arg-type]
+            self.request_stop(sys.exc_info())
 
     def register_thread(self, thread: threading.Thread) -> None:
         with self._lock:

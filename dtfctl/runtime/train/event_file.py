@@ -1,0 +1,122 @@
+"""Event files: records of Event protos that TensorBoard reads."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import queue
+import socket
+import struct
+import threading
+import time
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import google_crc32c
+
+from dtfctl.protocol import summary_pb2
+
+_counter = itertools.count()
+_MASK_DELTA = 0xA282EAD8
+
+
+def masked_crc(data: bytes) -> int:
+    """The checksum of the record format: a crc32c, rotated and shifted so that checksums of checksums stay sound."""
+    crc = int(google_crc32c.value(data))
+    return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+def write_record(out: BinaryIO, data: bytes) -> None:
+    """One record: length, its checksum, data, its checksum."""
+    header = struct.pack("<Q", len(data))
+    out.write(header + struct.pack("<I", masked_crc(header)) + data + struct.pack("<I", masked_crc(data)))
+
+
+class EventFileWriter:
+    """Writes events to a new file in `logdir`, from a thread of its own.
+
+    Args:
+        max_queue: events that may wait before `add_event` blocks; flush_secs: how often what was written is flushed.
+    """
+
+    def __init__(self, logdir: str, max_queue: int = 10, flush_secs: float = 120, filename_suffix: str = "") -> None:
+        Path(logdir).mkdir(parents=True, exist_ok=True)
+        self._logdir = str(logdir)
+        self._max_queue, self._flush_secs, self._suffix = max_queue, flush_secs, filename_suffix
+        self._open()
+
+    def _open(self) -> None:
+        name = f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.{next(_counter)}"
+        self.path = Path(self._logdir) / f"{name}{self._suffix}"
+        self._queue: queue.Queue[Any] = queue.Queue(self._max_queue)
+        self._error: BaseException | None = None
+        self._file = self.path.open("ab")
+        first = summary_pb2.Event(wall_time=time.time(), file_version="brain.Event:2")
+        write_record(self._file, first.SerializeToString())
+        self._file.flush()
+        self._thread = threading.Thread(target=self._write, name="event-writer", daemon=True)
+        self._thread.start()
+        self._closed = False
+
+    def _write(self) -> None:
+        flushed = time.monotonic()
+        while True:
+            item = self._queue.get()
+            try:
+                if isinstance(item, threading.Event):
+                    self._file.flush()
+                    item.set()
+                elif item is None:
+                    self._file.flush()
+                    return
+                elif self._error is None:
+                    write_record(self._file, item.SerializeToString())
+                    if time.monotonic() - flushed > self._flush_secs:
+                        self._file.flush()
+                        flushed = time.monotonic()
+            except OSError as e:
+                # Kept for the next call of the program; the thread goes on so that nobody waits for it for ever.
+                self._error = e
+                if isinstance(item, threading.Event):
+                    item.set()
+                elif item is None:
+                    return
+
+    def get_logdir(self) -> str:
+        return self._logdir
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def add_event(self, event: summary_pb2.Event) -> None:
+        """Queue an event.
+
+        Raises:
+            OSError: an earlier event could not be written.
+        """
+        self._check()
+        if not self._closed:
+            self._queue.put(event)
+
+    def flush(self) -> None:
+        """Wait until everything queued so far is in the file."""
+        if self._closed:
+            return
+        done = threading.Event()
+        self._queue.put(done)
+        done.wait()
+        self._check()
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self.flush()
+        self._closed = True
+        self._queue.put(None)
+        self._thread.join()
+        self._file.close()
+
+    def reopen(self) -> None:
+        if self._closed:
+            self._open()

@@ -1,0 +1,159 @@
+"""Learning rates as functions of the global step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.graph_keys import name_scope
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+
+
+def _prepare(learning_rate: Any, global_step: Any, decay_steps: Any) -> tuple[Tensor, Tensor, Tensor]:
+    if global_step is None:
+        raise ValueError("global_step is required.")
+    rate = convert_to_tensor(learning_rate, name="learning_rate")
+    step = _cast(global_step, rate)
+    return rate, step, _cast(decay_steps, rate)
+
+
+def _cast(value: Any, like: Tensor) -> Tensor:
+    tensor = convert_to_tensor(value)
+    return tensor if tensor.dtype.base_dtype is like.dtype else apply_op("Cast", x=tensor, DstT=like.dtype)
+
+
+def _call(op: str, x: Any, y: Any = None) -> Tensor:
+    return apply_op(op, x=x) if y is None else apply_op(op, x=x, y=y)  # type: ignore[no-any-return]
+
+
+def exponential_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    decay_rate: Any,
+    staircase: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """learning_rate * decay_rate ^ (global_step / decay_steps)."""
+    with name_scope(name, "ExponentialDecay"):
+        rate, step, steps = _prepare(learning_rate, global_step, decay_steps)
+        p = _call("RealDiv", step, steps)
+        p = _call("Floor", p) if staircase else p
+        return _call("Mul", rate, _call("Pow", _cast(decay_rate, rate), p))
+
+
+def natural_exp_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    decay_rate: Any,
+    staircase: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """learning_rate * exp(-decay_rate * global_step / decay_steps)."""
+    with name_scope(name, "NaturalExpDecay"):
+        rate, step, steps = _prepare(learning_rate, global_step, decay_steps)
+        p = _call("RealDiv", step, steps)
+        p = _call("Floor", p) if staircase else p
+        return _call("Mul", rate, _call("Exp", _call("Mul", _call("Neg", _cast(decay_rate, rate)), p)))
+
+
+def inverse_time_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    decay_rate: Any,
+    staircase: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """learning_rate / (1 + decay_rate * global_step / decay_steps)."""
+    with name_scope(name, "InverseTimeDecay"):
+        rate, step, steps = _prepare(learning_rate, global_step, decay_steps)
+        p = _call("RealDiv", step, steps)
+        p = _call("Floor", p) if staircase else p
+        return _call("RealDiv", rate, _call("AddV2", _cast(1, rate), _call("Mul", _cast(decay_rate, rate), p)))
+
+
+def polynomial_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    end_learning_rate: Any = 0.0001,
+    power: Any = 1.0,
+    cycle: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """(learning_rate - end) * (1 - step / decay_steps) ^ power + end, the step held at `decay_steps`, or cycling."""
+    with name_scope(name, "PolynomialDecay"):
+        rate, step, steps = _prepare(learning_rate, global_step, decay_steps)
+        end = _cast(end_learning_rate, rate)
+        if cycle:
+            turns = _call("Ceil", _call("RealDiv", step, steps))
+            zero = _cast(0, rate)
+            turns = apply_op("SelectV2", condition=_call("Equal", step, zero), t=_cast(1, rate), e=turns)
+            steps = _call("Mul", steps, turns)
+        else:
+            step = _call("Minimum", step, steps)
+        left = _call("Sub", _cast(1, rate), _call("RealDiv", step, steps))
+        return _call("AddV2", _call("Mul", _call("Sub", rate, end), _call("Pow", left, _cast(power, rate))), end)
+
+
+def piecewise_constant(x: Any, boundaries: Sequence[Any], values: Sequence[Any], name: str | None = None) -> Tensor:
+    """values[0] up to boundaries[0], values[1] up to boundaries[1], ...
+
+    Raises:
+        ValueError: there is not one value more than boundaries.
+    """
+    if len(boundaries) != len(values) - 1:
+        raise ValueError("The length of boundaries should be 1 less than the length of values")
+    with name_scope(name, "PiecewiseConstant"):
+        position = convert_to_tensor(x)
+        first = convert_to_tensor(values[0])
+        result = _cast(values[-1], first)
+        for boundary, value in reversed(list(zip(boundaries, values[:-1]))):
+            within = _call("LessEqual", position, _cast(boundary, position))
+            result = apply_op("SelectV2", condition=within, t=_cast(value, first), e=result)
+        return result
+
+
+def _fraction(step: Tensor, steps: Tensor) -> Tensor:
+    return _call("RealDiv", _call("Minimum", step, steps), steps)
+
+
+def _half_cosine(fraction: Tensor) -> Tensor:
+    cosine = _call("Cos", _call("Mul", _cast(math.pi, fraction), fraction))
+    return _call("Mul", _cast(0.5, fraction), _call("AddV2", _cast(1, fraction), cosine))
+
+
+def cosine_decay(
+    learning_rate: Any, global_step: Any, decay_steps: Any, alpha: Any = 0.0, name: str | None = None
+) -> Tensor:
+    """Half a cosine from learning_rate down to alpha * learning_rate (Loshchilov & Hutter, 2016)."""
+    with name_scope(name, "CosineDecay"):
+        rate, step, steps = _prepare(learning_rate, global_step, decay_steps)
+        low = _cast(alpha, rate)
+        decayed = _call(
+            "AddV2", _call("Mul", _call("Sub", _cast(1, rate), low), _half_cosine(_fraction(step, steps))), low
+        )
+        return _call("Mul", rate, decayed)
+
+
+def linear_cosine_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    num_periods: float = 0.5,
+    alpha: Any = 0.0,
+    beta: Any = 0.001,
+    name: str | None = None,
+) -> Tensor:
+    """A falling line times a cosine (Bello et al., 2017)."""
+    with name_scope(name, "LinearCosineDecay"):
+        rate, step, steps = _prepare(learning_rate, global_step, decay_steps)
+        fraction = _fraction(step, steps)
+        cosine = _half_cosine(_call("Mul", _cast(2 * num_periods, rate), fraction))
+        line = _call("AddV2", _cast(alpha, rate), _call("Sub", _cast(1, rate), fraction))
+        return _call("Mul", rate, _call("AddV2", _call("Mul", line, cosine), _cast(beta, rate)))
