@@ -55,9 +55,11 @@ class Environment:
     def _bind_call(self, node: Node) -> BoundKernel:
         """A node whose op is a function of the library."""
         body = self.functions.prepare(_called(node))
+        is_single = len(node.output_types) == 1
 
         def call(step: StepContext, *inputs: Any) -> Any:
-            return body(inputs, step)
+            outputs = body(inputs, step)
+            return outputs[0] if is_single else outputs
 
         return BoundKernel(KernelSpec(node.op, lambda k: call, (self.device.device_type,), {}, step=True), call)
 
