@@ -37,7 +37,9 @@ clean:
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "No Python >= 3.11 on PATH; name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; exit 1; }
 	@echo "Creating $(VENV) with $(PYTHON)"
-	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Its venv module is missing; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dtfctl needs Python >= 3.11, this is " + sys.version)'
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 
 # numba is an accelerator some platforms have no wheel for; nothing needs it.
 $(VENV)/.ready-demo: pyproject.toml | $(VENV)/bin/python
