@@ -142,7 +142,7 @@ def nth_element(k: KernelBuild) -> Kernel:
         if x.shape[-1] <= position:
             raise InvalidArgumentError(f"Input must have at least n+1={position + 1} columns")
         at = x.shape[-1] - 1 - position if reverse else position
-        return np.ascontiguousarray(np.partition(x, at, axis=-1)[..., at])
+        return np.array(np.partition(x, at, axis=-1)[..., at])
 
     return kernel
 
