@@ -83,7 +83,7 @@ def build() -> typer.Typer:
 def run(arguments: Sequence[str], launcher: Launcher | None = None) -> int:
     """Run one command line and give its exit code. `launcher` stands in for the real one."""
     try:
-        build()(args=list(arguments), prog_name="dtfctl", obj=Root(launcher))
+        build()(args=list(arguments) or ["--help"], prog_name="dtfctl", obj=Root(launcher))
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 1
     except KeyboardInterrupt:
