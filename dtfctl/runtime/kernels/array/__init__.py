@@ -6,10 +6,11 @@ from dtfctl.runtime.kernels.array import (
     identity,
     join,
     patches,
+    quantize,
     rearrange,
     search,
     shapes,
     slicing,
 )
 
-__all__ = ["diag", "gather", "identity", "join", "patches", "rearrange", "search", "shapes", "slicing"]
+__all__ = ["diag", "gather", "identity", "join", "patches", "quantize", "rearrange", "search", "shapes", "slicing"]

@@ -6,6 +6,7 @@ from dtfctl.runtime.kernels.math import (
     compare,
     fft,
     matmul,
+    quantized,
     reduce,
     segment,
     sequence,
@@ -13,4 +14,16 @@ from dtfctl.runtime.kernels.math import (
     unary,
 )
 
-__all__ = ["binary", "cast", "compare", "fft", "matmul", "reduce", "segment", "sequence", "special", "unary"]
+__all__ = [
+    "binary",
+    "cast",
+    "compare",
+    "fft",
+    "matmul",
+    "quantized",
+    "reduce",
+    "segment",
+    "sequence",
+    "special",
+    "unary",
+]
