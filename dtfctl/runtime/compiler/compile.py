@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dtfctl.protocol import config_pb2
 from dtfctl.runtime.compiler.devices import DeviceSet, task_of
 from dtfctl.runtime.compiler.partition import split_by_task
+from dtfctl.runtime.compiler.pause import collector_paused
 from dtfctl.runtime.compiler.place import place
 from dtfctl.runtime.compiler.prune import prune
 from dtfctl.runtime.framework.node_graph import NodeGraph
@@ -74,7 +75,8 @@ def prepare(
         InvalidArgumentError: a node cannot be placed.
     """
     options = options or CompileOptions()
-    return PreparedGraph(graph, place(graph, devices, pinned, options.allow_soft_placement))
+    with collector_paused():
+        return PreparedGraph(graph, place(graph, devices, pinned, options.allow_soft_placement))
 
 
 def compile_step(
@@ -92,6 +94,7 @@ def compile_step(
     """
     options = options or CompileOptions()
     client = devices.client
-    step = prune(prepared.graph, feeds, fetches, targets, client.name, client.incarnation, prepared.placement)
-    partitions = split_by_task(step, devices.incarnations())
+    with collector_paused():
+        step = prune(prepared.graph, feeds, fetches, targets, client.name, client.incarnation, prepared.placement)
+        partitions = split_by_task(step, devices.incarnations())
     return CompiledGraph(partitions, task_of(client.name), tuple(feeds), tuple(fetches), tuple(targets))

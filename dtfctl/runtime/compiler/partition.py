@@ -70,6 +70,7 @@ class _Splitter:
         self.parts: dict[str, NodeGraph] = {}
         self.copies: dict[Node, Node] = {}
         self.pairs: dict[tuple[Node, int, str, bool], Node] = {}
+        self.shared: dict[tuple[str, str], dict[str, graph_pb2.AttrValue]] = {}
         self.edges = 0
 
     def split(self) -> dict[str, NodeGraph]:
@@ -150,18 +151,21 @@ class _Splitter:
         rank = source.rank * RANK_STEP
         attrs = {
             "tensor_name": _text(f"edge_{self.edges}_{source.name}"),
-            "send_device": _text(source.device),
-            "send_device_incarnation": graph_pb2.AttrValue(i=signed(self._incarnation(source.device))),
-            "recv_device": _text(node.device),
-            "client_terminated": graph_pb2.AttrValue(b=False),
+            **self._between(source.device, node.device),
             "_src": _text(source.name),
             "_dst": _text(node.name),
         }
         copy = self.copies[source]
         if slot == CONTROL:
             dtype = dtypes.float32
-            empty = _empty_const(self.namer(f"{source.name}/ctrl"), source.device, rank + _CONST)
-            empty.control_inputs.append(copy)
+            empty = make_node(
+                self.namer(f"{source.name}/ctrl"),
+                "Const",
+                _EMPTY,
+                control_inputs=[copy],
+                device=source.device,
+                rank=rank + _CONST,
+            )
             sent = Edge(sender.add(empty), 0)
         else:
             dtype = source.output_types[slot].base_dtype
@@ -192,11 +196,20 @@ class _Splitter:
         )
         return receiver.add(identity)
 
-    def _incarnation(self, device: str) -> int:
-        try:
-            return self.incarnations[device]
-        except KeyError:
-            raise InvalidArgumentError(f"Device {device} is not part of this session") from None
+    def _between(self, sender: str, receiver: str) -> dict[str, graph_pb2.AttrValue]:
+        """Attributes all sends and receives between two devices share."""
+        known = self.shared.get((sender, receiver))
+        if known is None:
+            incarnation = self.incarnations.get(sender)
+            if incarnation is None:
+                raise InvalidArgumentError(f"Device {sender} is not part of this session")
+            known = self.shared[sender, receiver] = {
+                "send_device": _text(sender),
+                "send_device_incarnation": graph_pb2.AttrValue(i=signed(incarnation)),
+                "recv_device": _text(receiver),
+                "client_terminated": _NOT_THE_CLIENT,
+            }
+        return known
 
 
 def _guards_of(graph: NodeGraph) -> LoopGuards:
@@ -209,12 +222,15 @@ def _guards_of(graph: NodeGraph) -> LoopGuards:
     return found
 
 
-def _empty_const(name: str, device: str, rank: int) -> Node:
+def _empty_value() -> dict[str, graph_pb2.AttrValue]:
     value = graph_pb2.AttrValue()
     value.tensor.dtype = dtypes.float32.as_datatype_enum  # type: ignore[assignment]
     value.tensor.tensor_shape.dim.add(size=0)
-    dtype = graph_pb2.AttrValue(type=dtypes.float32.as_datatype_enum)  # type: ignore[arg-type]
-    return make_node(name, "Const", {"value": value, "dtype": dtype}, device=device, rank=rank)
+    return {"value": value, "dtype": graph_pb2.AttrValue(type=dtypes.float32.as_datatype_enum)}  # type: ignore[arg-type]
+
+
+_EMPTY = _empty_value()
+_NOT_THE_CLIENT = graph_pb2.AttrValue(b=False)
 
 
 def _text(value: str) -> graph_pb2.AttrValue:

@@ -62,50 +62,55 @@ def prune(
     sends = _make_fetches(graph, fetches, client_device, incarnation)
     roots = _find_targets(graph, targets)
 
-    def sources(node: Node) -> Iterable[Node]:
-        for edge in node.inputs:
-            yield fed.get(edge) or edge.node
-        for source in node.control_inputs:
-            yield fed_controls.get(source) or source
-
     kept: set[Node] = set()
     stack = [*roots, *sends]
     while stack:
         node = stack.pop()
         if node not in kept:
             kept.add(node)
-            stack.extend(s for s in sources(node) if s not in kept)
+            if fed:
+                stack += [fed.get(edge) or edge.node for edge in node.inputs]
+                stack += [fed_controls.get(source) or source for source in node.control_inputs]
+            else:
+                stack += [edge.node for edge in node.inputs]
+                stack += node.control_inputs
 
     out = NodeGraph(graph.library)
     out.versions = graph.versions
     copies: dict[Node, Node] = {}
-    for node in (*fed.values(), *graph, *sends):
+    nodes = out.nodes
+    for recv in fed.values():
+        if recv in kept:
+            copies[recv] = _add_endpoint(recv, graph, out)
+    for name, node in graph.nodes.items():
         if node in kept:
-            copy = copies[node] = copy_node(node)
-            if placement is not None and node.name in placement and copy.name in graph.nodes:
-                copy.device = placement[node.name]
-            copy.name = _unused(copy.name, out, graph if node.name not in graph.nodes else None)
-            out.add(copy)
+            copy = copies[node] = nodes[name] = copy_node(node)
+            if placement is not None:
+                copy.device = placement[name]
+    for send in sends:
+        copies[send] = _add_endpoint(send, graph, out)
     for node, copy in copies.items():
         for edge in node.inputs:
-            feed = fed.get(edge)
-            copy.inputs.append(Edge(copies[feed], 0) if feed else Edge(copies[edge.node], edge.slot))
-        seen: set[Node] = set()
-        for source in node.control_inputs:
-            target = copies[fed_controls.get(source) or source]
-            if target not in seen:
-                seen.add(target)
-                copy.control_inputs.append(target)
+            feed = fed.get(edge) if fed else None
+            copy.inputs.append(Edge(copies[edge.node], edge.slot) if feed is None else Edge(copies[feed], 0))
+        if node.control_inputs:
+            controls = [copies[fed_controls.get(source) or source] for source in node.control_inputs]
+            copy.control_inputs = list(dict.fromkeys(controls))
     return out
 
 
-def _unused(name: str, *graphs: NodeGraph | None) -> str:
-    if all(g is None or name not in g.nodes for g in graphs):
-        return name
-    n = 1
-    while any(g is not None and f"{name}_{n}" in g.nodes for g in graphs):
+def _add_endpoint(node: Node, graph: NodeGraph, out: NodeGraph) -> Node:
+    copy = copy_node(node)
+    copy.name = _unused(copy.name, graph, out)
+    return out.add(copy)
+
+
+def _unused(name: str, *graphs: NodeGraph) -> str:
+    unused, n = name, 0
+    while any(unused in g.nodes for g in graphs):
         n += 1
-    return f"{name}_{n}"
+        unused = f"{name}_{n}"
+    return unused
 
 
 def _check_request(feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> None:
