@@ -44,6 +44,7 @@ class Executor:
         library: functions the nodes call; the graph's own by default.
         functions: runs them; made from the library by default.
         scope: see `KernelCache`.
+        partial: feeds come one by one while it runs, so nodes run as their inputs arrive.
 
     Raises:
         NotFoundError: a node has no kernel on the device.
@@ -59,13 +60,14 @@ class Executor:
         library: FunctionLibrary | None = None,
         functions: FunctionCaller | None = None,
         scope: str = "",
+        partial: bool = False,
     ) -> None:
         self.graph = graph
         self.device = device
         library = library or graph.library
         self.functions = functions or FunctionRunner(library, device, resources, kernels)
         self._env = Environment(device, resources, kernels, library, self.functions, scope)
-        self._plan = self._make_plan()
+        self._plan = FrameMachine(graph, self._env) if partial else self._make_plan()
 
     @cached_property
     def may_block(self) -> bool:

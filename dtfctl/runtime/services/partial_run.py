@@ -73,8 +73,9 @@ class _PartialRun:
     def cancel(self, reason: OpError) -> None:
         """The session closes."""
         self._step.token.cancel(reason)
-        if self._execution is None:
-            self._session.end_step(self._compiled, self._step_id)
+        if self._execution is not None:
+            self._execution.exception()
+        self._session.end_step(self._compiled, self._step_id)
 
     def run(self, feeds: Mapping[str, Any], fetches: Sequence[str], how: StepOptions) -> tuple[list[Any], bool]:
         """Values of `fetches`, and whether nothing is left to feed or fetch."""

@@ -154,7 +154,9 @@ class Worker:
             device = self._by_name.get(name)
             if device is None:
                 raise InvalidArgumentError(f"A node is assigned to {name}, which {self.task} does not have")
-            executors.append(Executor(part, device, session.resources[name], session.kernels, graph.library))
+            executors.append(
+                Executor(part, device, session.resources[name], session.kernels, graph.library, partial=partial)
+            )
         partition = Partition(next(self._handles), executors, list(graphs.values()), self._peers_of(graph), session)
         session.partitions[partition.handle] = partition
         return partition
