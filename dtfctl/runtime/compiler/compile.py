@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from dtfctl.protocol import config_pb2
 from dtfctl.runtime.compiler.devices import DeviceSet, task_of
+from dtfctl.runtime.compiler.expand import expand
 from dtfctl.runtime.compiler.partition import split_by_task
 from dtfctl.runtime.compiler.pause import collector_paused
 from dtfctl.runtime.compiler.place import place
@@ -16,10 +17,15 @@ from dtfctl.runtime.framework.node_graph import NodeGraph
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """What of a session's ConfigProto shapes its compiled steps."""
+    """What of a session's ConfigProto shapes its compiled steps.
+
+    Attributes:
+        expand_all_calls: function calls, If, Case and While never stay one node; for tests of the expansion.
+    """
 
     allow_soft_placement: bool = False
     graph_options: config_pb2.GraphOptions = field(default_factory=config_pb2.GraphOptions)
+    expand_all_calls: bool = False
 
     @classmethod
     def from_config(cls, config: config_pb2.ConfigProto) -> CompileOptions:
@@ -76,6 +82,7 @@ def prepare(
     """
     options = options or CompileOptions()
     with collector_paused():
+        graph = expand(graph, options.expand_all_calls)
         return PreparedGraph(graph, place(graph, devices, pinned, options.allow_soft_placement))
 
 

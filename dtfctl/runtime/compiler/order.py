@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
-from dtfctl.runtime.framework.node_graph import CONTROL, Edge, Node, NodeGraph
+from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph
 
 ENTERS = frozenset(("Enter", "RefEnter"))
 EXITS = frozenset(("Exit", "RefExit"))
@@ -156,6 +156,3 @@ def first_consumers(graph: NodeGraph) -> dict[Node, Node]:
         for edge in node.inputs:
             first.setdefault(edge.node, node)
     return first
-
-
-__all__ = ["CONTROL", "Frame", "assign_ranks", "find_frames", "first_consumers", "is_back_edge", "topological_order"]

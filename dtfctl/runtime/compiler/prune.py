@@ -13,6 +13,8 @@ from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError
 from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph, make_node
 
+# Marks the node that kept the name of a call that was expanded (see `expand`).
+STANDS_FOR_CALL = "_stands_for_call"
 PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2"))
 
 
@@ -143,7 +145,11 @@ def _make_feeds(
         if edge in fed:
             raise InvalidArgumentError(f'Endpoint "{feed}" fed more than once.')
         dtype = node.output_types[index].base_dtype
-        fed[edge] = recv = _endpoint(f"_recv_{name}_{index}", "_Recv", "tensor_type", dtype, feed, device, incarnation)
+        recv = _endpoint(f"_recv_{name}_{index}", "_Recv", "tensor_type", dtype, feed, device, incarnation)
+        fed[edge] = recv
+        if STANDS_FOR_CALL in node.raw_attrs:
+            # Consumers of an expanded call are connected to the call's results, not to the node that kept its name.
+            fed[node.inputs[index]] = recv
         if node.op in PLACEHOLDERS:
             controls[node] = recv
     return fed, controls
