@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework import dtypes
-from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.errors import FailedPreconditionError, InvalidArgumentError
 from dtfctl.runtime.kernels.nn.common import low_in_float32
 from dtfctl.runtime.kernels.registry import FLOATS, Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.state.common import shape_text
@@ -45,7 +45,9 @@ def _channels(images: Any, least: int = 1) -> None:
     if images.ndim < least:
         raise InvalidArgumentError(f"input must be at least {least}-D, got shape{shape_text(images.shape)}")
     if images.shape[-1] != 3:
-        raise InvalidArgumentError(f"input must have 3 channels but instead has {images.shape[-1]} channels.")
+        raise (InvalidArgumentError if least > 1 else FailedPreconditionError)(
+            f"input must have 3 channels but instead has {images.shape[-1]} channels."
+        )
 
 
 @register_kernel("RGBToHSV", T=FLOATS)

@@ -257,34 +257,26 @@ def _fill_coordinates(coordinate: Any, size: int, mode: str) -> Any:
         return coordinate
     if mode == "NEAREST":
         return np.clip(coordinate, 0, size - 1)
+    if mode not in ("REFLECT", "WRAP"):
+        raise InvalidArgumentError(f"Unknown fill mode {mode}")
     if size <= 1:
         return np.zeros_like(coordinate)
+    below, above = coordinate < 0, coordinate > size - 1
     if mode == "REFLECT":
         period = 2 * size
-        folded = np.where(
-            coordinate < 0,
-            np.where(coordinate < -period, period * np.trunc(-coordinate / period) + coordinate, coordinate),
-            coordinate,
-        )
-        folded = np.where(
-            coordinate < 0,
-            np.where(folded < -size, folded + period, -folded - 1),
-            np.where(
-                coordinate > size - 1,
-                (lambda c: np.where(c >= size, period - c - 1, c))(coordinate - period * np.trunc(coordinate / period)),
-                coordinate,
-            ),
-        )
-        return np.clip(folded, 0, size - 1)
-    if mode == "WRAP":
-        period = size - 1
-        wrapped = np.where(
-            coordinate < 0,
-            coordinate + period * (np.trunc(-coordinate / period) + 1),
-            np.where(coordinate > size - 1, coordinate - period * np.trunc(coordinate / period), coordinate),
-        )
-        return np.clip(wrapped, 0, size - 1)
-    raise InvalidArgumentError(f"Unknown fill mode {mode}")
+        low = period * np.trunc(-coordinate / period) + coordinate
+        low = np.where(low < -size, low + period, -low - 1)
+        high = coordinate - period * np.trunc(coordinate / period)
+        high = np.where(high >= size, period - high - 1, high)
+    else:
+        low = coordinate + size * (np.trunc(-coordinate / (size - 1)) + 1)
+        high = coordinate - size * np.trunc(coordinate / (size - 1))
+    return np.clip(np.where(below, low, np.where(above, high, coordinate)), 0, size - 1)
+
+
+def _round_away(x: Any) -> Any:
+    """C's round: halves go away from zero."""
+    return np.trunc(x + np.copysign(_F(0.5), x))
 
 
 def _projective(k: KernelBuild, images: Any, transforms: Any, output_shape: Any, fill: Any) -> Any:
@@ -320,7 +312,7 @@ def _projective(k: KernelBuild, images: Any, transforms: Any, output_shape: Any,
         return np.where(inside[..., None], images[batch, at[0], at[1]].astype(wide), wide(fill))
 
     if k.text_attr("interpolation") == "NEAREST":
-        out = read(np.rint(in_y), np.rint(in_x))
+        out = read(_round_away(in_y), _round_away(in_x))
     else:
         top, left = np.floor(in_y), np.floor(in_x)
         fy, fx = (in_y - top)[..., None].astype(wide), (in_x - left)[..., None].astype(wide)

@@ -110,7 +110,8 @@ def _area_matrix(in_size: int, out_size: int, align_corners: bool) -> Any:
             else:
                 part = end - i if i + 1 > end else _F(1)
             matrix[y, min(max(i, 0), in_size - 1)] += part
-    return matrix / scale
+    # With align_corners an input of one pixel has scale 0: every output pixel is that one.
+    return matrix / scale if scale > 0 else np.eye(1, in_size, dtype=_F).repeat(out_size, axis=0)
 
 
 def _apply(rows: Any, columns: Any, images: Any) -> Any:
