@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -11,6 +12,7 @@ from typing import Any
 from dtfctl.launcher.model import Progress
 
 LONGEST_READ = 2**20
+MOST_METRICS = 64
 
 
 class ProgressFile:
@@ -49,15 +51,27 @@ class ProgressFile:
 
 
 def parse(line: bytes) -> Progress | None:
+    """A line of a user's script: anything may stand there."""
     try:
         content: Any = json.loads(line)
         total = content.get("total")
         metrics = content.get("metrics") or {}
         return Progress(
-            step=int(content["step"]),
-            total=None if total is None else int(total),
-            metrics={str(key): float(value) for key, value in metrics.items() if math.isfinite(float(value))},
+            step=_count(content["step"]),
+            total=None if total is None else _count(total),
+            metrics={
+                str(key): float(value)
+                for key, value in itertools.islice(metrics.items(), MOST_METRICS)
+                if math.isfinite(float(value))
+            },
             time=float(content.get("time", 0.0)),
         )
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
+
+
+def _count(value: Any) -> int:
+    number = int(value)
+    if not 0 <= number < 2**63:
+        raise ValueError(f"{number} is no count")
+    return number

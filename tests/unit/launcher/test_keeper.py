@@ -1,0 +1,206 @@
+"""The keeper as a process of its own: status, log, limits, what it cleans up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dtfctl.launcher.agent import logs
+from dtfctl.launcher.agent.contract import LogPosition
+from dtfctl.launcher.agent.processes import KEEPER, ending_of, forbid_start, read_status
+
+Keep = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def keep(tmp_path: Path) -> Keep:
+    """Start a keeper for a shell command."""
+
+    def start(script: str, *, rotate: int = 10**6, files: int = 2, rate: int = 10**7) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-S", "-E", str(KEEPER), str(tmp_path), str(tmp_path / "log"), str(rotate)]
+        return subprocess.Popen([*command, str(files), str(rate), "/bin/sh", "-c", script])
+
+    return start
+
+
+def lines(tmp_path: Path) -> list[tuple[str, str]]:
+    found = []
+    for line in (tmp_path / "log").read_text().splitlines():
+        _, stream, text = line.split(" ", 2)
+        found.append((stream, text))
+    return found
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_output_exit_code_and_pids_are_recorded(keep: Keep, tmp_path: Path) -> None:
+    keeper = keep("echo out; echo err >&2; exit 3")
+    assert keeper.wait(10) == 0
+    status = read_status(tmp_path)
+    assert status is not None
+    assert (status.phase, status.exit_code, status.signal, status.keeper.pid) == ("ended", 3, 0, keeper.pid)
+    assert status.max_rss_bytes > 0
+    assert sorted(lines(tmp_path)) == [("err", "err"), ("out", "out")]
+
+
+def test_a_signal_is_recorded_as_a_shell_would(keep: Keep, tmp_path: Path) -> None:
+    keep("kill -9 $$").wait(10)
+    ending = ending_of(read_status(tmp_path))
+    assert (ending.exit_code, ending.signal) == (137, 9)
+
+
+def test_a_command_that_is_not_there_ends_with_127(tmp_path: Path) -> None:
+    command = [sys.executable, "-S", "-E", str(KEEPER), str(tmp_path), str(tmp_path / "log"), "1000", "1", "1000"]
+    subprocess.run([*command, "/no/such/program"], check=True, timeout=10)
+    status = read_status(tmp_path)
+    assert status is not None
+    assert status.exit_code == 127
+    assert lines(tmp_path) == [("err", "cannot run /no/such/program: No such file or directory")]
+
+
+def test_it_outlives_sigterm_and_its_starter(keep: Keep, tmp_path: Path) -> None:
+    keeper = keep("sleep 0.5; exit 4")
+    wait_for(lambda: (s := read_status(tmp_path)) and s.phase == "running")
+    keeper.send_signal(signal.SIGTERM)
+    keeper.send_signal(signal.SIGHUP)
+    keeper.wait(10)
+    status = read_status(tmp_path)
+    assert status is not None
+    assert status.exit_code == 4
+
+
+def test_what_the_task_leaves_behind_in_its_group_is_killed(keep: Keep, tmp_path: Path) -> None:
+    keeper = keep(f"sleep 600 & echo $! > {tmp_path}/pid; exit 0")
+    begun = time.monotonic()
+    keeper.wait(10)
+    pid = int((tmp_path / "pid").read_text())
+    wait_for(lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2])
+    assert time.monotonic() - begun < 10
+
+
+def test_a_start_that_was_given_up_does_not_happen(keep: Keep, tmp_path: Path) -> None:
+    assert forbid_start(tmp_path) is None
+    keep(f"touch {tmp_path}/ran").wait(10)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_start_that_happened_cannot_be_given_up(keep: Keep, tmp_path: Path) -> None:
+    keep("exit 0").wait(10)
+    status = forbid_start(tmp_path)
+    assert status is not None
+    assert status.phase == "ended"
+
+
+def test_the_log_is_rotated_and_old_files_are_dropped(keep: Keep, tmp_path: Path) -> None:
+    keep("i=0; while [ $i -lt 300 ]; do echo line $i; i=$((i+1)); sleep 0.001; done", rotate=2000, files=2).wait(30)
+    names = sorted(path.name for path in tmp_path.glob("log*"))
+    assert names == ["log", "log.1", "log.2"]
+    assert all(path.stat().st_size <= 2000 for path in tmp_path.glob("log*"))
+    text = "".join(path.read_text() for path in logs.files_of(tmp_path / "log"))
+    assert text.rstrip().endswith("line 299")
+
+
+def test_a_flood_is_dropped_and_counted(keep: Keep, tmp_path: Path) -> None:
+    keep("head -c 3000000 /dev/zero | tr '\\0' 'x'; echo; sleep 1.2; echo after", rate=200_000).wait(30)
+    text = (tmp_path / "log").read_text()
+    assert len(text) < 1_000_000
+    assert "bytes of output dropped" in text
+    assert text.rstrip().endswith("out after")
+
+
+def test_a_full_disk_loses_output_but_not_the_exit_code(tmp_path: Path) -> None:
+    """/dev/full answers every write with 'no space left'."""
+    command = [sys.executable, "-S", "-E", str(KEEPER), str(tmp_path), "/dev/full", "1000", "0", "1000000"]
+    subprocess.run([*command, "/bin/sh", "-c", "echo lost; exit 5"], check=True, timeout=10)
+    status = read_status(tmp_path)
+    assert status is not None
+    assert status.exit_code == 5
+
+
+def test_a_damaged_status_is_not_believed(keep: Keep, tmp_path: Path) -> None:
+    keep("exit 0").wait(10)
+    data = bytearray((tmp_path / "status").read_bytes())
+    data[0] ^= 1
+    (tmp_path / "status").write_bytes(data)
+    assert read_status(tmp_path) is None
+
+
+def write_log(path: Path, first: int, last: int) -> None:
+    with path.open("a") as file:
+        for number in range(first, last):
+            file.write(f"2026-01-01T00:00:00.{number:03d}Z out {number}\n")
+
+
+def read_all(log: Path, position: LogPosition, max_bytes: int = 100) -> tuple[list[int], LogPosition]:
+    numbers: list[int] = []
+    while True:
+        chunk = logs.read(log, position, max_bytes)
+        numbers += [int(line.split()[-1]) for line in chunk.data.splitlines()]
+        position = chunk.next
+        if chunk.at_end and not chunk.data:
+            return numbers, position
+
+
+def test_a_reader_follows_through_rotations(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    write_log(log, 0, 10)
+    numbers, position = read_all(log, LogPosition("p"))
+    write_log(log, 10, 15)
+    os.replace(log, tmp_path / "log.1")
+    write_log(log, 15, 20)
+    more, _ = read_all(log, position)
+    assert numbers + more == list(range(20))
+
+
+def test_a_reader_whose_file_is_gone_goes_on_with_the_oldest(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    write_log(log, 0, 10)
+    _, position = read_all(log, LogPosition("p"))
+    log.rename(tmp_path / "gone")
+    write_log(log, 30, 33)
+    assert read_all(log, position)[0] == [30, 31, 32]
+
+
+def test_a_line_that_is_not_finished_is_not_read_yet(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    write_log(log, 0, 2)
+    with log.open("a") as file:
+        file.write("2026-01-01T00:00:00.002Z out 2")
+    numbers, position = read_all(log, LogPosition("p"))
+    with log.open("a") as file:
+        file.write("2\n")
+    assert numbers + read_all(log, position)[0] == [0, 1, 22]
+
+
+@pytest.mark.parametrize(
+    ("tail", "expected"), [(1, [19]), (3, [17, 18, 19]), (20, list(range(20))), (99, list(range(20)))]
+)
+def test_the_tail_reaches_into_older_files(tmp_path: Path, tail: int, expected: list[int]) -> None:
+    log = tmp_path / "log"
+    write_log(tmp_path / "log.1", 0, 18)
+    write_log(log, 18, 20)
+    chunk = logs.read(log, LogPosition("p"), 10**6, tail)
+    numbers = [int(line.split()[-1]) for line in chunk.data.splitlines()]
+    numbers += read_all(log, chunk.next)[0]
+    assert numbers == expected
+
+
+def test_the_last_errors_are_of_this_run_only(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(
+        "2026-01-01T00:00:01.000Z err old\n2026-01-01T00:00:02.000Z out no\n"
+        "2026-01-01T00:00:02.000Z err+ a \n2026-01-01T00:00:02.500Z err b\n"
+    )
+    assert logs.last_errors(log, "2026-01-01T00:00:02.000Z") == ("a b",)

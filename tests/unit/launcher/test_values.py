@@ -1,0 +1,277 @@
+"""Values cross process boundaries unchanged; selectors, placement and files do what they say."""
+
+from __future__ import annotations
+
+import errno
+import json
+import socket
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.message import Message
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dtfctl.health.restart import RestartPolicy
+from dtfctl.launcher import codec, connect, files, model
+from dtfctl.launcher.agent import contract, ports, progress
+from dtfctl.launcher.agent.agent import Saved
+from dtfctl.launcher.agent.lifecycle import Record
+from dtfctl.launcher.controller import plan
+from dtfctl.launcher.controller.store import TaskRow
+from dtfctl.launcher.errors import BY_NAME, LauncherError, NoSpace, NoSuchTask, PortTaken, SpecError, UsageError
+from dtfctl.launcher.model import Progress, TaskStatus
+from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.selectors import select
+from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, TaskGroup
+from dtfctl.launcher.wire import from_message, to_message
+from dtfctl.protocol import agent_pb2, controller_pb2
+
+WIRE: list[tuple[type[Any], type[Message]]] = [
+    (model.ClusterStatus, controller_pb2.ClusterStatus),
+    (model.TaskStatus, controller_pb2.TaskStatus),
+    (model.HostStatus, controller_pb2.HostStatus),
+    (model.ClientStatus, controller_pb2.ClientStatus),
+    (model.JobStatus, controller_pb2.JobStatus),
+    (model.JobRequest, controller_pb2.JobRequest),
+    (model.Progress, controller_pb2.Progress),
+    (model.Event, controller_pb2.Event),
+    (contract.HostOrders, agent_pb2.HostOrders),
+    (contract.TaskOrder, agent_pb2.TaskOrder),
+    (contract.ClientOrder, agent_pb2.ClientOrder),
+    (contract.Peer, agent_pb2.Peer),
+    (contract.Report, agent_pb2.Report),
+    (contract.TaskReport, agent_pb2.TaskReport),
+    (contract.ClientReport, agent_pb2.ClientReport),
+    (contract.Happening, agent_pb2.Happening),
+    (contract.LogPosition, agent_pb2.LogPosition),
+    (contract.LogChunk, agent_pb2.LogChunk),
+]
+
+
+@pytest.mark.parametrize(("value_class", "message_class"), WIRE, ids=lambda c: c.__name__)
+def test_a_message_has_every_field_of_its_value(value_class: type[Any], message_class: type[Message]) -> None:
+    names = {f.name for f in fields(value_class)}
+    assert names <= set(message_class.DESCRIPTOR.fields_by_name)
+
+
+def test_orders_and_reports_survive_the_way() -> None:
+    orders = contract.HostOrders(
+        cluster="c",
+        epoch=3,
+        revision=4,
+        tasks=(contract.TaskOrder("ps", 0, env={"A": "b"}),),
+        clients=(
+            contract.ClientOrder("j-1", "worker", 1, command=("python", "x"), restart=RestartPolicy(limited=True)),
+        ),
+        peers=(contract.Peer("ps", 1, "h:1", 2, True),),
+        expected=("ps/0", "ps/1"),
+    )
+    message = agent_pb2.HostOrders.FromString(to_message(orders, agent_pb2.HostOrders).SerializeToString())
+    assert from_message(contract.HostOrders, message) == orders
+    report = contract.Report(
+        "h",
+        tasks=(contract.TaskReport("ps", 0, "running", pid=3, last_lines=("a", "b")),),
+        clients=(contract.ClientReport("j", "worker", 0, "running", progress=Progress(3, None, {"loss": 0.5}, 1.0)),),
+    )
+    assert from_message(contract.Report, to_message(report, agent_pb2.Report)) == report
+
+
+def test_absent_is_not_zero() -> None:
+    task = TaskStatus("ps", 0, "pending")
+    assert from_message(TaskStatus, to_message(task, controller_pb2.TaskStatus)).pid is None
+    assert from_message(TaskStatus, to_message(replace(task, exit_code=0), controller_pb2.TaskStatus)).exit_code == 0
+
+
+def test_state_files_survive_the_way() -> None:
+    saved = Saved("boot", "/run", contract.HostOrders(cluster="c"), {"ps/0": Record(gpus=(1, 2), retry_at=3.0)})
+    assert codec.decode(Saved, codec.encode(saved)) == saved
+
+
+def test_a_state_file_of_an_older_version_is_read_and_nonsense_is_refused() -> None:
+    assert codec.decode(Record, '{"state": "running", "from_the_future": 1}') == Record("running")
+    with pytest.raises(ValueError, match="not one of"):
+        codec.decode(Record, '{"state": "flying"}')
+    with pytest.raises(ValueError, match="expected int"):
+        codec.decode(Record, '{"port": "80"}')
+
+
+def test_every_error_crosses_by_its_own_name() -> None:
+    classes = [LauncherError]
+    for cls in classes:
+        classes += [sub for sub in cls.__subclasses__() if sub.__module__ == "dtfctl.launcher.errors"]
+    assert {cls.__name__ for cls in classes} == set(BY_NAME)
+    assert {cls.exit_code for cls in classes} <= {1, 2, 4, 5, 6, 7, 8, 9, 125}
+
+
+TASKS = [
+    TaskStatus("ps", 0, "running", "healthy", "a"),
+    TaskStatus("worker", 0, "crashed", "unknown", "a"),
+    TaskStatus("worker", 1, "running", "down", "b"),
+    TaskStatus("worker", 2, "running", "suspect", "b"),
+]
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ("all", ["ps/0", "worker/0", "worker/1", "worker/2"]),
+        ("worker", ["worker/0", "worker/1", "worker/2"]),
+        ("worker/1", ["worker/1"]),
+        ("worker/0-1", ["worker/0", "worker/1"]),
+        ("worker/2,ps", ["ps/0", "worker/2"]),
+        ("host:b", ["worker/1", "worker/2"]),
+        ("failed", ["worker/0", "worker/1"]),
+    ],
+)
+def test_selectors(selector: str, expected: list[str]) -> None:
+    assert [task.name for task in select(selector, TASKS)] == expected
+
+
+@pytest.mark.parametrize(
+    ("selector", "error"),
+    [
+        ("worker/9", NoSuchTask),
+        ("chief", NoSuchTask),
+        ("host:c", NoSuchTask),
+        ("worker/a", UsageError),
+        ("", UsageError),
+    ],
+)
+def test_selectors_that_mean_nothing(selector: str, error: type[LauncherError]) -> None:
+    with pytest.raises(error):
+        select(selector, TASKS)
+
+
+def spec_on(hosts: dict[str, HostGroup], **tasks: TaskGroup) -> ClusterSpec:
+    return ClusterSpec("c", tasks, host_groups=hosts)
+
+
+def group(*names: str, **changes: Any) -> HostGroup:
+    return HostGroup(tuple(HostName(name) for name in names), **changes)
+
+
+def test_tasks_are_spread_over_hosts_or_packed_and_spares_stay_free() -> None:
+    hosts = {"main": group("a", "b", slots=2), "extra": group("z", spare=True)}
+    spread = plan.place(spec_on(hosts, worker=TaskGroup(3)))
+    assert spread == {"worker/0": "a", "worker/1": "b", "worker/2": "a"}
+    packed = plan.place(spec_on(hosts, worker=TaskGroup(3, spread="pack")))
+    assert packed == {"worker/0": "a", "worker/1": "a", "worker/2": "b"}
+
+
+def test_groups_can_choose_their_hosts() -> None:
+    hosts = {"cpu": group("a"), "gpu": group("b")}
+    placed = plan.place(spec_on(hosts, ps=TaskGroup(1, hosts=("cpu",)), worker=TaskGroup(1, hosts=("gpu",))))
+    assert placed == {"ps/0": "a", "worker/0": "b"}
+
+
+def test_too_few_slots_are_an_error_with_the_numbers() -> None:
+    with pytest.raises(SpecError, match=r"no slot is left for worker/2: 1 hosts with 2 slots"):
+        plan.place(spec_on({"main": group("a", slots=2)}, worker=TaskGroup(3)))
+
+
+@given(st.integers(1, 5), st.integers(1, 4), st.integers(0, 20))
+def test_no_host_gets_more_than_its_slots(hosts: int, slots: int, count: int) -> None:
+    spec = spec_on({"main": group(*[f"h{n}" for n in range(hosts)], slots=slots)}, worker=TaskGroup(count))
+    if count > hosts * slots:
+        with pytest.raises(SpecError):
+            plan.place(spec)
+        return
+    placed = list(plan.place(spec).values())
+    assert len(placed) == count
+    assert all(placed.count(host) <= slots for host in placed)
+
+
+def test_orders_tell_a_host_about_the_tasks_of_the_others() -> None:
+    rows = (TaskRow("ps/0", "a"), TaskRow("worker/0", "b"))
+    desired = plan.Desired("c", spec_on({"m": group("a", "b")}, ps=TaskGroup(1), worker=TaskGroup(1)), rows)
+    report = contract.Report("a", tasks=(contract.TaskReport("ps", 0, "running", address="a:1", incarnation=4),))
+    orders = plan.reconcile(desired, plan.Observed({"a": report}))
+    assert [peer.name for peer in orders["b"].peers] == ["ps/0"]
+    assert (orders["b"].peers[0].address, orders["b"].peers[0].up) == ("a:1", True)
+    assert orders["a"].peers == ()
+    assert orders["a"].expected == orders["b"].expected == ("ps/0", "worker/0")
+    again = plan.reconcile(desired, plan.Observed({"a": report}))
+    assert again == orders, "the same desired and observed state gives the same orders"
+
+
+def test_ports_prefer_the_former_then_the_range() -> None:
+    with socket.socket() as holder:
+        holder.bind(("", 0))
+        holder.listen()
+        taken = holder.getsockname()[1]
+        with pytest.raises(PortTaken, match=f"port {taken} is taken by pid"):
+            ports.choose(taken, taken, ())
+        assert ports.choose(0, 0, (), before=taken) != taken
+    assert ports.choose(0, 0, (), before=taken) == taken
+    assert ports.choose(0, 0, {taken}, before=taken) != taken
+    with pytest.raises(PortTaken, match="another task of this cluster"):
+        ports.choose(taken, taken, {taken})
+
+
+def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "state"
+    files.write_whole(path, b"old")
+
+    def full(fd: int, data: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.write", full)
+    with pytest.raises(NoSpace, match="state"):
+        files.write_whole(path, b"new")
+    monkeypatch.undo()
+    assert path.read_bytes() == b"old"
+    assert [item.name for item in tmp_path.iterdir()] == ["state"]
+
+
+def test_progress_lines_are_followed_and_bad_ones_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    follower = progress.ProgressFile(path)
+    assert not follower.poll()
+    path.write_text('{"step": 1, "total": 9}\nnot json\n{"step": 2, "metrics": {"loss": 0.5, "bad": NaN}}\n{"step": 3')
+    assert follower.poll()
+    assert follower.latest == Progress(2, None, {"loss": 0.5}, 0.0)
+    assert follower.bad_lines == 1
+    with path.open("a") as file:
+        file.write("}\n")
+    assert follower.poll()
+    assert follower.latest is not None
+    assert follower.latest.step == 3
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"step": Infinity}',
+        b'{"step": 1e30}',
+        b'{"step": -1}',
+        b'{"step": 1, "total": 9223372036854775808}',
+        b'{"step": 1, "metrics": [1]}',
+        b'{"step": 1, "metrics": {"a": "b"}}',
+        b"[" * 100_000,
+        b"3",
+        b"null",
+    ],
+)
+def test_progress_that_no_message_could_carry_is_refused(line: bytes) -> None:
+    assert progress.parse(line) is None
+
+
+@given(st.binary(max_size=100))
+def test_no_progress_line_can_break_the_agent(line: bytes) -> None:
+    found = progress.parse(line)
+    assert found is None or is_dataclass(found)
+
+
+def test_down_keeps_logs_and_checkpoints_only(tmp_path: Path) -> None:
+    paths = ClusterPaths(tmp_path / "c")
+    kept = [paths.logs / "a.log", paths.job("j-1") / "checkpoint" / "model.index"]
+    gone = [paths.job("j-1") / "code" / "x.py", paths.job("j-2") / "code" / "x.py", paths.certificates / "ca.key"]
+    gone += [paths.database, paths.info, paths.host("localhost") / "state.json"]
+    for path in (*kept, *gone):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({}))
+    connect.forget(paths)
+    assert sorted(path for path in paths.folder.rglob("*") if path.is_file()) == sorted(kept)
