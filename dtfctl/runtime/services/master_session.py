@@ -83,7 +83,7 @@ class StepOptions:
 
     @property
     def traced(self) -> bool:
-        return self.options is not None and self.options.trace_level == config_pb2.RunOptions.FULL_TRACE
+        return self.options is not None and self.options.trace_level != config_pb2.RunOptions.NO_TRACE
 
     @property
     def wants_graphs(self) -> bool:
