@@ -40,8 +40,6 @@ class FuncGraph(Graph):
         self.inputs: list[Tensor] = []
         self.outputs: list[Tensor] = []
         self.control_outputs: list[Operation] = []
-        # Inputs that hold values kept for a gradient: nothing flows back into them.
-        self._saved_lists: set[Tensor] = set()
         self._captures: dict[Tensor, Tensor] = {}
         self._copied: dict[Tensor, Tensor] = {}
         self._scopes.container_name = self.outer_graph._container

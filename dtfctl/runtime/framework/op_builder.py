@@ -81,7 +81,8 @@ def _clean(op_type: str, attr: Attr, value: Any) -> Any:
     if attr.kind == "type":
         return as_dtype(value).base_dtype
     if attr.kind == "list(type)":
-        return [as_dtype(v).base_dtype for v in value]
+        # Lists keep reference types: functions may take a variable itself.
+        return [as_dtype(v) for v in value]
     return value
 
 
@@ -97,10 +98,9 @@ def _convert_input(op_type: str, signature: OpSignature, arg: Arg, value: Any, a
         items = list(value)
         if wanted is not None and len(wanted) != len(items):
             raise ValueError(f"Input '{arg.name}' of '{op_type}' takes {len(wanted)} tensors, got {len(items)}")
-        tensors = [
-            convert_to_tensor(v, None if wanted is None else wanted[i], as_ref=False) for i, v in enumerate(items)
-        ]
-        attrs[arg.type_list_attr] = [t.dtype.base_dtype for t in tensors]
+        tensors = [convert_to_tensor(v, None if wanted is None else wanted[i]) for i, v in enumerate(items)]
+        if wanted is None:
+            attrs[arg.type_list_attr] = [t.dtype.base_dtype for t in tensors]
         _check_allowed(op_type, signature, arg.type_list_attr, attrs[arg.type_list_attr])
         return tensors
     items = list(value)

@@ -250,7 +250,7 @@ def _while_gradient(op: Operation, *grads: Any) -> list[Any]:
         raise LookupError(f"The gradient of '{op.name}' ({op.type}) needs the program that built it; it was imported")
     cond, body = op._bodies
     invariants = {i for i, t in enumerate(body.inputs) if body.outputs[i] is t}
-    active = [i for i in range(1, len(body.inputs)) if is_differentiable(body.inputs[i]) and _carries_floats(body, i)]
+    active = [i for i in range(1, len(body.inputs)) if is_differentiable(body.inputs[i])]
     seeds = [i for i in active if i not in invariants and _seed(op, grads, i) is not None]
     variables = _reachable_variables(body, [i for i in active if i not in invariants], seeds)
     constants = [i for i in active if i in invariants]
@@ -315,11 +315,6 @@ def _seed(op: Operation, grads: Sequence[Any], i: int) -> Any:
     return grads[i] if i < len(grads) else None
 
 
-def _carries_floats(body: FuncGraph, i: int) -> bool:
-    """A variant loop variable takes part when the program put floats on it; lists made by gradients do not."""
-    return body.inputs[i] not in body._saved_lists
-
-
 def _reachable_variables(body: FuncGraph, variables: list[int], seeds: list[int]) -> list[int]:
     """Loop variables whose value influences, over any number of iterations, one that has a gradient."""
     from dtfctl.runtime.framework.gradients import _ops_between
@@ -368,7 +363,6 @@ def _push_saved(op: Operation, cond: FuncGraph, body: FuncGraph, back: BackwardG
             cond.add_argument(dtypes.variant, TensorShape([]), "saved_list")
         with body.as_default(), body.control_dependencies(None):
             held = body.add_argument(dtypes.variant, TensorShape([]), "saved_list")
-            body._saved_lists.add(held)
             pushed = apply_op(
                 "TensorListPushBack", input_handle=held, tensor=forward, element_dtype=forward.dtype.base_dtype
             )

@@ -32,15 +32,17 @@ def assign_moving_average(
             return variable.assign_sub((variable.value() - target) * rest, name=scope)
         biased = slot_creator.create_zeros_slot(variable, "biased")
         steps = slot_creator.create_zeros_slot(variable, "local_step")
-        with graph.control_dependencies([_op(biased.assign_sub((biased.value() - target) * rest))]):
-            with graph.control_dependencies([_op(steps.assign_add(_ones_like(steps)))]):
-                one = convert_to_tensor(1, dtype)
-                correction = one - apply_op("Pow", x=one - rest, y=steps.read_value())
-                return variable.assign(biased.read_value() / correction, name=scope)
+        moved = _op(biased.assign_sub((biased.value() - target) * rest))
+        with graph.control_dependencies([moved]):
+            counted = _op(steps.assign_add(_ones_like(steps)))
+        with graph.control_dependencies([counted]):
+            one = convert_to_tensor(1, dtype)
+            correction = one - apply_op("Pow", x=one - rest, y=steps.read_value())
+            return variable.assign(biased.read_value() / correction, name=scope)
 
 
 def _op(item: Any) -> Operation:
-    return item if isinstance(item, Operation) else item.op  # type: ignore[no-any-return]
+    return item if isinstance(item, Operation) else item.op
 
 
 def _ones_like(variable: Any) -> Tensor:

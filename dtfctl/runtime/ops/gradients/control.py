@@ -42,6 +42,8 @@ def _push_back(op: Operation, grad: Tensor) -> Any:
 @register_gradient("TensorListPopBack")
 def _pop_back(op: Operation, list_grad: Tensor | None, grad: Tensor | None) -> Any:
     dtype = op.get_attr("element_dtype")
+    if not (dtype.is_floating or dtype.is_complex or dtype is dtypes.variant):
+        return None, None
     if list_grad is None:
         list_grad = apply_op("EmptyTensorList", element_shape=_any_shape(), max_num_elements=-1, element_dtype=dtype)
     if grad is None:
