@@ -93,7 +93,7 @@ def nd_indices(indices: Any, shape: tuple[int, ...], policy: str = "", where: st
     limits = np.array(shape[:depth])
     if rows.size:
         rows = rows.astype(np.int64, copy=False)
-        bad = (rows < 0) | (rows >= limits)
+        bad: Any = (rows < 0) | (rows >= limits)
         if bad.any():
             wrong = bad.any(axis=1)
             if policy != "IGNORE":

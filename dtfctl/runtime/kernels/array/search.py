@@ -150,7 +150,8 @@ def _unravel_index(k: KernelBuild) -> Kernel:
 
 @register_kernel(("LowerBound", "UpperBound"))
 def _bound(k: KernelBuild) -> Kernel:
-    out, side = k.dtype("out_type").np, ("left" if k.node.op == "LowerBound" else "right")
+    out = k.dtype("out_type").np
+    side: Any = "left" if k.node.op == "LowerBound" else "right"
 
     def kernel(rows: Any, values: Any) -> Any:
         if rows.ndim != 2 or values.ndim != 2:

@@ -40,7 +40,7 @@ def checked(function: Callable[[Any, Any], Any]) -> Kernel:
 
 
 def _ufunc(op: str, name: str, types: tuple[dtypes.DType, ...] | None = None) -> None:
-    allowed = {} if types is None else {"T": types}
+    allowed: dict[str, Any] = {} if types is None else {"T": types}
 
     @register_kernel(op, devices=CPU_GPU, **allowed)
     def factory(k: KernelBuild) -> Kernel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,7 @@ def _to_sparse(k: KernelBuild) -> Kernel:
                 raise InvalidArgumentError("First value of ragged splits must be 0.")
             if (np.diff(splits) < 0).any():
                 raise InvalidArgumentError("Ragged splits should be non decreasing.")
-        for upper, lower in zip(nested, nested[1:]):
+        for upper, lower in itertools.pairwise(nested):
             if upper[-1] != len(lower) - 1:
                 raise InvalidArgumentError(
                     "Final value of ragged splits must match the length the corresponding ragged values."
@@ -118,7 +119,7 @@ def _to_sparse(k: KernelBuild) -> Kernel:
             shape.append(int(lengths.max()) if len(lengths) else 0)
         inner = values.shape[1:]
         count = int(np.prod(inner))
-        table = np.stack(columns, axis=1) if columns else np.zeros((0, 0))
+        table: Any = np.stack(columns, axis=1) if columns else np.zeros((0, 0))
         table = np.repeat(table, count, axis=0)
         if inner:
             places = np.array(list(np.ndindex(inner)), np.int64).reshape(count, len(inner))

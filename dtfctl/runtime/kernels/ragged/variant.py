@@ -89,7 +89,8 @@ def _held(item: Any, dtype: DType, rank: int) -> RaggedTensorVariant:
         raise InvalidArgumentError(f"Expected values Tensor dtype: {dtype.name}, found: {item.dtype.name}")
     if len(item.nested_splits) != rank:
         raise InvalidArgumentError(
-            f"Encoded input RaggedTensorVariant has ragged_rank={len(item.nested_splits)}.  Expected ragged_rank={rank}."
+            f"Encoded input RaggedTensorVariant has ragged_rank={len(item.nested_splits)}.  Expected "
+            f"ragged_rank={rank}."
         )
     return item
 

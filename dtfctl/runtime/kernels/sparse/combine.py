@@ -19,7 +19,7 @@ def _same_shape(a_shape: Any, b_shape: Any) -> None:
         )
     for i, (p, q) in enumerate(zip(ints(a_shape), ints(b_shape))):
         if p != q:
-            raise InvalidArgumentError(f"Input shapes must match: got {p} and {q} for dimension {i}")
+            raise InvalidArgumentError(f"Operands' shapes do not match: got {p} and {q} for dimension {i}")
 
 
 def _union(ai: Any, av: Any, bi: Any, bv: Any, dims: tuple[int, ...]) -> tuple[Any, Any, Any, Any]:
@@ -34,7 +34,7 @@ def _union(ai: Any, av: Any, bi: Any, bv: Any, dims: tuple[int, ...]) -> tuple[A
 
 @register_kernel("SparseAdd")
 def _sparse_add(k: KernelBuild) -> Kernel:
-    """Sums whose magnitude is below `thresh` are left out."""
+    """Where both have a value, a sum whose magnitude is below `thresh` is left out."""
 
     def kernel(ai: Any, av: Any, ashape: Any, bi: Any, bv: Any, bshape: Any, thresh: Any) -> Any:
         dims = common.check(ai, av, ashape, "a")
@@ -42,9 +42,10 @@ def _sparse_add(k: KernelBuild) -> Kernel:
         _same_shape(ashape, bshape)
         if thresh.ndim != 0:
             raise InvalidArgumentError(f"The magnitude threshold must be a scalar: got shape {text(thresh.shape)}")
-        indices, left, right, _ = _union(ai, av, bi, bv, dims)
+        indices, left, right, flat = _union(ai, av, bi, bv, dims)
         total = left + right
-        keep = np.abs(total) >= thresh
+        both = np.isin(flat, common.linear(ai, dims)) & np.isin(flat, common.linear(bi, dims))
+        keep = ~both | (np.abs(total) >= thresh)
         return indices[keep], total[keep], ashape
 
     return kernel
@@ -126,7 +127,8 @@ def _sparse_concat(k: KernelBuild) -> Kernel:
             for j in range(rank):
                 if j != dim and dims[j] != first[j]:
                     raise InvalidArgumentError(
-                        f"Input shapes must match: expected {first[j]} for dimension {j} but got {dims[j]} at position {i}"
+                        f"Input shapes must match: expected {first[j]} for dimension {j} but got {dims[j]} at "
+                        f"position {i}"
                     )
             part = indices[i].copy()
             part[:, dim] += offset

@@ -78,7 +78,8 @@ def _sparse_count(k: KernelBuild) -> Kernel:
         rows = np.zeros(len(values), np.int64) if flat else indices[:, 0]
         if len(rows) and (rows.min() < 0 or rows.max() >= batches or (flat and indices.max() >= shape[0])):
             raise InvalidArgumentError(
-                f"Indices value along the first dimension must be lower than the first index of the shape. Got {int(rows.max())} as batch and {batches} as the first dimension of the shape."
+                "Indices value along the first dimension must be lower than the first index of the shape. Got "
+                f"{int(rows.max())} as batch and {batches} as the first dimension of the shape."
             )
         return _count(k, rows, values, weights if weights.size else None, batches, flat)
 

@@ -53,7 +53,7 @@ def dense_rows(x: Any) -> Rows:
 
 def ragged_rows(values: Any, splits: Any) -> Rows:
     items, cuts = values.tolist(), splits.tolist()
-    return [items[a:b] for a, b in zip(cuts, cuts[1:])]
+    return [items[a:b] for a, b in itertools.pairwise(cuts)]
 
 
 def cross(columns: Sequence[Rows], combine: Callable[[tuple[Any, ...]], Any]) -> list[list[Any]]:
@@ -109,8 +109,8 @@ def keyed_hash(key: Sequence[int] | None) -> Callable[[Any], int]:
 
 def _sparse_result(rows: list[list[Any]], dtype: Any) -> tuple[Any, Any, Any]:
     places = [(i, j) for i, row in enumerate(rows) for j in range(len(row))]
-    flat = [v for row in rows for v in row]
-    values = object_array(flat, (len(flat),)) if dtype == object else np.array(flat, dtype)
+    flat = list(itertools.chain.from_iterable(rows))
+    values = object_array(flat, (len(flat),)) if dtype.kind == "O" else np.array(flat, dtype)
     longest = max(map(len, rows), default=0)
     return np.array(places, np.int64).reshape(-1, 2), values, np.array([len(rows), longest], np.int64)
 
@@ -136,7 +136,7 @@ def _sparse_cross_v2(k: KernelBuild) -> Kernel:
     n, dense = int(k.attr("N")), len(k.attr("dense_types") or ())
 
     def kernel(*args: Any) -> Any:
-        return _sparse_result(cross(_columns(args, n, dense), joiner(args[-1].item())), object)
+        return _sparse_result(cross(_columns(args, n, dense), joiner(args[-1].item())), np.dtype(object))
 
     return kernel
 
@@ -153,7 +153,7 @@ def _sparse_cross_hashed(k: KernelBuild) -> Kernel:
         for i, column in enumerate(parts):
             of = sparse_hash if i < n or bool(strong) else plain_hash
             hashed.append([[of(f) for f in row] for row in column])
-        return _sparse_result(cross(hashed, hasher(int(buckets), None, int)), np.int64)
+        return _sparse_result(cross(hashed, hasher(int(buckets), None, int)), np.dtype(np.int64))
 
     return kernel
 
@@ -175,8 +175,8 @@ def _ragged_cross(k: KernelBuild) -> Kernel:
             "D": [dense_rows(x) for x in args[2 * r + 3 * s :]],
         }
         rows = cross([pools[kind].pop(0) for kind in order], combine)
-        flat = [v for row in rows for v in row]
-        values = object_array(flat, (len(flat),)) if dtype == object else np.array(flat, dtype)
+        flat = list(itertools.chain.from_iterable(rows))
+        values = object_array(flat, (len(flat),)) if dtype.kind == "O" else np.array(flat, dtype)
         splits = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(splits_type)
         return values, splits
 

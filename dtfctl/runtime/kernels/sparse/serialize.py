@@ -100,7 +100,8 @@ def join_rows(rows: list[Parts], lead: tuple[int, ...]) -> Parts:
     for _, _, shape in rows:
         if shape.shape[0] != rank:
             raise InvalidArgumentError(
-                f"Inconsistent rank across SparseTensors: rank prior to SparseTensor was: {rank} but rank of SparseTensor is: {shape.shape[0]}"
+                "Inconsistent rank across SparseTensors: rank prior to SparseTensor was: "
+                f"{rank} but rank of SparseTensor is: {shape.shape[0]}"
             )
     places = np.array(list(np.ndindex(lead)), np.int64).reshape(len(rows), len(lead))
     indices = np.concatenate(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from dtfctl.runtime.kernels.sparse import common
 
 Groups = dict[tuple[int, ...], set[Any]]
 
-_OPERATIONS = {
+_OPERATIONS: dict[str, Callable[[set[Any], set[Any]], set[Any]]] = {
     "a-b": lambda a, b: a - b,
     "b-a": lambda a, b: b - a,
     "intersection": lambda a, b: a & b,
@@ -24,7 +24,7 @@ _OPERATIONS = {
 
 def _dense_groups(x: Any) -> tuple[Groups, tuple[int, ...]]:
     if x.ndim < 2:
-        raise InvalidArgumentError(f"Invalid input rank {x.ndim}, must be at least 2.")
+        raise InvalidArgumentError(f"Shape {text(x.shape)} has rank {x.ndim} < 2")
     lead = x.shape[:-1]
     rows = x.reshape(-1, x.shape[-1]).tolist()
     return {place: set(row) for place, row in zip(np.ndindex(lead), rows)}, lead
@@ -49,7 +49,7 @@ def _combine(
     if len(lead_a) != len(lead_b):
         raise InvalidArgumentError(f"Ranks do not match: {len(lead_a) + 1} vs {len(lead_b) + 1}")
     if lead_a != lead_b:
-        raise InvalidArgumentError(f"Mismatched group shapes: {text(lead_a)} vs {text(lead_b)}")
+        raise InvalidArgumentError(f"Mismatched shapes: {text(lead_a)} vs {text(lead_b)}")
     operation, dtype = _OPERATIONS[name], k.dtype("T").np
     indices: list[tuple[int, ...]] = []
     values: list[Any] = []

@@ -158,7 +158,7 @@ def _reduce(k: KernelBuild) -> Kernel:
     def kernel(indices: Any, values: Any, shape: Any, reduction_axes: Any) -> Any:
         dims = common.check(indices, values, shape)
         rank = len(dims)
-        axes = _axes(reduction_axes, rank) if np.asarray(reduction_axes).size else list(range(rank))
+        axes = _axes(reduction_axes, rank)
         rest = [i for i in range(rank) if i not in axes]
         rest_dims = tuple(dims[i] for i in rest)
         out_dims = tuple(1 if i in axes else dims[i] for i in range(rank)) if keep else rest_dims
@@ -224,7 +224,8 @@ def _fill_empty_rows(k: KernelBuild) -> Kernel:
             )
         if indices.shape[1] != shape.shape[0]:
             raise InvalidArgumentError(
-                f"The length of `dense_shape` ({shape.shape[0]}) must match the second dimension of `indices` ({indices.shape[1]})."
+                f"The length of `dense_shape` ({shape.shape[0]}) must match the second dimension of `indices` "
+                f"({indices.shape[1]})."
             )
         if default.ndim != 0:
             raise InvalidArgumentError(f"default_value must be a scalar, saw: {text(default.shape)}")
