@@ -107,7 +107,9 @@ def progress_words(progress: Progress | None) -> str:
     if progress is None:
         return ""
     steps = f"step {progress.step:,}" + (f"/{progress.total:,}" if progress.total else "")
-    return ", ".join([steps, *(f"{name} {number(value)}" for name, value in progress.metrics.items())])
+    known = [name for name in ("loss", "accuracy") if name in progress.metrics]
+    names = known + sorted(set(progress.metrics) - set(known))
+    return ", ".join([steps, *(f"{name} {number(progress.metrics[name])}" for name in names)])
 
 
 def host_table(hosts: Sequence[HostStatus], screen: Screen) -> list[str]:

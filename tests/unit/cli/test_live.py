@@ -16,6 +16,7 @@ import pytest
 from dtfctl.cli._output import SourceWriter
 from dtfctl.cli._progress import JobBar, UpLines
 from dtfctl.cli._screen import Screen, wants_color
+from dtfctl.cli._tables import progress_words
 from dtfctl.cli.app import run
 from dtfctl.launcher.model import Event, JobEnded, JobItem, JobOutput, JobStatus, LogLine, Progress
 from tests.doubles.launcher import FakeLauncher, status, task
@@ -89,6 +90,13 @@ def test_the_bar_shows_share_rate_and_time_left(make_terminal: Callable[[], Term
     assert bar.line(None) == "digits-1, step 50/100, loss 1, 25 steps/s (2.0s)"
     bar.update("digits-1", Progress(10, 100, {}))
     assert bar.rate is None, "after going back to a checkpoint the rate is not negative"
+
+
+def test_metrics_come_in_one_order_wherever_they_are_from() -> None:
+    metrics = {"perplexity": 2.0, "accuracy": 0.5, "auc": 0.25, "loss": 0.125}
+    assert progress_words(Progress(1, 2, metrics)) == "step 1/2, loss 0.125, accuracy 0.5, auc 0.25, perplexity 2"
+    assert progress_words(Progress(1200, None, {})) == "step 1,200"
+    assert progress_words(None) == ""
 
 
 def test_the_bar_gives_way_to_output(make_terminal: Callable[[], Terminal]) -> None:
