@@ -303,7 +303,7 @@ def _projective(k: KernelBuild, images: Any, transforms: Any, output_shape: Any,
     in_y = _fill_coordinates(in_y, images.shape[1], mode)
     batch = np.arange(images.shape[0])[:, None, None]
     in_x, in_y = (np.broadcast_to(v, (images.shape[0], height, width)) for v in (in_x, in_y))
-    wide = np.float64 if images.dtype == np.float64 else _F
+    wide: Any = np.float64 if images.dtype == np.float64 else _F
 
     def read(rows: Any, columns: Any) -> Any:
         with np.errstate(invalid="ignore"):

@@ -1,7 +1,7 @@
 """Image resizing (TensorFlow's resize_*_op, scale_and_translate_op).
 
-Every method but nearest neighbour is linear and separable: a matrix of weights along the height and one along the width.
-Gradients are the transposed matrices.
+Every method but nearest neighbour is linear and separable: a matrix of weights along the height and one along the
+width. Gradients are the transposed matrices.
 """
 
 from __future__ import annotations
@@ -225,7 +225,8 @@ def resize_nearest_grad(k: KernelBuild) -> Kernel:
         rows = _nearest(height, out_height, align, half)
         columns = _nearest(width, out_width, align, half)
         out = np.zeros((n, height, width, depth), wide)
-        np.add.at(out, (slice(None), rows[:, None], columns), grads.astype(wide, copy=False))
+        place: Any = (slice(None), rows[:, None], columns)
+        np.add.at(out, place, grads.astype(wide, copy=False))
         return out.astype(dtype, copy=False)
 
     return kernel

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from dtfctl.runtime.framework import dtypes
@@ -12,6 +13,7 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.nn.common import low_in_float32, shape_text
 from dtfctl.runtime.kernels.registry import CPU_GPU, FLOATS, REALS, Kernel, KernelBuild, register_kernel
 
+_finfo: Any = ml_dtypes.finfo
 _SELU_SCALE = 1.0507009873554804934193349852946
 _SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
 
@@ -109,10 +111,7 @@ def softplus(k: KernelBuild) -> Kernel:
 
 
 def _epsilon(dtype: np.dtype[Any]) -> float:
-    import ml_dtypes
-
-    info: Any = ml_dtypes.finfo(dtype)
-    return float(info.eps)
+    return float(_finfo(dtype).eps)
 
 
 @register_kernel("SoftplusGrad", devices=CPU_GPU, T=FLOATS)

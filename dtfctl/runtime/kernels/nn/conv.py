@@ -1,12 +1,13 @@
 """Convolutions of one to three spatial dimensions and their gradients: im2col and matrix products, in blocks.
 
-Data is channels-last inside; channels-first inputs are transposed on the way in and out. Blocks of the batch are sized so
-that the matrix of patches stays in cache. Half and bfloat16 are computed in float32.
+Data is channels-last inside; channels-first inputs are transposed on the way in and out. Blocks of the batch are sized
+so that the matrix of patches stays in cache. Half and bfloat16 are computed in float32.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any
@@ -198,15 +199,15 @@ def _forward(k: KernelBuild, spatial: int) -> Kernel:
 @register_kernel("Conv", T=(*FLOATS, dtypes.int32))
 def conv(k: KernelBuild) -> Kernel:
     """The op of any number of spatial dimensions, batch dimensions and groups; the groups follow from the shapes."""
-    batch_dims, first = k.attr("batch_dims", 1), k.text_attr("data_format", "CHANNELS_LAST") == "CHANNELS_FIRST"
+    batch_dims = k.attr("batch_dims", 1)
     dtype = k.dtype("T").np
 
     def kernel(x: Any, w: Any) -> Any:
         spatial = w.ndim - 2
         if spatial not in (1, 2, 3) or x.ndim != batch_dims + spatial + 1:
             raise InvalidArgumentError(
-                f"convolution input of shape {shape_text(x.shape)} does not fit a filter of shape {shape_text(w.shape)} "
-                f"and {batch_dims} batch dimensions"
+                f"convolution input of shape {shape_text(x.shape)} does not fit a filter of shape "
+                f"{shape_text(w.shape)} and {batch_dims} batch dimensions"
             )
         window = window_of(k, spatial)
         lead = x.shape[:batch_dims]
@@ -216,7 +217,6 @@ def conv(k: KernelBuild) -> Kernel:
         out = _out(convolve(wide, np.ascontiguousarray(w, wide.dtype), g), window, dtype)
         return out.reshape(lead + out.shape[1:])
 
-    del first
     return kernel
 
 
@@ -304,7 +304,7 @@ for _op, _spatial, _by_shape in (
     ("Conv3DBackpropInputV2", 3, True),
 ):
     register_kernel(_op, T=(*FLOATS, dtypes.int32) if _spatial == 2 else FLOATS)(
-        lambda k, s=_spatial, b=_by_shape: _backprop_input(k, s, b)
+        partial(_backprop_input, spatial=_spatial, by_shape=_by_shape)
     )
 for _op, _spatial, _by_shape in (
     ("Conv2DBackpropFilter", 2, True),
@@ -312,4 +312,4 @@ for _op, _spatial, _by_shape in (
     ("Conv3DBackpropFilter", 3, False),
     ("Conv3DBackpropFilterV2", 3, True),
 ):
-    register_kernel(_op, T=FLOATS)(lambda k, s=_spatial, b=_by_shape: _backprop_filter(k, s, b))
+    register_kernel(_op, T=FLOATS)(partial(_backprop_filter, spatial=_spatial, by_shape=_by_shape))

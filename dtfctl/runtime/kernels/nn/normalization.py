@@ -1,4 +1,4 @@
-"""Batch normalization, local response normalization and their gradients (fused_batch_norm_op, lrn_op, batch_norm_op)."""
+"""Batch and local response normalization with gradients (fused_batch_norm_op, lrn_op, batch_norm_op)."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def fused_batch_norm_grad(k: KernelBuild) -> Kernel:
     ) -> tuple[Any, ...]:
         if y_backprop.shape != x.shape:
             raise InvalidArgumentError(
-                f"x and y_backprop must have same shape, but x has shape {shape_text(x.shape)} and y_backprop has shape "
-                f"{shape_text(y_backprop.shape)}"
+                f"x and y_backprop must have same shape, but x has shape {shape_text(x.shape)} and y_backprop has "
+                f"shape {shape_text(y_backprop.shape)}"
             )
         axis = _check(k, x, {"scale": scale, "mean": reserve_1, "variance": reserve_2}, third)
         nothing = xp.zeros(0, np.float32)

@@ -19,11 +19,12 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError, UnimplementedE
 from dtfctl.runtime.kernels.nn.common import Geometry, Window, shape_text, window_of, work_dtype
 from dtfctl.runtime.kernels.registry import FLOATS, REALS, Kernel, KernelBuild, register_kernel
 
+_finfo: Any = ml_dtypes.finfo
 _ARGMAX = (dtypes.int32, dtypes.int64)
 
 
 def _lowest(dtype: np.dtype[Any]) -> Any:
-    info: Any = np.iinfo(dtype) if dtype.kind in "iu" else ml_dtypes.finfo(dtype)
+    info: Any = np.iinfo(dtype) if dtype.kind in "iu" else _finfo(dtype)
     return dtype.type(info.min)
 
 

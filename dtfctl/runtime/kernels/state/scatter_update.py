@@ -1,7 +1,7 @@
 """In-place updates of the rows an index names, with TensorFlow's meaning of repeated indices: one after the other.
 
-An update touches only the rows named. Repeated indices are applied in rounds, the n-th occurrence of every index in round
-n, which is exactly the sequential result; where one index repeats very often, sums, products and extremes are combined
+An update touches only the rows named. Repeated indices are applied in rounds, the n-th occurrence of every index in
+round n, which is exactly the sequential result; where one index repeats very often, sums, products and extremes are combined
 first (floating-point sums then round differently).
 """
 
@@ -87,7 +87,9 @@ def scatter_rows(target: Any, indices: Any, updates: Any, kind: str) -> None:
     if function is None:
         target[indices] = updates
         return
-    flat = indices if not isinstance(indices, tuple) else np.ravel_multi_index(indices, target.shape[: len(indices)])
+    flat: Any = (
+        indices if not isinstance(indices, tuple) else np.ravel_multi_index(indices, target.shape[: len(indices)])
+    )
     scalar = updates.ndim == 0
     combine = _COMBINE.get(kind)
     if combine is not None and flat.size > _MAX_ROUNDS and target.dtype.kind in "iufc":
@@ -144,7 +146,8 @@ def scatter_nd(target: Any, indices: Any, updates: Any, kind: str, policy: str =
     outer = indices.shape[:batch]
     if updates.ndim < batch or updates.shape[:batch] != outer:
         raise InvalidArgumentError(
-            f"Dimensions [0,{batch}) of indices[shape={shape_text(indices.shape)}] must match dimensions [0,{batch}) of "
+            f"Dimensions [0,{batch}) of indices[shape={shape_text(indices.shape)}] must match dimensions "
+            f"[0,{batch}) of "
             f"updates[shape={shape_text(updates.shape)}]"
         )
     if depth > len(shape) or updates.shape[batch:] != shape[depth:]:
