@@ -1,0 +1,122 @@
+"""Clipping of values and of gradients by their norm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.convert import IndexedSlices, constant, convert_to_tensor
+from dtfctl.runtime.framework.graph_keys import name_scope
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+
+
+def _values(t: Any) -> Tensor:
+    return t.values if isinstance(t, IndexedSlices) else convert_to_tensor(t)
+
+
+def _with_values(original: Any, values: Tensor) -> Any:
+    if isinstance(original, IndexedSlices):
+        return IndexedSlices(values, original.indices, original.dense_shape)
+    return values
+
+
+def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
+    """Elements below the minimum or above the maximum replaced by it."""
+    with name_scope(name, "clip_by_value"):
+        values = _values(t)
+        low = apply_op("Minimum", x=values, y=convert_to_tensor(clip_value_max, values.dtype))
+        clipped = apply_op("Maximum", x=low, y=convert_to_tensor(clip_value_min, values.dtype))
+        clipped.set_shape(values.shape)
+        return _with_values(t, clipped)
+
+
+def _sum_all(t: Tensor, axes: Any = None, keep_dims: bool = False) -> Tensor:
+    if axes is None:
+        axes = _axes(t)
+    if isinstance(axes, int):
+        axes = [axes]
+    indices = axes if isinstance(axes, Tensor) else constant(axes, dtypes.int32)
+    return apply_op("Sum", input=t, reduction_indices=indices, keep_dims=keep_dims)  # type: ignore[no-any-return]
+
+
+def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
+    """`t` scaled so that its L2 norm (over `axes`) is at most `clip_norm`."""
+    with name_scope(name, "clip_by_norm"):
+        values = _values(t)
+        squared = _sum_all(apply_op("Mul", x=values, y=values), axes, keep_dims=True)
+        positive = apply_op("Greater", x=squared, y=constant(0, values.dtype))
+        safe = apply_op("SelectV2", condition=positive, t=squared, e=apply_op("OnesLike", x=squared))
+        norm = apply_op("SelectV2", condition=positive, t=apply_op("Sqrt", x=safe), e=squared)
+        limit = convert_to_tensor(clip_norm, values.dtype)
+        scaled = apply_op("Mul", x=values, y=limit)
+        clipped = apply_op("RealDiv", x=scaled, y=apply_op("Maximum", x=norm, y=limit))
+        clipped.set_shape(values.shape)
+        return _with_values(t, clipped)
+
+
+def global_norm(t_list: Sequence[Any], name: str | None = None) -> Tensor | None:
+    """The L2 norm of all tensors together; None entries are left out."""
+    if not isinstance(t_list, Sequence) or isinstance(t_list, str):
+        raise TypeError("t_list should be a sequence")
+    with name_scope(name, "global_norm"):
+        halves = [apply_op("L2Loss", t=_values(t)) for t in t_list if t is not None]
+        if not halves:
+            return None
+        total = apply_op("Sum", input=apply_op("Pack", values=halves), reduction_indices=0)
+        return apply_op(  # type: ignore[no-any-return]
+            "Sqrt", x=apply_op("Mul", x=total, y=constant(2.0, total.dtype)), name="global_norm"
+        )
+
+
+def clip_by_global_norm(
+    t_list: Sequence[Any], clip_norm: Any, use_norm: Tensor | None = None, name: str | None = None
+) -> tuple[list[Any], Tensor | None]:
+    """All tensors scaled by one factor so that their common norm is at most `clip_norm`; and that norm."""
+    norm = global_norm(t_list, name) if use_norm is None else use_norm
+    if norm is None:
+        return list(t_list), None
+    with name_scope(name, "clip_by_global_norm"):
+        limit = convert_to_tensor(clip_norm, norm.dtype)
+        one = constant(1.0, norm.dtype)
+        smallest = apply_op("Minimum", x=apply_op("RealDiv", x=one, y=norm), y=apply_op("RealDiv", x=one, y=limit))
+        finite = apply_op("IsFinite", x=norm)
+        nan = constant(float("nan"), norm.dtype)
+        scale = apply_op("SelectV2", condition=finite, t=apply_op("Mul", x=limit, y=smallest), e=nan)
+        out = []
+        for t in t_list:
+            if t is None:
+                out.append(None)
+                continue
+            values = _values(t)
+            factor = scale if scale.dtype is values.dtype else apply_op("Cast", x=scale, DstT=values.dtype)
+            out.append(_with_values(t, apply_op("Mul", x=values, y=factor)))
+        return out, norm
+
+
+def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Any:
+    """`t` scaled so that its L2 norm divided by its size is at most `clip_norm`."""
+    with name_scope(name, "clip_by_average_norm"):
+        values = _values(t)
+        size = apply_op("Cast", x=apply_op("Size", input=values), DstT=values.dtype)
+        inverse = apply_op("Mul", x=size, y=apply_op("Rsqrt", x=_sum_all(apply_op("Mul", x=values, y=values))))
+        limit = convert_to_tensor(clip_norm, values.dtype)
+        one = apply_op("RealDiv", x=constant(1.0, values.dtype), y=limit)
+        return apply_op("Mul", x=apply_op("Mul", x=values, y=limit), y=apply_op("Minimum", x=inverse, y=one))
+
+
+def all_finite(tensors: Iterable[Any]) -> Tensor:
+    """Whether every element of every tensor is finite: a scalar bool."""
+    flags = []
+    for t in tensors:
+        values = _values(t)
+        flags.append(apply_op("All", input=apply_op("IsFinite", x=values), reduction_indices=_axes(values)))
+    return apply_op("All", input=apply_op("Pack", values=flags), reduction_indices=0)  # type: ignore[no-any-return]
+
+
+def _axes(t: Tensor) -> Any:
+    rank = t.shape.rank
+    if rank is None:
+        return apply_op("Range", start=0, limit=apply_op("Rank", input=t), delta=1)
+    return constant(list(range(rank)), dtypes.int32)

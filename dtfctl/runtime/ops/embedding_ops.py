@@ -1,0 +1,232 @@
+"""Embedding look-ups: rows of one table, or of a table cut over several variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtfctl.runtime.framework import context, dtypes
+from dtfctl.runtime.framework.convert import SparseTensor, constant, convert_to_tensor
+from dtfctl.runtime.framework.graph_keys import name_scope
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.ops.clip_ops import clip_by_norm
+from dtfctl.runtime.ops.partitioned_variables import PartitionedVariable
+from dtfctl.runtime.ops.resource_variable import ResourceVariable
+from dtfctl.runtime.ops.variables import Variable
+
+
+def _gather(params: Any, ids: Tensor, name: str | None = None) -> Tensor:
+    """Rows of a variable or tensor, read where it lives."""
+    graph = context.get_default_graph()
+    if isinstance(params, ResourceVariable):
+        with graph.colocate_with(params.op):
+            return params.sparse_read(ids, name)
+    source = convert_to_tensor(params)
+    with graph.colocate_with(source.op):
+        return apply_op("GatherV2", params=source, indices=ids, axis=0, name=name)  # type: ignore[no-any-return]
+
+
+def _parts(params: Any) -> list[Any]:
+    if isinstance(params, PartitionedVariable):
+        return list(params)
+    return list(params) if isinstance(params, (list, tuple)) else [params]
+
+
+def embedding_lookup(
+    params: Any,
+    ids: Any,
+    partition_strategy: str = "mod",
+    name: str | None = None,
+    validate_indices: bool = True,
+    max_norm: Any = None,
+) -> Tensor:
+    """Rows `ids` of an embedding.
+
+    Args:
+        params: a variable or tensor [rows, ...], a list of them, or a partitioned variable.
+        ids: integers of any shape.
+        partition_strategy: how a list holds the rows: "mod" deals them out in turn, "div" in contiguous blocks.
+        max_norm: scale rows down to this L2 norm.
+
+    Returns:
+        shape(ids) + shape(row).
+
+    Raises:
+        ValueError: there are no params, or the strategy is unknown.
+    """
+    parts = _parts(params)
+    if not parts:
+        raise ValueError("Need at least one param")
+    with name_scope(name, "embedding_lookup"):
+        index = convert_to_tensor(ids, name="ids")
+        if len(parts) == 1:
+            rows = _gather(parts[0], index)
+        else:
+            rows = _partitioned(parts, index, partition_strategy)
+        if max_norm is not None:
+            rank = index.shape.rank
+            total = rows.shape.rank
+            if rank is None or total is None:
+                raise ValueError("max_norm needs ids and params of known rank")
+            rows = clip_by_norm(rows, max_norm, axes=list(range(rank, total)))
+        return rows
+
+
+def _partitioned(parts: list[Any], ids: Tensor, strategy: str) -> Tensor:
+    count = len(parts)
+    flat = apply_op("Reshape", tensor=ids, shape=[-1])
+    number = constant(count, flat.dtype)
+    positions = apply_op("Range", start=0, limit=apply_op("Size", input=flat), delta=1)
+    if strategy == "mod":
+        owner = apply_op("FloorMod", x=flat, y=number)
+        local = apply_op("FloorDiv", x=flat, y=number)
+    elif strategy == "div":
+        owner, local = _divided(parts, flat, number)
+    else:
+        raise ValueError(f"Unrecognized partition strategy: {strategy!r}. Must be one of 'mod' or 'div'.")
+    owner = apply_op("Cast", x=owner, DstT=dtypes.int32)
+    local_ids = apply_op("DynamicPartition", data=local, partitions=owner, num_partitions=count)
+    where = apply_op("DynamicPartition", data=positions, partitions=owner, num_partitions=count)
+    rows = [_gather(p, i) for p, i in zip(parts, local_ids)]
+    joined = apply_op("ParallelDynamicStitch", indices=where, data=rows)
+    element = convert_to_tensor(parts[0]).shape[1:] if not isinstance(parts[0], Variable) else parts[0].shape[1:]
+    row_shape = apply_op("Shape", input=rows[0])
+    tail = apply_op("StridedSlice", input=row_shape, begin=[1], end=[0], strides=[1], end_mask=1)
+    shape = apply_op("ConcatV2", values=[apply_op("Shape", input=ids), tail], axis=0)
+    result: Tensor = apply_op("Reshape", tensor=joined, shape=shape)
+    if element.rank is not None:
+        result.set_shape(ids.shape.concatenate(element))
+    return result
+
+
+def _divided(parts: list[Any], flat: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
+    """Owner and local row when part i holds a contiguous block, the first parts one row more."""
+    sizes = [p.shape[0].value for p in parts]
+    if None in sizes:
+        raise ValueError("partition_strategy='div' needs parts with a known number of rows")
+    total = constant(sum(sizes), flat.dtype)
+    per = apply_op("FloorDiv", x=total, y=number)
+    extra = apply_op("FloorMod", x=total, y=number)
+    one = constant(1, flat.dtype)
+    bigger = apply_op("AddV2", x=per, y=one)
+    owner = apply_op(
+        "Maximum",
+        x=apply_op("FloorDiv", x=flat, y=bigger),
+        y=apply_op("FloorDiv", x=apply_op("Sub", x=flat, y=extra), y=apply_op("Maximum", x=per, y=one)),
+    )
+    early = apply_op("Less", x=owner, y=extra)
+    local = apply_op(
+        "SelectV2",
+        condition=early,
+        t=apply_op("FloorMod", x=flat, y=bigger),
+        e=apply_op("FloorMod", x=apply_op("Sub", x=flat, y=extra), y=apply_op("Maximum", x=per, y=one)),
+    )
+    return owner, local
+
+
+def embedding_lookup_sparse(
+    params: Any,
+    sp_ids: SparseTensor,
+    sp_weights: SparseTensor | None,
+    partition_strategy: str = "mod",
+    name: str | None = None,
+    combiner: str | None = None,
+    max_norm: Any = None,
+) -> Tensor:
+    """Rows of an embedding combined per row of a sparse matrix of ids.
+
+    Args:
+        sp_ids: int [batch, n]; every row needs at least one id (see `safe_embedding_lookup_sparse`).
+        sp_weights: of the same form, or None for ones.
+        combiner: "sum", "mean" (default) or "sqrtn".
+    """
+    combiner = combiner or "mean"
+    if combiner not in ("mean", "sqrtn", "sum"):
+        raise ValueError("combiner must be one of 'mean', 'sqrtn' or 'sum'")
+    if not isinstance(sp_ids, SparseTensor):
+        raise TypeError("sp_ids must be SparseTensor")
+    with name_scope(name, "embedding_lookup_sparse"):
+        column = apply_op(
+            "StridedSlice",
+            input=sp_ids.indices,
+            begin=[0, 0],
+            end=[0, 1],
+            strides=[1, 1],
+            begin_mask=1,
+            end_mask=1,
+            shrink_axis_mask=2,
+        )
+        segments = apply_op("Cast", x=column, DstT=dtypes.int32)
+        ids, positions = apply_op("Unique", x=sp_ids.values, out_idx=dtypes.int32)
+        rows = embedding_lookup(params, ids, partition_strategy, max_norm=max_norm)
+        if sp_weights is None:
+            op = {"sum": "SparseSegmentSum", "mean": "SparseSegmentMean", "sqrtn": "SparseSegmentSqrtN"}[combiner]
+            return apply_op(op, data=rows, indices=positions, segment_ids=segments)  # type: ignore[no-any-return]
+        weights = sp_weights.values
+        if weights.dtype is not rows.dtype:
+            weights = apply_op("Cast", x=weights, DstT=rows.dtype)
+        picked = apply_op("GatherV2", params=rows, indices=positions, axis=0)
+        ones = [1] * ((rows.shape.rank or 2) - 1)
+        shape = apply_op("ConcatV2", values=[apply_op("Shape", input=weights), constant(ones, dtypes.int32)], axis=0)
+        weighted = apply_op("Mul", x=picked, y=apply_op("Reshape", tensor=weights, shape=shape))
+        total = apply_op("SegmentSum", data=weighted, segment_ids=segments)
+        if combiner == "sum":
+            return total  # type: ignore[no-any-return]
+        factor = weights if combiner == "mean" else apply_op("Mul", x=weights, y=weights)
+        divisor = apply_op("SegmentSum", data=apply_op("Reshape", tensor=factor, shape=shape), segment_ids=segments)
+        if combiner == "sqrtn":
+            divisor = apply_op("Sqrt", x=divisor)
+        return apply_op("DivNoNan", x=total, y=divisor)  # type: ignore[no-any-return]
+
+
+def safe_embedding_lookup_sparse(
+    embedding_weights: Any,
+    sparse_ids: SparseTensor,
+    sparse_weights: SparseTensor | None = None,
+    combiner: str = "mean",
+    default_id: int | None = None,
+    name: str | None = None,
+    partition_strategy: str = "div",
+    max_norm: Any = None,
+) -> Tensor:
+    """`embedding_lookup_sparse` for rows that may lack ids (or have negative ones): they give `default_id`'s row or zeros."""
+    with name_scope(name, "safe_embedding_lookup_sparse"):
+        valid = apply_op("GreaterEqual", x=sparse_ids.values, y=constant(0, sparse_ids.values.dtype))
+        if sparse_weights is not None:
+            positive = apply_op("Greater", x=sparse_weights.values, y=constant(0, sparse_weights.dtype))
+            valid = apply_op("LogicalAnd", x=valid, y=positive)
+        kept = _retain(sparse_ids, valid)
+        fill = constant(default_id or 0, kept.values.dtype)
+        indices, values, empty, _ = apply_op(
+            "SparseFillEmptyRows",
+            indices=kept.indices,
+            values=kept.values,
+            dense_shape=kept.dense_shape,
+            default_value=fill,
+        )
+        ids = SparseTensor(indices, values, kept.dense_shape)
+        weights = None
+        if sparse_weights is not None:
+            held = _retain(sparse_weights, valid)
+            w_indices, w_values, _, _ = apply_op(
+                "SparseFillEmptyRows",
+                indices=held.indices,
+                values=held.values,
+                dense_shape=held.dense_shape,
+                default_value=constant(1, held.dtype),
+            )
+            weights = SparseTensor(w_indices, w_values, held.dense_shape)
+        result = embedding_lookup_sparse(embedding_weights, ids, weights, partition_strategy, None, combiner, max_norm)
+        if default_id is None:
+            mask = apply_op("Reshape", tensor=empty, shape=[-1, 1])
+            result = apply_op("SelectV2", condition=mask, t=apply_op("ZerosLike", x=result), e=result)
+        return result
+
+
+def _retain(sparse: SparseTensor, mask: Tensor) -> SparseTensor:
+    where = apply_op("Reshape", tensor=apply_op("Where", input=mask), shape=[-1])
+    indices = apply_op("GatherV2", params=sparse.indices, indices=where, axis=0)
+    indices.set_shape(TensorShape([None, sparse.indices.shape[1]]))
+    values = apply_op("GatherV2", params=sparse.values, indices=where, axis=0)
+    return SparseTensor(indices, values, sparse.dense_shape)
