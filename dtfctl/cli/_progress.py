@@ -44,24 +44,37 @@ class UpLines:
         if event.subject in self._states and event.kind.startswith("task."):
             self._states[event.subject] = event.kind.removeprefix("task.")
             self._reasons[event.subject] = event.reason
-        if self._screen.is_live and len(self._states) <= _MAX_TASK_LINES:
-            self._draw()
+        if self._screen.is_live:
+            self._draw(self._lines() if len(self._states) <= _MAX_TASK_LINES else [self._summary()])
         else:
             self._screen.note(_event_words(event))
 
-    def _draw(self) -> None:
+    def _lines(self) -> list[str]:
+        """One line a task: its name, state and the reason of its last change."""
         width = max(len(name) for name in self._states)
-        columns = shutil.get_terminal_size().columns
-        out = [f"\x1b[{self._drawn}A" if self._drawn else ""]
-        for name, state in self._states.items():
-            reason = self._reasons.get(name, "")
-            room = max(0, columns - width - 15)
-            color = STATE_COLORS.get(state, "dim")
-            shown = self._screen.style(state.ljust(10), color, sys.stderr)
-            out.append(f"\r  {name.ljust(width)}  {shown}  {reason[:room]}\x1b[K\n")
-        sys.stderr.write("".join(out))
+        room = max(0, shutil.get_terminal_size().columns - width - 15)
+        return [
+            f"  {name.ljust(width)}  {self._paint(state.ljust(10), state)}  {self._reasons.get(name, '')[:room]}"
+            for name, state in self._states.items()
+        ]
+
+    def _summary(self) -> str:
+        """All tasks on one line: how many are in each state, as they come up."""
+        counts: dict[str, int] = {}
+        for state in self._states.values():
+            counts[state] = counts.get(state, 0) + 1
+        words = ", ".join(f"{count} {self._paint(state, state)}" for state, count in counts.items())
+        return f"  {len(self._states)} tasks: {words}"
+
+    def _paint(self, text: str, state: str) -> str:
+        return self._screen.style(text, STATE_COLORS.get(state, "dim"), sys.stderr)
+
+    def _draw(self, lines: Sequence[str]) -> None:
+        """Replace what was drawn before."""
+        up = f"\x1b[{self._drawn}A" if self._drawn else ""
+        sys.stderr.write(up + "".join(f"\r{line}\x1b[K\n" for line in lines))
         sys.stderr.flush()
-        self._drawn = len(self._states)
+        self._drawn = len(lines)
 
 
 class DownLines:

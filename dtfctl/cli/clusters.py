@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -169,6 +170,7 @@ def _watch(session: Session, selector: str) -> int:
             else:
                 lines = _tables.status_lines(found, tasks, screen, time.time())
                 if in_place:
+                    lines = _fit(lines, shutil.get_terminal_size().lines - 1)
                     # Home, each line with its rest erased, then all below erased: no flicker as with a full clear.
                     sys.stdout.write("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
                 else:
@@ -177,6 +179,16 @@ def _watch(session: Session, selector: str) -> int:
             time.sleep(REFRESH_S)
     except KeyboardInterrupt:
         return 0
+
+
+def _fit(lines: list[str], height: int) -> list[str]:
+    """`lines` cut to a screen of `height`, saying how many are below."""
+    if len(lines) <= height:
+        return lines
+    return [
+        *lines[: height - 1],
+        f"... {len(lines) - height + 1} more lines; `dtfctl status failed` shows the failed tasks",
+    ]
 
 
 @command(

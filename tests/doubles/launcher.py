@@ -107,6 +107,7 @@ class FakeLauncher:
                 return name or "demo", fake.down_problems
 
             def status(self) -> ClusterStatus:
+                fake.note("status")
                 assert fake.state is not None
                 return fake.state
 
@@ -116,7 +117,8 @@ class FakeLauncher:
                 return "digits-1"
 
             def jobs(self) -> list[JobStatus]:
-                return list(self.status().jobs)
+                assert fake.state is not None
+                return list(fake.state.jobs)
 
             def job(self, job_id: str) -> JobStatus:
                 for job in self.jobs():
@@ -130,7 +132,9 @@ class FakeLauncher:
 
             def restart(self, selector: str, *, wait_s: float = 30.0) -> RestartResult:
                 fake.note("restart", selector, wait_s)
-                return RestartResult(tuple(found.name for found in select(selector, self.status().tasks)))
+                return RestartResult(
+                    tuple(found.name for found in select(selector, fake.state.tasks if fake.state else ()))
+                )
 
             stop = restart  # type: ignore[assignment]
 

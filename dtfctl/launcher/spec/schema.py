@@ -34,7 +34,7 @@ from dtfctl.launcher.spec.kinds import (
 )
 from dtfctl.launcher.spec.model import GROUP_NAME, ClusterSpec
 
-SCHEMA_ID = "https://dtfctl.dev/schema/cluster-1.json"
+SCHEMA_ID = "urn:dtfctl:cluster-spec:1"
 
 
 def json_schema() -> dict[str, Any]:

@@ -169,7 +169,7 @@ def test_common_options_stand_before_or_after_the_command(dtfctl: Dtfctl, where:
     fake = FakeLauncher(HEALTHY)
     result = dtfctl(*options, "status", fake=fake) if where == "before" else dtfctl("status", *options, fake=fake)
     assert result.json["name"] == "demo"
-    assert fake.calls == [("open", "demo")]
+    assert fake.calls[0] == ("open", "demo")
 
 
 def test_variables_stand_in_for_options(dtfctl: Dtfctl, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,48 @@ def test_up_redraws_one_line_a_task(make_terminal: Callable[[], Terminal]) -> No
     ]
 
 
+def test_up_of_many_tasks_is_one_line(make_terminal: Callable[[], Terminal]) -> None:
+    terminal = make_terminal()
+    with UpLines(Screen(), [f"worker/{i}" for i in range(200)]) as lines:
+        for i in range(200):
+            lines.event(Event(i, 0.0, "task.starting" if i % 4 else "task.running", f"worker/{i}"))
+    assert terminal.lines == ["  200 tasks: 50 running, 150 starting", ""]
+
+
+class Watched(FakeLauncher):
+    """A launcher that is asked for its status twice; then comes Ctrl-C."""
+
+    def note(self, *call: object) -> None:
+        super().note(*call)
+        if self.calls.count(("status",)) > 2:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_watch_shows_status_again_and_again(
+    form: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dtfctl.cli.clusters.REFRESH_S", 0.0)
+    assert run(["status", "-w", "-o", form], Watched(status(task("ps/0")))) == 0
+    out = capfd.readouterr().out
+    assert out.count("demo is healthy" if form == "table" else '"kind":"ClusterStatus"') == 2
+    assert "\x1b" not in out
+
+
+def test_watch_on_a_terminal_stays_on_one_screen(
+    make_terminal: Callable[[], Terminal], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dtfctl.cli.clusters.REFRESH_S", 0.0)
+    monkeypatch.setenv("LINES", "10")
+    make_terminal()
+    out = Terminal()
+    monkeypatch.setattr(sys, "stdout", out)
+    assert run(["status", "-w"], Watched(status(*[task(f"worker/{i}") for i in range(50)]))) == 0
+    screens = out.getvalue().split("\x1b[H")[1:]
+    assert [screen.count("\n") for screen in screens] == [9, 9]
+    assert "... 45 more lines" in screens[1]
+
+
 def test_the_bar_shows_share_rate_and_time_left(make_terminal: Callable[[], Terminal]) -> None:
     make_terminal()
     now = [0.0]
