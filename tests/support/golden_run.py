@@ -9,21 +9,46 @@ import pytest
 
 from dtfctl.protocol import config_pb2, graph_pb2
 from dtfctl.runtime.client.targets import open_backend
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.node_graph import NodeGraph
 from tests.support.golden import Case
 
 Place = Callable[[graph_pb2.GraphDef], None]
 
 
 def scatter(name: str, devices: Sequence[str]) -> Place:
-    """Put nodes on devices at random, the same way each time for a case; colocated nodes are left to follow."""
+    """Put nodes on devices at random, the same way each time for a case, colocated ones together."""
 
     def place(graph: graph_pb2.GraphDef) -> None:
         generator = random.Random(name)
+        groups = _colocated(graph)
+        chosen: dict[str, str] = {}
         for node in graph.node:
-            if not node.device and "_class" not in node.attr:
-                node.device = generator.choice(devices)
+            if not node.device:
+                node.device = chosen.setdefault(groups[node.name], generator.choice(devices))
 
     return place
+
+
+def _colocated(graph: graph_pb2.GraphDef) -> dict[str, str]:
+    """For each node the name of its group: nodes tied by `_class`, by a reference, a resource or a dataset."""
+    leader: dict[str, str] = {}
+
+    def find(name: str) -> str:
+        while leader.setdefault(name, name) != name:
+            name = leader[name]
+        return name
+
+    for node in NodeGraph.from_graph_def(graph):
+        for edge in node.inputs:
+            handle = edge.dtype.is_ref or edge.dtype is dtypes.resource
+            dataset = edge.dtype is dtypes.variant and "Dataset" in edge.node.op
+            if handle or dataset:
+                leader[find(node.name)] = find(edge.node.name)
+    for node in graph.node:
+        for entry in node.attr["_class"].list.s if "_class" in node.attr else ():
+            leader[find(node.name)] = find(entry.decode().removeprefix("loc:@"))
+    return {node.name: find(node.name) for node in graph.node}
 
 
 def run_case(case: Case, target: str, config: config_pb2.ConfigProto, place: Place | None = None) -> None:

@@ -26,12 +26,15 @@ from dtfctl.runtime.framework.errors import (
 from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.context import StepContext
+from dtfctl.runtime.kernels.control import tensor_list_wire
 from dtfctl.runtime.rendezvous.frames import Frame
 from dtfctl.runtime.rendezvous.routing import task_of_device
 from dtfctl.runtime.rendezvous.transports.base import Transport
 from dtfctl.runtime.services.step import Step, first_error
 from dtfctl.runtime.services.threads import submit
 
+# What may arrive from other tasks must be decodable before a kernel here has dealt with it.
+DECODABLE = (tensor_list_wire.TYPE_NAME,)
 # Ids of ended steps are remembered so that tensors still on their way to them find no home.
 _REMEMBERED = 4096
 # A step nobody started here within this time of its first tensor is forgotten.

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl.protocol import tensor_pb2
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.control.persistent_list import PersistentList
+from dtfctl.runtime.kernels.control.tensor_list_wire import encode_tensor_list
 
 
 class TensorList:
@@ -74,6 +76,10 @@ class TensorList:
             )
         sums = [_add(a, b) for a, b in zip(self.items.to_list(), other.items.to_list())]
         return TensorList(self.element_dtype, self.element_shape.merge_with(other.element_shape), sums)
+
+    def to_variant_proto(self) -> tensor_pb2.VariantTensorDataProto:
+        """How it travels to another task."""
+        return encode_tensor_list(self)
 
     def __repr__(self) -> str:
         return f"TensorList({type_name(self.element_dtype)}, {shape_text(self.element_shape)}, {len(self)} items)"
