@@ -1,0 +1,38 @@
+"""`make demo` from its first line to its last: a model trained on real digits, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import processes_below
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (ROOT / "examples" / "digits_mlp.py").exists(), reason="the example is not written yet")
+def test_the_demo_trains_to_95_percent_and_leaves_only_logs_and_checkpoints(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    environ = {
+        **os.environ,
+        "DTFCTL_DEMO_HOME": str(home),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+    done = subprocess.run([ROOT / "tools" / "demo"], env=environ, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "demo is up: 3/3 tasks run" in done.stdout
+    assert "demo is healthy: 3/3 tasks run" in done.stdout
+    assert "demo is down" in done.stdout
+    ended = re.search(r"succeeded after .*accuracy ([0-9.]+)", done.stderr)
+    assert ended is not None, done.stderr
+    assert float(ended[1]) >= 0.95
+    assert processes_below(home) == []
+    cluster = home / "clusters" / "demo"
+    left = [path.relative_to(cluster).parts for path in cluster.rglob("*") if path.is_file()]
+    assert {parts[0] if parts[0] == "logs" else parts[2] for parts in left} <= {"logs", "checkpoint"}, left
