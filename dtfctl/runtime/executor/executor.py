@@ -13,8 +13,9 @@ from dtfctl.runtime.executor.frame_machine import FrameMachine
 from dtfctl.runtime.executor.functions import FunctionRunner
 from dtfctl.runtime.executor.kernel_cache import KernelCache
 from dtfctl.runtime.executor.keys import RECVS, SENDS
+from dtfctl.runtime.executor.liveness import BRANCHES
 from dtfctl.runtime.executor.schedule import Schedule, sequential_order
-from dtfctl.runtime.executor.sequential import MERGES, SWITCHES, Sequential
+from dtfctl.runtime.executor.sequential import Sequential
 from dtfctl.runtime.executor.straight_line import NOTHING, Resume, StraightLine, compile_straight_line
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.node_graph import FunctionLibrary, Node, NodeGraph
@@ -22,8 +23,7 @@ from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.context import FunctionCaller, StepContext
 
 _LOOPS = frozenset(("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"))
-BUILT_IN = _LOOPS | SWITCHES | MERGES | SENDS | RECVS | NOTHING | {"_SwitchN", "_Arg", "_Retval"}
-_BRANCHES = SWITCHES | MERGES | {"_SwitchN"}
+BUILT_IN = _LOOPS | BRANCHES | SENDS | RECVS | NOTHING | {"_Arg", "_Retval"}
 
 
 class Plan(Protocol):
@@ -105,8 +105,6 @@ class Executor:
             return FrameMachine(self.graph, self._env)
         if not self._schedule.is_safe:
             return FrameMachine(self.graph, self._env)
-        if ops & _BRANCHES:
-            return self._sequential
         return compile_straight_line(self._schedule.order, self._env)
 
     @cached_property

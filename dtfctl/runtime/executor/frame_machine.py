@@ -22,8 +22,7 @@ from dtfctl.runtime.executor.binding import Environment
 from dtfctl.runtime.executor.frame_nodes import Kind, NodeEntry, StaticFrame, build_entries
 from dtfctl.runtime.executor.keys import ROOT_FRAME
 from dtfctl.runtime.executor.node_errors import located
-from dtfctl.runtime.executor.sequential import switch_index
-from dtfctl.runtime.executor.straight_line import uninitialized
+from dtfctl.runtime.executor.straight_line import switch_index, uninitialized
 from dtfctl.runtime.executor.workers import WORKERS
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError

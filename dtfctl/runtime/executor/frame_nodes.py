@@ -9,8 +9,8 @@ from typing import Any
 
 from dtfctl.runtime.executor.binding import Environment, has_list_output, reads_of, ref_positions, single
 from dtfctl.runtime.executor.keys import RECVS, SENDS, is_client_terminated, key_prefix
+from dtfctl.runtime.executor.liveness import MERGES, SWITCHES
 from dtfctl.runtime.executor.node_errors import located
-from dtfctl.runtime.executor.sequential import MERGES, SWITCHES
 from dtfctl.runtime.executor.straight_line import ALIASES
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import CONTROL, Node, NodeGraph

@@ -1,7 +1,6 @@
 """The deadness-aware interpreter of acyclic partitions: nodes one after the other, each skipped where it is dead.
 
-It runs v1 conditionals (Switch and Merge without loops), takes over from a straight-line plan that received a dead
-tensor, and runs traced steps.
+It takes over from a straight-line plan that received a dead tensor, and runs traced steps.
 """
 
 from __future__ import annotations
@@ -15,8 +14,9 @@ import numpy as np
 
 from dtfctl.runtime.executor.binding import Environment, reads_of, ref_positions
 from dtfctl.runtime.executor.keys import RECVS, SENDS, rendezvous_key
+from dtfctl.runtime.executor.liveness import MERGES, SWITCHES
 from dtfctl.runtime.executor.node_errors import located
-from dtfctl.runtime.executor.straight_line import ALIASES, NOTHING, Resume, uninitialized
+from dtfctl.runtime.executor.straight_line import ALIASES, NOTHING, Resume, switch_index, uninitialized
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.context import StepContext
@@ -32,8 +32,6 @@ class _Dead:
 
 
 DEAD = _Dead()
-SWITCHES = frozenset(("Switch", "RefSwitch"))
-MERGES = frozenset(("Merge", "RefMerge"))
 
 
 @dataclass(slots=True)
@@ -150,7 +148,7 @@ class Sequential:
         """The node's outputs, or None when it is dead."""
         op = record.op
         if op in MERGES:
-            return None if dead else _merge(record, values)
+            return _merge(record, values)
         inputs = [values[n] for n in record.inputs]
         dead = dead or any(v is DEAD for v in inputs)
         for position in record.reads:
@@ -192,12 +190,6 @@ def _compute(
         results[record.node.attr("index")] = inputs[0]
         return ()
     return inputs
-
-
-def switch_index(index: Any, count: int) -> int:
-    """The branch `_SwitchN` takes: the last one for an index out of range."""
-    i = int(index)
-    return i if 0 <= i < count else count - 1
 
 
 def _merge(record: _Record, values: list[Any]) -> Sequence[Any] | None:

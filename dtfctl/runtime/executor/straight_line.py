@@ -8,15 +8,17 @@ functions, which pass each other values through a list.
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, TracebackType
 from typing import Any
 
+import numpy as np
+
 from dtfctl.runtime.executor.binding import Environment, has_list_output, reads_of, ref_positions, single
 from dtfctl.runtime.executor.keys import RECVS, SENDS, is_client_terminated, rendezvous_key
+from dtfctl.runtime.executor.liveness import BRANCHES, MERGES, SWITCHES, Liveness, guard
 from dtfctl.runtime.executor.node_errors import located
 from dtfctl.runtime.framework.errors import FailedPreconditionError
 from dtfctl.runtime.framework.node_graph import Edge, Node
@@ -121,7 +123,7 @@ class Resume(Exception):
 
 
 def compile_straight_line(order: list[Node], env: Environment, chunk_size: int = CHUNK) -> StraightLine:
-    """The plan that runs `order` (topological, without control flow ops or kernels that may block).
+    """The plan that runs `order`, topological and without loops; branches of conditionals become `if` statements.
 
     Raises:
         OpError: a node has no kernel, or its kernel refuses its attributes.
@@ -139,15 +141,26 @@ class _Compiler:
     constants: dict[tuple[Node, int], str] = field(default_factory=dict)
     places: dict[tuple[Node, int], str] = field(default_factory=dict)
     last_use: dict[tuple[Node, int], int] = field(default_factory=dict)
+    liveness: Liveness | None = None
+    slots: int = 0
 
     def compile(self) -> StraightLine:
-        self.names.update(DeadValue=DeadValue, single=single, uninitialized=uninitialized, Variable=Variable)
+        self.names.update(
+            DeadValue=DeadValue,
+            single=single,
+            uninitialized=uninitialized,
+            Variable=Variable,
+            switch_index=switch_index,
+        )
         for i, node in enumerate(self.order):
             self._bind(i, node)
-        slots = self._allocate()
+        if any(node.op in BRANCHES for node in self.order):
+            self.liveness = Liveness(self.order, self._predicate, self._root)
+        self._allocate()
         drops: dict[int, list[tuple[Node, int]]] = defaultdict(list)
         for output, at in self.last_use.items():
-            drops[at].append(output)
+            if output not in self.constants:
+                drops[at].append(output)
         chunks: list[Chunk] = []
         lines: dict[CodeType, list[int]] = {}
         for number, start in enumerate(range(0, len(self.order), self.chunk_size)):
@@ -156,16 +169,22 @@ class _Compiler:
             chunks.append(function)
             lines[function.__code__] = table
         constants = {name: self.names[name] for name in self.constants.values()}
-        return StraightLine(self.order, chunks, lines, self.places, self.alias, constants, slots)
+        return StraightLine(self.order, chunks, lines, self.places, self.alias, constants, self.slots)
 
     def _bind(self, i: int, node: Node) -> None:
         """Name what the node's line refers to."""
         op = node.op
-        if op in NOTHING or op == "_Arg" or op == "_Retval":
+        if op in NOTHING or op in ("_Arg", "_Retval", "Merge", "RefMerge"):
             return
         if op in ALIASES and self._is_alias(node):
             for slot, edge in enumerate(node.inputs):
                 self.alias[node, slot] = self._root(edge)
+        elif op in BRANCHES:
+            # A value read from a variable is the first output's, which the others share.
+            for slot in range(len(node.output_types)):
+                self.alias[node, slot] = (node, 0) if reads_of(node) else self._root(node.inputs[0])
+            if reads_of(node):
+                del self.alias[node, 0]
         elif op in SENDS or op in RECVS:
             self.names[f"key{i}"] = rendezvous_key(node)
         elif op == "Const":
@@ -177,6 +196,13 @@ class _Compiler:
         else:
             self.names[f"k{i}"] = self.env.bind(node).call
 
+    def _predicate(self, i: int) -> str:
+        """Where the predicate of the node at position `i` is kept."""
+        if len(self.order) <= self.chunk_size:
+            return f"p{i}"
+        self.slots += 1
+        return f"S[{self.slots - 1}]"
+
     @staticmethod
     def _is_alias(node: Node) -> bool:
         """An identity of values; one that reads a variable takes its value at that moment instead."""
@@ -186,28 +212,27 @@ class _Compiler:
         output = edge.node, edge.slot
         return self.alias.get(output, output)
 
-    def _allocate(self) -> int:
+    def _allocate(self) -> None:
         """Give every value that is used a local, or an item of the shared list if another chunk uses it."""
         at = {node: i for i, node in enumerate(self.order)}
         crossing: set[tuple[Node, int]] = set()
         for i, node in enumerate(self.order):
-            if (node, 0) in self.alias:
+            if (node, 0) in self.alias and node.op not in BRANCHES:
                 continue
             for edge in node.inputs:
                 root = self._root(edge)
                 self.last_use[root] = i
                 if at[root[0]] // self.chunk_size != i // self.chunk_size:
                     crossing.add(root)
-        slots = itertools.count()
         for root in self.last_use:
             constant = self.constants.get(root)
             if constant is not None:
                 self.places[root] = constant
             elif root in crossing:
-                self.places[root] = f"S[{next(slots)}]"
+                self.places[root] = f"S[{self.slots}]"
+                self.slots += 1
             else:
                 self.places[root] = f"v{at[root[0]]}_{root[1]}"
-        return next(slots)
 
     def _chunk(self, name: str, positions: range, drops: dict[int, list[tuple[Node, int]]]) -> tuple[Any, list[int]]:
         text = [
@@ -217,35 +242,72 @@ class _Compiler:
             else " cancel = step.cancellation",
         ]
         table = [positions.start] * 3
+        block = ""
+        # Values whose last use is in the open block: dropped there, and after it for when it did not run.
+        dropped: list[tuple[Node, int]] = []
         for i in positions:
-            lines = list(self._lines(i, self.order[i]))
-            dropped = [self.places[o] for o in drops[i] if o not in self.constants]
-            local = [p for p in dropped if not p.startswith("S[")]
-            lines += [f"{p} = None" for p in dropped if p.startswith("S[")]
-            if local:
-                lines.append(f"del {', '.join(local)}")
+            node = self.order[i]
+            lines = list(self._lines(i, node))
+            wanted = self._guard(node) if lines else block
+            added: list[str] = []
+            if wanted != block:
+                added += self._drop(dropped)
+                dropped, block = [], wanted
+                if wanted:
+                    added.append(f"if {wanted}:")
+            if block:
+                added += [f" {line}" for line in lines]
+                added += [f" {self.places[output]} = None" for output in drops[i]]
+                dropped += drops[i]
+            else:
+                added += lines + self._drop(drops[i])
             if i % CHECK_EVERY == CHECK_EVERY - 1:
-                lines.append("if cancel._reason is not None: cancel.check()")
-            text += [f" {line}" for line in lines]
-            table += [i] * len(lines)
+                added += self._drop(dropped)
+                added.append("if cancel._reason is not None: cancel.check()")
+                dropped, block = [], ""
+            text += [f" {line}" for line in added]
+            table += [i] * len(added)
+        last = self._drop(dropped)
+        text += [f" {line}" for line in last]
+        table += [positions.stop - 1] * len(last)
         exec(compile("\n".join(text), f"<{name} on {self.env.device.name}>", "exec"), self.names)
         return self.names[name], table
 
+    def _guard(self, node: Node) -> str:
+        """The condition on which the node's lines run; "" where they always do, or test it themselves."""
+        if self.liveness is None or node.op in SENDS or node.op in MERGES:
+            return ""
+        return "" if node.op in RECVS else guard(self.liveness.nodes[node])
+
+    def _drop(self, outputs: list[tuple[Node, int]]) -> list[str]:
+        """Lines that let go of values; one made inside a branch may not be there."""
+        lines, local = [], []
+        for output in outputs:
+            place = self.places[output]
+            if self.liveness is not None or place.startswith("S["):
+                lines.append(f"{place} = None")
+            else:
+                local.append(place)
+        if local:
+            lines.append(f"del {', '.join(local)}")
+        return lines
+
     def _lines(self, i: int, node: Node) -> Iterator[str]:
         op = node.op
-        if op in NOTHING or (node, 0) in self.constants or (node, 0) in self.alias:
+        if op in BRANCHES:
+            yield from self._merge(node) if op in MERGES else self._switch(node)
+        elif op in NOTHING or (node, 0) in self.constants or (node, 0) in self.alias:
             return
-        if op in SENDS:
-            yield f"send(key{i}, {self._operands(node)}, False)"
-        elif op in RECVS:
-            target = self.places.get((node, 0), "_")
-            if is_client_terminated(node):
-                yield f"{target} = recv(key{i}, cancel)[0]"
+        elif op in SENDS:
+            condition = guard(self.liveness.nodes[node]) if self.liveness is not None else ""
+            sending = f"send(key{i}, {self._operands(node)}, False)"
+            if condition:
+                yield f"if {condition}: {sending}"
+                yield f"else: send(key{i}, None, True)"
             else:
-                yield f"{target}, dead = recv(key{i}, cancel)"
-                yield "if dead: raise DeadValue"
-            if target == "_":
-                yield "del _"
+                yield sending
+        elif op in RECVS:
+            yield from self._receive(i, node)
         elif op == "_Arg":
             target = self.places.get((node, 0), "")
             if target:
@@ -258,6 +320,53 @@ class _Compiler:
             yield f"{target} = {self._operands(node)}" if target else self._operands(node)
         else:
             yield from self._call(i, node)
+
+    def _receive(self, i: int, node: Node) -> Iterator[str]:
+        target = self.places.get((node, 0), "_")
+        if is_client_terminated(node):
+            yield f"{target} = recv(key{i}, cancel)[0]"
+        elif self.liveness is not None:
+            predicate = self.liveness.predicates[node]
+            yield f"{target}, {predicate} = recv(key{i}, cancel)"
+            yield f"{predicate} = not {predicate}"
+        else:
+            yield f"{target}, dead = recv(key{i}, cancel)"
+            yield "if dead: raise DeadValue"
+        if target == "_":
+            yield "del _"
+
+    def _switch(self, node: Node) -> Iterator[str]:
+        """A switch only sets its predicate, unless another switch has set the same one before."""
+        assert self.liveness is not None
+        predicate = self.liveness.predicates.get(node)
+        if predicate is not None:
+            chosen = self._operand(node, 1, read=1 in reads_of(node))
+            if node.op in SWITCHES:
+                yield f"{predicate} = True if {chosen} else False"
+            else:
+                yield f"{predicate} = switch_index({chosen}, {len(node.output_types)})"
+        if 0 in reads_of(node) and (node, 0) in self.places:
+            yield f"{self.places[node, 0]} = {self._operand(node, 0, read=True)}"
+
+    def _merge(self, node: Node) -> Iterator[str]:
+        """A merge takes its first live input."""
+        assert self.liveness is not None
+        reads = reads_of(node)
+        value, index = self.places.get((node, 0)), self.places.get((node, 1))
+        predicate = self.liveness.predicates.get(node)
+        for position, edge in enumerate(node.inputs):
+            condition = guard(self.liveness.of(edge)) or "True"
+            yield f"{'elif' if position else 'if'} {condition}:"
+            if value:
+                yield f" {value} = {self._operand(node, position, position in reads)}"
+            if index:
+                self.names[f"n{position}"] = np.array(position, np.int32)
+                yield f" {index} = n{position}"
+            if predicate:
+                yield f" {predicate} = True"
+            yield " pass"
+        if predicate:
+            yield f"else: {predicate} = False"
 
     def _call(self, i: int, node: Node) -> Iterator[str]:
         bound = self.env.bind(node)
@@ -290,6 +399,12 @@ class _Compiler:
     def _operand(self, node: Node, position: int, read: bool) -> str:
         place = self.places[self._root(node.inputs[position])]
         return f"{place}.read()" if read else place
+
+
+def switch_index(index: Any, count: int) -> int:
+    """The branch `_SwitchN` takes: the last one for an index out of range."""
+    i = int(index)
+    return i if 0 <= i < count else count - 1
 
 
 def uninitialized(variable: Variable) -> None:

@@ -41,16 +41,16 @@ Statement = Assign | If | Loop
 _OPS = {"AddV2": lambda a, b: a + b, "Sub": lambda a, b: a - b, "Mul": lambda a, b: a * b}
 
 
-def random_block(rng: random.Random, depth: int) -> list[Statement]:
+def random_block(rng: random.Random, depth: int, loops: bool = True) -> list[Statement]:
     out: list[Statement] = []
     for _ in range(rng.randint(1, 4)):
         kind = rng.random() if depth else 0.0
         if kind < 0.5:
             op = rng.choice(sorted(_OPS))
             out.append(Assign(rng.randrange(VARIABLES), op, rng.randrange(VARIABLES), rng.randrange(VARIABLES)))
-        elif kind < 0.75:
+        elif kind < 0.75 or not loops:
             condition = rng.randrange(VARIABLES)
-            out.append(If(condition, random_block(rng, depth - 1), random_block(rng, depth - 1)))
+            out.append(If(condition, random_block(rng, depth - 1, loops), random_block(rng, depth - 1, loops)))
         else:
             out.append(Loop(rng.randrange(VARIABLES), random_block(rng, depth - 1), rng.choice([1, 2, 10])))
     return out

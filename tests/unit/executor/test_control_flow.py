@@ -13,7 +13,7 @@ from google.protobuf import text_format
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.executor import Executor, KernelCache
 from dtfctl.runtime.executor.frame_machine import FrameMachine
-from dtfctl.runtime.executor.sequential import Sequential
+from dtfctl.runtime.executor.straight_line import StraightLine, compile_straight_line
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import CancelledError, InvalidArgumentError, OpError
@@ -38,6 +38,17 @@ def test_random_programs(seed: int) -> None:
         assert [int(v) for v in got] == evaluate(block, values)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_random_conditionals(seed: int) -> None:
+    rng = random.Random(seed)
+    block = random_block(rng, depth=3, loops=False)
+    g, results = build(block)
+    for _ in range(4):
+        values = [rng.randrange(97) for _ in range(3)]
+        feeds = {f"x{i}:0": np.int32(v) for i, v in enumerate(values)}
+        assert every_way(g, results, feeds) == evaluate(block, values)
+
+
 def conditional() -> GraphText:
     """out = p ? -x : x * x"""
     g = GraphText()
@@ -56,16 +67,21 @@ def test_a_merge_tells_which_input_came() -> None:
         value, index = runner.run(["out:0", "out:1"], {"p:0": np.bool_(p), "x:0": F(3)})
         assert (float(value), int(index)) == want
         assert index.dtype == np.int32
-    assert isinstance(runner.executor(["p:0", "x:0"], ["out:0", "out:1"])._plan, Sequential)
+    assert isinstance(runner.executor(["p:0", "x:0"], ["out:0", "out:1"])._plan, StraightLine)
 
 
-def both_ways(g: GraphText, fetches: list[str], feeds: dict[str, Any]) -> list[Any]:
-    """Run by the interpreter and by the frame machine, which must agree; dead fetches are None."""
-    out = []
-    for machine in (False, True):
+def every_way(g: GraphText, fetches: list[str], feeds: dict[str, Any]) -> list[Any]:
+    """Run by straight lines, the interpreter and the frame machine, which must agree; dead fetches are None."""
+    out: list[Any] = []
+    for way in range(4):
         runner = Runner(g.proto)
         executor = runner.executor(list(feeds), fetches)
-        if machine:
+        assert isinstance(executor._plan, StraightLine)
+        if way == 1:
+            executor._plan = compile_straight_line(executor._schedule.order, executor._env, 3)
+        elif way == 2:
+            executor._plan = executor._sequential
+        elif way == 3:
             executor._plan = FrameMachine(executor.graph, executor._env)
         rendezvous, token = LocalRendezvous(), CancellationToken()
         for name, value in feeds.items():
@@ -73,8 +89,8 @@ def both_ways(g: GraphText, fetches: list[str], feeds: dict[str, Any]) -> list[A
         executor.run(runner.step(rendezvous, token))
         got = [rendezvous.recv(f"client;{name}", token) for name in fetches]
         out.append([None if dead else value.tolist() for value, dead in got])
-    assert out[0] == out[1]
-    return out[0]
+    assert out[0] == out[1] == out[2] == out[3]
+    return list(out[0])
 
 
 def test_deadness_follows_data_and_control_edges() -> None:
@@ -85,8 +101,8 @@ def test_deadness_follows_data_and_control_edges() -> None:
     g.const("triggered", F(2), after=["trigger"])
     g.add("dead_merge", "Merge", "neg", "neg", T="float32", N=2)
     fetches = ["neg:0", "one:0", "untouched:0", "triggered:0", "dead_merge:0"]
-    assert both_ways(g, fetches, {"p:0": True, "x:0": F(3)}) == [-3.0, 1.0, -3.0, 2.0, -3.0]
-    assert both_ways(g, fetches, {"p:0": False, "x:0": F(3)}) == [None, None, -3.0, 2.0, None]
+    assert every_way(g, fetches, {"p:0": True, "x:0": F(3)}) == [-3.0, 1.0, -3.0, 2.0, -3.0]
+    assert every_way(g, fetches, {"p:0": False, "x:0": F(3)}) == [None, None, -3.0, 2.0, None]
 
 
 def test_switch_n_takes_the_last_branch_for_an_index_out_of_range() -> None:
@@ -97,7 +113,7 @@ def test_switch_n_takes_the_last_branch_for_an_index_out_of_range() -> None:
     fetches = ["s:0", "s:1", "s:2"]
     for index, live in ((0, 0), (2, 2), (5, 2), (-1, 2)):
         want = [7.0 if slot == live else None for slot in range(3)]
-        assert both_ways(g, fetches, {"i:0": np.int32(index)}) == want
+        assert every_way(g, fetches, {"i:0": np.int32(index)}) == want
 
 
 def test_a_merge_waits_for_its_control_inputs() -> None:
@@ -107,7 +123,43 @@ def test_a_merge_waits_for_its_control_inputs() -> None:
     g.add("gated", "Merge", "neg", "square", "^assign", T="float32", N=2)
     g.add("after", "Identity", "gated", T="float32")
     g.add("read", "Identity", "v", "^after", T="float32")
-    assert both_ways(g, ["read:0", "after:0"], {"p:0": True, "x:0": F(3)}) == [3.0, -3.0]
+    assert every_way(g, ["read:0", "after:0"], {"p:0": True, "x:0": F(3)}) == [3.0, -3.0]
+
+
+def test_a_merge_of_unrelated_branches_is_live_when_any_is() -> None:
+    g = GraphText()
+    for name in ("p", "q"):
+        g.add(name, "Placeholder", dtype="bool")
+        g.const(f"x{name}", F(ord(name)))
+        g.add(f"switch_{name}", "Switch", f"x{name}", name, T="float32")
+        g.add(f"neg_{name}", "Neg", f"switch_{name}:1", T="float32")
+    g.add("any", "Merge", "neg_p", "neg_q", T="float32", N=2)
+    g.add("after", "Neg", "any", T="float32")
+    for p, q, want in ((1, 0, 112.0), (0, 1, 113.0), (0, 0, None)):
+        assert every_way(g, ["after:0"], {"p:0": np.bool_(p), "q:0": np.bool_(q)}) == [want]
+
+
+def test_variables_in_branches_are_updated_in_place() -> None:
+    """The value read in the branch taken is dropped before the update there."""
+    g = GraphText()
+    g.add("p", "Placeholder", dtype="bool")
+    g.add("v", "VariableV2", shape=[3], dtype="float32")
+    g.const("start", np.zeros(3, F))
+    g.add("init", "Assign", "v", "start", T="float32")
+    g.add("pivot", "Switch", "p", "p", T="bool")
+    g.add("taken", "Identity", "pivot:1", T="bool")
+    g.add("read", "Identity", "v", "^taken", T="float32")
+    g.const("one", np.ones(3, F), after=["taken"])
+    g.add("next", "AddV2", "read", "one", T="float32")
+    g.add("update", "AssignAdd", "v", "one", "^next", T="float32")
+    runner = Runner(g.proto)
+    runner.run([], targets=["init"])
+    runner.run([], {"p:0": np.bool_(True)}, ["update"])
+    address = runner.run(["v:0"])[0].ctypes.data
+    runner.run([], {"p:0": np.bool_(False)}, ["update"])
+    runner.run([], {"p:0": np.bool_(True)}, ["update"])
+    assert runner.run(["v:0"])[0].ctypes.data == address
+    assert runner.run(["v:0"])[0].tolist() == [2, 2, 2]
 
 
 def test_references_pass_through_switches_and_merges() -> None:
