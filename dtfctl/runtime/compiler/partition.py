@@ -98,6 +98,7 @@ class _Splitter:
         copy = self.copies[node]
         here = self.location(node.device)
         guard = self.guards.get(node)
+        received = False
         late: list[Node] = []
         early: list[Node] = []
         for position, edge in enumerate(node.inputs):
@@ -114,6 +115,7 @@ class _Splitter:
             recv = None if edge.dtype.is_ref else self.pairs.get(key)
             if recv is None:
                 recv = self._transfer(node, source, edge.slot, host, guard)
+                received = True
                 if edge.dtype.is_ref:
                     recv.rank = copy.rank - 1
                     late.append(recv)
@@ -133,15 +135,17 @@ class _Splitter:
                 known = self.pairs.get(key)
                 if known is None:
                     known = self.pairs[key] = self._transfer(node, source, CONTROL, False, guard)
+                    received = True
                 before = known
             copy.control_inputs.append(before)
             early.append(before)
         for recv in late:
             recv.control_inputs += [n for n in dict.fromkeys(early) if n not in recv.control_inputs]
-        if guard is not None and any(
-            before.device != copy.device for before in (*(e.node for e in copy.inputs), *copy.control_inputs)
+        if guard is not None and (
+            not received
+            or any(before.device != copy.device for before in (*(e.node for e in copy.inputs), *copy.control_inputs))
         ):
-            # Still to be split by device.
+            # It is a receive itself, or has inputs that are still to be split by device.
             copy.control_inputs.append(self.copies[guard])
 
     def _transfer(self, node: Node, source: Node, slot: int, host: bool, guard: Node | None) -> Node:
