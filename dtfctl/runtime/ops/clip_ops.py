@@ -84,7 +84,7 @@ def clip_by_global_norm(
         finite = apply_op("IsFinite", x=norm)
         nan = constant(float("nan"), norm.dtype)
         scale = apply_op("SelectV2", condition=finite, t=apply_op("Mul", x=limit, y=smallest), e=nan)
-        out = []
+        out: list[Any] = []
         for t in t_list:
             if t is None:
                 out.append(None)

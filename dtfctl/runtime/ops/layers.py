@@ -1,0 +1,412 @@
+"""`tf.layers`: functions that make variables by name and apply them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dtfctl.runtime.framework import context, dtypes
+from dtfctl.runtime.framework.convert import constant, convert_to_tensor
+from dtfctl.runtime.framework.graph_keys import GraphKeys, get_seed
+from dtfctl.runtime.framework.op_builder import apply_op, make_op
+from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.ops import init_ops
+from dtfctl.runtime.ops.cond import smart_cond
+from dtfctl.runtime.ops.variable_scope import get_variable, variable_scope
+
+Activation = Callable[[Tensor], Tensor]
+
+
+def _last_dimension(tensor: Tensor, axis: int = -1) -> int:
+    if tensor.shape.rank is None or tensor.shape[axis].value is None:
+        raise ValueError(f"The axis {axis} of the inputs must have a known size, got {tensor.shape}")
+    return int(tensor.shape[axis].value)
+
+
+def _activated(tensor: Tensor, activation: Activation | None, regularizer: Any) -> Tensor:
+    out = tensor if activation is None else activation(tensor)
+    if regularizer is not None:
+        context.get_default_graph().add_to_collection(GraphKeys.REGULARIZATION_LOSSES, regularizer(out))
+    return out
+
+
+def dense(
+    inputs: Any,
+    units: int,
+    activation: Activation | None = None,
+    use_bias: bool = True,
+    kernel_initializer: Any = None,
+    bias_initializer: Any = init_ops.Zeros,
+    kernel_regularizer: Any = None,
+    bias_regularizer: Any = None,
+    activity_regularizer: Any = None,
+    kernel_constraint: Any = None,
+    bias_constraint: Any = None,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+) -> Tensor:
+    """activation(inputs . kernel + bias) over the last axis: [..., n] -> [..., units]."""
+    x = convert_to_tensor(inputs)
+    size = _last_dimension(x)
+    with variable_scope(name, "dense", reuse=reuse):
+        kernel = get_variable(
+            "kernel",
+            [size, units],
+            x.dtype.base_dtype,
+            kernel_initializer,
+            kernel_regularizer,
+            trainable,
+            constraint=kernel_constraint,
+        )
+        if x.shape.rank == 2:
+            out = apply_op("MatMul", a=x, b=kernel)
+        else:
+            flat = apply_op("Reshape", tensor=x, shape=[-1, size])
+            product = apply_op("MatMul", a=flat, b=kernel)
+            leading = apply_op(
+                "StridedSlice", input=apply_op("Shape", input=x), begin=[0], end=[-1], strides=[1], begin_mask=1
+            )
+            shape = apply_op("ConcatV2", values=[leading, constant([units])], axis=0)
+            out = apply_op("Reshape", tensor=product, shape=shape)
+            out.set_shape(x.shape[:-1].concatenate([units]))
+        if use_bias:
+            bias = get_variable(
+                "bias",
+                [units],
+                x.dtype.base_dtype,
+                bias_initializer,
+                bias_regularizer,
+                trainable,
+                constraint=bias_constraint,
+            )
+            out = apply_op("BiasAdd", value=out, bias=bias)
+        return _activated(out, activation, activity_regularizer)
+
+
+def _tuple(value: Any, n: int, what: str) -> tuple[int, ...]:
+    out = (int(value),) * n if isinstance(value, int) else tuple(int(v) for v in value)
+    if len(out) != n:
+        raise ValueError(f"The `{what}` argument must be an integer or a tuple of {n} integers. Received: {value}")
+    return out
+
+
+def _format(data_format: str, channels_last: str, channels_first: str) -> str:
+    if data_format not in ("channels_last", "channels_first"):
+        raise ValueError(f"data_format must be 'channels_last' or 'channels_first', got {data_format!r}")
+    return channels_last if data_format == "channels_last" else channels_first
+
+
+def _windows(values: Sequence[int], data_format: str) -> list[int]:
+    return [1, *values, 1] if data_format == "channels_last" else [1, 1, *values]
+
+
+def conv2d(
+    inputs: Any,
+    filters: int,
+    kernel_size: Any,
+    strides: Any = (1, 1),
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    dilation_rate: Any = (1, 1),
+    activation: Activation | None = None,
+    use_bias: bool = True,
+    kernel_initializer: Any = None,
+    bias_initializer: Any = init_ops.Zeros,
+    kernel_regularizer: Any = None,
+    bias_regularizer: Any = None,
+    activity_regularizer: Any = None,
+    kernel_constraint: Any = None,
+    bias_constraint: Any = None,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+) -> Tensor:
+    """2-D convolution: [batch, height, width, channels] -> [batch, new_height, new_width, filters]."""
+    x = convert_to_tensor(inputs)
+    wire = _format(data_format, "NHWC", "NCHW")
+    channels = _last_dimension(x, -1 if data_format == "channels_last" else 1)
+    size = _tuple(kernel_size, 2, "kernel_size")
+    with variable_scope(name, "conv2d", reuse=reuse):
+        kernel = get_variable(
+            "kernel",
+            [*size, channels, filters],
+            x.dtype.base_dtype,
+            kernel_initializer,
+            kernel_regularizer,
+            trainable,
+            constraint=kernel_constraint,
+        )
+        out = apply_op(
+            "Conv2D",
+            input=x,
+            filter=kernel,
+            strides=_windows(_tuple(strides, 2, "strides"), data_format),
+            padding=padding.upper(),
+            data_format=wire,
+            dilations=_windows(_tuple(dilation_rate, 2, "dilation_rate"), data_format),
+        )
+        if use_bias:
+            bias = get_variable(
+                "bias",
+                [filters],
+                x.dtype.base_dtype,
+                bias_initializer,
+                bias_regularizer,
+                trainable,
+                constraint=bias_constraint,
+            )
+            out = apply_op("BiasAdd", value=out, bias=bias, data_format=wire)
+        return _activated(out, activation, activity_regularizer)
+
+
+def conv1d(
+    inputs: Any,
+    filters: int,
+    kernel_size: Any,
+    strides: Any = 1,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    dilation_rate: Any = 1,
+    activation: Activation | None = None,
+    use_bias: bool = True,
+    kernel_initializer: Any = None,
+    bias_initializer: Any = init_ops.Zeros,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+) -> Tensor:
+    """1-D convolution: [batch, length, channels] -> [batch, new_length, filters]."""
+    x = convert_to_tensor(inputs)
+    if data_format != "channels_last":
+        raise NotImplementedError("tf.layers.conv1d: only data_format='channels_last'; transpose the inputs")
+    (size,), (stride,), (dilation,) = (
+        _tuple(v, 1, w)
+        for v, w in ((kernel_size, "kernel_size"), (strides, "strides"), (dilation_rate, "dilation_rate"))
+    )
+    with variable_scope(name, "conv1d", reuse=reuse):
+        kernel = get_variable(
+            "kernel",
+            [size, _last_dimension(x), filters],
+            x.dtype.base_dtype,
+            kernel_initializer,
+            trainable=trainable,
+        )
+        out = apply_op(
+            "Conv2D",
+            input=apply_op("ExpandDims", input=x, dim=1),
+            filter=apply_op("ExpandDims", input=kernel, dim=0),
+            strides=[1, 1, stride, 1],
+            padding=padding.upper(),
+            dilations=[1, 1, dilation, 1],
+        )
+        out = apply_op("Squeeze", input=out, squeeze_dims=[1])
+        if use_bias:
+            bias = get_variable("bias", [filters], x.dtype.base_dtype, bias_initializer, trainable=trainable)
+            out = apply_op("BiasAdd", value=out, bias=bias)
+        return _activated(out, activation, None)
+
+
+def _pool2d(op: str, inputs: Any, size: Any, strides: Any, padding: str, data_format: str, name: str | None) -> Tensor:
+    x = convert_to_tensor(inputs)
+    key = "input" if op == "MaxPool" else "value"
+    return apply_op(  # type: ignore[no-any-return]
+        op,
+        name=name,
+        ksize=_windows(_tuple(size, 2, "pool_size"), data_format),
+        strides=_windows(_tuple(strides, 2, "strides"), data_format),
+        padding=padding.upper(),
+        data_format=_format(data_format, "NHWC", "NCHW"),
+        **{key: x},
+    )
+
+
+def max_pooling2d(
+    inputs: Any,
+    pool_size: Any,
+    strides: Any,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    name: str | None = None,
+) -> Tensor:
+    return _pool2d("MaxPool", inputs, pool_size, strides, padding, data_format, name or "max_pooling2d")
+
+
+def average_pooling2d(
+    inputs: Any,
+    pool_size: Any,
+    strides: Any,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    name: str | None = None,
+) -> Tensor:
+    return _pool2d("AvgPool", inputs, pool_size, strides, padding, data_format, name or "average_pooling2d")
+
+
+def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_last") -> Tensor:
+    """[batch, ...] -> [batch, n]."""
+    x = convert_to_tensor(inputs)
+    dims = x.shape.dims_or_none
+    rest = None if dims is None else TensorShape(dims[1:]).num_elements()
+    out: Tensor
+    if rest is not None:
+        out = apply_op("Reshape", tensor=x, shape=[-1, rest], name=name or "flatten")
+    else:
+        batch = apply_op("StridedSlice", input=apply_op("Shape", input=x), begin=[0], end=[1], strides=[1])
+        shape = apply_op("ConcatV2", values=[batch, constant([-1])], axis=0)
+        out = apply_op("Reshape", tensor=x, shape=shape, name=name or "flatten")
+    out.set_shape([None if dims is None else dims[0], rest])
+    return out
+
+
+def dropout(
+    inputs: Any,
+    rate: Any = 0.5,
+    noise_shape: Any = None,
+    seed: int | None = None,
+    training: Any = False,
+    name: str | None = None,
+) -> Tensor:
+    """Zero a fraction `rate` of the elements while training, and scale up the others."""
+    x = convert_to_tensor(inputs)
+    with context.get_default_graph().name_scope(name or "dropout"):
+        return smart_cond(  # type: ignore[no-any-return]
+            training,
+            lambda: apply_dropout(x, rate, noise_shape, seed),
+            lambda: apply_op("Identity", input=x),
+        )
+
+
+def apply_dropout(x: Tensor, rate: Any, noise_shape: Any = None, seed: int | None = None) -> Tensor:
+    """x with a fraction `rate` of the elements zeroed and the others divided by 1 - rate.
+
+    Raises:
+        ValueError: the rate is not in [0, 1).
+    """
+    if isinstance(rate, (int, float)) and not 0 <= rate < 1:
+        raise ValueError(f"`rate` must be a scalar tensor or a float in the range [0, 1). Received: {rate}")
+    if isinstance(rate, (int, float)) and rate == 0:
+        return apply_op("Identity", input=x)  # type: ignore[no-any-return]
+    dtype = x.dtype.base_dtype
+    fraction = convert_to_tensor(rate, dtype)
+    shape = apply_op("Shape", input=x) if noise_shape is None else convert_to_tensor(noise_shape, dtypes.int32)
+    first, second = get_seed(seed)
+    noise = apply_op("RandomUniform", shape=shape, dtype=dtype, seed=first, seed2=second)
+    keep = apply_op("GreaterEqual", x=noise, y=fraction)
+    scaled = apply_op("RealDiv", x=x, y=apply_op("Sub", x=constant(1, dtype), y=fraction))
+    out: Tensor = apply_op("SelectV2", condition=keep, t=scaled, e=constant(0, dtype))
+    out.set_shape(x.shape)
+    return out
+
+
+def batch_normalization(
+    inputs: Any,
+    axis: int = -1,
+    momentum: float = 0.99,
+    epsilon: float = 1e-3,
+    center: bool = True,
+    scale: bool = True,
+    beta_initializer: Any = init_ops.Zeros,
+    gamma_initializer: Any = init_ops.Ones,
+    moving_mean_initializer: Any = init_ops.Zeros,
+    moving_variance_initializer: Any = init_ops.Ones,
+    beta_regularizer: Any = None,
+    gamma_regularizer: Any = None,
+    training: Any = False,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+    fused: bool | None = None,
+) -> Tensor:
+    """Normalize each channel over the batch (Ioffe & Szegedy, 2015).
+
+    While training it uses the batch's moments and adds ops to UPDATE_OPS that move the averages used otherwise; run
+    those together with the train op.
+    """
+    x = convert_to_tensor(inputs)
+    rank = x.shape.rank
+    if rank is None:
+        raise ValueError("batch_normalization needs inputs of known rank")
+    axis %= rank
+    size = _last_dimension(x, axis)
+    with variable_scope(name, "batch_normalization", reuse=reuse):
+        gamma = (
+            get_variable("gamma", [size], dtypes.float32, gamma_initializer, gamma_regularizer, trainable)
+            if scale
+            else constant(1.0, dtypes.float32, [size])
+        )
+        beta = (
+            get_variable("beta", [size], dtypes.float32, beta_initializer, beta_regularizer, trainable)
+            if center
+            else constant(0.0, dtypes.float32, [size])
+        )
+        mean = get_variable("moving_mean", [size], dtypes.float32, moving_mean_initializer, trainable=False)
+        variance = get_variable("moving_variance", [size], dtypes.float32, moving_variance_initializer, trainable=False)
+        g, b = convert_to_tensor(gamma), convert_to_tensor(beta)
+
+        def train() -> list[Tensor]:
+            return _batch_moments(x, axis, epsilon, g, b)
+
+        def infer() -> list[Tensor]:
+            m, v = mean.value(), variance.value()
+            return [
+                _normalized(x, axis, m, v, g, b, epsilon),
+                apply_op("Identity", input=m),
+                apply_op("Identity", input=v),
+            ]
+
+        out, batch_mean, batch_variance = smart_cond(training, train, infer)
+        out.set_shape(x.shape)
+        for moving, batch in ((mean, batch_mean), (variance, batch_variance)):
+            update = _moving_update(moving, batch, momentum, training)
+            if update is not None:
+                context.get_default_graph().add_to_collection(GraphKeys.UPDATE_OPS, update)
+        return out  # type: ignore[no-any-return]
+
+
+def _batch_moments(x: Tensor, axis: int, epsilon: float, gamma: Tensor, beta: Tensor) -> list[Tensor]:
+    rank = x.shape.rank or 0
+    if rank == 4 and axis in (1, 3):
+        out = make_op(
+            "FusedBatchNormV3",
+            x=x,
+            scale=gamma,
+            offset=beta,
+            mean=constant([], dtypes.float32),
+            variance=constant([], dtypes.float32),
+            epsilon=epsilon,
+            data_format="NHWC" if axis == 3 else "NCHW",
+            is_training=True,
+        ).outputs
+        return list(out[:3])
+    axes = [i for i in range(rank) if i != axis]
+    mean = apply_op("Mean", input=x, reduction_indices=axes, keep_dims=True)
+    squared = apply_op("SquaredDifference", x=x, y=apply_op("StopGradient", input=mean))
+    variance = apply_op("Mean", input=squared, reduction_indices=axes)
+    flat = apply_op("Squeeze", input=mean, squeeze_dims=axes)
+    return [_normalized(x, axis, flat, variance, gamma, beta, epsilon), flat, variance]
+
+
+def _normalized(
+    x: Tensor, axis: int, mean: Tensor, variance: Tensor, gamma: Tensor, beta: Tensor, epsilon: float
+) -> Tensor:
+    shape = [1] * (x.shape.rank or 0)
+    shape[axis] = -1
+
+    def wide(t: Tensor) -> Tensor:
+        return apply_op("Reshape", tensor=t, shape=shape)  # type: ignore[no-any-return]
+
+    inverse = apply_op("Rsqrt", x=apply_op("AddV2", x=variance, y=constant(epsilon, variance.dtype)))
+    factor = apply_op("Mul", x=inverse, y=gamma)
+    shift = apply_op("Sub", x=beta, y=apply_op("Mul", x=mean, y=factor))
+    return apply_op("AddV2", x=apply_op("Mul", x=x, y=wide(factor)), y=wide(shift))  # type: ignore[no-any-return]
+
+
+def _moving_update(moving: Any, batch: Tensor, momentum: float, training: Any) -> Any:
+    if training is False or training == 0:
+        return None
+    rate = smart_cond(training, lambda: constant(1.0 - momentum), lambda: constant(0.0))
+    with context.get_default_graph().colocate_with(moving.op):
+        delta = apply_op("Mul", x=apply_op("Sub", x=moving.value(), y=batch), y=rate)
+        return moving.assign_sub(delta, read_value=False)

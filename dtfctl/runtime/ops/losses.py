@@ -1,0 +1,308 @@
+"""`tf.losses`: weighted losses that add themselves to the LOSSES collection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtfctl.runtime.framework import context, dtypes
+from dtfctl.runtime.framework.convert import constant, convert_to_tensor
+from dtfctl.runtime.framework.graph_keys import GraphKeys, name_scope
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.framework.tensor_shape import broadcast_static
+
+
+class Reduction:
+    """How the losses of a batch become one number."""
+
+    NONE = "none"
+    SUM = "weighted_sum"
+    SUM_OVER_BATCH_SIZE = "weighted_sum_over_batch_size"
+    MEAN = "weighted_mean"
+    SUM_BY_NONZERO_WEIGHTS = "weighted_sum_by_nonzero_weights"
+    SUM_OVER_NONZERO_WEIGHTS = SUM_BY_NONZERO_WEIGHTS
+
+    @classmethod
+    def all(cls) -> tuple[str, ...]:
+        return (cls.NONE, cls.SUM, cls.MEAN, cls.SUM_OVER_BATCH_SIZE, cls.SUM_BY_NONZERO_WEIGHTS)
+
+    @classmethod
+    def validate(cls, key: str) -> None:
+        if key not in cls.all():
+            raise ValueError(f"Invalid Reduction Key: {key}.")
+
+
+def _call(op: str, x: Any, y: Any = None) -> Tensor:
+    return apply_op(op, x=x) if y is None else apply_op(op, x=x, y=y)  # type: ignore[no-any-return]
+
+
+def _total(t: Tensor) -> Tensor:
+    axes = apply_op("Range", start=0, limit=apply_op("Rank", input=t), delta=1)
+    out: Tensor = apply_op("Sum", input=t, reduction_indices=axes)
+    out.set_shape([])
+    return out
+
+
+def _float(value: Any) -> Tensor:
+    tensor = convert_to_tensor(value)
+    return tensor if tensor.dtype.base_dtype.is_floating else apply_op("Cast", x=tensor, DstT=dtypes.float32)
+
+
+def _as(value: Any, dtype: Any) -> Tensor:
+    tensor = convert_to_tensor(value)
+    return tensor if tensor.dtype.base_dtype is dtype else apply_op("Cast", x=tensor, DstT=dtype)
+
+
+def compute_weighted_loss(
+    losses: Any,
+    weights: Any = 1.0,
+    scope: str | None = None,
+    loss_collection: str | None = GraphKeys.LOSSES,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+) -> Tensor:
+    """`losses` times `weights` (of the same or a broadcastable shape), reduced.
+
+    Raises:
+        ValueError: the weights cannot be broadcast, or the reduction is unknown.
+    """
+    Reduction.validate(reduction)
+    with name_scope(scope, "weighted_loss"):
+        losses = convert_to_tensor(losses)
+        original = losses.dtype
+        losses, weights = _float(losses), _as(weights, dtypes.float32)
+        if weights.shape.rank not in (None, 0):
+            broadcast_static(losses.shape, weights.shape)
+        losses32 = _as(losses, dtypes.float32)
+        weighted = _call("Mul", losses32, weights)
+        loss = _reduce(weighted, losses32, weights, reduction)
+        if original.is_floating and original.base_dtype is not dtypes.float32:
+            loss = _as(loss, original.base_dtype)
+        if loss_collection is not None:
+            context.get_default_graph().add_to_collection(loss_collection, loss)
+        return loss
+
+
+def _reduce(weighted: Tensor, losses: Tensor, weights: Tensor, reduction: str) -> Tensor:
+    if reduction == Reduction.NONE:
+        return weighted
+    total = _total(weighted)
+    if reduction == Reduction.SUM:
+        return total
+    if reduction == Reduction.SUM_OVER_BATCH_SIZE:
+        return _call("DivNoNan", total, _as(apply_op("Size", input=losses), dtypes.float32))
+    spread = _call("Mul", apply_op("OnesLike", x=losses), weights)
+    if reduction == Reduction.MEAN:
+        return _call("DivNoNan", total, _total(spread))
+    present = _as(_call("NotEqual", spread, constant(0.0)), dtypes.float32)
+    return _call("DivNoNan", total, _total(present))
+
+
+def _pair(labels: Any, predictions: Any) -> tuple[Tensor, Tensor]:
+    if labels is None or predictions is None:
+        raise ValueError("labels and predictions must not be None.")
+    p = _float(predictions)
+    label_tensor = _as(labels, p.dtype.base_dtype)
+    p.shape.assert_is_compatible_with(label_tensor.shape)
+    return label_tensor, p
+
+
+def absolute_difference(
+    labels: Any,
+    predictions: Any,
+    weights: Any = 1.0,
+    scope: str | None = None,
+    loss_collection: str | None = GraphKeys.LOSSES,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+) -> Tensor:
+    with name_scope(scope, "absolute_difference"):
+        y, p = _pair(labels, predictions)
+        return compute_weighted_loss(_call("Abs", _call("Sub", p, y)), weights, None, loss_collection, reduction)
+
+
+def mean_squared_error(
+    labels: Any,
+    predictions: Any,
+    weights: Any = 1.0,
+    scope: str | None = None,
+    loss_collection: str | None = GraphKeys.LOSSES,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+) -> Tensor:
+    with name_scope(scope, "mean_squared_error"):
+        y, p = _pair(labels, predictions)
+        return compute_weighted_loss(_call("SquaredDifference", p, y), weights, None, loss_collection, reduction)
+
+
+def huber_loss(
+    labels: Any,
+    predictions: Any,
+    weights: Any = 1.0,
+    delta: float = 1.0,
+    scope: str | None = None,
+    loss_collection: str | None = GraphKeys.LOSSES,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+) -> Tensor:
+    """Squared up to `delta`, linear beyond (Huber, 1964)."""
+    with name_scope(scope, "huber_loss"):
+        y, p = _pair(labels, predictions)
+        error = _call("Abs", _call("Sub", p, y))
+        near = _call("Minimum", error, constant(delta, error.dtype))
+        far = _call("Sub", error, near)
+        squared = _call("Mul", constant(0.5, error.dtype), _call("Mul", near, near))
+        losses = _call("AddV2", squared, _call("Mul", constant(delta, error.dtype), far))
+        return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+
+
+def log_loss(
+    labels: Any,
+    predictions: Any,
+    weights: Any = 1.0,
+    epsilon: float = 1e-7,
+    scope: str | None = None,
+    loss_collection: str | None = GraphKeys.LOSSES,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+) -> Tensor:
+    with name_scope(scope, "log_loss"):
+        y, p = _pair(labels, predictions)
+        eps, one = constant(epsilon, p.dtype), constant(1.0, p.dtype)
+        positive = _call("Mul", y, _call("Log", _call("AddV2", p, eps)))
+        rest = _call("AddV2", _call("Sub", one, p), eps)
+        negative = _call("Mul", _call("Sub", one, y), _call("Log", rest))
+        losses = _call("Sub", _call("Neg", positive), negative)
+        return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+
+
+def hinge_loss(
+    labels: Any,
+    logits: Any,
+    weights: Any = 1.0,
+    scope: str | None = None,
+    loss_collection: str | None = GraphKeys.LOSSES,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+) -> Tensor:
+    """max(0, 1 - y * logits), labels 0 or 1 meaning y = -1 or 1."""
+    with name_scope(scope, "hinge_loss"):
+        y, p = _pair(labels, logits)
+        one = constant(1.0, p.dtype)
+        signed = _call("Sub", _call("Mul", constant(2.0, p.dtype), y), one)
+        losses = apply_op("Relu", features=_call("Sub", one, _call("Mul", signed, p)))
+        return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+
+
+def cosine_distance(
+    labels: Any,
+    predictions: Any,
+    axis: int | None = None,
+    weights: Any = 1.0,
+    scope: str | None = None,
+    loss_collection: str | None = GraphKeys.LOSSES,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+    dim: int | None = None,
+) -> Tensor:
+    """1 - the inner product along `axis` of vectors that are unit-normalized already."""
+    axis = dim if axis is None else axis
+    if axis is None:
+        raise ValueError("You must specify argument `axis`.")
+    with name_scope(scope, "cosine_distance_loss"):
+        y, p = _pair(labels, predictions)
+        inner = apply_op("Sum", input=_call("Mul", p, y), reduction_indices=[axis], keep_dims=True)
+        losses = _call("Sub", constant(1.0, p.dtype), inner)
+        return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+
+
+def sigmoid_cross_entropy(
+    multi_class_labels: Any,
+    logits: Any,
+    weights: Any = 1.0,
+    label_smoothing: float = 0,
+    scope: str | None = None,
+    loss_collection: str | None = GraphKeys.LOSSES,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+) -> Tensor:
+    """Independent cross entropies; labels are pulled towards 1/2 by `label_smoothing`."""
+    with name_scope(scope, "sigmoid_cross_entropy_loss"):
+        y, x = _pair(multi_class_labels, logits)
+        if label_smoothing > 0:
+            y = _call("Mul", y, constant(1 - label_smoothing, x.dtype))
+            y = _call("AddV2", y, constant(0.5 * label_smoothing, x.dtype))
+        losses = sigmoid_losses(y, x)
+        return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+
+
+def sigmoid_losses(labels: Tensor, logits: Tensor) -> Tensor:
+    """max(x, 0) - x * y + log(1 + exp(-|x|)), which neither overflows nor loses digits."""
+    positive = apply_op("Relu", features=logits)
+    tail = _call("Log1p", _call("Exp", _call("Neg", _call("Abs", logits))))
+    return _call("AddV2", _call("Sub", positive, _call("Mul", logits, labels)), tail)
+
+
+def softmax_cross_entropy(
+    onehot_labels: Any,
+    logits: Any,
+    weights: Any = 1.0,
+    label_smoothing: float = 0,
+    scope: str | None = None,
+    loss_collection: str | None = GraphKeys.LOSSES,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+) -> Tensor:
+    """Cross entropy of [batch, classes] logits; labels are pulled towards uniform by `label_smoothing`."""
+    with name_scope(scope, "softmax_cross_entropy_loss"):
+        y, x = _pair(onehot_labels, logits)
+        if label_smoothing > 0:
+            shape = apply_op("Shape", input=y)
+            classes = apply_op("StridedSlice", input=shape, begin=[1], end=[2], strides=[1], shrink_axis_mask=1)
+            share = _call("RealDiv", constant(label_smoothing, x.dtype), _as(classes, x.dtype.base_dtype))
+            y = _call("AddV2", _call("Mul", y, constant(1.0 - label_smoothing, x.dtype)), share)
+        y = apply_op("StopGradient", input=y)
+        losses, _ = apply_op("SoftmaxCrossEntropyWithLogits", features=x, labels=y)
+        return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+
+
+def sparse_softmax_cross_entropy(
+    labels: Any,
+    logits: Any,
+    weights: Any = 1.0,
+    scope: str | None = None,
+    loss_collection: str | None = GraphKeys.LOSSES,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+) -> Tensor:
+    """Cross entropy of [batch, classes] logits with class numbers [batch] or [batch, 1]."""
+    with name_scope(scope, "sparse_softmax_cross_entropy_loss"):
+        y, x = convert_to_tensor(labels), convert_to_tensor(logits)
+        if y.shape.rank is not None and y.shape.rank == x.shape.rank:
+            y = apply_op("Squeeze", input=y, squeeze_dims=[-1])
+        losses, _ = apply_op("SparseSoftmaxCrossEntropyWithLogits", features=x, labels=y)
+        return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+
+
+def add_loss(loss: Tensor, loss_collection: str | None = GraphKeys.LOSSES) -> None:
+    if loss_collection:
+        context.get_default_graph().add_to_collection(loss_collection, loss)
+
+
+def get_losses(scope: str | None = None, loss_collection: str = GraphKeys.LOSSES) -> list[Tensor]:
+    return context.get_default_graph().get_collection(loss_collection, scope)
+
+
+def get_regularization_losses(scope: str | None = None) -> list[Tensor]:
+    return context.get_default_graph().get_collection(GraphKeys.REGULARIZATION_LOSSES, scope)
+
+
+def get_regularization_loss(scope: str | None = None, name: str = "total_regularization_loss") -> Tensor:
+    found = get_regularization_losses(scope)
+    return apply_op("AddN", inputs=found, name=name) if found else constant(0.0)
+
+
+def get_total_loss(
+    add_regularization_losses: bool = True, name: str = "total_loss", scope: str | None = None
+) -> Tensor:
+    """The sum of all losses collected.
+
+    Raises:
+        ValueError: there are none.
+    """
+    found = get_losses(scope)
+    if add_regularization_losses:
+        found = found + get_regularization_losses(scope)
+    if not found:
+        raise ValueError("There are no losses to add up")
+    return apply_op("AddN", inputs=found, name=name)  # type: ignore[no-any-return]
