@@ -32,6 +32,7 @@ REPLICATIONS = ("between-graph", "in-graph")
         "dtfctl submit train.py --steps 1000 --lr 0.1",
         "dtfctl submit --name digits --env SEED=7 train.py",
         "dtfctl submit --detach --id nightly-42 train.py",
+        "dtfctl submit --resume train-1 --max-time 2h train.py",
     ],
     exits=[0, 1, 2, 4, 7, 8],
     pass_through=True,
@@ -58,6 +59,18 @@ def submit(
         ),
     ] = "between-graph",
     submission_id: Annotated[str | None, typer.Option("--id", help="Submitting one id twice makes one job.")] = None,
+    retries: Annotated[
+        int, typer.Option("--retries", min=0, metavar="N", help="Start a process that fails by itself again, N times.")
+    ] = 0,
+    resume: Annotated[
+        str | None, typer.Option("--resume", metavar="ID", help="Go on from the checkpoints of an earlier job.")
+    ] = None,
+    priority: Annotated[
+        int, typer.Option("--priority", metavar="N", help="Higher goes first; equals in the order of submission.")
+    ] = 0,
+    max_time: Annotated[
+        str | None, typer.Option("--max-time", metavar="TIME", help="Stop the job when it has run this long.")
+    ] = None,
 ) -> int:
     """Run a script on the cluster; stream what it writes and return its exit code.
 
@@ -84,6 +97,10 @@ def submit(
         env=_environment(env or []),
         replication="in-graph" if replication == "in-graph" else "between-graph",
         submission_id=submission_id,
+        retries=retries,
+        resume=resume,
+        priority=priority,
+        max_time_s=None if max_time is None else seconds(max_time, "--max-time"),
     )
     cluster = session.open()
     job_id = cluster.submit(request)

@@ -129,6 +129,14 @@ def test_ctrl_c_cancels_the_job(dtfctl: Run, tmp_path: Path) -> None:
     assert json.loads(dtfctl("job", "job-1", "-o", "json").stdout)["state"] == "cancelled"
 
 
+def test_a_time_limit_ends_a_job(dtfctl: Run, tmp_path: Path) -> None:
+    dtfctl("up", "c.yaml")
+    job = script(tmp_path, "import time; time.sleep(60)")
+    done = dtfctl("submit", "--max-time", "500ms", job)
+    assert done.returncode not in (0, 125)
+    assert "job-1 failed" in done.stderr
+
+
 def test_a_killed_worker_is_back_and_the_other_never_stopped(dtfctl: Run) -> None:
     dtfctl("up", "c.yaml")
     before = {t["name"]: t for t in json.loads(dtfctl("status", "-o", "json").stdout)["tasks"]}

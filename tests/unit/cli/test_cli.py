@@ -346,6 +346,10 @@ def test_submit_passes_its_options_on(dtfctl: Dtfctl) -> None:
     fake = launcher(ended())
     dtfctl("submit", "--replication", "in-graph", "--id", "nightly", "train.py", fake=fake)
     assert (fake.requests[0].replication, fake.requests[0].submission_id) == ("in-graph", "nightly")
+    options = ["--retries", "2", "--resume", "digits-0", "--priority", "-3", "--max-time", "2h"]
+    dtfctl("submit", *options, "train.py", fake=fake)
+    last = fake.requests[1]
+    assert (last.retries, last.resume, last.priority, last.max_time_s) == (2, "digits-0", -3, 7200.0)
 
 
 @pytest.mark.parametrize(
