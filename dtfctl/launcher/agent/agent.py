@@ -13,25 +13,19 @@ import random
 import selectors
 import shutil
 import signal
-import socket
 import time
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from threading import Condition
 from typing import Any, TypeVar
 
 from dtfctl.health import beats
 from dtfctl.health.restart import Ending
-from dtfctl.launcher import codec
-from dtfctl.launcher.agent import launch, logs, ports, processes
+from dtfctl.launcher.agent import launch, logs, ports, processes, state
 from dtfctl.launcher.agent.contract import (
     ADDRESS_IN_USE_EXIT,
     ClientOrder,
-    Happening,
     HostOrders,
-    Peer,
     Report,
     TaskOrder,
 )
@@ -46,14 +40,16 @@ from dtfctl.launcher.agent.lifecycle import (
     next_time,
     ready,
 )
+from dtfctl.launcher.agent.line import TaskLine
+from dtfctl.launcher.agent.peers import PeerBoard
 from dtfctl.launcher.agent.progress import ProgressFile
+from dtfctl.launcher.agent.reports import Reports
 from dtfctl.launcher.agent.unit import Unit, folder_of
-from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.errors import Conflict, LauncherError, NoSpace
-from dtfctl.launcher.files import private_folder, write_whole
+from dtfctl.launcher.files import private_folder
 from dtfctl.launcher.loop import Mailbox
 from dtfctl.launcher.paths import make_socket_folder
-from dtfctl.launcher.procfs import boot_id, identify, kill_group, send_signal
+from dtfctl.launcher.procfs import identify, kill_group, send_signal
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -61,18 +57,7 @@ T = TypeVar("T")
 RESOLVE_S = 0.01
 """How often a new keeper's status file is looked at until it names the task's pid."""
 NO_SPACE_RETRY_S = 1.0
-KEPT_HAPPENINGS = 10_000
 FACTS_S = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """The agent's state file."""
-
-    boot_id: str
-    socket_folder: str = ""
-    orders: HostOrders = field(default_factory=HostOrders)
-    records: dict[str, Record] = field(default_factory=dict)
 
 
 class Agent:
@@ -88,10 +73,6 @@ class Agent:
         self._runs = folder / "runs"
         self._orders = HostOrders()
         self._units: dict[str, Unit] = {}
-        self._peers: dict[str, Peer] = {}
-        self._outbox: deque[tuple[str, bytes]] = deque()
-        self._happenings: deque[Happening] = deque(maxlen=KEPT_HAPPENINGS)
-        self._happening_count = 0
         self._problem = ""
         self._facts: HostFacts = read_facts(folder)
         self._facts_at = 0.0
@@ -102,15 +83,14 @@ class Agent:
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._selector.register(self._wake_read, selectors.EVENT_READ, None)
-        self._changed = Condition()
-        self._version = 0
-        self._report = Report(host, self.boot, os.getpid())
+        self.reports = Reports(Report(host, self.boot, os.getpid()))
         self.finished = False
-        saved = self._load()
+        saved = state.load(self._state_file)
         self._sockets = Path(saved.socket_folder) if saved.socket_folder else make_socket_folder(folder)
         private_folder(self._sockets)
-        self._beat_socket = self._bind_beats()
-        self._selector.register(self._beat_socket, selectors.EVENT_READ, None)
+        self._line = TaskLine(self._sockets)
+        self._peers = PeerBoard(self._line, self._units, advertise)
+        self._selector.register(self._line.socket, selectors.EVENT_READ, None)
         self._adopt(saved)
 
     # ------------------------------------------------------------------ calls from other threads
@@ -140,27 +120,13 @@ class Agent:
         for name, unit in self._units.items():
             unit.order = wanted.get(name)
         self._choose_ports()
-        self._take_peers(orders.peers)
+        self._peers.update(orders.peers)
         self._dirty = True
 
     def shutdown(self, grace_s: float) -> None:
         """Stop all processes; `run` returns when they have ended. Loop thread."""
         self._shutdown_grace_s = grace_s
         self._dirty = True
-
-    def newest_report(self) -> Report:
-        with self._changed:
-            return self._report
-
-    def wait_report(self, version: int, timeout_s: float) -> tuple[int, Report]:
-        """The newest report once there is a newer one than `version`, or after `timeout_s`."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._version > version or self.finished, timeout_s)
-            return self._version, self._report
-
-    def happenings_after(self, number: int) -> tuple[Happening, ...]:
-        with self._changed:
-            return tuple(item for item in self._happenings if item.number > number)
 
     def log_of(self, process: str) -> Path:
         """The log file of `worker/1`, `job:ID:worker/0` or `agent`."""
@@ -177,7 +143,7 @@ class Agent:
             for key, _ in self._selector.select(self._sleep_s()):
                 if key.fd == self._wake_read:
                     os.read(self._wake_read, 4096)
-                elif key.fileobj is self._beat_socket:
+                elif key.fileobj is self._line.socket:
                     continue
                 elif isinstance(key.data, str):
                     self._on_exit(self._units[key.data])
@@ -189,17 +155,16 @@ class Agent:
                 self._tick(now)
                 self._next_tick = now + self._orders.health.beat_s
             self._advance_all(now)
-            self._send_outbox()
+            self._peers.flush()
             if self._dirty:
                 self._publish(now)
             if self._shutdown_grace_s is not None and not any(u.record.is_alive for u in self._units.values()):
                 self._publish(now)
                 self.finished = True
         self._mailbox.close()
-        self._beat_socket.close()
+        self._line.close()
         shutil.rmtree(self._sockets, ignore_errors=True)
-        with self._changed:
-            self._changed.notify_all()
+        self.reports.close()
 
     def _sleep_s(self) -> float:
         if self._dirty:
@@ -276,9 +241,9 @@ class Agent:
             if record is unit.record:
                 continue
             before[name] = unit.record
+            unit.record = record
             if action is not None:
                 todo.append((unit, action))
-            self._set(unit, record)
         if not before:
             return
         try:
@@ -287,10 +252,10 @@ class Agent:
             self._no_space(error)
             for unit, action in todo:
                 if action == "start":
-                    unit.record = replace(
-                        before[unit.name], state="pending", retry_at=now + NO_SPACE_RETRY_S, reason=error.message
-                    )
+                    unit.record = _later(before[unit.name], error, now)
             todo = [(unit, action) for unit, action in todo if action != "start"]
+        for name, record in before.items():
+            self._tell(self._units[name], record)
         for unit, action in todo:
             if action == "start":
                 self._start(unit, now)
@@ -300,8 +265,13 @@ class Agent:
             self._save_or_note()
 
     def _set(self, unit: Unit, record: Record) -> None:
-        """Change a record; tell peers and the controller what that means."""
+        """Change a record, and tell."""
         old, unit.record = unit.record, record
+        self._tell(unit, old)
+
+    def _tell(self, unit: Unit, old: Record) -> None:
+        """Tell peers and the controller what the change from `old` means."""
+        record = unit.record
         self._dirty = True
         if old.state == record.state and old.incarnation == record.incarnation:
             return
@@ -315,14 +285,13 @@ class Agent:
             self._happened(f"{kind}.{record.state}", unit.name, text, record.incarnation)
         if unit.is_task:
             if old.state == "running":
-                self._announce(unit, up=False, reason=record.hung or reason or record.state)
+                self._peers.went_down(unit, record.hung or reason or record.state)
             if record.state == "running":
-                self._announce(unit, up=True)
+                self._peers.came_up(unit)
 
     def _may_start(self, unit: Unit) -> bool:
         if unit.is_task:
-            known = self._addresses()
-            return all(name in known for name in self._orders.expected)
+            return not self._peers.missing(self._orders.expected)
         mine = self._units.get(unit.task_name)
         return mine is None or mine.record.state == "running"
 
@@ -370,12 +339,21 @@ class Agent:
         unit.mark_start()
         try:
             private_folder(folder)
+            context = launch.Context(
+                self.folder, folder, self._line, self._orders, self._peers.addresses(), self._facts.cores
+            )
             if isinstance(order, TaskOrder):
-                command, env, cwd = self._task_launch(unit, order, folder)
+                start = launch.task_start(context, order, unit.record.incarnation, unit.record.gpus)
             else:
-                command, env, cwd = self._client_launch(unit, order)
+                start = launch.client_start(context, order)
+                unit.progress = unit.progress or ProgressFile(launch.progress_path(self.folder, order))
             unit.popen = processes.start_keeper(
-                folder, command, log=self.log_of(unit.name), rules=self._orders.logs, env=env, cwd=cwd
+                folder,
+                start.command,
+                log=self.log_of(unit.name),
+                rules=self._orders.logs,
+                env=start.env,
+                cwd=start.cwd,
             )
         except (OSError, LauncherError) as error:
             self._start_failed(unit, error, now)
@@ -390,53 +368,10 @@ class Agent:
     def _start_failed(self, unit: Unit, error: Exception, now: float) -> None:
         if isinstance(error, NoSpace):
             self._no_space(error)
-            self._set(
-                unit, replace(unit.record, state="pending", retry_at=now + NO_SPACE_RETRY_S, reason=error.message)
-            )
+            self._set(unit, _later(unit.record, error, now))
             return
         log.error("cannot start %s: %s", unit.name, error)
         self._set(unit, cannot_start(unit.record, f"cannot start: {error}"))
-
-    def _task_launch(self, unit: Unit, order: TaskOrder, folder: Path) -> tuple[tuple[str, ...], dict[str, str], Path]:
-        table: dict[str, dict[int, str]] = {}
-        for name, address in self._addresses().items():
-            job, _, index = name.partition("/")
-            table.setdefault(job, {})[int(index)] = address
-        file_name = unit.name.replace("/", "-")
-        tls_folder = self._orders.tls_folder
-        config = launch.TaskConfig(
-            cluster=table,
-            job=order.job,
-            index=order.index,
-            incarnation=unit.record.incarnation,
-            listen=self._addresses()[unit.name],
-            socket_path=self._socket_of(unit.name),
-            control_path=self._sockets / f"{file_name}.ctl",
-            agent_path=self._sockets / "agent.sock",
-            tls=TlsFiles.of(Path(tls_folder), f"task-{file_name}") if tls_folder else None,
-            state_folder=private_folder(self.folder / "tasks" / file_name),
-            beat_s=self._orders.health.beat_s,
-            grace_s=order.grace_s,
-        )
-        for stale in (config.socket_path, config.control_path):
-            stale.unlink(missing_ok=True)
-        path = folder / "config.json"
-        write_whole(path, codec.encode(config).encode())
-        some_gpus = any(task.gpus for task in self._orders.tasks)
-        base = launch.base_environment(launch.inherited_environment(), self._facts.cores, len(self._orders.tasks))
-        env = launch.task_environment(base, order, unit.record.gpus if some_gpus else None)
-        return (*self._orders.task_command, str(path)), env, folder
-
-    def _client_launch(self, unit: Unit, order: ClientOrder) -> tuple[tuple[str, ...], dict[str, str], Path]:
-        progress = private_folder(self.folder / "progress" / order.job_id) / f"{order.job}-{order.index}.jsonl"
-        if unit.progress is None:
-            unit.progress = ProgressFile(progress)
-        base = launch.base_environment(launch.inherited_environment(), self._facts.cores, len(self._orders.tasks))
-        env = launch.client_environment(
-            base, order, self._addresses(), self._socket_of(unit.task_name), progress, self._orders.cluster
-        )
-        cwd = Path(order.cwd)
-        return order.command, env, cwd if cwd.is_dir() else self.folder
 
     def _watch(self, unit: Unit, now: float) -> None:
         unit.watch(self._orders.health, now)
@@ -516,31 +451,10 @@ class Agent:
 
     # ------------------------------------------------------------------ beats and peers
 
-    def _bind_beats(self) -> socket.socket:
-        path = self._sockets / "agent.sock"
-        path.unlink(missing_ok=True)
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**20)
-        sock.bind(str(path))
-        return sock
-
-    def _socket_of(self, task_name: str) -> Path:
-        return self._sockets / f"{task_name.replace('/', '-')}.sock"
-
     def _take_beats(self) -> None:
         now = time.monotonic()
-        while True:
-            try:
-                data = self._beat_socket.recv(beats.LARGEST_DATAGRAM)
-            except BlockingIOError:
-                return
-            try:
-                note = beats.unpack(data)
-            except ValueError as error:
-                log.warning("ignored a datagram: %s", error)
-                continue
-            if isinstance(note, beats.Beat):
-                self._on_beat(note, now)
+        for beat in self._line.take():
+            self._on_beat(beat, now)
 
     def _on_beat(self, beat: beats.Beat, now: float) -> None:
         unit = self._units.get(beat.task)
@@ -553,79 +467,9 @@ class Agent:
             unit.health = unit.monitor.tick(now)
             self._save_or_note()
 
-    def _addresses(self) -> dict[str, str]:
-        """Every task's address, as far as it is known."""
-        known = {peer.name: peer.address for peer in self._orders.peers}
-        for unit in self._units.values():
-            if unit.is_task and unit.record.port:
-                known[unit.name] = f"{self.advertise}:{unit.record.port}"
-        return known
-
-    def _announce(self, unit: Unit, *, up: bool, reason: str = "") -> None:
-        """Tell all tasks of this host that one of them came up or went down."""
-        job, _, index = unit.name.partition("/")
-        address = self._addresses().get(unit.name, "")
-        self._announce_peer(Peer(job, int(index), address, unit.record.incarnation, up, reason))
-        if up:
-            for peer in self._all_peers():
-                if peer.name != unit.name and (peer.up or peer.incarnation):
-                    self._outbox.append((unit.name, beats.pack(_note(peer))))
-
-    def _announce_peer(self, peer: Peer) -> None:
-        data = beats.pack(_note(peer))
-        for other in self._units.values():
-            if other.is_task and other.name != peer.name and other.record.state == "running":
-                self._outbox.append((other.name, data))
-
-    def _all_peers(self) -> list[Peer]:
-        peers = list(self._peers.values())
-        addresses = self._addresses()
-        for unit in self._units.values():
-            if unit.is_task:
-                job, _, index = unit.name.partition("/")
-                up = unit.record.state == "running"
-                address = addresses.get(unit.name, "")
-                peers.append(Peer(job, int(index), address, unit.record.incarnation, up, unit.record.reason))
-        return peers
-
-    def _take_peers(self, peers: tuple[Peer, ...]) -> None:
-        for peer in peers:
-            before = self._peers.get(peer.name)
-            self._peers[peer.name] = peer
-            if before != peer and (peer.up or before is not None):
-                self._announce_peer(peer)
-
-    def _send_outbox(self) -> None:
-        for _ in range(len(self._outbox)):
-            name, data = self._outbox.popleft()
-            unit = self._units.get(name)
-            if unit is None or unit.record.state != "running":
-                continue
-            try:
-                self._beat_socket.sendto(data, str(self._sockets / f"{name.replace('/', '-')}.ctl"))
-            except BlockingIOError:
-                self._outbox.append((name, data))
-            except (FileNotFoundError, ConnectionRefusedError) as error:
-                log.warning("cannot tell %s about a peer: %s", name, error)
-
     # ------------------------------------------------------------------ state, report
 
-    def _load(self) -> Saved:
-        try:
-            saved = codec.decode(Saved, self._state_file.read_bytes())
-        except FileNotFoundError:
-            return Saved(boot_id())
-        except ValueError as error:
-            raise LauncherError(f"{self._state_file} is damaged: {error}") from error
-        if saved.boot_id != boot_id():
-            records = {
-                name: replace(record, retry_at=None, kill_at=None, started_at=None, keeper_pid=0, task_pid=0)
-                for name, record in saved.records.items()
-            }
-            return Saved(boot_id(), "", saved.orders, records)
-        return saved
-
-    def _adopt(self, saved: Saved) -> None:
+    def _adopt(self, saved: state.Saved) -> None:
         """Take over the processes of a former agent of this host."""
         self._orders = saved.orders
         wanted: dict[str, Any] = {order.name: order for order in saved.orders.tasks}
@@ -635,11 +479,9 @@ class Agent:
             unit = self._units[name] = Unit(name, record)
             unit.order = wanted.get(name)
             if isinstance(unit.order, ClientOrder):
-                _, job_id, task = name.split(":")
-                unit.progress = ProgressFile(self.folder / "progress" / job_id / f"{task.replace('/', '-')}.jsonl")
+                unit.progress = ProgressFile(launch.progress_path(self.folder, unit.order))
                 unit.progress.poll()
-        for peer in saved.orders.peers:
-            self._peers[peer.name] = peer
+        self._peers.know(saved.orders.peers)
         for unit in self._units.values():
             if unit.record.is_alive:
                 self._adopt_unit(unit, now)
@@ -665,8 +507,7 @@ class Agent:
 
     def _save(self) -> None:
         records = {name: unit.record for name, unit in self._units.items()}
-        saved = Saved(boot_id(), str(self._sockets), self._orders, records)
-        write_whole(self._state_file, codec.encode(saved).encode())
+        state.save(self._state_file, self._sockets, self._orders, records)
         self._problem = ""
 
     def _save_or_note(self) -> None:
@@ -683,15 +524,13 @@ class Agent:
         self._dirty = True
 
     def _happened(self, kind: str, subject: str, reason: str = "", incarnation: int = 0) -> None:
-        with self._changed:
-            self._happening_count += 1
-            self._happenings.append(Happening(self._happening_count, time.time(), kind, subject, reason, incarnation))
+        self.reports.happened(kind, subject, reason, incarnation)
         self._dirty = True
         log.info("%s %s %s", kind, subject, reason)
 
     def _publish(self, now: float) -> None:
         self._dirty = False
-        addresses = self._addresses()
+        addresses = self._peers.addresses()
         units = self._units.values()
         facts = self._facts
         report = Report(
@@ -710,13 +549,9 @@ class Agent:
             gpus=facts.gpus,
             problem=self._problem,
         )
-        with self._changed:
-            self._report = report
-            self._version += 1
-            self._changed.notify_all()
+        self.reports.publish(report)
 
 
-def _note(peer: Peer) -> beats.Note:
-    if peer.up:
-        return beats.PeerUp(peer.job, peer.index, peer.address, peer.incarnation)
-    return beats.PeerDown(peer.job, peer.index, peer.incarnation, peer.reason)
+def _later(record: Record, error: NoSpace, now: float) -> Record:
+    """The start has to wait until there is space; that is no failure of the task."""
+    return replace(record, state="pending", retry_at=now + NO_SPACE_RETRY_S, reason=error.message)

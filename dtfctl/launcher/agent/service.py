@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dtfctl.launcher.agent import logs
 from dtfctl.launcher.agent.agent import Agent
@@ -48,11 +48,10 @@ class AgentService:
         seen = request.happening if request.boot == self._agent.boot else 0
         version = 0
         while not self._agent.finished:
-            version, report = self._agent.wait_report(version, 1.0)
-            happenings = self._agent.happenings_after(seen)
-            if happenings:
-                seen = happenings[-1].number
-            yield to_message(replace(report, happenings=happenings), pb.Report)
+            version, report = self._agent.reports.wait(version, 1.0, seen)
+            if report.happenings:
+                seen = report.happenings[-1].number
+            yield to_message(report, pb.Report)
 
     def read_logs(self, request: pb.ReadLogsRequest) -> pb.ReadLogsReply:
         positions = [from_message(LogPosition, item) for item in request.positions]
@@ -75,5 +74,5 @@ class AgentService:
         while not agent.finished:
             if time.monotonic() > deadline:
                 raise DeadlineExpired(f"processes on {agent.host} do not end, not even by SIGKILL")
-            version, _ = agent.wait_report(version, 0.2)
-        return to_message(agent.newest_report(), pb.Report)
+            version, _ = agent.reports.wait(version, 0.2)
+        return to_message(agent.reports.newest(), pb.Report)

@@ -215,7 +215,7 @@ def _peers(tasks: Sequence[TaskRow], observed: Observed, host: str) -> tuple[Pee
     peers = []
     for row in tasks:
         seen = known.get(row.name)
-        if row.host == host or seen is None or not seen.address:
+        if row.host == host or seen is None or not (seen.address or seen.state == "failed"):
             continue
         up = seen.state == "running" and seen.health != "down"
         peers.append(Peer(row.job, row.index, seen.address, seen.incarnation, up, seen.last_error or seen.state))

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from dtfctl.health.restart import RestartPolicy
 from dtfctl.launcher import codec, connect, files, model
 from dtfctl.launcher.agent import contract, ports, progress
-from dtfctl.launcher.agent.agent import Saved
 from dtfctl.launcher.agent.lifecycle import Record
+from dtfctl.launcher.agent.state import Saved
 from dtfctl.launcher.controller import plan
 from dtfctl.launcher.controller.store import TaskRow
 from dtfctl.launcher.errors import BY_NAME, LauncherError, NoSpace, NoSuchTask, PortTaken, SpecError, UsageError

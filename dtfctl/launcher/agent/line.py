@@ -1,0 +1,76 @@
+"""The datagram sockets between the agent and its tasks; see health/beats.py."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from dtfctl.health import beats
+
+log = logging.getLogger(__name__)
+
+RECEIVE_BYTES = 2**20
+
+
+class TaskLine:
+    """Takes the beats of all tasks of the host and tells them about their peers. Owned by the agent's loop."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        path = folder / "agent.sock"
+        path.unlink(missing_ok=True)
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+        self.socket.bind(str(path))
+        self._outbox: deque[tuple[str, bytes]] = deque()
+
+    @property
+    def beats_path(self) -> Path:
+        return self.folder / "agent.sock"
+
+    def control_path(self, task: str) -> Path:
+        """Where `task` (`worker/1`) listens."""
+        return self.folder / f"{task.replace('/', '-')}.ctl"
+
+    def client_path(self, task: str) -> Path:
+        """The socket on which `task` serves clients of this host."""
+        return self.folder / f"{task.replace('/', '-')}.sock"
+
+    def take(self) -> list[beats.Beat]:
+        """All beats that have come."""
+        found: list[beats.Beat] = []
+        while True:
+            try:
+                data = self.socket.recv(beats.LARGEST_DATAGRAM)
+            except BlockingIOError:
+                return found
+            try:
+                note = beats.unpack(data)
+            except ValueError as error:
+                log.warning("ignored a datagram: %s", error)
+                continue
+            if isinstance(note, beats.Beat):
+                found.append(note)
+
+    def tell(self, task: str, note: beats.Note) -> None:
+        """To be sent with the next `flush`."""
+        self._outbox.append((task, beats.pack(note)))
+
+    def flush(self, is_running: Callable[[str], bool]) -> None:
+        """Send what waits. A full queue is tried again next time; a task that is gone will ask when it is back."""
+        for _ in range(len(self._outbox)):
+            task, data = self._outbox.popleft()
+            if not is_running(task):
+                continue
+            try:
+                self.socket.sendto(data, str(self.control_path(task)))
+            except BlockingIOError:
+                self._outbox.append((task, data))
+            except (FileNotFoundError, ConnectionRefusedError) as error:
+                log.warning("cannot tell %s about a peer: %s", task, error)
+
+    def close(self) -> None:
+        self.socket.close()

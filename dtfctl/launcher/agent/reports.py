@@ -1,0 +1,55 @@
+"""What the agent's loop publishes and the threads of its server read: the newest report, and what happened."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import replace
+from threading import Condition
+
+from dtfctl.launcher.agent.contract import Happening, Report
+
+KEPT_HAPPENINGS = 10_000
+"""For a controller that comes back; more than that only a host in serious trouble produces while it is away."""
+
+
+class Reports:
+    """One writer, many waiting readers."""
+
+    def __init__(self, first: Report) -> None:
+        self._changed = Condition()
+        self._report = first
+        self._version = 0
+        self._happenings: deque[Happening] = deque(maxlen=KEPT_HAPPENINGS)
+        self._count = 0
+        self._closed = False
+
+    def happened(self, kind: str, subject: str, reason: str, incarnation: int) -> None:
+        """Told with the next report."""
+        with self._changed:
+            self._count += 1
+            self._happenings.append(Happening(self._count, time.time(), kind, subject, reason, incarnation))
+
+    def publish(self, report: Report) -> None:
+        with self._changed:
+            self._report = report
+            self._version += 1
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """The loop has ended: nobody waits any more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def newest(self) -> Report:
+        with self._changed:
+            return self._report
+
+    def wait(self, version: int, timeout_s: float, seen: int = 0) -> tuple[int, Report]:
+        """(version, report) once there is a newer one than `version`, or after `timeout_s`; with what happened
+        after number `seen`."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._version > version or self._closed, timeout_s)
+            news = tuple(item for item in self._happenings if item.number > seen)
+            return self._version, replace(self._report, happenings=news)

@@ -1,0 +1,46 @@
+"""The agent's state file: orders and the record of every process, so that a new agent finds what a killed one had."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from dtfctl.launcher import codec
+from dtfctl.launcher.agent.contract import HostOrders
+from dtfctl.launcher.agent.lifecycle import Record
+from dtfctl.launcher.errors import LauncherError
+from dtfctl.launcher.files import write_whole
+from dtfctl.launcher.procfs import boot_id
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The file's content. Times and pids in it mean something only within the boot that it names."""
+
+    boot_id: str
+    socket_folder: str = ""
+    orders: HostOrders = field(default_factory=HostOrders)
+    records: dict[str, Record] = field(default_factory=dict)
+
+
+def load(path: Path) -> Saved:
+    """What was saved last. After a reboot the processes are gone, but incarnations and failures still count."""
+    try:
+        saved = codec.decode(Saved, path.read_bytes())
+    except FileNotFoundError:
+        return Saved(boot_id())
+    except ValueError as error:
+        raise LauncherError(f"{path} is damaged: {error}", "take the cluster down and up again") from error
+    if saved.boot_id == boot_id():
+        return saved
+    records = {
+        name: replace(record, retry_at=None, kill_at=None, started_at=None, keeper_pid=0, task_pid=0)
+        for name, record in saved.records.items()
+    }
+    return Saved(boot_id(), "", saved.orders, records)
+
+
+def save(path: Path, socket_folder: Path, orders: HostOrders, records: dict[str, Record]) -> None:
+    """Raises NoSpace; the former file is then still whole."""
+    saved = Saved(boot_id(), str(socket_folder), orders, records)
+    write_whole(path, codec.encode(saved).encode())
