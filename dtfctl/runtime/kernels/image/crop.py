@@ -218,19 +218,19 @@ def extract_glimpse(k: KernelBuild) -> Kernel:
         out = np.zeros((x.shape[0], height, width, x.shape[3]), _F)
         inside = np.zeros((x.shape[0], height, width), bool)
         for b in range(x.shape[0]):
-            row, column = (_F(v) for v in offsets[b])
+            row, column = float(offsets[b, 0]), float(offsets[b, 1])
             if normalized:
-                row, column = row * _F(x.shape[1]), column * _F(x.shape[2])
+                row, column = row * x.shape[1], column * x.shape[2]
             if centered:
-                row, column = row / 2 + _F(x.shape[1]) / 2, column / 2 + _F(x.shape[2]) / 2
-            top, left = int(row - _F(height) / 2), int(column - _F(width) / 2)
+                row, column = (row + x.shape[1]) / 2, (column + x.shape[2]) / 2
+            top, left = int(row - height / 2), int(column - width / 2)
             r0, r1 = max(top, 0), min(top + height, x.shape[1])
             c0, c1 = max(left, 0), min(left + width, x.shape[2])
             if r0 < r1 and c0 < c1:
                 out[b, r0 - top : r1 - top, c0 - left : c1 - left] = x[b, r0:r1, c0:c1]
                 inside[b, r0 - top : r1 - top, c0 - left : c1 - left] = True
         if noise == "uniform":
-            fill = generator.uniform(0, 255, out.shape).astype(_F)
+            fill: Any = generator.uniform(0, 255, out.shape).astype(_F)
         elif noise == "gaussian":
             fill = generator.normal(size=out.shape).astype(_F)
         else:

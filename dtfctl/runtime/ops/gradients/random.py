@@ -1,0 +1,44 @@
+"""Gradients of random ops: none, but for samples that move smoothly with their parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Operation, Tensor
+from dtfctl.runtime.framework.registries import not_differentiable, register_gradient
+
+not_differentiable("RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal", "Multinomial")
+not_differentiable("ParameterizedTruncatedNormal", "RandomPoisson", "RandomPoissonV2", "StatelessMultinomial")
+not_differentiable("StatelessRandomUniform", "StatelessRandomNormal", "StatelessTruncatedNormal", "RandomShuffle")
+not_differentiable("StatelessRandomUniformInt", "StatelessRandomUniformFullInt", "StatelessRandomPoisson")
+not_differentiable("StatelessRandomUniformV2", "StatelessRandomNormalV2", "StatelessTruncatedNormalV2")
+not_differentiable("StatelessRandomUniformIntV2", "StatelessRandomUniformFullIntV2", "StatelessRandomBinomial")
+not_differentiable("StatefulStandardNormal", "StatefulStandardNormalV2", "StatefulTruncatedNormal", "StatefulUniform")
+not_differentiable("StatefulUniformInt", "StatefulUniformFullInt", "StatefulRandomBinomial", "RngReadAndSkip")
+not_differentiable("LogUniformCandidateSampler", "UniformCandidateSampler", "LearnedUnigramCandidateSampler")
+not_differentiable("FixedUnigramCandidateSampler", "AllCandidateSampler", "ComputeAccidentalHits")
+
+
+def _gamma(op: Operation, grad: Tensor, alpha: Tensor) -> Tensor:
+    sample = op.outputs[0]
+    partial = apply_op("RandomGammaGrad", alpha=alpha, sample=sample)
+    weighted = apply_op("Mul", x=grad, y=partial)
+    axes, _ = apply_op("BroadcastGradientArgs", s0=apply_op("Shape", input=alpha), s1=apply_op("Shape", input=sample))
+    total = apply_op("Sum", input=weighted, reduction_indices=axes)
+    return apply_op("Reshape", tensor=total, shape=apply_op("Shape", input=alpha))  # type: ignore[no-any-return]
+
+
+@register_gradient("RandomGamma")
+def _random_gamma(op: Operation, grad: Tensor) -> Any:
+    return None, _gamma(op, grad, op.inputs[1])
+
+
+@register_gradient("StatelessRandomGammaV2")
+def _stateless_gamma_v2(op: Operation, grad: Tensor) -> Any:
+    return None, None, _gamma(op, grad, op.inputs[2])
+
+
+@register_gradient("StatelessRandomGammaV3")
+def _stateless_gamma_v3(op: Operation, grad: Tensor) -> Any:
+    return None, None, None, None, _gamma(op, grad, op.inputs[4])
