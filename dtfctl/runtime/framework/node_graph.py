@@ -220,7 +220,8 @@ class NodeGraph:
             if index >= len(source.output_types):
                 raise InvalidArgumentError(
                     f"Node '{node.name}': Connecting to invalid output {index} of source node {source.name} which has "
-                    f"{len(source.output_types)} outputs."
+                    f"{len(source.output_types)} outputs. Try using "
+                    "tf.compat.v1.experimental.output_all_intermediates(True)."
                 )
             node.inputs.append(Edge(source, index))
         _check_inputs(node)

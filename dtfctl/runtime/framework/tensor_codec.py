@@ -142,7 +142,10 @@ def _decode_objects(
     else:
         items = [decode_variant(v) for v in proto.variant_val]
     if len(items) > count:
-        raise InvalidArgumentError(f"Tensor of shape {list(shape)} has {len(items)} values, at most {count} fit")
+        if count:
+            raise InvalidArgumentError(f"Tensor of shape {list(shape)} has {len(items)} values, at most {count} fit")
+        # TensorFlow's own clients encode empty string constants with a value.
+        items = []
     if len(items) < count:
         if dtype is not dtypes.string:
             raise InvalidArgumentError(f"Tensor of shape {list(shape)} has {len(items)} values, {count} needed")

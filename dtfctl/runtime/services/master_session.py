@@ -402,7 +402,7 @@ class MasterSession:
                 raise InternalError(f"The step ended without a value for {name}")
             value, dead = found
             if dead:
-                raise InvalidArgumentError(f"The tensor returned for {name} was not valid.")
+                raise dead_fetch(name, fetches)
             out[name] = value
         return [out[name] for name in fetches]
 
@@ -540,3 +540,10 @@ class MasterSession:
 
 def _cancel(token: CancellationToken, reason: OpError | None) -> None:
     token.cancel(reason)
+
+
+def dead_fetch(name: str, fetches: Sequence[str]) -> OpError:
+    """The error for a fetch on the branch not taken, with both of TensorFlow's texts for it."""
+    return InvalidArgumentError(
+        f"The tensor returned for {name} was not valid. Retval[{list(fetches).index(name)}] does not have value"
+    )

@@ -7,9 +7,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from dtfctl.runtime.compiler.prune import check_partial_fetches
-from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError
-from dtfctl.runtime.services.master_session import CompiledStep, MasterSession, StepOptions
+from dtfctl.runtime.services.master_session import CompiledStep, MasterSession, StepOptions, dead_fetch
 from dtfctl.runtime.services.threads import submit
 
 
@@ -92,7 +91,7 @@ class _PartialRun:
                 self._step.table.send(f"client;{name}", value, False)
             if self._execution is None:
                 self._execution = submit(self._execute, how)
-            values = [self._take(name, self._step.token) for name in fetches]
+            values = [self._take(name, fetches) for name in fetches]
             if last:
                 self._execution.result()
         except OpError as e:
@@ -110,10 +109,10 @@ class _PartialRun:
             self._step.token.cancel(e)
             raise
 
-    def _take(self, name: str, token: CancellationToken) -> Any:
-        value, dead = self._step.table.recv(f"client;{name}", token)
+    def _take(self, name: str, fetches: Sequence[str]) -> Any:
+        value, dead = self._step.table.recv(f"client;{name}", self._step.token)
         if dead:
-            raise InvalidArgumentError(f"The tensor returned for {name} was not valid.")
+            raise dead_fetch(name, fetches)
         return value
 
     def _failure(self, error: OpError) -> _StepFailed:

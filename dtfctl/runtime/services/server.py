@@ -213,6 +213,8 @@ class TaskServer:
         log.info("%s (incarnation %d): %s", task, life, error.message)
         self.worker.peer_lost(task, error)
         self.master.peer_lost(task, error)
+        if self._peers.life_of(task) > life:
+            self.worker.delete_sessions_of(task, life + 1)
 
     def _from_peer(self, task: str, frame: Frame) -> None:
         self.master.receive(task, frame)
