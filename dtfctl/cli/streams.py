@@ -42,7 +42,8 @@ def logs(
     screen = session.screen
     moment = parse_since(since) if since else None
     lines = session.open().logs(selector, follow=follow, tail=tail, since=moment)
-    one = "/" in selector and "-" not in selector.partition("/")[2]
+    one_task = "/" in selector and "-" not in selector.partition("/")[2] and "," not in selector
+    one = one_task or selector == "controller" or selector.startswith("agent:")
     writer = SourceWriter(screen, prefix=not one)
     try:
         for line in lines:

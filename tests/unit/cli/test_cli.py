@@ -467,7 +467,8 @@ def test_logs_go_to_stdout_with_their_source(dtfctl: Dtfctl) -> None:
     lines = [LogLine("ps/0", "out", "a", 1.0), LogLine("worker/0", "err", "b", 2.0)]
     fake = FakeLauncher(HEALTHY, lines=lines)
     assert dtfctl("logs", fake=fake).out == "ps/0 | a\nworker/0 | b\n"
-    assert dtfctl("logs", "ps/0", "--tail", "5", fake=fake).out == "a\nb\n"
+    for one in ("controller", "agent:localhost", "ps/0"):
+        assert dtfctl("logs", one, "--tail", "5", fake=fake).out == "a\nb\n"
     assert fake.calls[-1] == ("logs", "ps/0", {"follow": False, "tail": 5, "since": None})
     records = [json.loads(line) for line in dtfctl("logs", "-o", "json", fake=fake).out.splitlines()]
     assert [(r["version"], r["kind"], r["text"]) for r in records] == [(1, "LogLine", "a"), (1, "LogLine", "b")]
