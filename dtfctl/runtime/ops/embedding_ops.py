@@ -190,7 +190,7 @@ def safe_embedding_lookup_sparse(
     partition_strategy: str = "div",
     max_norm: Any = None,
 ) -> Tensor:
-    """`embedding_lookup_sparse` for rows that may lack ids (or have negative ones): they give `default_id`'s, or zeros."""
+    """`embedding_lookup_sparse` for rows that may lack ids or have negative ones: these give zeros or `default_id`'s."""
     with name_scope(name, "safe_embedding_lookup_sparse"):
         valid = apply_op("GreaterEqual", x=sparse_ids.values, y=constant(0, sparse_ids.values.dtype))
         if sparse_weights is not None:

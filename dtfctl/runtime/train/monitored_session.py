@@ -400,7 +400,7 @@ def MonitoredTrainingSession(
         log_step_count_steps: log the rate of steps this often.
         max_wait_secs: how long a worker waits for the chief.
     """
-    from dtfctl.runtime.train import basic_session_run_hooks as standard
+    import dtfctl.runtime.train.basic_session_run_hooks as standard
 
     if save_summaries_steps is USE_DEFAULT and save_summaries_secs is USE_DEFAULT:
         save_summaries_steps, save_summaries_secs = 100, None

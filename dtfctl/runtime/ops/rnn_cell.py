@@ -1,0 +1,361 @@
+"""`tf.nn.rnn_cell`: cells of recurrent networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from dtfctl.runtime.framework import dtypes, nest
+from dtfctl.runtime.framework.convert import constant, convert_to_tensor
+from dtfctl.runtime.framework.dtypes import as_dtype
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.ops import init_ops
+from dtfctl.runtime.ops.layers import apply_dropout
+from dtfctl.runtime.ops.variable_scope import get_variable, variable_scope
+
+Activation = Callable[[Tensor], Tensor]
+
+
+class LSTMStateTuple(NamedTuple):
+    """Cell state and output."""
+
+    c: Any
+    h: Any
+
+    @property
+    def dtype(self) -> Any:
+        return self.c.dtype
+
+
+def _call(op: str, x: Any, y: Any = None) -> Tensor:
+    return apply_op(op, x=x) if y is None else apply_op(op, x=x, y=y)  # type: ignore[no-any-return]
+
+
+class RNNCell:
+    """One step: `output, new_state = cell(inputs [batch, n], state)`. Variables are made on the first call.
+
+    Subclasses define `state_size`, `output_size` and `call`.
+    """
+
+    _scope_name = "rnn_cell"
+
+    def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, reuse: Any = None) -> None:
+        self._name, self._reuse, self._trainable = name, reuse, trainable
+        self._built_scope: Any = None
+
+    @property
+    def state_size(self) -> Any:
+        raise NotImplementedError
+
+    @property
+    def output_size(self) -> Any:
+        raise NotImplementedError
+
+    def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
+        raise NotImplementedError
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Tensor, Any]:
+        tensor = convert_to_tensor(inputs)
+        if self._built_scope is not None:
+            with variable_scope(self._built_scope, reuse=True, auxiliary_name_scope=False):
+                return self.call(tensor, state)
+        with variable_scope(scope or self._name or self._scope_name, reuse=self._reuse) as opened:
+            result = self.call(tensor, state)
+            self._built_scope = opened
+            return result
+
+    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+        """Zeros in the structure of the state, [batch_size, size] each."""
+        return nest.map_structure(lambda size: _zeros(batch_size, size, as_dtype(dtype)), self.state_size)
+
+
+def _zeros(batch_size: Any, size: Any, dtype: Any) -> Tensor:
+    batch = convert_to_tensor(batch_size, dtypes.int32)
+    dims = list(TensorShape(size).known())
+    shape = apply_op(
+        "ConcatV2", values=[apply_op("ExpandDims", input=batch, dim=0), constant(dims, dtypes.int32)], axis=0
+    )
+    out: Tensor = apply_op("Fill", dims=shape, value=constant(0, dtype))
+    out.set_shape([batch_size if isinstance(batch_size, int) else None, *dims])
+    return out
+
+
+def _linear(inputs: Sequence[Tensor], size: int, bias: Any, prefix: str = "") -> Tensor:
+    """[inputs] . kernel + bias."""
+    joined = inputs[0] if len(inputs) == 1 else apply_op("ConcatV2", values=list(inputs), axis=1)
+    width = sum(int(t.shape[1].value or 0) for t in inputs)
+    if any(t.shape[1].value is None for t in inputs):
+        raise ValueError("Expected inputs of known size to a recurrent cell")
+    dtype = joined.dtype.base_dtype
+    kernel = get_variable(f"{prefix}kernel", [width, size], dtype)
+    product = apply_op("MatMul", a=joined, b=kernel)
+    offset = get_variable(f"{prefix}bias", [size], dtype, initializer=bias)
+    return apply_op("BiasAdd", value=product, bias=offset)  # type: ignore[no-any-return]
+
+
+class BasicRNNCell(RNNCell):
+    """h = tanh([x, h] . W + b)."""
+
+    _scope_name = "basic_rnn_cell"
+
+    def __init__(
+        self, num_units: int, activation: Activation | None = None, reuse: Any = None, name: str | None = None
+    ):
+        super().__init__(name=name, reuse=reuse)
+        self._num_units = num_units
+        self._activation = activation or (lambda x: _call("Tanh", x))
+
+    @property
+    def state_size(self) -> int:
+        return self._num_units
+
+    @property
+    def output_size(self) -> int:
+        return self._num_units
+
+    def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
+        output = self._activation(_linear([inputs, state], self._num_units, init_ops.Zeros()))
+        return output, output
+
+
+class GRUCell(RNNCell):
+    """Gated recurrent unit (Cho et al., 2014)."""
+
+    _scope_name = "gru_cell"
+
+    def __init__(
+        self,
+        num_units: int,
+        activation: Activation | None = None,
+        reuse: Any = None,
+        kernel_initializer: Any = None,
+        bias_initializer: Any = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(name=name, reuse=reuse)
+        self._num_units = num_units
+        self._activation = activation or (lambda x: _call("Tanh", x))
+        self._bias = bias_initializer
+
+    @property
+    def state_size(self) -> int:
+        return self._num_units
+
+    @property
+    def output_size(self) -> int:
+        return self._num_units
+
+    def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
+        gates = _linear([inputs, state], 2 * self._num_units, self._bias or init_ops.Ones(), "gates/")
+        reset, update = apply_op("Split", value=_call("Sigmoid", gates), split_dim=1, num_split=2)
+        held = _call("Mul", reset, state)
+        bias = self._bias or init_ops.Zeros()
+        candidate = self._activation(_linear([inputs, held], self._num_units, bias, "candidate/"))
+        one = constant(1, update.dtype)
+        new = _call("AddV2", _call("Mul", update, state), _call("Mul", _call("Sub", one, update), candidate))
+        return new, new
+
+
+class LSTMCell(RNNCell):
+    """Long short-term memory (Hochreiter & Schmidhuber, 1997), with peepholes and a projection where asked."""
+
+    _scope_name = "lstm_cell"
+
+    def __init__(
+        self,
+        num_units: int,
+        use_peepholes: bool = False,
+        cell_clip: float | None = None,
+        initializer: Any = None,
+        num_proj: int | None = None,
+        proj_clip: float | None = None,
+        forget_bias: float = 1.0,
+        state_is_tuple: bool = True,
+        activation: Activation | None = None,
+        reuse: Any = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(name=name, reuse=reuse)
+        self._num_units, self._peepholes, self._cell_clip = num_units, use_peepholes, cell_clip
+        self._initializer, self._num_proj, self._proj_clip = initializer, num_proj, proj_clip
+        self._forget_bias, self._tuple = forget_bias, state_is_tuple
+        self._activation = activation or (lambda x: _call("Tanh", x))
+
+    @property
+    def state_size(self) -> Any:
+        h = self._num_proj or self._num_units
+        return LSTMStateTuple(self._num_units, h) if self._tuple else self._num_units + h
+
+    @property
+    def output_size(self) -> int:
+        return self._num_proj or self._num_units
+
+    def _split_state(self, state: Any) -> tuple[Tensor, Tensor]:
+        if self._tuple:
+            c, h = state
+            return c, h
+        sizes = [self._num_units, self.output_size]
+        c, h = apply_op("SplitV", value=state, size_splits=constant(sizes), split_dim=1, num_split=2)
+        return c, h
+
+    def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
+        c, h = self._split_state(state)
+        with variable_scope(_current(), initializer=self._initializer, auxiliary_name_scope=False):
+            gates = _linear([inputs, h], 4 * self._num_units, init_ops.Zeros())
+            i, j, f, o = apply_op("Split", value=gates, split_dim=1, num_split=4)
+            forget = _call("AddV2", f, constant(self._forget_bias, f.dtype))
+            if self._peepholes:
+                forget, i = (
+                    _call("AddV2", forget, self._peep("w_f_diag", c)),
+                    _call("AddV2", i, self._peep("w_i_diag", c)),
+                )
+            kept = _call("Mul", _call("Sigmoid", forget), c)
+            new_c = _call("AddV2", kept, _call("Mul", _call("Sigmoid", i), self._activation(j)))
+            new_c = _clipped(new_c, self._cell_clip)
+            if self._peepholes:
+                o = _call("AddV2", o, self._peep("w_o_diag", new_c))
+            new_h = _call("Mul", _call("Sigmoid", o), self._activation(new_c))
+            if self._num_proj is not None:
+                shape = [self._num_units, self._num_proj]
+                projection = get_variable("projection/kernel", shape, inputs.dtype.base_dtype)
+                new_h = _clipped(apply_op("MatMul", a=new_h, b=projection), self._proj_clip)
+        if self._tuple:
+            return new_h, LSTMStateTuple(new_c, new_h)
+        return new_h, apply_op("ConcatV2", values=[new_c, new_h], axis=1)
+
+    def _peep(self, name: str, c: Tensor) -> Tensor:
+        return _call("Mul", get_variable(name, [self._num_units], c.dtype.base_dtype).value(), c)
+
+
+def _current() -> Any:
+    from dtfctl.runtime.ops.variable_scope import get_variable_scope
+
+    return get_variable_scope()
+
+
+def _clipped(t: Tensor, limit: float | None) -> Tensor:
+    if limit is None:
+        return t
+    low = _call("Maximum", t, constant(-limit, t.dtype))
+    return _call("Minimum", low, constant(limit, t.dtype))
+
+
+class BasicLSTMCell(LSTMCell):
+    """LSTMCell without options."""
+
+    _scope_name = "basic_lstm_cell"
+
+    def __init__(
+        self,
+        num_units: int,
+        forget_bias: float = 1.0,
+        state_is_tuple: bool = True,
+        activation: Activation | None = None,
+        reuse: Any = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            num_units,
+            forget_bias=forget_bias,
+            state_is_tuple=state_is_tuple,
+            activation=activation,
+            reuse=reuse,
+            name=name,
+        )
+
+
+class MultiRNNCell(RNNCell):
+    """Cells on top of each other.
+
+    Raises:
+        ValueError: there are none.
+    """
+
+    _scope_name = "multi_rnn_cell"
+
+    def __init__(self, cells: Sequence[RNNCell], state_is_tuple: bool = True) -> None:
+        super().__init__()
+        if not cells:
+            raise ValueError("Must specify at least one cell for MultiRNNCell.")
+        if not state_is_tuple:
+            raise NotImplementedError("MultiRNNCell: only state_is_tuple=True; states of several cells are a tuple")
+        self._cells = list(cells)
+
+    @property
+    def state_size(self) -> Any:
+        return tuple(c.state_size for c in self._cells)
+
+    @property
+    def output_size(self) -> Any:
+        return self._cells[-1].output_size
+
+    def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
+        states = []
+        current = inputs
+        for i, (cell, held) in enumerate(zip(self._cells, state)):
+            with variable_scope(f"cell_{i}"):
+                current, new = cell(current, held)
+            states.append(new)
+        return current, tuple(states)
+
+
+class DropoutWrapper(RNNCell):
+    """Dropout on a cell's input, output and state."""
+
+    def __init__(
+        self,
+        cell: RNNCell,
+        input_keep_prob: Any = 1.0,
+        output_keep_prob: Any = 1.0,
+        state_keep_prob: Any = 1.0,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__()
+        self._cell, self._seed = cell, seed
+        self._input_keep, self._output_keep, self._state_keep = input_keep_prob, output_keep_prob, state_keep_prob
+
+    @property
+    def state_size(self) -> Any:
+        return self._cell.state_size
+
+    @property
+    def output_size(self) -> Any:
+        return self._cell.output_size
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Tensor, Any]:
+        output, new = self._cell(self._drop(convert_to_tensor(inputs), self._input_keep), state, scope)
+        if not _is_one(self._state_keep):
+            new = nest.map_structure(lambda s: self._drop(s, self._state_keep), new)
+        return self._drop(output, self._output_keep), new
+
+    def _drop(self, t: Tensor, keep: Any) -> Tensor:
+        if _is_one(keep):
+            return t
+        rate = 1 - keep if isinstance(keep, (int, float)) else _call("Sub", constant(1.0, keep.dtype), keep)
+        return apply_dropout(t, rate, seed=self._seed)
+
+
+class ResidualWrapper(RNNCell):
+    """A cell whose input is added to its output."""
+
+    def __init__(self, cell: RNNCell) -> None:
+        super().__init__()
+        self._cell = cell
+
+    @property
+    def state_size(self) -> Any:
+        return self._cell.state_size
+
+    @property
+    def output_size(self) -> Any:
+        return self._cell.output_size
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Tensor, Any]:
+        output, new = self._cell(inputs, state, scope)
+        return _call("AddV2", output, convert_to_tensor(inputs)), new
+
+
+def _is_one(keep: Any) -> bool:
+    return isinstance(keep, (int, float)) and keep == 1
