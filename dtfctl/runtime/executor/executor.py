@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from dtfctl.runtime.executor.liveness import BRANCHES
 from dtfctl.runtime.executor.schedule import Schedule, sequential_order
 from dtfctl.runtime.executor.sequential import Sequential
 from dtfctl.runtime.executor.straight_line import NOTHING, Resume, StraightLine, compile_straight_line
+from dtfctl.runtime.executor.tuner import Plan, Tuner, available_cores
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.node_graph import FunctionLibrary, Node, NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
@@ -24,13 +25,6 @@ from dtfctl.runtime.kernels.context import FunctionCaller, StepContext
 
 _LOOPS = frozenset(("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"))
 BUILT_IN = _LOOPS | BRANCHES | SENDS | RECVS | NOTHING | {"_Arg", "_Retval"}
-
-
-class Plan(Protocol):
-    """A way to run a partition's nodes."""
-
-    def run(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
-        """Run them all; `args` are what `_Arg` nodes give, `results` gets what `_Retval` nodes take."""
 
 
 class Executor:
@@ -45,6 +39,8 @@ class Executor:
         functions: runs them; made from the library by default.
         scope: see `KernelCache`.
         partial: feeds come one by one while it runs, so nodes run as their inputs arrive.
+        parallelism: how many kernels may run at the same time; 1 for one after the other, 0 for as many as there are
+            cores. More than one is used only where it was measured to pay.
 
     Raises:
         NotFoundError: a node has no kernel on the device.
@@ -61,6 +57,7 @@ class Executor:
         functions: FunctionCaller | None = None,
         scope: str = "",
         partial: bool = False,
+        parallelism: int = 0,
     ) -> None:
         self.graph = graph
         self.device = device
@@ -68,6 +65,7 @@ class Executor:
         self.functions = functions or FunctionRunner(library, device, resources, kernels)
         self._env = Environment(device, resources, kernels, library, self.functions, scope)
         self._plan = FrameMachine(graph, self._env) if partial else self._make_plan()
+        self._tuner = self._make_tuner(parallelism or available_cores()) if not scope else None
 
     @cached_property
     def may_block(self) -> bool:
@@ -93,7 +91,7 @@ class Executor:
             self._sequential.run(step, args, results)
             return
         try:
-            self._plan.run(step, args, results)
+            (self._tuner or self._plan).run(step, args, results)
             return
         except Resume as e:
             resume = Resume(e.at, e.values)
@@ -106,6 +104,18 @@ class Executor:
         if not self._schedule.is_safe:
             return FrameMachine(self.graph, self._env)
         return compile_straight_line(self._schedule.order, self._env)
+
+    def _make_tuner(self, cores: int) -> Tuner | None:
+        if cores < 2 or not isinstance(self._plan, StraightLine):
+            return None
+
+        def decide(plan: Plan) -> None:
+            self._plan, self._tuner = plan, None
+
+        def parallel(heavy: frozenset[Node]) -> Plan:
+            return FrameMachine(self.graph, self._env, heavy, cores)
+
+        return Tuner(self._plan, lambda: self._sequential, parallel, decide)
 
     @cached_property
     def _schedule(self) -> Schedule:

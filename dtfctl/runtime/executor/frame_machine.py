@@ -26,7 +26,7 @@ from dtfctl.runtime.executor.straight_line import switch_index, uninitialized
 from dtfctl.runtime.executor.workers import WORKERS
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError
-from dtfctl.runtime.framework.node_graph import NodeGraph
+from dtfctl.runtime.framework.node_graph import Node, NodeGraph
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.registry import as_outputs
 from dtfctl.runtime.kernels.variable import Variable
@@ -43,6 +43,7 @@ PASS, CONST, NOTHING, TRIGGER = int(Kind.PASS), int(Kind.CONST), int(Kind.NOTHIN
 SWITCH, SWITCH_N, MERGE = int(Kind.SWITCH), int(Kind.SWITCH_N), int(Kind.MERGE)
 ENTER, EXIT, NEXT = int(Kind.ENTER), int(Kind.EXIT), int(Kind.NEXT)
 SEND, RECV, ARG, RETVAL = int(Kind.SEND), int(Kind.RECV), int(Kind.ARG), int(Kind.RETVAL)
+HEAVY = int(Kind.HEAVY)
 
 
 class _Iteration:
@@ -100,15 +101,22 @@ class _Frame:
 class FrameMachine:
     """A plan that runs `graph`.
 
+    Args:
+        heavy: kernels that take long enough to run beside others in threads.
+        cores: how many kernels may run at the same time.
+
     Raises:
         InvalidArgumentError: its loops are malformed.
         OpError: a node has no kernel, or its kernel refuses its attributes.
     """
 
-    def __init__(self, graph: NodeGraph, env: Environment) -> None:
-        self._root, self._entries = build_entries(graph, env)
+    def __init__(
+        self, graph: NodeGraph, env: Environment, heavy: frozenset[Node] = frozenset(), cores: int = 1
+    ) -> None:
+        self._root, self._entries = build_entries(graph, env, heavy)
+        self._cores = cores
         self._initial = [e for e in self._entries if e.frame is self._root and not self._root.pending[e.index]]
-        self._waits = any(e.kind in (BLOCKING, RECV) for e in self._entries)
+        self._waits = any(e.kind in (BLOCKING, RECV, HEAVY) for e in self._entries)
 
     def run(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
         """Run all nodes; `results` gets the values of `_Retval` nodes.
@@ -116,7 +124,7 @@ class FrameMachine:
         Raises:
             OpError: the first error of a node, located. Whatever waits has been cancelled and has ended.
         """
-        _Run(self._root, self._initial, step, args, results, self._waits).run()
+        _Run(self._root, self._initial, step, args, results, self._waits, self._cores).run()
 
 
 class _Run:
@@ -130,7 +138,9 @@ class _Run:
         args: Sequence[Any],
         results: list[Any],
         waits: bool,
+        cores: int,
     ) -> None:
+        self.cores = cores
         self.step = step
         self.args = args
         self.results = results
@@ -175,7 +185,7 @@ class _Run:
     def _await_threads(self) -> None:
         while self.threads:
             item = self.arrived.get()
-            if item is not None and item[1].kind == BLOCKING:
+            if item is not None and item[1].kind != RECV:
                 self.threads -= 1
 
     def _take(self, item: tuple[_Iteration, NodeEntry, Any, OpError | None] | None) -> None:
@@ -184,10 +194,10 @@ class _Run:
             self.step.cancellation.check()
             return
         it, entry, outputs, error = item
-        if entry.kind == BLOCKING:
-            self.threads -= 1
-        else:
+        if entry.kind == RECV:
             self.receives -= 1
+        else:
+            self.threads -= 1
         if error is not None:
             raise error
         if outputs is None:
@@ -337,7 +347,7 @@ class _Run:
                     self._kill(it, consumers)
             if entry.controls:
                 self._spread_controls(it, entry, False)
-        elif kind == BLOCKING:
+        elif kind in (BLOCKING, HEAVY):
             self._start(it, entry, inputs)
             return
         elif kind == RECV:
@@ -368,8 +378,11 @@ class _Run:
         self.step.rendezvous.recv_async(entry.key if entry.whole_key else entry.key + it.tag, done)
 
     def _start(self, it: _Iteration, entry: NodeEntry, inputs: list[Any]) -> None:
-        """Run a kernel that may wait: here if there is nothing else to do meanwhile, in a thread if there is."""
-        alone = not self.ready and not self.threads and not self.receives
+        """Run a kernel that takes long: here if there is nothing else to do meanwhile, in a thread if there is."""
+        if entry.kind == HEAVY:
+            alone = not self.ready or self.threads + 1 >= self.cores
+        else:
+            alone = not self.ready and not self.threads and not self.receives
         self.threads += 1
         if alone:
             self._compute(it, entry, inputs)

@@ -40,6 +40,7 @@ class Kind(IntEnum):
     ARG = 14
     RETVAL = 15
     TRIGGER = 16
+    HEAVY = 17
 
 
 @dataclass(eq=False)
@@ -128,8 +129,8 @@ class NodeEntry:
         frame.pending.append(2 * controls + 1 if self.merge else controls + len(node.inputs))
 
 
-def build_entries(graph: NodeGraph, env: Environment) -> tuple[StaticFrame, list[NodeEntry]]:
-    """The root frame and all nodes, in rank order.
+def build_entries(graph: NodeGraph, env: Environment, heavy: frozenset[Node]) -> tuple[StaticFrame, list[NodeEntry]]:
+    """The root frame and all nodes, in rank order; `heavy` are worth a thread of their own.
 
     Raises:
         InvalidArgumentError: the loops are malformed.
@@ -140,7 +141,7 @@ def build_entries(graph: NodeGraph, env: Environment) -> tuple[StaticFrame, list
     order = sorted(graph, key=lambda n: n.rank)
     entries: dict[Node, NodeEntry] = {}
     for node in order:
-        entries[node] = entry = NodeEntry(node, _kind(node, env), frames[node])
+        entries[node] = entry = NodeEntry(node, _kind(node, env, heavy), frames[node])
         _configure(entry, env, children.get(node))
     for node, consumers in graph.consumers().items():
         entry = entries[node]
@@ -162,9 +163,9 @@ def build_entries(graph: NodeGraph, env: Environment) -> tuple[StaticFrame, list
 def _configure(entry: NodeEntry, env: Environment, child: StaticFrame | None) -> None:
     node = entry.node
     kind = entry.kind
-    if kind in (Kind.KERNEL, Kind.STEP_KERNEL, Kind.BLOCKING):
+    if kind in (Kind.KERNEL, Kind.STEP_KERNEL, Kind.BLOCKING, Kind.HEAVY):
         entry.call = env.bind(node).call
-        if kind == Kind.BLOCKING and not env.bind(node).spec.step:
+        if kind in (Kind.BLOCKING, Kind.HEAVY) and not env.bind(node).spec.step:
             entry.call = _ignoring_step(entry.call)
     elif kind == Kind.CONST:
         try:
@@ -205,12 +206,14 @@ _KINDS = {
 }
 
 
-def _kind(node: Node, env: Environment) -> Kind:
+def _kind(node: Node, env: Environment, heavy: frozenset[Node]) -> Kind:
     built_in = _KINDS.get(node.op)
     if built_in is not None:
         return built_in
     if env.may_block(node):
         return Kind.BLOCKING
+    if node in heavy:
+        return Kind.HEAVY
     return Kind.STEP_KERNEL if env.bind(node).spec.step else Kind.KERNEL
 
 

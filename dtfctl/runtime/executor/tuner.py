@@ -1,0 +1,131 @@
+"""Whether running independent nodes at the same time pays, found out by measuring.
+
+A hop to another thread costs tens of microseconds, and a BLAS that uses all cores already leaves nothing to gain. So a
+plan starts as straight lines; once warm, one step is timed node by node, and if its critical path is much shorter than
+the step, a few steps are run both ways. What was faster stays.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from dtfctl.runtime.executor.keys import RECVS
+from dtfctl.runtime.framework.node_graph import Node
+from dtfctl.runtime.kernels.context import StepContext
+
+# Steps before the one that is timed: first calls import, allocate and compile.
+_WARM_UP = 3
+_TRIALS = 5
+# Shorter steps (ns) are left alone.
+_LEAST_STEP = 1_000_000
+# A node worth a thread hop (ns).
+_HEAVY = 150_000
+# The critical path must promise this much, and the trial deliver it.
+_LEAST_PROMISE = 1.25
+_LEAST_GAIN = 1.1
+
+
+class Plan(Protocol):
+    """A way to run a partition's nodes."""
+
+    def run(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
+        """Run them all; `args` are what `_Arg` nodes give, `results` gets what `_Retval` nodes take."""
+
+
+def available_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Timings:
+    """Stands in for a trace: how long each node took."""
+
+    def __init__(self) -> None:
+        self.spent: dict[Node, int] = {}
+
+    def add(self, device: str, node: Node, started: int, ended: int, outputs: Sequence[Any]) -> None:
+        self.spent[node] = ended - started
+
+
+class Tuner:
+    """Runs the steps of an executor until it knows which plan is best.
+
+    Args:
+        straight: the plan to beat.
+        interpreter: makes a plan that runs the same nodes and honours `step.trace`.
+        parallel: makes the plan that runs the given heavy nodes in threads.
+        decide: called once with the chosen plan.
+    """
+
+    def __init__(
+        self,
+        straight: Plan,
+        interpreter: Callable[[], Plan],
+        parallel: Callable[[frozenset[Node]], Plan],
+        decide: Callable[[Plan], None],
+    ) -> None:
+        self._straight = straight
+        self._make_interpreter = interpreter
+        self._make_parallel = parallel
+        self._decide = decide
+        self._lock = threading.Lock()
+        self._runs = 0
+        self._parallel: Plan | None = None
+        self._best = {True: 0, False: 0}
+
+    def run(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
+        # Steps that overlap are not measured.
+        if not self._lock.acquire(blocking=False):
+            self._straight.run(step, args, results)
+            return
+        try:
+            self._runs += 1
+            if self._runs <= _WARM_UP:
+                self._straight.run(step, args, results)
+            elif self._parallel is None:
+                self._profile(step, args, results)
+            else:
+                self._try(self._parallel, step, args, results)
+        finally:
+            self._lock.release()
+
+    def _profile(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
+        timed, timings = copy.copy(step), _Timings()
+        timed.trace = timings
+        self._make_interpreter().run(timed, args, results)
+        heavy = worth_running_beside(timings.spent)
+        if heavy:
+            self._parallel = self._make_parallel(heavy)
+        else:
+            self._decide(self._straight)
+
+    def _try(self, parallel: Plan, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
+        is_parallel = self._runs % 2 == 0
+        started = time.monotonic_ns()
+        (parallel if is_parallel else self._straight).run(step, args, results)
+        spent = time.monotonic_ns() - started
+        best = self._best[is_parallel]
+        self._best[is_parallel] = min(best or spent, spent)
+        if self._runs >= _WARM_UP + 1 + 2 * _TRIALS:
+            gains = self._best[False] >= self._best[True] * _LEAST_GAIN
+            self._decide(parallel if gains else self._straight)
+
+
+def worth_running_beside(spent: dict[Node, int]) -> frozenset[Node]:
+    """The heavy nodes, if running them beside each other could shorten the step enough; none otherwise."""
+    heavy = frozenset(n for n, t in spent.items() if t >= _HEAVY and n.op not in RECVS)
+    total = sum(t for n, t in spent.items() if n.op not in RECVS)
+    if len(heavy) < 2 or total < _LEAST_STEP:
+        return frozenset()
+    finished: dict[Node, int] = {}
+    # Timings come in running order, so sources are there before their consumers.
+    for node, time_spent in spent.items():
+        sources = [e.node for e in node.inputs] + node.control_inputs
+        start = max((finished.get(s, 0) for s in sources), default=0)
+        finished[node] = start + (0 if node.op in RECVS else time_spent)
+    critical = max(finished.values())
+    return heavy if total >= critical * _LEAST_PROMISE else frozenset()

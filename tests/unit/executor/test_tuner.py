@@ -1,0 +1,131 @@
+"""Running independent nodes at the same time, where measured to pay."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dtfctl.runtime.executor import Executor
+from dtfctl.runtime.executor.frame_machine import FrameMachine
+from dtfctl.runtime.executor.straight_line import StraightLine
+from dtfctl.runtime.executor.tuner import worth_running_beside
+from dtfctl.runtime.framework.cancellation import CancellationToken
+from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.node_graph import NodeGraph
+from dtfctl.runtime.kernels.control.py_func import register_py_func
+from tests.unit.executor.harness import GraphText, LocalRendezvous, Runner, client_graph
+
+F = np.float32
+FETCHES = ["sum:0"]
+
+
+def fan(work: Callable[[Any], Any], count: int = 3, chained: bool = False) -> Runner:
+    """`count` calls of a Python function on x, beside or after each other, added up."""
+    token = register_py_func(work)
+    g = GraphText()
+    g.add("x", "Placeholder", dtype="float32")
+    last = "x"
+    for i in range(count):
+        source = last if chained else "x"
+        last = g.add(f"f{i}", "PyFuncStateless", source, token=token, Tin=["float32"], Tout=["float32"])
+    g.add("sum", "AddN", *[f"f{i}" for i in range(count)], T="float32", N=count)
+    return Runner(g.proto)
+
+
+def executor_of(runner: Runner, parallelism: int) -> Executor:
+    graph = client_graph(NodeGraph.from_graph_def(runner.graph_def), ["x:0"], FETCHES, ())
+    return Executor(graph, runner.device, runner.resources, runner.kernels, parallelism=parallelism)
+
+
+def run(runner: Runner, executor: Executor, x: float) -> float:
+    rendezvous, token = LocalRendezvous(), CancellationToken()
+    rendezvous.send("client;x:0", np.asarray(F(x)), False)
+    executor.run(runner.step(rendezvous, token))
+    return float(rendezvous.recv("client;sum:0", token)[0])
+
+
+def slow(x: Any) -> Any:
+    time.sleep(0.004)
+    return x + F(1)
+
+
+def test_independent_heavy_nodes_end_up_in_threads() -> None:
+    runner = fan(slow)
+    executor = executor_of(runner, 4)
+    assert isinstance(executor._plan, StraightLine)
+    for step in range(20):
+        assert run(runner, executor, step) == 3 * (step + 1)
+    assert isinstance(executor._plan, FrameMachine)
+    assert executor._tuner is None
+
+
+@pytest.mark.parametrize(("parallelism", "chained"), [(1, False), (4, True)])
+def test_nothing_changes_where_there_is_nothing_to_gain(parallelism: int, chained: bool) -> None:
+    runner = fan(slow, chained=chained)
+    executor = executor_of(runner, parallelism)
+    for _ in range(16):
+        run(runner, executor, 0)
+    assert isinstance(executor._plan, StraightLine)
+
+
+def test_light_steps_are_left_alone() -> None:
+    runner = fan(lambda x: x)
+    executor = executor_of(runner, 4)
+    for _ in range(6):
+        assert run(runner, executor, 2) == 6
+    assert isinstance(executor._plan, StraightLine)
+    assert executor._tuner is None
+
+
+def test_no_more_kernels_run_at_once_than_allowed() -> None:
+    running, most, lock = 0, 0, threading.Lock()
+
+    def count(x: Any) -> Any:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.003)
+        with lock:
+            running -= 1
+        return x
+
+    runner = fan(count, 8)
+    executor = executor_of(runner, 3)
+    for _ in range(18):
+        assert run(runner, executor, 1) == 8
+    assert isinstance(executor._plan, FrameMachine)
+    assert 1 < most <= 3
+
+
+def test_errors_in_threads_end_the_step() -> None:
+    def fail(x: Any) -> Any:
+        time.sleep(0.003)
+        if x > 5:
+            raise ValueError("too much")
+        return x
+
+    runner = fan(fail)
+    executor = executor_of(runner, 4)
+    for _ in range(18):
+        run(runner, executor, 1)
+    assert isinstance(executor._plan, FrameMachine)
+    with pytest.raises(InvalidArgumentError, match="too much"):
+        run(runner, executor, 6)
+    assert run(runner, executor, 1) == 3
+
+
+def test_the_critical_path_decides() -> None:
+    runner = fan(lambda x: x, 2)
+    graph = client_graph(NodeGraph.from_graph_def(runner.graph_def), ["x:0"], FETCHES, ())
+    spent = {node: 2_000_000 if node.name in ("f0", "f1") else 1_000 for node in graph}
+    assert {n.name for n in worth_running_beside(spent)} == {"f0", "f1"}
+    one = {node: 2_000_000 if node.name == "f0" else 1_000 for node in graph}
+    assert worth_running_beside(one) == frozenset()
+    uneven = {node: {"f0": 3_000_000, "f1": 200_000}.get(node.name, 1_000) for node in graph}
+    assert worth_running_beside(uneven) == frozenset()
