@@ -190,7 +190,7 @@ def safe_embedding_lookup_sparse(
     partition_strategy: str = "div",
     max_norm: Any = None,
 ) -> Tensor:
-    """`embedding_lookup_sparse` for rows that may lack ids or have negative ones: these give zeros or `default_id`'s."""
+    """`embedding_lookup_sparse` for rows that may lack valid ids: these give `default_id`'s row, or zeros."""
     with name_scope(name, "safe_embedding_lookup_sparse"):
         valid = apply_op("GreaterEqual", x=sparse_ids.values, y=constant(0, sparse_ids.values.dtype))
         if sparse_weights is not None:

@@ -1,0 +1,104 @@
+"""`tf.train`: optimizers, savers, sessions that recover, hooks, servers. Each name is imported when first used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_MODULES = {
+    "basic_session_run_hooks": (
+        "CheckpointSaverHook",
+        "CheckpointSaverListener",
+        "FeedFnHook",
+        "FinalOpsHook",
+        "GlobalStepWaiterHook",
+        "LoggingTensorHook",
+        "NanLossDuringTrainingError",
+        "NanTensorHook",
+        "ProfilerHook",
+        "SecondOrStepTimer",
+        "StepCounterHook",
+        "StopAtStepHook",
+        "SummarySaverHook",
+    ),
+    "checkpoint_management": (
+        "CheckpointState",
+        "checkpoint_exists",
+        "generate_checkpoint_state_proto",
+        "get_checkpoint_mtimes",
+        "get_checkpoint_state",
+        "latest_checkpoint",
+        "remove_checkpoint",
+        "update_checkpoint_state",
+    ),
+    "coordinator": ("Coordinator", "LooperThread"),
+    "device_setter": (
+        "GreedyLoadBalancingStrategy",
+        "RoundRobinStrategy",
+        "byte_size_load_fn",
+        "replica_device_setter",
+    ),
+    "learning_rate_decay": (
+        "cosine_decay",
+        "exponential_decay",
+        "inverse_time_decay",
+        "linear_cosine_decay",
+        "natural_exp_decay",
+        "piecewise_constant",
+        "polynomial_decay",
+    ),
+    "meta_graph": ("export_meta_graph", "import_meta_graph"),
+    "monitored_session": (
+        "ChiefSessionCreator",
+        "MonitoredSession",
+        "MonitoredTrainingSession",
+        "SessionCreator",
+        "SingularMonitoredSession",
+        "WorkerSessionCreator",
+    ),
+    "moving_averages": ("ExponentialMovingAverage", "assign_moving_average"),
+    "optimizer": ("Optimizer",),
+    "optimizers": (
+        "AdadeltaOptimizer",
+        "AdagradOptimizer",
+        "AdamOptimizer",
+        "FtrlOptimizer",
+        "GradientDescentOptimizer",
+        "MomentumOptimizer",
+        "ProximalAdagradOptimizer",
+        "ProximalGradientDescentOptimizer",
+        "RMSPropOptimizer",
+    ),
+    "progress": ("ProgressHook", "report"),
+    "queue_runner": ("QueueRunner", "add_queue_runner", "start_queue_runners"),
+    "saver": ("SaveableObject", "Saver"),
+    "scaffold": ("Scaffold",),
+    "server_lib": ("ClusterSpec", "Server"),
+    "session_manager": ("SessionManager",),
+    "session_run_hook": ("SessionRunArgs", "SessionRunContext", "SessionRunHook", "SessionRunValues"),
+    "summary_io": ("summary_iterator",),
+    "sync_replicas_optimizer": ("SyncReplicasOptimizer",),
+    "timeline": ("Timeline",),
+    "training_util": (
+        "assert_global_step",
+        "create_global_step",
+        "get_global_step",
+        "get_or_create_global_step",
+        "global_step",
+    ),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    module = _HOME.get(name)
+    if module is None:
+        raise AttributeError(f"module 'tf.train' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
