@@ -1,0 +1,226 @@
+"""Tasks that are missing, die, freeze or come back: no step outlives its bound, and nothing of it stays behind."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+from dtfctl.protocol import config_pb2, graph_pb2
+from dtfctl.runtime.client.grpc_backend import GrpcBackend
+from dtfctl.runtime.client.targets import open_backend
+from dtfctl.runtime.framework.errors import (
+    AbortedError,
+    CancelledError,
+    FailedPreconditionError,
+    OpError,
+    UnavailableError,
+)
+from dtfctl.runtime.rendezvous.transports.grpc_stream import FROM_LIFE, FROM_TASK, METHOD, TO_LIFE
+from tests.support.clusters import InProcessCluster
+from tests.unit.services.graphs import GraphBuilder, mul_graph, waiting_graph
+
+ONE = np.float32(1.0).reshape(())
+PS = "/job:ps/task:0"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[InProcessCluster]:
+    made = InProcessCluster({"ps": 1, "worker": 1}, tmp_path, peer_timeout_s=1.0)
+    yield made
+    made.close()
+
+
+def opened(cluster: InProcessCluster, graph: graph_pb2.GraphDef, **config: Any) -> Any:
+    backend = open_backend(cluster.target("worker", 0), config_pb2.ConfigProto(**config))
+    backend.create(graph)
+    return backend
+
+
+def in_thread(function: Callable[[], Any]) -> Callable[[], BaseException | None]:
+    """Start `function`; the returned function waits for its end and gives what it raised."""
+    raised: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            function()
+        except BaseException as e:
+            raised.append(e)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+
+    def join() -> BaseException | None:
+        thread.join(20.0)
+        assert not thread.is_alive(), "still waiting"
+        return raised[0] if raised else None
+
+    return join
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 15.0
+    while not condition():
+        assert time.monotonic() < deadline, "did not become true"
+        time.sleep(0.02)
+
+
+def waits_on_ps(cluster: InProcessCluster) -> tuple[Any, Callable[[], BaseException | None]]:
+    """A session with a step that waits on the ps."""
+    backend = opened(cluster, waiting_graph(PS))
+    backend.run({}, [], ["put"])
+    assert backend.run({}, ["x:0"], []) == [1.0]
+    join = in_thread(lambda: backend.run({}, ["x:0"], []))
+    eventually(lambda: cluster.servers["ps", 0].worker.open_steps == 1)
+    return backend, join
+
+
+def test_a_missing_task_is_named_within_the_bound(cluster: InProcessCluster) -> None:
+    cluster.start("worker", 0)
+    with pytest.raises(AbortedError) as caught:
+        opened(cluster, mul_graph())
+    assert f"/job:ps/replica:0/task:0 ({cluster.cluster['ps'][0]}) did not answer" in caught.value.message
+    assert "device_filters" in caught.value.message
+
+
+def test_a_missing_task_may_be_left_out(cluster: InProcessCluster) -> None:
+    cluster.start("worker", 0)
+    backend = opened(cluster, mul_graph(), device_filters=["/job:worker"])
+    assert backend.run({"a:0": ONE, "b:0": ONE}, ["y:0"], []) == [1.0]
+    backend.close()
+
+
+def test_a_task_that_comes_up_late_is_waited_for(tmp_path: Path) -> None:
+    cluster = InProcessCluster({"ps": 1, "worker": 1}, tmp_path, peer_timeout_s=20.0)
+    cluster.start("worker", 0)
+    late = threading.Timer(0.5, lambda: cluster.start("ps", 0))
+    late.start()
+    backend = opened(cluster, mul_graph(PS))
+    assert backend.run({"a:0": ONE, "b:0": ONE}, ["y:0"], []) == [1.0]
+    backend.close()
+    cluster.close()
+
+
+def test_a_task_that_dies_fails_its_steps_at_once_and_the_session_for_good(cluster: InProcessCluster) -> None:
+    cluster.start_all()
+    backend, join = waits_on_ps(cluster)
+    cluster.stop("ps", 0)
+    error = join()
+    assert isinstance(error, (UnavailableError, AbortedError, CancelledError)), error
+    assert "/job:ps/replica:0/task:0" in error.message
+    with pytest.raises((UnavailableError, AbortedError)):
+        backend.run({}, [], ["put"])
+    cluster.start("ps", 0)
+    again = opened(cluster, waiting_graph(PS))
+    again.run({}, [], ["put"])
+    assert again.run({}, ["x:0"], []) == [1.0]
+    with pytest.raises(AbortedError, match=r"Session handle is not found: .* just restarted"):
+        backend.run({}, [], ["put"])
+    again.close()
+    backend.close()
+    assert cluster.servers["worker", 0].worker.open_steps == 0
+
+
+def test_state_is_lost_with_the_task_that_held_it_and_kept_elsewhere(cluster: InProcessCluster) -> None:
+    cluster.start_all()
+    g = GraphBuilder()
+    for name, device in (("here", "/job:worker/task:0"), ("there", PS)):
+        g.variable(name, device=device)
+        g.const(f"{name}/init", 3.0, device)
+        g.assign(f"{name}/assign", name, f"{name}/init", device)
+    backend = opened(cluster, g.graph)
+    backend.run({}, [], ["here/assign", "there/assign"])
+    cluster.stop("ps", 0)
+    cluster.start("ps", 0)
+    backend = opened(cluster, g.graph)
+    assert backend.run({}, ["here:0"], []) == [3.0]
+    with pytest.raises(FailedPreconditionError, match="uninitialized value there"):
+        backend.run({}, ["there:0"], [])
+    backend.run({}, [], ["there/assign"])
+    assert backend.run({}, ["there:0"], []) == [3.0]
+    backend.close()
+
+
+def test_a_frozen_task_reported_down_fails_its_steps(cluster: InProcessCluster) -> None:
+    cluster.start_all()
+    backend, join = waits_on_ps(cluster)
+    cluster.servers["worker", 0].peer_down("ps", 0, 1, "no heartbeat for 5 s")
+    error = join()
+    assert isinstance(error, UnavailableError)
+    assert "no heartbeat for 5 s" in error.message
+    with pytest.raises(UnavailableError, match="no heartbeat for 5 s"):
+        backend.run({}, [], ["put"])
+    with pytest.raises(AbortedError, match="no heartbeat for 5 s"):
+        opened(cluster, mul_graph())
+    cluster.servers["worker", 0].peer_up("ps", 0, cluster.cluster["ps"][0], 1)
+    backend.run({}, [], ["put"])
+    assert backend.run({}, ["x:0"], []) == [1.0], "it was the same life all along: the session goes on"
+    backend.close()
+
+
+def test_late_news_of_a_former_life_changes_nothing(cluster: InProcessCluster) -> None:
+    cluster.start_all()
+    worker = cluster.servers["worker", 0]
+    worker.peer_up("ps", 0, cluster.cluster["ps"][0], 1)
+    backend = opened(cluster, mul_graph(PS))
+    worker.peer_down("ps", 0, 0, "long ago")
+    assert backend.run({"a:0": ONE, "b:0": ONE}, ["y:0"], []) == [1.0]
+    backend.close()
+
+
+def test_a_master_that_dies_leaves_nothing_on_its_workers(cluster: InProcessCluster) -> None:
+    cluster.start_all()
+    _, join = waits_on_ps(cluster)
+    ps = cluster.servers["ps", 0]
+    cluster.stop("worker", 0)
+    join()
+    eventually(lambda: ps.worker.open_steps == 0)
+    cluster.start("worker", 0)
+    backend = opened(cluster, waiting_graph(PS))
+    backend.run({}, [], ["put"])
+    assert backend.run({}, ["x:0"], []) == [1.0], "the dead master's waiting dequeue took nothing"
+    assert ps.worker.open_sessions == 1, "sessions of the master's former life are gone"
+    backend.close()
+
+
+def test_a_client_that_goes_leaves_nothing(cluster: InProcessCluster) -> None:
+    cluster.start_all()
+    config = config_pb2.ConfigProto()
+    backend = GrpcBackend(cluster.cluster["worker"][0], config)
+    backend.create(waiting_graph(PS))
+    backend.run({}, [], ["put"])
+    backend.run({}, ["x:0"], [])
+    join = in_thread(lambda: backend.run({}, ["x:0"], []))
+    ps, worker = cluster.servers["ps", 0].worker, cluster.servers["worker", 0].worker
+    eventually(lambda: ps.open_steps == 1)
+    assert backend._stub is not None
+    backend._stub.channel.close()
+    assert isinstance(join(), OpError)
+    eventually(lambda: ps.open_steps == 0 and worker.open_steps == 0)
+
+
+def test_a_former_life_is_not_listened_to(cluster: InProcessCluster) -> None:
+    cluster.start_all()
+    ps = cluster.servers["ps", 0]
+    ps.peer_up("worker", 0, cluster.cluster["worker"][0], 5)
+    for sender, receiver, text in ((4, 1, "newer incarnation"), (5, 7, "was restarted")):
+        with grpc.insecure_channel(cluster.cluster["ps"][0]) as channel:
+            metadata = ((FROM_TASK, "/job:worker/replica:0/task:0"), (FROM_LIFE, str(sender)), (TO_LIFE, str(receiver)))
+            with pytest.raises(grpc.RpcError) as caught:
+                list(channel.stream_stream(METHOD)(iter(()), metadata=metadata))
+            error: Any = caught.value
+            assert error.code() is grpc.StatusCode.ABORTED
+            assert text in error.details()
+
+
+def test_stopping_ends_waiting_steps_of_all_clients(cluster: InProcessCluster) -> None:
+    cluster.start_all()
+    _, join = waits_on_ps(cluster)
+    cluster.stop("worker", 0)
+    assert isinstance(join(), OpError)
