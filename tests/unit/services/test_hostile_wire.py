@@ -1,0 +1,184 @@
+"""Strangers on the wire: every request gets a proper status, and the server serves on."""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dtfctl.protocol import master_pb2, tensor_pb2
+from dtfctl.runtime.rendezvous.transports.grpc_stream import FROM_LIFE, FROM_TASK, METHOD, TO_LIFE
+from tests.support.clusters import InProcessCluster, in_process_cluster
+from tests.unit.services.graphs import mul_graph
+
+MASTER = "/tensorflow.MasterService/"
+METHODS = [
+    "CreateSession",
+    "ExtendSession",
+    "PartialRunSetup",
+    "RunStep",
+    "CloseSession",
+    "ListDevices",
+    "Reset",
+    "MakeCallable",
+    "RunCallable",
+    "ReleaseCallable",
+]
+WORKER = ["GetStatus", "CreateSession", "DeleteSession", "RegisterPartition", "DeregisterPartition", "ClearContainers"]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[InProcessCluster]:
+    with in_process_cluster({"ps": 1, "worker": 1}, peer_timeout_s=5.0) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def channel(cluster: InProcessCluster) -> Iterator[grpc.Channel]:
+    with grpc.insecure_channel(cluster.cluster["worker"][0]) as opened:
+        yield opened
+
+
+def call(channel: grpc.Channel, method: str, data: bytes) -> grpc.StatusCode:
+    try:
+        channel.unary_unary(method)(data, timeout=20.0)
+    except grpc.RpcError as e:
+        error: Any = e
+        return error.code()  # type: ignore[no-any-return]
+    return grpc.StatusCode.OK
+
+
+def works(channel: grpc.Channel) -> None:
+    """One session, from its making to its end."""
+    request = master_pb2.CreateSessionRequest(graph_def=mul_graph())
+    made = master_pb2.CreateSessionResponse.FromString(
+        channel.unary_unary(MASTER + "CreateSession")(request.SerializeToString())
+    )
+    step = master_pb2.RunStepRequest(session_handle=made.session_handle, fetch=["y:0"])
+    for name, value in (("a:0", 2.0), ("b:0", 3.0)):
+        step.feed.add(name=name).tensor.CopyFrom(
+            tensor_pb2.TensorProto(dtype=1, tensor_shape=tensor_pb2.TensorShapeProto(), float_val=[value])
+        )
+    got = master_pb2.RunStepResponse.FromString(channel.unary_unary(MASTER + "RunStep")(step.SerializeToString()))
+    assert got.tensor[0].tensor.tensor_content == b"\x00\x00\xc0\x40"
+    close = master_pb2.CloseSessionRequest(session_handle=made.session_handle)
+    assert call(channel, MASTER + "CloseSession", close.SerializeToString()) is grpc.StatusCode.OK
+
+
+ANSWERS = {
+    grpc.StatusCode.OK,
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.ABORTED,
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.FAILED_PRECONDITION,
+}
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(method=st.sampled_from([m for m in METHODS if m != "Reset"]), data=st.binary(max_size=200))
+def test_random_requests_to_the_master(channel: grpc.Channel, method: str, data: bytes) -> None:
+    assert call(channel, MASTER + method, data) in ANSWERS
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(method=st.sampled_from(WORKER), data=st.binary(max_size=200))
+def test_random_requests_to_the_worker(channel: grpc.Channel, method: str, data: bytes) -> None:
+    assert call(channel, "/dtf.WorkerService/" + method, data) in ANSWERS
+
+
+def test_broken_graphs(channel: grpc.Channel) -> None:
+    good = master_pb2.CreateSessionRequest(graph_def=mul_graph("/job:worker/task:0")).SerializeToString()
+    generator = random.Random(1)
+    for _ in range(200):
+        bad = bytearray(good[: generator.randrange(1, len(good) + 1)])
+        for _ in range(generator.randrange(3)):
+            bad[generator.randrange(len(bad))] = generator.randrange(256)
+        assert call(channel, MASTER + "CreateSession", bytes(bad)) in ANSWERS
+    works(channel)
+
+
+def test_feeds_that_claim_more_than_they_hold(channel: grpc.Channel) -> None:
+    request = master_pb2.CreateSessionRequest(graph_def=mul_graph())
+    made = master_pb2.CreateSessionResponse.FromString(
+        channel.unary_unary(MASTER + "CreateSession")(request.SerializeToString())
+    )
+    for dims, content in (([1 << 40], b""), ([-1], b""), ([3], b"12345"), ([1 << 62, 1 << 62], b"x")):
+        step = master_pb2.RunStepRequest(session_handle=made.session_handle, fetch=["y:0"])
+        proto = step.feed.add(name="a:0").tensor
+        proto.dtype = 1  # type: ignore[assignment]
+        proto.tensor_content = content
+        for size in dims:
+            proto.tensor_shape.dim.add(size=size)
+        assert call(channel, MASTER + "RunStep", step.SerializeToString()) is grpc.StatusCode.INVALID_ARGUMENT
+    works(channel)
+
+
+def test_methods_that_do_not_exist(channel: grpc.Channel) -> None:
+    assert call(channel, MASTER + "Nope", b"") is grpc.StatusCode.UNIMPLEMENTED
+    assert call(channel, "/tensorflow.WorkerService/GetStatus", b"") is grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_unknown_fields_are_ignored(channel: grpc.Channel) -> None:
+    request = master_pb2.CreateSessionRequest(graph_def=mul_graph()).SerializeToString() + b"\xfa\x3e\x03abc"
+    assert call(channel, MASTER + "CreateSession", request) is grpc.StatusCode.OK
+
+
+def test_the_same_request_twice_runs_once(channel: grpc.Channel) -> None:
+    request = master_pb2.CreateSessionRequest(graph_def=mul_graph())
+    made = master_pb2.CreateSessionResponse.FromString(
+        channel.unary_unary(MASTER + "CreateSession")(request.SerializeToString())
+    )
+    step = master_pb2.RunStepRequest(
+        session_handle=made.session_handle, target=["a"], request_id=77, store_errors_in_response_body=True
+    ).SerializeToString()
+    assert call(channel, MASTER + "RunStep", step) is grpc.StatusCode.OK
+    with pytest.raises(grpc.RpcError, match=r"The same RunStep .* request was received twice"):
+        channel.unary_unary(MASTER + "RunStep")(step)
+
+
+@pytest.mark.parametrize("garbage", [b"\x00" * 100, b"GET / HTTP/1.1\r\n\r\n" * 10, bytes(range(256)) * 8])
+def test_garbage_on_a_stream_ends_that_stream(cluster: InProcessCluster, channel: grpc.Channel, garbage: bytes) -> None:
+    metadata = ((FROM_TASK, "/job:ps/replica:0/task:0"), (FROM_LIFE, "1"), (TO_LIFE, "1"))
+    assert list(channel.stream_stream(METHOD)(iter([garbage]), metadata=metadata, timeout=20.0)) == []
+    works(channel)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        (),
+        ((FROM_TASK, "/job:ps/replica:0/task:0"),),
+        ((FROM_TASK, "/job:ps/replica:0/task:0"), (FROM_LIFE, "x"), (TO_LIFE, "1")),
+        ((FROM_TASK, "/job:stranger/replica:0/task:0"), (FROM_LIFE, "1"), (TO_LIFE, "1")),
+    ],
+)
+def test_streams_from_nobody_are_refused(channel: grpc.Channel, metadata: Any) -> None:
+    with pytest.raises(grpc.RpcError):
+        list(channel.stream_stream(METHOD)(iter([]), metadata=metadata, timeout=20.0))
+
+
+def test_ten_thousand_sessions_leave_nothing(cluster: InProcessCluster, channel: grpc.Channel) -> None:
+    server = cluster.servers["worker", 0]
+    before = len(server.master._sessions), server.worker.open_sessions
+    create = channel.unary_unary(MASTER + "CreateSession")
+    close = channel.unary_unary(MASTER + "CloseSession")
+    request = master_pb2.CreateSessionRequest(graph_def=mul_graph())
+    request.config.device_filters.append("/job:worker")
+    data = request.SerializeToString()
+    gc.collect()
+    objects = 0
+    for i in range(10_000):
+        made = master_pb2.CreateSessionResponse.FromString(create(data))
+        close(master_pb2.CloseSessionRequest(session_handle=made.session_handle).SerializeToString())
+        if i == 1000:
+            gc.collect()
+            objects = len(gc.get_objects())
+    gc.collect()
+    assert len(gc.get_objects()) < objects + 2000
+    assert (len(server.master._sessions), server.worker.open_sessions) == before

@@ -1,0 +1,84 @@
+"""The table where a step's tensors meet."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from dtfctl.runtime.framework.cancellation import CancellationToken
+from dtfctl.runtime.framework.errors import OpError, UnavailableError
+from dtfctl.runtime.rendezvous.local import LocalRendezvous
+from dtfctl.runtime.rendezvous.routing import RoutingRendezvous
+
+TOKEN = CancellationToken()
+
+
+def test_a_value_waits_for_its_receiver() -> None:
+    table = LocalRendezvous()
+    table.send("k", 1, False)
+    assert table.recv("k", TOKEN) == (1, False)
+    assert table.take("k") is None
+
+
+def test_a_receiver_waits_for_its_value() -> None:
+    table = LocalRendezvous()
+    got: list[Any] = []
+    thread = threading.Thread(target=lambda: got.append(table.recv("k", TOKEN)))
+    thread.start()
+    table.send("k", 5, True)
+    thread.join(10.0)
+    assert got == [(5, True)]
+
+
+def test_each_key_is_first_in_first_out() -> None:
+    table = LocalRendezvous()
+    for i in range(3):
+        table.send("k", i, False)
+    table.send("other", 9, False)
+    assert [table.recv("k", TOKEN)[0] for _ in range(3)] == [0, 1, 2]
+    assert len(table) == 1
+
+
+def test_receivers_are_served_in_order() -> None:
+    table = LocalRendezvous()
+    got: list[tuple[str, Any]] = []
+    for name in "ab":
+        table.recv_async("k", lambda value, dead, error, name=name: got.append((name, value)))
+    table.send("k", 1, False)
+    table.send("k", 2, False)
+    assert got == [("a", 1), ("b", 2)]
+
+
+def test_abort_fails_who_waits_and_who_comes_later_with_a_derived_error() -> None:
+    table = LocalRendezvous()
+    got: list[OpError | None] = []
+    table.send("kept", 1, False)
+    table.recv_async("k", lambda value, dead, error: got.append(error))
+    table.abort(UnavailableError("ps is down"))
+    table.recv_async("kept", lambda value, dead, error: got.append(error))
+    table.send("k", 1, False)
+    with pytest.raises(UnavailableError, match="ps is down") as caught:
+        table.recv("k", TOKEN)
+    assert caught.value.derived
+    assert [type(e) for e in got] == [UnavailableError] * 2
+    assert all(e is not None and e.derived for e in got)
+    assert len(table) == 0
+
+
+def test_sends_go_where_the_key_says() -> None:
+    pushed: list[Any] = []
+
+    class Recorder:
+        def push(self, task: str, step: int, key: str, value: Any, dead: bool) -> None:
+            pushed.append((task, step, value))
+
+    table = LocalRendezvous()
+    here = RoutingRendezvous(table, 3, "/job:w/replica:0/task:1", Recorder())
+    source = "/job:w/replica:0/task:1/device:CPU:0;0000000000000001;"
+    here.send(f"{source}/job:w/replica:0/task:1/device:CPU:1;edge;0:0", "near", False)
+    here.send(f"{source}/job:w/replica:0/task:11/device:CPU:0;edge;0:0", "far", False)
+    here.send("client;x:0", "fetched", False)
+    assert pushed == [("/job:w/replica:0/task:11", 3, "far")]
+    assert len(table) == 2
