@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl.runtime.compiler.pause import collector_paused
 from dtfctl.runtime.executor.binding import Environment
 from dtfctl.runtime.executor.frame_machine import FrameMachine
 from dtfctl.runtime.executor.functions import FunctionRunner
@@ -64,7 +65,8 @@ class Executor:
         library = library or graph.library
         self.functions = functions or FunctionRunner(library, device, resources, kernels)
         self._env = Environment(device, resources, kernels, library, self.functions, scope)
-        self._plan = FrameMachine(graph, self._env) if partial else self._make_plan()
+        with collector_paused():
+            self._plan = FrameMachine(graph, self._env) if partial else self._make_plan()
         self._tuner = self._make_tuner(parallelism or available_cores()) if not scope else None
 
     @cached_property

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dtfctl.protocol import graph_pb2
-from dtfctl.runtime.executor.instantiate import instantiate
+from dtfctl.runtime.compiler.functions import FunctionBody, instantiate
 from dtfctl.runtime.executor.kernel_cache import KernelCache
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import InvalidArgumentError, ResourceExhaustedError
-from dtfctl.runtime.framework.node_graph import FunctionLibrary
+from dtfctl.runtime.framework.node_graph import FunctionLibrary, Node, NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.context import PreparedFunction, StepContext
 
@@ -112,7 +112,24 @@ class _Function:
 
     def _make(self, make: type[Executor]) -> Executor:
         runner = self._runner
-        graph = instantiate(runner.library, self._function.name, self._function.attr)
-        self._inputs = sum(node.op == "_Arg" for node in graph)
-        self._outputs = sum(node.op == "_Retval" for node in graph)
-        return make(graph, runner.device, runner.resources, runner.kernels, runner.library, runner, self._scope)
+        body = instantiate(runner.library, self._function.name, self._function.attr)
+        self._inputs, self._outputs = len(body.args), len(body.results)
+        return make(_needed(body), runner.device, runner.resources, runner.kernels, runner.library, runner, self._scope)
+
+
+def _needed(body: FunctionBody) -> NodeGraph:
+    """The nodes a call has to run: what results and control outputs depend on, and whatever has state."""
+    stateful = [n for n in body.graph if n.signature.is_stateful and n.op != "_Arg"]
+    stack: list[Node] = [*body.results, *body.controls, *stateful]
+    needed: set[Node] = set()
+    while stack:
+        node = stack.pop()
+        if node not in needed:
+            needed.add(node)
+            stack += [e.node for e in node.inputs]
+            stack += node.control_inputs
+    graph = NodeGraph(body.graph.library)
+    for node in body.graph:
+        if node in needed:
+            graph.add(node)
+    return graph

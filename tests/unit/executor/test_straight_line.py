@@ -21,7 +21,7 @@ from dtfctl.runtime.framework.errors import (
     InvalidArgumentError,
     NotFoundError,
 )
-from dtfctl.runtime.framework.node_graph import NodeGraph
+from dtfctl.runtime.framework.node_graph import Edge, NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from tests.support.golden import cases
 from tests.unit.executor.harness import DEVICE, GraphText, LocalRendezvous, Runner, client_graph
@@ -101,7 +101,10 @@ def test_cycle_is_refused() -> None:
     g = GraphText()
     g.add("a", "Neg", "b", T="float32")
     g.add("b", "Neg", "a", T="float32")
+    g.proto.node[0].input[0] = "x"
+    g.add("x", "Placeholder", dtype="float32")
     graph = NodeGraph.from_graph_def(g.proto)
+    graph.nodes["a"].inputs[0] = Edge(graph.nodes["b"], 0)
     with pytest.raises(InvalidArgumentError, match="cycle"):
         Executor(graph, Device(DEVICE), ResourceManager(), KernelCache())
 
