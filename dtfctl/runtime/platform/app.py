@@ -1,0 +1,19 @@
+"""`tf.app.run`: parse the flags, call main, exit with what it returns."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dtfctl.runtime.platform import flags
+from dtfctl.runtime.platform.flags import FLAGS
+
+__all__ = ["flags", "run"]
+
+
+def run(main: Callable[..., Any] | None = None, argv: Sequence[str] | None = None) -> None:
+    """Call `main(argv)` with the arguments that are no flags; `main` of the calling script when None."""
+    rest = FLAGS(list(argv or sys.argv))
+    function = main or sys.modules["__main__"].main
+    sys.exit(function(rest))

@@ -1,0 +1,129 @@
+"""`tf.app.flags`: command-line flags declared anywhere, read through `FLAGS`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+class _Flags:
+    """Values of the declared flags; the command line is parsed at the first access."""
+
+    def __init__(self) -> None:
+        self.__dict__["_parser"] = argparse.ArgumentParser(allow_abbrev=False, argument_default=None)
+        self.__dict__["_values"] = {}
+        self.__dict__["_parsed"] = False
+        self.__dict__["_required"] = []
+
+    def _declare(self, name: str, default: Any, help_text: str, convert: Callable[[str], Any], **options: Any) -> None:
+        if name in self._values:
+            raise ValueError(f"The flag '{name}' is defined twice.")
+        self._values[name] = default
+        self._parser.add_argument(f"--{name}", dest=name, type=convert, default=default, help=help_text, **options)
+        if convert is _boolean:
+            self._parser.add_argument(f"--no{name}", dest=name, action="store_false", help=argparse.SUPPRESS)
+        self.__dict__["_parsed"] = False
+
+    def __call__(self, argv: Sequence[str], known_only: bool = False) -> list[str]:
+        """Parse a command line; argv[0] is the program.
+
+        Returns:
+            What is left: the program and arguments that are no flags.
+        """
+        parsed, rest = self._parser.parse_known_args(list(argv[1:]))
+        self._values.update(vars(parsed))
+        self.__dict__["_parsed"] = True
+        missing = [n for n in self._required if self._values.get(n) is None]
+        if missing:
+            self._parser.error(f"flag --{missing[0]} must be given")
+        unknown = [a for a in rest if a.startswith("-") and a != "-"]
+        if unknown and not known_only:
+            self._parser.error(f"unknown flag {unknown[0]}")
+        return [argv[0], *rest]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if not self._parsed:
+            self(sys.argv, known_only=True)
+        if name not in self._values:
+            raise AttributeError(f"No flag '{name}' is defined")
+        return self._values[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._values:
+            raise AttributeError(f"No flag '{name}' is defined")
+        if not self._parsed:
+            self(sys.argv, known_only=True)
+        self._values[name] = value
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def flag_values_dict(self) -> dict[str, Any]:
+        return dict(self._values)
+
+    def is_parsed(self) -> bool:
+        return bool(self._parsed)
+
+    def mark_as_parsed(self) -> None:
+        self.__dict__["_parsed"] = True
+
+
+FLAGS = _Flags()
+
+
+def _boolean(text: str) -> bool:
+    lowered = text.lower()
+    if lowered in ("true", "t", "1", "yes"):
+        return True
+    if lowered in ("false", "f", "0", "no"):
+        return False
+    raise argparse.ArgumentTypeError(f"{text!r} is not a boolean")
+
+
+def DEFINE_string(name: str, default: str | None, help: str, flag_values: _Flags = FLAGS) -> None:
+    flag_values._declare(name, default, help, str)
+
+
+def DEFINE_integer(name: str, default: int | None, help: str, flag_values: _Flags = FLAGS) -> None:
+    flag_values._declare(name, default, help, int)
+
+
+def DEFINE_float(name: str, default: float | None, help: str, flag_values: _Flags = FLAGS) -> None:
+    flag_values._declare(name, default, help, float)
+
+
+def DEFINE_boolean(name: str, default: bool | None, help: str, flag_values: _Flags = FLAGS) -> None:
+    """`--name`, `--name=true`, `--noname`."""
+    flag_values._declare(name, default, help, _boolean, nargs="?", const=True)
+
+
+DEFINE_bool = DEFINE_boolean
+
+
+def DEFINE_enum(
+    name: str, default: str | None, enum_values: Sequence[str], help: str, flag_values: _Flags = FLAGS
+) -> None:
+    flag_values._declare(name, default, help, str, choices=list(enum_values))
+
+
+def DEFINE_list(name: str, default: Any, help: str, flag_values: _Flags = FLAGS) -> None:
+    """Comma-separated."""
+    start = _comma_list(default) if isinstance(default, str) else default
+    flag_values._declare(name, start, help, _comma_list)
+
+
+def _comma_list(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def mark_flag_as_required(name: str, flag_values: _Flags = FLAGS) -> None:
+    flag_values._required.append(name)
+
+
+def mark_flags_as_required(names: Sequence[str], flag_values: _Flags = FLAGS) -> None:
+    for name in names:
+        mark_flag_as_required(name, flag_values)
