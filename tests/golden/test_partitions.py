@@ -15,7 +15,7 @@ import pytest
 from google.protobuf import text_format
 
 from dtfctl.protocol import graph_pb2
-from dtfctl.runtime.compiler.compile import compile_step, prepare
+from dtfctl.runtime.compiler.compile import CompileOptions, compile_step, prepare
 from dtfctl.runtime.compiler.devices import DeviceInfo, DeviceSet
 from dtfctl.runtime.framework.node_graph import Node, NodeGraph, parse_input
 
@@ -80,7 +80,10 @@ def partitions_of(name: str) -> dict[str, NodeGraph]:
         ],
         WORKER,
     )
-    return compile_step(prepare(graph, devices), feeds, fetches, [], devices).partitions
+    options = CompileOptions()
+    # The data shows what the partitioner does, so nothing is optimised away before.
+    options.graph_options.rewrite_options.disable_meta_optimizer = True
+    return compile_step(prepare(graph, devices), feeds, fetches, [], devices, options).partitions
 
 
 @pytest.mark.parametrize("name", CASES)

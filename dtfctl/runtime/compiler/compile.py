@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from dtfctl.protocol import config_pb2
 from dtfctl.runtime.compiler.devices import DeviceSet, task_of
 from dtfctl.runtime.compiler.expand import expand
+from dtfctl.runtime.compiler.optimize import Rewrites, optimize
 from dtfctl.runtime.compiler.partition import split_by_task
 from dtfctl.runtime.compiler.pause import collector_paused
 from dtfctl.runtime.compiler.place import place
-from dtfctl.runtime.compiler.prune import prune
+from dtfctl.runtime.compiler.prune import parse_tensor, prune
 from dtfctl.runtime.framework.node_graph import NodeGraph
 
 
@@ -103,5 +104,6 @@ def compile_step(
     client = devices.client
     with collector_paused():
         step = prune(prepared.graph, feeds, fetches, targets, client.name, client.incarnation, prepared.placement)
+        optimize(step, [parse_tensor(t)[0] for t in targets], Rewrites.from_options(options.graph_options))
         partitions = split_by_task(step, devices.incarnations())
     return CompiledGraph(partitions, task_of(client.name), tuple(feeds), tuple(fetches), tuple(targets))

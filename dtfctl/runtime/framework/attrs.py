@@ -10,12 +10,15 @@ import numpy as np
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
-from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError, ResourceExhaustedError
 from dtfctl.runtime.framework.op_signature import Arg, Attr, OpSignature
 from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
 
 AttrMap = Mapping[str, graph_pb2.AttrValue]
+
+# Tensors one argument of a node can stand for.
+MAX_TENSORS = 1 << 18
 
 _FIELD = {
     "string": "s",
@@ -28,13 +31,27 @@ _FIELD = {
     "func": "func",
 }
 
+_KIND = {field: kind for kind, field in _FIELD.items()}
+
 
 def decode_attr(value: graph_pb2.AttrValue) -> Any:
     """The Python value of an attribute; lists become tuples, functions stay `NameAttrList`, an empty one is None.
 
     Raises:
-        InvalidArgumentError: a type or tensor inside is malformed.
+        InvalidArgumentError: a type, shape or tensor inside is malformed.
+        ResourceExhaustedError: a tensor inside claims more than fits into memory.
     """
+    try:
+        return _decode(value)
+    except OpError:
+        raise
+    except MemoryError as e:
+        raise ResourceExhaustedError(f"An attribute's tensor does not fit into memory: {e}") from e
+    except (ValueError, TypeError, KeyError, OverflowError) as e:
+        raise InvalidArgumentError(f"Malformed attribute value: {e}") from e
+
+
+def _decode(value: graph_pb2.AttrValue) -> Any:
     which = value.WhichOneof("value")
     if which == "list":
         values = value.list
@@ -117,12 +134,25 @@ def arg_dtypes(arg: Arg, attrs: Mapping[str, Any]) -> list[DType]:
     """
     try:
         if arg.type_list_attr:
-            return list(attrs[arg.type_list_attr])
+            types = list(attrs[arg.type_list_attr])
+            if not all(isinstance(t, DType) for t in types):
+                raise InvalidArgumentError(f"Attribute '{arg.type_list_attr}' should be a list of types")
+            return types
         one = arg.dtype or attrs[arg.type_attr]
         if not isinstance(one, DType):
             raise InvalidArgumentError(f"Attribute '{arg.type_attr}' should be a type, got {one!r}")
         one = one.ref if arg.is_ref else one
-        return [one] * int(attrs[arg.number_attr]) if arg.number_attr else [one]
+        if not arg.number_attr:
+            return [one]
+        count = int(attrs[arg.number_attr])
+        if count < 0:
+            raise InvalidArgumentError(f"Value for number_attr() {count} < 0 for argument '{arg.name}'")
+        if count > MAX_TENSORS:
+            raise InvalidArgumentError(
+                f"Attribute '{arg.number_attr}' says that argument '{arg.name}' is {count} tensors; at most "
+                f"{MAX_TENSORS} are supported"
+            )
+        return [one] * count
     except KeyError as e:
         raise InvalidArgumentError(f"Missing attribute {e.args[0]!r} for argument '{arg.name}'") from None
     except TypeError as e:
@@ -148,6 +178,8 @@ def check_attr(signature: OpSignature, attr: Attr, value: graph_pb2.AttrValue) -
             f"'{attr.name}'"
         )
     decoded = decode_attr(value)
+    if attr.is_list:
+        _check_items(signature, attr, value)
     if attr.allowed:
         for item in decoded if attr.is_list else (decoded,):
             word = item.decode(errors="replace") if isinstance(item, bytes) else item
@@ -165,4 +197,15 @@ def check_attr(signature: OpSignature, attr: Attr, value: graph_pb2.AttrValue) -
             raise InvalidArgumentError(
                 f"{what} attr '{attr.name}' of {size} must be at least minimum {attr.minimum}\n"
                 f"\t; NodeDef op: {signature.name}"
+            )
+
+
+def _check_items(signature: OpSignature, attr: Attr, value: graph_pb2.AttrValue) -> None:
+    """Raise InvalidArgumentError unless the items of a list are of the attribute's kind."""
+    expected = _FIELD.get(attr.kind[5:-1])
+    for descriptor, _ in value.list.ListFields():
+        if descriptor.name != expected:
+            raise InvalidArgumentError(
+                f"AttrValue of op '{signature.name}' had value with type 'list({_KIND[descriptor.name]})' when "
+                f"'{attr.kind}' expected for attr '{attr.name}'"
             )

@@ -6,18 +6,25 @@ Building one checks everything a stranger's GraphDef can get wrong: names, ops, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from dtfctl.protocol import graph_pb2
+from dtfctl.protocol import graph_pb2, tensor_pb2
 from dtfctl.runtime.framework.attrs import check_attr, decode_attr, types_of
-from dtfctl.runtime.framework.dtypes import DType
-from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError
+from dtfctl.runtime.framework.dtypes import WIRE_NAME, DType
+from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError
 from dtfctl.runtime.framework.op_signature import OpSignature, find_signature, get_signature
 
 CONTROL = -1
+# The version of TensorFlow's graph format that is understood here (2.21.0's).
+GRAPH_DEF_VERSION = 2474
+# Names that begin with an underscore are the runtime's own.
+_NODE_NAME = re.compile(r"[A-Za-z0-9._][A-Za-z0-9_.\\/>-]*\Z")
+_NEXTS = frozenset(("NextIteration", "RefNextIteration"))
+_MERGES = frozenset(("Merge", "RefMerge"))
 
 
 class Edge(NamedTuple):
@@ -73,7 +80,7 @@ class Node:
     def text_attr(self, name: str, default: str = "") -> str:
         """A string attribute as text."""
         value = self.attr(name)
-        return default if value is None else value.decode()
+        return default if value is None else value.decode(errors="backslashreplace")
 
     @property
     def attrs(self) -> Mapping[str, Any]:
@@ -127,6 +134,41 @@ class FunctionLibrary:
         for g in proto.gradient:
             self.gradients[g.function_name] = g.gradient_func
 
+    def extended(self, proto: graph_pb2.FunctionDefLibrary) -> FunctionLibrary:
+        """A library with these functions too.
+
+        Raises:
+            InvalidArgumentError: a function differs from one of its name, or has the name of an op.
+        """
+        out = FunctionLibrary()
+        out.functions = dict(self.functions)
+        out.gradients = dict(self.gradients)
+        for f in proto.function:
+            name = f.signature.name
+            known = out.functions.get(name)
+            if known is not None and known != f:
+                raise InvalidArgumentError(
+                    f"Cannot add function '{name}' because a different function with the same name already exists."
+                )
+            if find_signature(name) is not None:
+                raise InvalidArgumentError(
+                    f"Cannot add function '{name}' because an op with the same name already exists."
+                )
+            out.functions[name] = f
+        for g in proto.gradient:
+            known_gradient = out.gradients.get(g.function_name, g.gradient_func)
+            if known_gradient != g.gradient_func:
+                raise InvalidArgumentError(
+                    f"Cannot assign gradient function '{g.gradient_func}' to '{g.function_name}' because it already "
+                    f"has gradient function '{known_gradient}'"
+                )
+            out.gradients[g.function_name] = g.gradient_func
+        return out
+
+    def take(self, other: FunctionLibrary) -> None:
+        """Hold what `other`, made by `extended`, holds."""
+        self.functions, self.gradients = other.functions, other.gradients
+
     def find(self, name: str) -> graph_pb2.FunctionDef | None:
         return self.functions.get(name)
 
@@ -140,7 +182,12 @@ class FunctionLibrary:
         if known is not None:
             return known
         function = self.functions.get(op)
-        return OpSignature.from_proto(function.signature) if function is not None else get_signature(op)
+        if function is None:
+            return get_signature(op)
+        try:
+            return OpSignature.from_proto(function.signature)
+        except (TypeError, ValueError) as e:
+            raise InvalidArgumentError(f"Function '{op}' has a malformed signature: {e}") from e
 
     def to_proto(self) -> graph_pb2.FunctionDefLibrary:
         proto = graph_pb2.FunctionDefLibrary(function=self.functions.values())
@@ -188,17 +235,26 @@ class NodeGraph:
         Raises:
             InvalidArgumentError, NotFoundError: the GraphDef is malformed, as TensorFlow would say; nothing is added.
         """
-        self.library.add(graph_def.library)
+        check_versions(graph_def.versions)
+        library = self.library.extended(graph_def.library) if graph_def.HasField("library") else self.library
         added: dict[str, Node] = {}
+        name = ""
         try:
             for proto in graph_def.node:
-                if proto.name in self.nodes or proto.name in added:
-                    raise InvalidArgumentError(f"Node '{proto.name}' is not unique")
-                added[proto.name] = _make_node(proto, self.library)
+                name = proto.name
+                if not _NODE_NAME.match(name):
+                    raise InvalidArgumentError(f"Node '{name}': Node name contains invalid characters")
+                if name in self.nodes or name in added:
+                    raise InvalidArgumentError(f"Node '{name}' is not unique")
+                added[name] = _make_node(proto, library)
             for proto in graph_def.node:
-                self._connect(added[proto.name], proto.input, added)
-        except (InvalidArgumentError, NotFoundError) as e:
-            raise e.at(proto.name) from None
+                name = proto.name
+                self._connect(added[name], proto.input, added)
+            name = ""
+            _check_cycles(added)
+        except OpError as e:
+            raise (e.at(name) if name else e) from None
+        self.library.take(library)
         self.nodes.update(added)
         if graph_def.HasField("versions"):
             self.versions = graph_def.versions
@@ -216,7 +272,9 @@ class NodeGraph:
                 node.control_inputs.append(source)
                 continue
             if seen_control:
-                raise InvalidArgumentError(f"Node '{node.name}': Control inputs must come after data inputs: '{text}'")
+                raise InvalidArgumentError(
+                    f"Node '{node.name}': Control dependencies must come after regular dependencies: '{text}'"
+                )
             if index >= len(source.output_types):
                 raise InvalidArgumentError(
                     f"Node '{node.name}': Connecting to invalid output {index} of source node {source.name} which has "
@@ -272,14 +330,12 @@ def parse_input(text: str) -> tuple[str, int]:
     name, colon, index = text.rpartition(":")
     if not colon:
         return text, 0
-    if not index.isdigit():
+    if not (index.isascii() and index.isdigit() and len(index) < 10):
         raise InvalidArgumentError(f"Malformed input '{text}'")
     return name, int(index)
 
 
 def _make_node(proto: graph_pb2.NodeDef, library: FunctionLibrary) -> Node:
-    if not proto.name:
-        raise InvalidArgumentError("A node has no name")
     signature = library.signature(proto.op)
     raw: dict[str, graph_pb2.AttrValue] = dict(proto.attr)
     for attr in signature.attrs:
@@ -303,17 +359,70 @@ def _make_node(proto: graph_pb2.NodeDef, library: FunctionLibrary) -> Node:
     return node
 
 
+def check_versions(versions: tensor_pb2.VersionDef) -> None:
+    """Raise InvalidArgumentError unless a GraphDef says that a runtime of this version may read it."""
+    if versions.min_consumer > GRAPH_DEF_VERSION:
+        raise InvalidArgumentError(
+            f"GraphDef min consumer version {versions.min_consumer} above current version {GRAPH_DEF_VERSION} for "
+            "TensorFlow 2.21.0, which this runtime follows.  Please upgrade."
+        )
+    if GRAPH_DEF_VERSION in versions.bad_consumers:
+        raise InvalidArgumentError(
+            f"GraphDef disallows consumer version {GRAPH_DEF_VERSION}.  Please upgrade: this version is likely buggy."
+        )
+
+
+def _check_cycles(added: Mapping[str, Node]) -> None:
+    """Raise InvalidArgumentError unless all cycles go from a NextIteration to a Merge.
+
+    New nodes only can be in new cycles, as older ones do not know them.
+    """
+    position = {node: i for i, node in enumerate(added.values())}
+    suspect = False
+    for node, i in position.items():
+        for edge in node.inputs:
+            if position.get(edge.node, -1) >= i and not _is_back_edge(edge, node):
+                suspect = True
+        for source in node.control_inputs:
+            if position.get(source, -1) >= i:
+                suspect = True
+    # In a list that has inputs first, as clients send it, there is nothing to find.
+    if not suspect:
+        return
+    waiting: dict[Node, int] = {}
+    consumers: dict[Node, list[Node]] = {}
+    for node in position:
+        sources = [e.node for e in node.inputs if not _is_back_edge(e, node)] + node.control_inputs
+        sources = [s for s in sources if s in position]
+        waiting[node] = len(sources)
+        for source in sources:
+            consumers.setdefault(source, []).append(node)
+    ready = [node for node, count in waiting.items() if not count]
+    while ready:
+        for consumer in consumers.get(ready.pop(), ()):
+            waiting[consumer] -= 1
+            if not waiting[consumer]:
+                ready.append(consumer)
+    stuck = [node.name for node, count in waiting.items() if count]
+    if stuck:
+        raise InvalidArgumentError(f"{len(stuck)} nodes in a cycle, among them or before them: {', '.join(stuck[:5])}")
+
+
+def _is_back_edge(edge: Edge, node: Node) -> bool:
+    return edge.node.op in _NEXTS and node.op in _MERGES
+
+
 def _check_inputs(node: Node) -> None:
     expected = node.input_types
     if len(expected) != len(node.inputs):
         raise InvalidArgumentError(
-            f"NodeDef expected inputs '{', '.join(t.name for t in expected)}' do not match {len(node.inputs)} inputs "
-            f"specified; Op<name={node.op}>; NodeDef: {{{{node {node.name}}}}}"
+            f"NodeDef expected inputs '{', '.join(WIRE_NAME[t] for t in expected)}' do not match "
+            f"{len(node.inputs)} inputs specified; Op<name={node.op}>; NodeDef: {{{{node {node.name}}}}}"
         )
     for i, (edge, want) in enumerate(zip(node.inputs, expected)):
         have = edge.dtype
         if have is not want and (have.base_dtype is not want.base_dtype or (want.is_ref and not have.is_ref)):
             raise InvalidArgumentError(
-                f"Input {i} of node {node.name} was passed {have.name} from {edge} incompatible with expected "
-                f"{want.name}."
+                f"Input {i} of node {node.name} was passed {WIRE_NAME[have]} from {edge} incompatible with expected "
+                f"{WIRE_NAME[want]}."
             )

@@ -14,11 +14,14 @@ import numpy as np
 from dtfctl.protocol import tensor_pb2
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
-from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.errors import InvalidArgumentError, ResourceExhaustedError
 from dtfctl.runtime.framework.resource_handle import ResourceHandle
 
 # One tensor may not hold more elements than this, whatever its proto claims (TensorFlow's own bound is int64's).
 MAX_ELEMENTS = 2**40
+# Bytes that a message of few values may make us allocate by the rule that the last one repeats. (One value alone
+# allocates nothing.)
+MAX_REPEATED = 2**31
 
 _VALUE_FIELD: dict[int, str] = {
     1: "float_val",
@@ -123,6 +126,8 @@ def _fill(flat: np.ndarray[Any, Any], shape: tuple[int, ...], count: int, dtype:
     last = flat[-1] if flat.size else np.zeros((), dtype.np)[()]
     if flat.size <= 1:
         return np.broadcast_to(np.asarray(last, dtype.np), shape)
+    if count * dtype.np.itemsize > MAX_REPEATED:
+        raise ResourceExhaustedError(f"OOM when allocating tensor with shape {list(shape)} and type {dtype.name}")
     out = np.full(count, last, dtype.np)
     out[: flat.size] = flat
     return out.reshape(shape)
@@ -149,6 +154,8 @@ def _decode_objects(
     if len(items) < count:
         if dtype is not dtypes.string:
             raise InvalidArgumentError(f"Tensor of shape {list(shape)} has {len(items)} values, {count} needed")
+        if count * 8 > MAX_REPEATED:
+            raise ResourceExhaustedError(f"OOM when allocating tensor with shape {list(shape)} and type string")
         items += [items[-1] if items else b""] * (count - len(items))
     out = np.empty(count, object)
     out[:] = items

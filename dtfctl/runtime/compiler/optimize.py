@@ -1,0 +1,79 @@
+"""Optimisation of a step's graph: which rewrites run, in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dtfctl.protocol import config_pb2
+from dtfctl.runtime.compiler.passes.arithmetic import simplify
+from dtfctl.runtime.compiler.passes.branches import choose_branches
+from dtfctl.runtime.compiler.passes.common import merge_common
+from dtfctl.runtime.compiler.passes.fold import DEFAULT_LIMIT, fold_constants
+from dtfctl.runtime.compiler.passes.rewrite import drop_unused
+from dtfctl.runtime.framework.node_graph import Node, NodeGraph
+
+_OFF = config_pb2.RewriterConfig.OFF
+_L0 = config_pb2.OptimizerOptions.L0
+
+
+@dataclass(frozen=True)
+class Rewrites:
+    """Which rewrites run.
+
+    Attributes:
+        fold: compute what depends on constants only; `fold_limit` bounds a result, in bytes.
+        common: make equal nodes one.
+        arithmetic: bypass nodes that give what they got.
+        branches: drop branches of constant conditions.
+    """
+
+    fold: bool = True
+    common: bool = True
+    arithmetic: bool = True
+    branches: bool = True
+    fold_limit: int = DEFAULT_LIMIT
+
+    @classmethod
+    def from_options(cls, options: config_pb2.GraphOptions) -> Rewrites:
+        """As a client asks: `optimizer_options.opt_level` L0 switches all off but what its `do_` fields name;
+        `rewrite_options` switches single ones off, or all by `disable_meta_optimizer`."""
+        optimizer, rewriter = options.optimizer_options, options.rewrite_options
+        limit = optimizer.max_folded_constant_in_bytes or DEFAULT_LIMIT
+        if rewriter.disable_meta_optimizer:
+            return cls(False, False, False, False, limit)
+        every = optimizer.opt_level != _L0
+        return cls(
+            fold=(every or optimizer.do_constant_folding) and rewriter.constant_folding != _OFF,
+            common=(every or optimizer.do_common_subexpression_elimination)
+            and rewriter.common_subgraph_elimination != _OFF,
+            arithmetic=every and rewriter.arithmetic_optimization != _OFF,
+            branches=every and rewriter.loop_optimization != _OFF,
+            fold_limit=limit,
+        )
+
+
+def optimize(graph: NodeGraph, targets: Iterable[str], rewrites: Rewrites | None = None) -> None:
+    """Rewrite a pruned, placed graph; it is changed. Feeds, fetches and targets stay, with their names.
+
+    No rewrite changes a fetched value beyond rounding, or removes an effect.
+    """
+    rewrites = rewrites or Rewrites()
+    wanted = {graph.nodes[t] for t in targets if t in graph.nodes}
+    roots = [n for n in graph if n in wanted or _is_endpoint(n)]
+    protected = set(roots)
+    if rewrites.fold:
+        fold_constants(graph, rewrites.fold_limit)
+    if rewrites.branches and choose_branches(graph, protected):
+        drop_unused(graph, roots)
+        if rewrites.fold:
+            fold_constants(graph, rewrites.fold_limit)
+    if rewrites.arithmetic:
+        simplify(graph)
+    if rewrites.common:
+        merge_common(graph)
+    drop_unused(graph, roots)
+
+
+def _is_endpoint(node: Node) -> bool:
+    return node.op == "_Send" and bool(node.attr("client_terminated"))
