@@ -1,1 +1,13 @@
-"""Kernels of the dataset family: importing this package registers them."""
+"""Kernels of the dataset family."""
+
+from dtfctl.runtime.kernels.dataset import (  # noqa: F401
+    batching,
+    files,
+    interleave,
+    iterator,
+    optional,
+    shuffle,
+    sources,
+    terminal,
+    transforms,
+)

@@ -1,3 +1,3 @@
 """Kernels of the io family."""
 
-from dtfctl.runtime.kernels.io import numbers, save_restore  # noqa: F401
+from dtfctl.runtime.kernels.io import csv, numbers, save_restore  # noqa: F401

@@ -1,0 +1,221 @@
+"""Datasets and their iterators.
+
+A dataset is an immutable description, held in variant tensors. `iterate` makes an independent pass over it: a function
+that gives the next element (a tuple of arrays) or raises `EndOfSequence`. Such a function stays usable after any other
+error, as TensorFlow's iterators do.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dtfctl.protocol import graph_pb2
+from dtfctl.runtime.framework.cancellation import CancellationToken
+from dtfctl.runtime.framework.dtypes import DType
+from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.resource_manager import ResourceManager
+from dtfctl.runtime.framework.tensor_codec import object_scalar
+from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.kernels.context import PreparedFunction, StepContext
+from dtfctl.runtime.kernels.data_flow.handles import shape_text, type_text
+
+Element = tuple[Any, ...]
+Next = Callable[[], Element]
+INFINITE, UNKNOWN = -1, -2
+
+
+class EndOfSequence(Exception):
+    """There are no more elements."""
+
+
+class Iteration:
+    """What all functions of one pass share.
+
+    Attributes:
+        cancellation: of the step that asks for the next element, or of the background thread that does.
+    """
+
+    def __init__(self, step: StepContext, cancellation: CancellationToken) -> None:
+        self.step = step
+        self.cancellation = cancellation
+        self._closers: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def background(self) -> Iteration:
+        """The context of a thread that works ahead; it stops when this pass is closed."""
+        token = CancellationToken()
+        child = Iteration(self.step, token)
+
+        def stop() -> None:
+            token.cancel()
+            child.close()
+
+        self.on_close(stop)
+        return child
+
+    def on_close(self, action: Callable[[], None]) -> None:
+        with self._lock:
+            if not self._closed:
+                self._closers.append(action)
+                return
+        action()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            actions, self._closers = self._closers, []
+        for action in actions:
+            action()
+
+
+class Function:
+    """A user's function with the inputs it captured, callable on elements.
+
+    It is bound to the library of the session that built the dataset, which may outlive that session's step.
+    """
+
+    def __init__(self, step: StepContext, function: graph_pb2.NameAttrList, captured: Sequence[Any]) -> None:
+        self._prepared: PreparedFunction = step.functions.prepare(function)
+        self._functions = step.functions
+        self._captured = list(captured)
+        self._handle = step.session_handle
+
+    def __call__(self, iteration: Iteration, element: Sequence[Any]) -> Element:
+        base = iteration.step
+        resources = ResourceManager()
+        step = StepContext(
+            secrets.randbits(56) | 1,
+            base.device,
+            base.resources,
+            resources,
+            iteration.cancellation,
+            base.rendezvous,
+            self._functions,
+            session_handle=self._handle,
+        )
+        try:
+            outputs = self._prepared([*element, *self._captured], step)
+        finally:
+            if len(resources):
+                resources.clear()
+        return tuple(np.asarray(o) if isinstance(o, np.generic) else o for o in outputs)
+
+
+class Dataset:
+    """Base of all datasets.
+
+    Attributes:
+        types, shapes: of an element's components.
+    """
+
+    types: tuple[DType, ...] = ()
+    shapes: tuple[TensorShape, ...] = ()
+
+    def iterate(self, iteration: Iteration) -> Next:
+        raise NotImplementedError
+
+    def cardinality(self) -> int:
+        """Number of elements; INFINITE or UNKNOWN."""
+        return UNKNOWN
+
+    def __str__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def scalar(self) -> Any:
+        """The variant tensor that holds this dataset."""
+        return object_scalar(self)
+
+
+def dataset_of(value: Any) -> Dataset:
+    """The dataset in a variant input.
+
+    Raises:
+        InvalidArgumentError: there is none.
+    """
+    item = value.reshape(-1)[0] if value.size == 1 else None
+    if not isinstance(item, Dataset):
+        raise InvalidArgumentError("Dataset tensor must be a scalar of dtype DT_VARIANT holding a dataset.")
+    return item
+
+
+def scalar_of(value: Any, name: str) -> Any:
+    """A scalar argument as a Python value.
+
+    Raises:
+        InvalidArgumentError: it is no scalar.
+    """
+    if value.shape != ():
+        raise InvalidArgumentError(f"{name} must be a scalar")
+    return value.reshape(-1)[0] if value.dtype == object else value.item()
+
+
+def check_types(expected: Sequence[DType], actual: Sequence[DType]) -> None:
+    if len(expected) != len(actual):
+        raise InvalidArgumentError(
+            f"Number of components does not match: expected {len(expected)} types but got {len(actual)}."
+        )
+    for i, (want, have) in enumerate(zip(expected, actual)):
+        if want is not have:
+            raise InvalidArgumentError(
+                f"Data type mismatch at component {i}: expected {type_text(want)} but got {type_text(have)}."
+            )
+
+
+def check_shapes(expected: Sequence[TensorShape], actual: Sequence[TensorShape]) -> None:
+    if len(expected) != len(actual):
+        raise InvalidArgumentError(
+            f"Number of components does not match: expected {len(expected)} shapes but got {len(actual)}."
+        )
+    for i, (want, have) in enumerate(zip(expected, actual)):
+        if not want.is_compatible_with(have):
+            raise InvalidArgumentError(
+                f"Incompatible shapes at component {i}: expected {shape_text(want)} but got {shape_text(have)}."
+            )
+
+
+def rows_of(value: Any) -> list[Any]:
+    """Slices along axis 0, each an array, 0-d ones too."""
+    return [value[i, ...] for i in range(value.shape[0])]
+
+
+def stack_elements(elements: Sequence[Element]) -> Element:
+    """One batch of elements of equal shapes.
+
+    Raises:
+        InvalidArgumentError: shapes differ.
+    """
+    out = []
+    for c, first in enumerate(elements[0]):
+        parts = [e[c] for e in elements]
+        for i, part in enumerate(parts):
+            if part.shape != first.shape:
+                raise InvalidArgumentError(
+                    f"Cannot batch tensors with different shapes in component {c}. First element had shape "
+                    f"{shape_text(first.shape)} and element {i} had shape {shape_text(part.shape)}."
+                )
+        if first.dtype == object:
+            batch: Any = np.empty((len(parts), *first.shape), object)
+            for i, part in enumerate(parts):
+                batch[i] = part[()] if part.ndim == 0 else part
+        else:
+            batch = np.stack(parts)
+        out.append(batch)
+    return tuple(out)
+
+
+def drain(dataset: Dataset, iteration: Iteration) -> Any:
+    """A Python iterator over the rest of a dataset."""
+    advance = dataset.iterate(iteration)
+    while True:
+        try:
+            element = advance()
+        except EndOfSequence:
+            return
+        iteration.cancellation.check()
+        yield element

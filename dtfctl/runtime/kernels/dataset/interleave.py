@@ -1,0 +1,156 @@
+"""Datasets of datasets, made flat: FlatMap, the Interleaves, DirectedInterleave."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.context import StepContext
+from dtfctl.runtime.kernels.dataset.core import (
+    UNKNOWN,
+    Dataset,
+    Element,
+    EndOfSequence,
+    Function,
+    Iteration,
+    Next,
+    dataset_of,
+    scalar_of,
+)
+from dtfctl.runtime.kernels.dataset.registration import function_of, register_dataset
+from dtfctl.runtime.kernels.registry import KernelBuild
+
+
+class InterleaveDataset(Dataset):
+    """Takes `block` elements in turn from each of up to `cycle` datasets that `function` makes of the inputs."""
+
+    def __init__(self, source: Dataset, function: Function, cycle: int, block: int) -> None:
+        self.source, self.function, self.cycle, self.block = source, function, cycle, block
+
+    def iterate(self, iteration: Iteration) -> Next:
+        outer: Next | None = self.source.iterate(iteration)
+        slots: list[Next | None] = [None] * self.cycle
+        at = used = 0
+
+        def open_next() -> Next | None:
+            nonlocal outer
+            if outer is None:
+                return None
+            try:
+                element = outer()
+            except EndOfSequence:
+                outer = None
+                return None
+            return dataset_of(self.function(iteration, element)[0]).iterate(iteration)
+
+        def turn() -> None:
+            nonlocal at, used
+            at, used = (at + 1) % self.cycle, 0
+
+        def advance() -> Element:
+            nonlocal used
+            idle = 0
+            while idle <= self.cycle:
+                current = slots[at]
+                if current is None:
+                    current = slots[at] = open_next()
+                    if current is None:
+                        idle += 1
+                        turn()
+                        continue
+                if used == self.block:
+                    turn()
+                    continue
+                idle = 0
+                try:
+                    element = current()
+                except EndOfSequence:
+                    slots[at] = None
+                    turn()
+                    iteration.cancellation.check()
+                    continue
+                used += 1
+                if used == self.block:
+                    turn()
+                return element
+            raise EndOfSequence
+
+        return advance
+
+    def cardinality(self) -> int:
+        return UNKNOWN
+
+
+@register_dataset("FlatMapDataset")
+def flat_map_dataset(k: KernelBuild, step: StepContext, source: Any, *captured: Any) -> Dataset:
+    return InterleaveDataset(dataset_of(source), function_of(k, step, captured), 1, 2**62)
+
+
+def _interleave(k: KernelBuild, step: StepContext, source: Any, captured: Any, cycle: Any, block: Any) -> Dataset:
+    length, size = scalar_of(cycle, "cycle_length"), scalar_of(block, "block_length")
+    if length == -1:
+        length = 2
+    if length <= 0:
+        raise InvalidArgumentError("cycle_length must be greater than zero.")
+    if size <= 0:
+        raise InvalidArgumentError("block_length must be greater than zero.")
+    return InterleaveDataset(dataset_of(source), function_of(k, step, tuple(captured)), length, size)
+
+
+@register_dataset("InterleaveDataset")
+def interleave_dataset(k: KernelBuild, step: StepContext, source: Any, *rest: Any) -> Dataset:
+    return _interleave(k, step, source, rest[:-2], *rest[-2:])
+
+
+@register_dataset("ParallelInterleaveDatasetV2", "ParallelInterleaveDatasetV3")
+def parallel_interleave_v2(k: KernelBuild, step: StepContext, source: Any, *rest: Any) -> Dataset:
+    return _interleave(k, step, source, rest[:-3], *rest[-3:-1])
+
+
+@register_dataset("LegacyParallelInterleaveDatasetV2")
+def parallel_interleave_legacy(k: KernelBuild, step: StepContext, source: Any, *rest: Any) -> Dataset:
+    return _interleave(k, step, source, rest[:-4], *rest[-4:-2])
+
+
+@register_dataset("ParallelInterleaveDataset", "ExperimentalParallelInterleaveDataset", "ParallelInterleaveDatasetV4")
+def parallel_interleave(k: KernelBuild, step: StepContext, source: Any, *rest: Any) -> Dataset:
+    return _interleave(k, step, source, rest[:-5], *rest[-5:-3])
+
+
+class DirectedInterleaveDataset(Dataset):
+    """Takes from the dataset each number of `selector` names, as long as there is one left."""
+
+    def __init__(self, selector: Dataset, sources: list[Dataset], stop_on_empty: bool) -> None:
+        self.selector, self.sources, self.stop_on_empty = selector, sources, stop_on_empty
+
+    def iterate(self, iteration: Iteration) -> Next:
+        selecting = self.selector.iterate(iteration)
+        parts: list[Next | None] = [s.iterate(iteration) for s in self.sources]
+
+        def advance() -> Element:
+            while any(p is not None for p in parts):
+                index = int(selecting()[0])
+                if not 0 <= index < len(parts):
+                    raise InvalidArgumentError(
+                        f"Selector index out of range: {index} >= {len(parts)}",
+                    )
+                part = parts[index]
+                if part is None:
+                    continue
+                try:
+                    return part()
+                except EndOfSequence:
+                    if self.stop_on_empty:
+                        parts[:] = [None] * len(parts)
+                        break
+                    parts[index] = None
+            raise EndOfSequence
+
+        return advance
+
+
+@register_dataset("DirectedInterleaveDataset", "ExperimentalDirectedInterleaveDataset")
+def directed_interleave_dataset(k: KernelBuild, step: StepContext, selector: Any, *sources: Any) -> Dataset:
+    return DirectedInterleaveDataset(
+        dataset_of(selector), [dataset_of(s) for s in sources], bool(k.attr("stop_on_empty_dataset", False))
+    )

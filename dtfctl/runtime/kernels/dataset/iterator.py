@@ -1,0 +1,297 @@
+"""Iterators: a pass over a dataset that lives on a device, from one step to the next."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dtfctl.protocol import tensor_pb2
+from dtfctl.runtime.framework.cancellation import CancellationToken
+from dtfctl.runtime.framework.dtypes import DType
+from dtfctl.runtime.framework.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
+from dtfctl.runtime.framework.resource_handle import ResourceHandle
+from dtfctl.runtime.framework.resource_manager import Resource
+from dtfctl.runtime.framework.tensor_codec import object_scalar, register_variant
+from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.kernels.context import StepContext
+from dtfctl.runtime.kernels.data_flow.handles import handle_key, handle_scalar, lookup
+from dtfctl.runtime.kernels.dataset.core import (
+    Dataset,
+    Element,
+    EndOfSequence,
+    Iteration,
+    Next,
+    check_shapes,
+    check_types,
+    dataset_of,
+)
+from dtfctl.runtime.kernels.dataset.optional import Optional
+from dtfctl.runtime.kernels.dataset.shuffle import Deleter
+from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
+
+_IDS = itertools.count()
+_ANONYMOUS = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
+
+
+class Iterator(Resource):
+    """The current pass, and what elements it must give."""
+
+    type_name = "Iterator"
+
+    def __init__(self, types: Sequence[DType], shapes: Sequence[TensorShape]) -> None:
+        self.types, self.shapes = tuple(types), tuple(shapes)
+        self._condition = threading.Condition()
+        self._busy = False
+        self._dataset: Dataset | None = None
+        self._iteration: Iteration | None = None
+        self._next: Next | None = None
+        self._position = 0
+
+    def start(self, dataset: Dataset, step: StepContext) -> None:
+        """Begin a new pass.
+
+        Raises:
+            InvalidArgumentError: the dataset's elements are not what this iterator was declared to give.
+        """
+        check_types(self.types, dataset.types)
+        check_shapes(self.shapes, dataset.shapes)
+        iteration = Iteration(step, step.cancellation)
+        following = dataset.iterate(iteration)
+        self._acquire(step.cancellation)
+        try:
+            old = self._iteration
+            self._dataset, self._iteration, self._next, self._position = dataset, iteration, following, 0
+        finally:
+            self._release()
+        if old is not None:
+            old.close()
+
+    def next(self, step: StepContext) -> Element:
+        """The next element.
+
+        Raises:
+            OutOfRangeError: there is none.
+            FailedPreconditionError: no pass was begun.
+        """
+        self._acquire(step.cancellation)
+        try:
+            if self._next is None or self._iteration is None:
+                raise FailedPreconditionError(
+                    "GetNext() failed because the iterator has not been initialized. Ensure that you have run the "
+                    "initializer operation for this iterator before getting the next element."
+                )
+            self._iteration.cancellation = step.cancellation
+            try:
+                element = self._next()
+            except EndOfSequence:
+                raise OutOfRangeError("End of sequence") from None
+            self._position += 1
+            return element
+        finally:
+            self._release()
+
+    def state(self) -> int:
+        """How many elements the pass has given: with the dataset, all there is to know of a deterministic pass."""
+        with self._condition:
+            return self._position
+
+    def restore(self, position: int, step: StepContext) -> None:
+        """Begin the pass anew and skip to `position`."""
+        if self._dataset is None:
+            raise FailedPreconditionError(
+                "Restoring an iterator requires it to be initialized first. Ensure that you have run the initializer "
+                "operation for this iterator before restoring it."
+            )
+        self.start(self._dataset, step)
+        for _ in range(position):
+            self.next(step)
+
+    def _acquire(self, cancellation: CancellationToken) -> None:
+        with self._condition:
+            cancellation.wait(self._condition, lambda: not self._busy)
+            self._busy = True
+
+    def _release(self) -> None:
+        with self._condition:
+            self._busy = False
+            self._condition.notify_all()
+
+    def close(self) -> None:
+        if self._iteration is not None:
+            self._iteration.close()
+
+
+@register_kernel(("Iterator", "IteratorV2"), step=True)
+def iterator(k: KernelBuild) -> Kernel:
+    types, shapes = k.attr("output_types"), k.attr("output_shapes")
+    shared = k.text_attr("shared_name")
+    name = f"{_ANONYMOUS}_{next(_IDS)}" if shared == _ANONYMOUS else shared or k.node.name
+    handle = handle_scalar(k.device.name, k.container, name, Iterator.type_name)
+
+    def run(step: StepContext) -> Any:
+        found = step.resources.lookup_or_create(k.container, name, Iterator, lambda: Iterator(types, shapes))
+        check_types(types, found.types)
+        check_shapes(shapes, found.shapes)
+        return handle
+
+    return run
+
+
+@register_kernel(("AnonymousIterator", "AnonymousIteratorV2", "AnonymousIteratorV3"), step=True)
+def anonymous_iterator(k: KernelBuild) -> Kernel:
+    types, shapes = k.attr("output_types"), k.attr("output_shapes")
+    with_deleter = k.node.op == "AnonymousIteratorV2"
+
+    def run(step: StepContext) -> Any:
+        name = f"_anonymous_iterator_{next(_IDS)}"
+        step.resources.create(k.container, name, Iterator(types, shapes))
+        handle = handle_scalar(k.device.name, k.container, name, Iterator.type_name)
+        return (handle, Deleter(k.container, name).scalar()) if with_deleter else handle
+
+    return run
+
+
+@register_kernel("DeleteIterator", step=True)
+def delete_iterator(k: KernelBuild) -> Kernel:
+    return lambda step, handle, deleter: step.resources.delete(*handle_key(handle, "Iterator"))
+
+
+@register_kernel("MakeIterator", step=True, blocking=True)
+def make_iterator(k: KernelBuild) -> Kernel:
+    def run(step: StepContext, dataset: Any, handle: Any) -> None:
+        lookup(step, handle, Iterator).start(dataset_of(dataset), step)
+
+    return run
+
+
+@register_kernel("OneShotIterator", step=True, blocking=True)
+def one_shot_iterator(k: KernelBuild) -> Kernel:
+    types, shapes, factory = k.attr("output_types"), k.attr("output_shapes"), k.attr("dataset_factory")
+    name = k.resource_name
+    handle = handle_scalar(k.device.name, k.container, name, Iterator.type_name)
+    lock = threading.Lock()
+
+    def run(step: StepContext) -> Any:
+        with lock:
+            if name not in step.resources.names(k.container):
+                made = step.functions.call(factory, [], step)
+                if len(made) != 1:
+                    raise InvalidArgumentError("The `dataset_factory` function must return a single dataset.")
+                fresh = Iterator(types, shapes)
+                fresh.start(dataset_of(made[0]), step)
+                step.resources.create(k.container, name, fresh)
+        return handle
+
+    return run
+
+
+def _conform(element: Element, shapes: Sequence[TensorShape]) -> Element:
+    if not all(shape.is_compatible_with(value.shape) for value, shape in zip(element, shapes)):
+        check_shapes(shapes, [TensorShape(v.shape) for v in element])
+    return element
+
+
+@register_kernel(("IteratorGetNext", "IteratorGetNextSync"), step=True, blocking=True)
+def iterator_get_next(k: KernelBuild) -> Kernel:
+    types, shapes = k.attr("output_types"), k.attr("output_shapes")
+
+    def run(step: StepContext, handle: Any) -> Any:
+        found = lookup(step, handle, Iterator)
+        if found.types != tuple(types):
+            check_types(types, found.types)
+        return _conform(found.next(step), shapes)
+
+    return run
+
+
+@register_kernel("IteratorGetNextAsOptional", step=True, blocking=True)
+def iterator_get_next_as_optional(k: KernelBuild) -> Kernel:
+    def run(step: StepContext, handle: Any) -> Any:
+        found = lookup(step, handle, Iterator)
+        try:
+            return object_scalar(Optional(found.next(step), found.types))
+        except OutOfRangeError:
+            return object_scalar(Optional(None, ()))
+
+    return run
+
+
+@register_kernel("IteratorToStringHandle", step=True)
+def iterator_to_string_handle(k: KernelBuild) -> Kernel:
+    def run(step: StepContext, handle: Any) -> Any:
+        lookup(step, handle, Iterator)
+        return object_scalar(handle.reshape(-1)[0].to_proto().SerializeToString())
+
+    return run
+
+
+@register_kernel(("IteratorFromStringHandle", "IteratorFromStringHandleV2"), step=True)
+def iterator_from_string_handle(k: KernelBuild) -> Kernel:
+    types, shapes = k.attr("output_types"), k.attr("output_shapes")
+
+    def run(step: StepContext, text: Any) -> Any:
+        if text.shape != ():
+            raise InvalidArgumentError("string_handle must be a scalar")
+        try:
+            handle = ResourceHandle.from_proto(tensor_pb2.ResourceHandleProto.FromString(text.reshape(-1)[0]))
+        except Exception as e:
+            raise InvalidArgumentError("Could not parse string_handle as a valid ResourceHandle") from e
+        if handle.device != k.device.name:
+            raise InvalidArgumentError(
+                f'Attempted create an iterator on device "{k.device.name}" from handle defined on device '
+                f'"{handle.device}"'
+            )
+        found = step.resources.lookup(handle.container, handle.name, Iterator)
+        if types:
+            check_types(types, found.types)
+        if shapes:
+            check_shapes(shapes, found.shapes)
+        return object_scalar(handle)
+
+    return run
+
+
+@register_kernel(("IteratorGetDevice", "ExperimentalIteratorGetDevice"))
+def iterator_get_device(k: KernelBuild) -> Kernel:
+    return lambda handle: object_scalar(k.device.name.encode())
+
+
+class IteratorState:
+    """A saved position, as it travels in checkpoints."""
+
+    TYPE_NAME = "tensorflow::Iterator"
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+
+    def to_variant_proto(self) -> tensor_pb2.VariantTensorDataProto:
+        return tensor_pb2.VariantTensorDataProto(type_name=self.TYPE_NAME, metadata=self.position.to_bytes(8, "little"))
+
+    @classmethod
+    def from_variant_proto(cls, proto: tensor_pb2.VariantTensorDataProto) -> IteratorState:
+        if len(proto.metadata) != 8:
+            raise InvalidArgumentError("The saved iterator state is malformed or was written by another program")
+        return cls(int.from_bytes(proto.metadata, "little"))
+
+
+register_variant(IteratorState.TYPE_NAME, IteratorState.from_variant_proto)
+
+
+@register_kernel("SerializeIterator", step=True)
+def serialize_iterator(k: KernelBuild) -> Kernel:
+    return lambda step, handle: object_scalar(IteratorState(lookup(step, handle, Iterator).state()))
+
+
+@register_kernel("DeserializeIterator", step=True, blocking=True)
+def deserialize_iterator(k: KernelBuild) -> Kernel:
+    def run(step: StepContext, handle: Any, state: Any) -> None:
+        item = np.asarray(state, object).reshape(-1)[0]
+        if not isinstance(item, IteratorState):
+            raise InvalidArgumentError("DeserializeIterator needs what SerializeIterator gave")
+        lookup(step, handle, Iterator).restore(item.position, step)
+
+    return run

@@ -1,0 +1,41 @@
+"""Registering the kernel of a dataset op: `make(k, step, inputs...)` returns a Dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dtfctl.runtime.kernels.context import StepContext
+from dtfctl.runtime.kernels.dataset.core import Dataset, Function
+from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
+
+Make = Callable[..., Dataset]
+
+
+def register_dataset(*ops: str) -> Callable[[Make], Make]:
+    """Decorator: the function makes the dataset of `ops` from the KernelBuild, the step and the inputs."""
+
+    def add(make: Make) -> Make:
+        def factory(k: KernelBuild) -> Kernel:
+            types = k.attr("output_types") or k.attr("Toutput_types") or ()
+            shapes = k.attr("output_shapes") or ()
+
+            def run(step: StepContext, *inputs: Any) -> Any:
+                dataset = make(k, step, *inputs)
+                if types:
+                    dataset.types = tuple(types)
+                if shapes:
+                    dataset.shapes = tuple(shapes)
+                return dataset.scalar()
+
+            return run
+
+        register_kernel(ops, step=True)(factory)
+        return make
+
+    return add
+
+
+def function_of(k: KernelBuild, step: StepContext, inputs: tuple[Any, ...], attr: str = "f") -> Function:
+    """The function in an attribute, with the inputs it captured."""
+    return Function(step, k.attr(attr), inputs)

@@ -1,0 +1,208 @@
+"""Datasets made from tensors, ranges and random numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.errors import InvalidArgumentError, OutOfRangeError
+from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.kernels.context import StepContext
+from dtfctl.runtime.kernels.data_flow.philox import PhiloxSampler
+from dtfctl.runtime.kernels.dataset.core import (
+    INFINITE,
+    UNKNOWN,
+    Dataset,
+    Element,
+    EndOfSequence,
+    Function,
+    Iteration,
+    Next,
+    scalar_of,
+)
+from dtfctl.runtime.kernels.dataset.registration import function_of, register_dataset
+from dtfctl.runtime.kernels.registry import KernelBuild
+
+
+class ListDataset(Dataset):
+    """Elements known beforehand."""
+
+    def __init__(self, elements: list[Element]) -> None:
+        self.elements = elements
+
+    def iterate(self, iteration: Iteration) -> Next:
+        at = 0
+
+        def advance() -> Element:
+            nonlocal at
+            if at >= len(self.elements):
+                raise EndOfSequence
+            at += 1
+            return self.elements[at - 1]
+
+        return advance
+
+    def cardinality(self) -> int:
+        return len(self.elements)
+
+
+class SliceDataset(Dataset):
+    """The slices of tensors along axis 0."""
+
+    def __init__(self, components: tuple[Any, ...]) -> None:
+        self.components = components
+        self.size = int(components[0].shape[0])
+
+    def iterate(self, iteration: Iteration) -> Next:
+        at = 0
+
+        def advance() -> Element:
+            nonlocal at
+            if at >= self.size:
+                raise EndOfSequence
+            at += 1
+            return tuple(c[at - 1, ...] for c in self.components)
+
+        return advance
+
+    def cardinality(self) -> int:
+        return self.size
+
+
+@register_dataset("TensorDataset")
+def tensor_dataset(k: KernelBuild, step: StepContext, *components: Any) -> Dataset:
+    return ListDataset([tuple(np.asarray(c) for c in components)])
+
+
+@register_dataset("TensorSliceDataset")
+def tensor_slice_dataset(k: KernelBuild, step: StepContext, *components: Any) -> Dataset:
+    for i, component in enumerate(components):
+        if component.ndim == 0:
+            raise InvalidArgumentError("All components must be at least 1-dimensional")
+        if component.shape[0] != components[0].shape[0]:
+            raise InvalidArgumentError(
+                f"All components must have the same size in the 0th dimension, component {i} has "
+                f"{component.shape[0]} and component 0 {components[0].shape[0]}"
+            )
+    return SliceDataset(components)
+
+
+@register_dataset("ListDataset")
+def list_dataset(k: KernelBuild, step: StepContext, *tensors: Any) -> Dataset:
+    width = len(k.attr("output_types"))
+    return ListDataset([tuple(tensors[i : i + width]) for i in range(0, len(tensors), width)])
+
+
+@register_dataset("SparseTensorSliceDataset")
+def sparse_tensor_slice_dataset(k: KernelBuild, step: StepContext, indices: Any, values: Any, shape: Any) -> Dataset:
+    if indices.ndim != 2:
+        raise InvalidArgumentError(f"Input indices must be a matrix. Got: {indices.ndim}")
+    if values.ndim != 1:
+        raise InvalidArgumentError(f"Input values must be a vector. Got: {values.ndim}")
+    if shape.ndim != 1 or shape.size < 1:
+        raise InvalidArgumentError("Input shape must be a vector with at least one element.")
+    if indices.shape[0] != values.size:
+        raise InvalidArgumentError("Number of values must match first dimension of indices.")
+    if indices.shape[0] and np.any(np.diff(indices[:, 0]) < 0):
+        raise InvalidArgumentError("The values in the batch dimension of indices must be in increasing order")
+    elements: list[Element] = []
+    for row in range(int(shape[0])):
+        inside = indices[:, 0] == row
+        elements.append((indices[inside, 1:], values[inside], shape[1:].astype(np.int64)))
+    dataset = ListDataset(elements)
+    rank = shape.size - 1
+    dataset.types = (dtypes.int64, k.dtype("Tvalues"), dtypes.int64)
+    dataset.shapes = (TensorShape([None, rank]), TensorShape([None]), TensorShape([rank]))
+    return dataset
+
+
+class RangeDataset(Dataset):
+    def __init__(self, start: int, stop: int, step: int, dtype: Any) -> None:
+        self.range, self.dtype = range(start, stop, step), dtype
+
+    def iterate(self, iteration: Iteration) -> Next:
+        numbers, dtype = iter(self.range), self.dtype
+
+        def advance() -> Element:
+            for number in numbers:
+                return (np.array(number, dtype),)
+            raise EndOfSequence
+
+        return advance
+
+    def cardinality(self) -> int:
+        return len(self.range)
+
+
+@register_dataset("RangeDataset")
+def range_dataset(k: KernelBuild, step: StepContext, start: Any, stop: Any, stride: Any) -> Dataset:
+    by = scalar_of(stride, "step")
+    if by == 0:
+        raise InvalidArgumentError("step must be a non-zero integer.")
+    return RangeDataset(scalar_of(start, "start"), scalar_of(stop, "stop"), by, k.attr("output_types")[0].np)
+
+
+class RandomDataset(Dataset):
+    def __init__(self, seed: int, seed2: int) -> None:
+        self.sampler_seeds = PhiloxSampler(seed, seed2)
+
+    def iterate(self, iteration: Iteration) -> Next:
+        sampler = PhiloxSampler(self.sampler_seeds.seed, self.sampler_seeds.seed2)
+        return lambda: (np.array(sampler.next(), np.int64),)
+
+    def cardinality(self) -> int:
+        return INFINITE
+
+
+@register_dataset("RandomDataset", "ExperimentalRandomDataset", "RandomDatasetV2")
+def random_dataset(k: KernelBuild, step: StepContext, seed: Any, seed2: Any, generator: Any = None) -> Dataset:
+    return RandomDataset(scalar_of(seed, "seed"), scalar_of(seed2, "seed2"))
+
+
+class GeneratorDataset(Dataset):
+    """Elements from functions: one that opens, one that gives the next, one that closes."""
+
+    def __init__(self, opening: Function, following: Function, closing: Function) -> None:
+        self.opening, self.following, self.closing = opening, following, closing
+
+    def iterate(self, iteration: Iteration) -> Next:
+        state: Element | None = None
+        finished = False
+
+        def finish() -> None:
+            nonlocal finished
+            if state is not None and not finished:
+                finished = True
+                self.closing(iteration, state)
+
+        iteration.on_close(finish)
+
+        def advance() -> Element:
+            nonlocal state
+            if finished:
+                raise EndOfSequence
+            if state is None:
+                state = self.opening(iteration, ())
+            try:
+                return self.following(iteration, state)
+            except OutOfRangeError:
+                finish()
+                raise EndOfSequence from None
+
+        return advance
+
+    def cardinality(self) -> int:
+        return UNKNOWN
+
+
+@register_dataset("GeneratorDataset")
+def generator_dataset(k: KernelBuild, step: StepContext, *captured: Any) -> Dataset:
+    first = len(k.attr("Tinit_func_args"))
+    second = first + len(k.attr("Tnext_func_args"))
+    return GeneratorDataset(
+        function_of(k, step, captured[:first], "init_func"),
+        function_of(k, step, captured[first:second], "next_func"),
+        function_of(k, step, captured[second:], "finalize_func"),
+    )

@@ -1,0 +1,138 @@
+"""Record files: text lines, fixed-length records and TFRecords, plain or compressed."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import gzip
+import io
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import google_crc32c
+
+from dtfctl.runtime.checkpoint.atomic import os_error
+from dtfctl.runtime.checkpoint.sstable import mask_crc, unmask_crc
+from dtfctl.runtime.framework.errors import DataLossError, InvalidArgumentError, NotFoundError
+
+_HEADER, _FOOTER = 12, 4
+
+
+def open_file(path: str, compression: str = "") -> BinaryIO:
+    """A file opened for reading, decompressed as it is read ("", "ZLIB" or "GZIP").
+
+    Raises:
+        OpError: it cannot be read.
+    """
+    try:
+        if compression == "GZIP":
+            return cast(BinaryIO, gzip.open(path, "rb"))
+        if compression == "ZLIB":
+            return io.BytesIO(zlib.decompress(Path(path).read_bytes()))
+        return Path(path).open("rb")
+    except OSError as e:
+        raise os_error(e, path) from e
+    except zlib.error as e:
+        raise DataLossError(f"{path}: {e}") from e
+
+
+def text_lines(path: str, compression: str = "") -> Iterator[bytes]:
+    """The lines of a file without their ends."""
+    with open_file(path, compression) as file:
+        for line in file:
+            yield line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def fixed_length_records(
+    path: str, header: int, record: int, footer: int, compression: str = "", hop: int = 0
+) -> Iterator[bytes]:
+    """Records of `record` bytes, `hop` apart (0: one after the other), between a header and a footer."""
+    with open_file(path, compression) as file:
+        data = file.read()
+    step = hop or record
+    body = len(data) - header - footer
+    if hop == 0 and (body < 0 or body % record):
+        raise InvalidArgumentError(
+            f'Excluding the header ({header} bytes) and footer ({footer} bytes), input file "{path}" has body length '
+            f"{body} bytes, which is not an exact multiple of the record length ({record} bytes)."
+        )
+    for at in range(header, len(data) - footer - record + 1, step):
+        yield data[at : at + record]
+
+
+def read_tfrecords(path: str, compression: str = "", offset: int = 0) -> Iterator[bytes]:
+    """The records of a TFRecord file.
+
+    Raises:
+        DataLossError: a length or a record does not match its checksum, or the file ends inside one.
+    """
+    with open_file(path, compression) as file:
+        at = offset
+        if offset:
+            file.seek(offset)
+        while True:
+            head = file.read(_HEADER)
+            if not head:
+                return
+            if len(head) < _HEADER:
+                raise DataLossError(f"truncated record at {at}")
+            length, masked = struct.unpack("<QI", head)
+            if unmask_crc(masked) != google_crc32c.value(head[:8]):
+                raise DataLossError(f"corrupted record at {at}")
+            body = file.read(length)
+            tail = file.read(_FOOTER)
+            if len(body) < length or len(tail) < _FOOTER:
+                raise DataLossError(f"truncated record at {at}")
+            if unmask_crc(struct.unpack("<I", tail)[0]) != google_crc32c.value(body):
+                raise DataLossError(f"corrupted record at {at}")
+            yield body
+            at += _HEADER + length + _FOOTER
+
+
+def tfrecord(record: bytes) -> bytes:
+    """One record as it stands in a TFRecord file."""
+    length = struct.pack("<Q", len(record))
+    return b"".join(
+        (
+            length,
+            struct.pack("<I", mask_crc(google_crc32c.value(length))),
+            record,
+            struct.pack("<I", mask_crc(google_crc32c.value(record))),
+        )
+    )
+
+
+def write_tfrecords(path: str, records: Iterable[bytes], compression: str = "") -> None:
+    """Write a TFRecord file."""
+    try:
+        with Path(path).open("wb") as file:
+            if compression == "GZIP":
+                with gzip.GzipFile(fileobj=file, mode="wb") as packed:
+                    for record in records:
+                        packed.write(tfrecord(record))
+            elif compression == "ZLIB":
+                file.write(zlib.compress(b"".join(tfrecord(r) for r in records)))
+            else:
+                for record in records:
+                    file.write(tfrecord(record))
+    except OSError as e:
+        raise os_error(e, path) from e
+
+
+def matching_files(patterns: Iterable[str]) -> list[bytes]:
+    """Names of files that match any of the patterns, sorted.
+
+    Raises:
+        NotFoundError: a pattern's folder does not exist.
+    """
+    found: set[str] = set()
+    for pattern in patterns:
+        folder = pattern.rpartition("/")[0]
+        if folder and not glob.has_magic(folder) and not Path(folder).is_dir():
+            raise NotFoundError(f"{folder}; No such file or directory")
+        matches = glob.glob(pattern, include_hidden=True)
+        found.update(m for m in matches if fnmatch.fnmatchcase(m, pattern))
+    return [name.encode() for name in sorted(found)]
