@@ -295,6 +295,7 @@ class QueueBase(Resource):
                 self.closed = True
                 self._cancel(self._enqueues)
                 self._flush()
+                self._condition.notify_all()
             return
 
         def advance(attempt: Attempt) -> Progress:
