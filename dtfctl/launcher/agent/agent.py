@@ -190,6 +190,8 @@ class Agent:
                 self._judge(unit, now)
             if unit.progress is not None:
                 unit.progress.poll()
+        if self._problem:
+            self._save_or_note()
         if now - self._facts_at >= FACTS_S:
             self._facts, self._facts_at = read_facts(self.folder), now
         self._dirty = True
@@ -368,7 +370,9 @@ class Agent:
     def _start_failed(self, unit: Unit, error: Exception, now: float) -> None:
         if isinstance(error, NoSpace):
             self._no_space(error)
-            self._set(unit, _later(unit.record, error, now))
+            # The number of this start is used up, but nothing was started.
+            record = replace(unit.record, restarts=max(0, unit.record.restarts - 1))
+            self._set(unit, _later(record, error, now))
             return
         log.error("cannot start %s: %s", unit.name, error)
         self._set(unit, cannot_start(unit.record, f"cannot start: {error}"))

@@ -6,8 +6,9 @@ It starts COMMAND in a session of its own, writes its output with time stamps in
 ended in RUN_FOLDER/status, then ends itself: that is what wakes the agent. It imports only small built-in modules
 and nothing of dtfctl, because there is one keeper for every task.
 
-The status file has a fixed size and is made before the task starts, so that a full disk cannot swallow an exit code.
-Its creation is the claim to run: whoever creates it first, keeper or agent, decides whether this start happens.
+The status file has a fixed size and the agent has made room for it before (RUN_FOLDER/room), so that a full disk
+cannot swallow an exit code. Giving the room its name is the claim to run: whoever makes `status` first, keeper or
+agent, decides whether this start happens.
 
 A log line is `2026-01-31T12:00:00.123Z out text`; `out` or `err`, with a `+` when the line goes on in the next one.
 """
@@ -37,7 +38,9 @@ class StatusFile:
     """`phase keeper_pid keeper_ticks task_pid task_ticks exit_code signal max_rss_kib time crc`, `-` where unknown."""
 
     def __init__(self, folder: str) -> None:
-        self._fd = os.open(os.path.join(folder, "status"), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        path = os.path.join(folder, "status")
+        os.link(os.path.join(folder, "room"), path)
+        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self._head = f"{os.getpid()} {start_ticks(os.getpid())}"
         self._task = "- -"
         self._write("claimed", "- - -")

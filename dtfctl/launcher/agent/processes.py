@@ -14,7 +14,8 @@ from typing import Literal
 
 from dtfctl.health.restart import Ending
 from dtfctl.launcher.agent.contract import LogRules
-from dtfctl.launcher.files import explained, private_folder
+from dtfctl.launcher.agent.keeper import STATUS_BYTES
+from dtfctl.launcher.files import explained, private_folder, write_whole
 from dtfctl.launcher.procfs import ProcessId, is_alive
 
 KEEPER = Path(__file__).with_name("keeper.py")
@@ -40,6 +41,7 @@ def start_keeper(
     """Start `command` under a keeper; `folder` is new and belongs to this start alone."""
     private_folder(folder)
     private_folder(log.parent)
+    make_room(folder)
     with explained(folder):
         return subprocess.Popen(
             [
@@ -59,6 +61,11 @@ def start_keeper(
             cwd=cwd,
             start_new_session=True,
         )
+
+
+def make_room(folder: Path) -> None:
+    """What the keeper will write has its place on the disk before it starts."""
+    write_whole(folder / "room", b" " * STATUS_BYTES)
 
 
 def read_status(folder: Path) -> KeeperStatus | None:

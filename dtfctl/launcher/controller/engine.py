@@ -22,29 +22,27 @@ from typing import TypeVar
 from dtfctl._version import VERSION
 from dtfctl.health.monitor import Monitor
 from dtfctl.launcher import codec
-from dtfctl.launcher.agent.contract import ClientReport, HostOrders, LogChunk, LogPosition, Report, TaskReport
+from dtfctl.launcher.agent.contract import ClientReport, LogChunk, LogPosition, Report
 from dtfctl.launcher.certificates import TlsFiles, ensure_certificate
-from dtfctl.launcher.controller import jobs, plan
+from dtfctl.launcher.controller import jobs, plan, view
+from dtfctl.launcher.controller.changes import describe_changes, structure_of
 from dtfctl.launcher.controller.link import AgentLink
 from dtfctl.launcher.controller.store import Store, TaskRow
+from dtfctl.launcher.controller.view import Host
 from dtfctl.launcher.errors import Conflict, LauncherError, NoSpace, NoSuchJob, NoSuchTask, ScriptError
 from dtfctl.launcher.files import private_folder, write_whole
 from dtfctl.launcher.loop import Mailbox
 from dtfctl.launcher.model import (
     ClusterStatus,
     ControllerStatus,
-    HostState,
-    HostStatus,
     JobRequest,
     JobStatus,
-    TaskHealth,
-    TaskState,
     TaskStatus,
 )
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import AgentEndpoint, Provider
 from dtfctl.launcher.selectors import select
-from dtfctl.launcher.spec.model import ClusterSpec, TaskGroup
+from dtfctl.launcher.spec.model import ClusterSpec
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -52,19 +50,6 @@ T = TypeVar("T")
 TURN_S = 0.25
 """The loop looks at clocks (silent agents, time limits) this often; everything else wakes it."""
 NO_SPACE_RETRY_S = 1.0
-
-
-class Host:
-    """What the controller knows about one host."""
-
-    def __init__(self, link: AgentLink, monitor: Monitor) -> None:
-        self.link = link
-        self.monitor = monitor
-        self.report: Report | None = None
-        self.endpoint: AgentEndpoint | None = None
-        self.state: HostState = "pending"
-        self.last_error = ""
-        self.orders: HostOrders | None = None
 
 
 class Engine:
@@ -261,10 +246,10 @@ class Engine:
         now = time.time()
         tasks = self.task_statuses()
         by_name = {task.name: task for task in tasks}
-        view = jobs.JobView(self._client_reports(), {row.name: row.host for row in self._tasks})
+        seen = jobs.JobView(self._client_reports(), {row.name: row.host for row in self._tasks})
         for at, job in enumerate(self._jobs):
             if not job.is_final:
-                self._set_job(at, jobs.step(job, view, by_name, now))
+                self._set_job(at, jobs.step(job, seen, by_name, now))
         chosen = jobs.next_to_start(self._jobs)
         if chosen is not None:
             at = self._jobs.index(chosen)
@@ -425,127 +410,28 @@ class Engine:
             name=self.paths.name,
             created=self._created,
             controller=self.controller_status(),
-            hosts=tuple(self._host_status(name) for name in sorted(self._hosts)),
+            hosts=tuple(
+                view.host_status(name, host, sum(row.host == name for row in self._tasks))
+                for name, host in sorted(self._hosts.items())
+            ),
             tasks=tuple(tasks),
             jobs=tuple(self.job_statuses([])),
-            problems=tuple(self._problems(tasks)),
+            problems=tuple(([self._problem] if self._problem else []) + view.problems(self._hosts, tasks)),
         )
-        minimum = {job: group.count if group.min is None else group.min for job, group in self._groups().items()}
-        usable = all(sum(t.job == job and t.state == "running" for t in tasks) >= n for job, n in minimum.items())
-        settled = all(t.state in ("running", "failed", "crashed", "stopped", "done") for t in tasks)
-        return status, self._version, usable, settled and self._spec is not None
-
-    def _groups(self) -> dict[str, TaskGroup]:
-        return {} if self._spec is None else dict(self._spec.tasks)
+        settled = self._spec is not None and all(task.state in view.SETTLED for task in tasks)
+        return status, self._version, view.is_usable(self._spec, tasks), settled
 
     def controller_status(self) -> ControllerStatus:
         uptime = time.monotonic() - self._started
         return ControllerStatus(os.getpid(), self.address, self._epoch, uptime, VERSION)
 
     def task_statuses(self) -> list[TaskStatus]:
-        found: dict[str, tuple[str, TaskReport]] = {}
-        for name, host in self._hosts.items():
-            for report in host.report.tasks if host.report else ():
-                found[report.name] = (name, report)
-        return [self._task_status(row, found.get(row.name)) for row in self._tasks]
-
-    def _task_status(self, row: TaskRow, seen: tuple[str, TaskReport] | None) -> TaskStatus:
-        if seen is None:
-            return TaskStatus(row.job, row.index, "pending", host=row.host, incarnation=row.incarnation)
-        _, report = seen
-        state: TaskState = report.state
-        health: TaskHealth = report.health
-        error = report.last_error
-        host = self._hosts[row.host]
-        if row.restart_request > report.restart_handled and state not in ("stopping", "starting"):
-            state = "pending" if state != "running" else "stopping"
-        if not row.run and state == "running":
-            state = "stopping"
-        if host.state == "down":
-            state, error = "lost", host.last_error or "its host is down"
-        return TaskStatus(
-            job=row.job,
-            index=row.index,
-            state=state,
-            health=health,
-            host=row.host,
-            pid=report.pid,
-            address=report.address,
-            incarnation=report.incarnation,
-            restarts=report.restarts,
-            uptime_s=report.uptime_s,
-            cpu_percent=report.cpu_percent,
-            rss_bytes=report.rss_bytes,
-            steps=report.steps,
-            retry_in_s=report.retry_in_s,
-            exit_code=report.exit_code,
-            last_error=error,
-            last_lines=report.last_lines,
-        )
-
-    def _host_status(self, name: str) -> HostStatus:
-        host = self._hosts[name]
-        report = host.report
-        count = sum(row.host == name for row in self._tasks)
-        if report is None:
-            return HostStatus(name, host.state, tasks=count, last_error=host.last_error)
-        return HostStatus(
-            name=name,
-            state=host.state,
-            agent_pid=report.pid,
-            agent_address=host.endpoint.address if host.endpoint else "",
-            cores=report.cores,
-            load=report.load,
-            memory_bytes=report.memory_bytes,
-            memory_free_bytes=report.memory_free_bytes,
-            disk_free_bytes=report.disk_free_bytes,
-            gpus=report.gpus,
-            tasks=count,
-            last_error=host.last_error,
-        )
+        return view.task_statuses(self._tasks, self._hosts)
 
     def job_statuses(self, ids: list[str]) -> list[JobStatus]:
         """Those jobs, or all, the newest first."""
         wanted = [self._find_job(job_id) for job_id in ids] if ids else list(reversed(self._jobs))
-        waiting = sorted(
-            (job for job in self._jobs if job.state == "queued"), key=lambda j: (-j.request.priority, j.seq)
-        )
-        return [self._job_status(job, waiting) for job in wanted]
-
-    def _job_status(self, job: jobs.JobRecord, waiting: list[jobs.JobRecord]) -> JobStatus:
-        chief = job.clients[0] if job.clients else None
-        return JobStatus(
-            id=job.id,
-            name=job.request.name or Path(job.request.script).stem,
-            state=job.state,
-            replication=job.request.replication,
-            script=job.request.script,
-            args=job.request.args,
-            submitted=job.submitted,
-            started=job.started,
-            ended=job.ended,
-            exit_code=job.exit_code,
-            reason=job.reason,
-            restarts=sum(client.restarts for client in job.clients),
-            checkpoint_dir=job.checkpoint_dir,
-            position=waiting.index(job) + 1 if job in waiting else None,
-            clients=job.clients,
-            progress=None if chief is None else chief.progress,
-        )
-
-    def _problems(self, tasks: list[TaskStatus]) -> list[str]:
-        problems = [self._problem] if self._problem else []
-        for name, host in sorted(self._hosts.items()):
-            if host.state in ("suspect", "down") or host.last_error:
-                problems.append(f"host {name}: {host.last_error or 'its agent is silent'}")
-        for task in tasks:
-            if task.state in ("failed", "crashed", "lost"):
-                problems.append(f"{task.name} is {task.state}: {task.last_error}")
-            elif task.state == "pending" and task.retry_in_s is not None:
-                problems.append(f"{task.name} starts again in {task.retry_in_s:.1f} s: {task.last_error}")
-            elif task.health in ("suspect", "down"):
-                problems.append(f"{task.name} is {task.health}: its beats are late")
-        return problems
+        return view.job_statuses(wanted, self._jobs)
 
     # ------------------------------------------------------------------ logs (any thread)
 
@@ -601,36 +487,3 @@ class Engine:
         self._mailbox.post(lambda: None)
         with self._changed:
             self._changed.notify_all()
-
-
-def structure_of(spec: ClusterSpec) -> ClusterSpec:
-    """The part of a spec that cannot change while tasks run; policies and log rules can."""
-    blank = ClusterSpec(cluster=spec.cluster, tasks={})
-    return replace(
-        spec,
-        restart=blank.restart,
-        health=blank.health,
-        quarantine=blank.quarantine,
-        logs=blank.logs,
-        recovery=blank.recovery,
-    )
-
-
-def describe_changes(before: ClusterSpec | None, after: ClusterSpec, placed: dict[str, str]) -> list[str]:
-    """One line for each thing that `up` does or changes."""
-    if before is None:
-        return [f"start {name} on {host}" for name, host in placed.items()]
-    if before == after:
-        return []
-    changes = []
-    for name in sorted(set(before.task_names) | set(after.task_names)):
-        if name not in before.task_names:
-            changes.append(f"add {name}")
-        elif name not in after.task_names:
-            changes.append(f"remove {name}")
-    for field_name in ClusterSpec.__dataclass_fields__:
-        if field_name == "tasks" and changes:
-            continue
-        if getattr(before, field_name) != getattr(after, field_name):
-            changes.append(f"change {field_name}")
-    return changes

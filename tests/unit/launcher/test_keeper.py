@@ -14,7 +14,7 @@ import pytest
 
 from dtfctl.launcher.agent import logs
 from dtfctl.launcher.agent.contract import LogPosition
-from dtfctl.launcher.agent.processes import KEEPER, ending_of, forbid_start, read_status
+from dtfctl.launcher.agent.processes import KEEPER, ending_of, forbid_start, make_room, read_status
 
 Keep = Callable[..., "subprocess.Popen[bytes]"]
 
@@ -24,6 +24,7 @@ def keep(tmp_path: Path) -> Keep:
     """Start a keeper for a shell command."""
 
     def start(script: str, *, rotate: int = 10**6, files: int = 2, rate: int = 10**7) -> subprocess.Popen[bytes]:
+        make_room(tmp_path)
         command = [sys.executable, "-S", "-E", str(KEEPER), str(tmp_path), str(tmp_path / "log"), str(rotate)]
         return subprocess.Popen([*command, str(files), str(rate), "/bin/sh", "-c", script])
 
@@ -62,6 +63,7 @@ def test_a_signal_is_recorded_as_a_shell_would(keep: Keep, tmp_path: Path) -> No
 
 
 def test_a_command_that_is_not_there_ends_with_127(tmp_path: Path) -> None:
+    make_room(tmp_path)
     command = [sys.executable, "-S", "-E", str(KEEPER), str(tmp_path), str(tmp_path / "log"), "1000", "1", "1000"]
     subprocess.run([*command, "/no/such/program"], check=True, timeout=10)
     status = read_status(tmp_path)
@@ -122,6 +124,7 @@ def test_a_flood_is_dropped_and_counted(keep: Keep, tmp_path: Path) -> None:
 
 def test_a_full_disk_loses_output_but_not_the_exit_code(tmp_path: Path) -> None:
     """/dev/full answers every write with 'no space left'."""
+    make_room(tmp_path)
     command = [sys.executable, "-S", "-E", str(KEEPER), str(tmp_path), "/dev/full", "1000", "0", "1000000"]
     subprocess.run([*command, "/bin/sh", "-c", "echo lost; exit 5"], check=True, timeout=10)
     status = read_status(tmp_path)
