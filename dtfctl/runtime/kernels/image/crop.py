@@ -230,9 +230,9 @@ def extract_glimpse(k: KernelBuild) -> Kernel:
                 out[b, r0 - top : r1 - top, c0 - left : c1 - left] = x[b, r0:r1, c0:c1]
                 inside[b, r0 - top : r1 - top, c0 - left : c1 - left] = True
         if noise == "uniform":
-            fill: Any = generator.uniform(0, 255, out.shape).astype(_F)
+            fill = np.asarray(generator.uniform(0, 255, out.shape), _F)
         elif noise == "gaussian":
-            fill = generator.normal(size=out.shape).astype(_F)
+            fill = np.asarray(generator.normal(size=out.shape), _F)
         else:
             return out
         return np.where(inside[..., None], out, fill)
