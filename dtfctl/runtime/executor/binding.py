@@ -31,6 +31,7 @@ class Environment:
     functions: FunctionCaller
     scope: str = ""
     _bound: dict[Node, BoundKernel] = field(default_factory=dict)
+    _function_attrs: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def bind(self, node: Node) -> BoundKernel:
         """The node's kernel, made once a plan.
@@ -39,9 +40,11 @@ class Environment:
             OpError: there is none, or it refuses the node; located at the node.
         """
         bound = self._bound.get(node)
-        if bound is None and find_signature(node.op) is None:
-            bound = self._bound[node] = self._bind_call(node)
-        if bound is None:
+        if bound is not None:
+            return bound
+        if find_signature(node.op) is None:
+            bound = self._bind_call(node)
+        else:
             build = KernelBuild(node, self.device, self.resources, self.library, self.functions)
             try:
                 bound = self.kernels.get(build, self.scope)
@@ -49,7 +52,7 @@ class Environment:
                 raise located(e, node.name) from e
             if self.device.device_type == "GPU":
                 bound = BoundKernel(bound.spec, _placing_inputs(node, bound, self.device.array_module))
-            self._bound[node] = bound
+        self._bound[node] = bound
         return bound
 
     def _bind_call(self, node: Node) -> BoundKernel:
@@ -67,9 +70,12 @@ class Environment:
         """True when running the node may wait for other nodes or steps."""
         if self.bind(node).spec.blocking:
             return True
-        if find_signature(node.op) is None:
-            return self.functions.may_block(_called(node))
-        functions = [a.name for a in node.signature.attrs if a.kind in ("func", "list(func)")]
+        functions = self._function_attrs.get(node.op)
+        if functions is None:
+            if find_signature(node.op) is None:
+                return self.functions.may_block(_called(node))
+            functions = tuple(a.name for a in node.signature.attrs if a.kind in ("func", "list(func)"))
+            self._function_attrs[node.op] = functions
         for name in functions:
             value = node.attr(name)
             for function in value if isinstance(value, tuple) else (value,):
@@ -98,16 +104,20 @@ def argument_positions(node: Node, args: tuple[Arg, ...], names: tuple[str, ...]
 
 def ref_positions(node: Node) -> tuple[int, ...]:
     """Input positions whose argument is declared a reference and so takes the `Variable`."""
+    if not node.signature.has_ref_input:
+        return ()
     return tuple(i for i, t in enumerate(node.input_types) if t.is_ref)
 
 
 def reads_of(node: Node) -> tuple[int, ...]:
     """Input positions where a reference arrives but the value is wanted."""
+    if not any(e.node.signature.has_ref_output for e in node.inputs):
+        return ()
     return tuple(i for i, (e, t) in enumerate(zip(node.inputs, node.input_types)) if e.dtype.is_ref and not t.is_ref)
 
 
 def has_list_output(node: Node) -> bool:
-    return any(a.is_list for a in node.signature.outputs)
+    return node.signature.has_list_output
 
 
 def single(result: Any) -> Any:

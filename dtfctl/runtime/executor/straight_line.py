@@ -206,7 +206,7 @@ class _Compiler:
     @staticmethod
     def _is_alias(node: Node) -> bool:
         """An identity of values; one that reads a variable takes its value at that moment instead."""
-        return not any(e.dtype.is_ref for e in node.inputs)
+        return not reads_of(node)
 
     def _root(self, edge: Edge) -> tuple[Node, int]:
         output = edge.node, edge.slot
@@ -394,7 +394,9 @@ class _Compiler:
 
     def _operands(self, node: Node) -> str:
         reads = reads_of(node)
-        return ", ".join(self._operand(node, i, i in reads) for i in range(len(node.inputs)))
+        if reads:
+            return ", ".join([self._operand(node, i, i in reads) for i in range(len(node.inputs))])
+        return ", ".join([self.places[self._root(edge)] for edge in node.inputs])
 
     def _operand(self, node: Node, position: int, read: bool) -> str:
         place = self.places[self._root(node.inputs[position])]

@@ -82,6 +82,14 @@ class OpSignature:
         return any(a.is_ref for a in self.inputs)
 
     @cached_property
+    def has_ref_output(self) -> bool:
+        return any(a.is_ref for a in self.outputs)
+
+    @cached_property
+    def has_list_output(self) -> bool:
+        return any(a.is_list for a in self.outputs)
+
+    @cached_property
     def inferred_attrs(self) -> frozenset[str]:
         """Attributes that follow from the inputs, and so are never parameters of the Python function."""
         names = {n for a in self.inputs for n in (a.type_attr, a.number_attr, a.type_list_attr) if n}
