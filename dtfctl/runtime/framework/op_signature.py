@@ -25,6 +25,7 @@ from dtfctl.protocol import graph_pb2, tensor_pb2
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError
+from dtfctl.runtime.framework.plugins import load_plugins
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 
 
@@ -163,7 +164,8 @@ def find_signature(op: str) -> OpSignature | None:
     if known is None:
         line = _lines().get(op)
         if line is None:
-            return None
+            load_plugins()
+            return _REGISTERED.get(op)
         known = _REGISTERED[op] = parse_signature(line)
     return known
 
@@ -202,7 +204,8 @@ def register_op(notation: str) -> OpSignature:
         InvalidArgumentError: the notation cannot be parsed, or another op of that name exists.
     """
     signature = parse_signature(notation)
-    existing = find_signature(signature.name)
+    line = _lines().get(signature.name)
+    existing = _REGISTERED.get(signature.name) or (parse_signature(line) if line is not None else None)
     if existing is not None and existing != signature:
         raise InvalidArgumentError(f"Op '{signature.name}' is registered already with another signature")
     _REGISTERED[signature.name] = signature

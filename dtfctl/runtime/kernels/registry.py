@@ -28,7 +28,6 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from dtfctl.runtime.framework import dtypes
@@ -37,6 +36,7 @@ from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError, NotFoundError
 from dtfctl.runtime.framework.node_graph import FunctionLibrary, Node
 from dtfctl.runtime.framework.op_signature import op_family
+from dtfctl.runtime.framework.plugins import load_plugins
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 
 if TYPE_CHECKING:
@@ -205,8 +205,7 @@ def _load(family: str) -> None:
         return
     with _LOAD_LOCK:
         if family == "custom":
-            for point in entry_points(group="dtfctl.ops"):
-                point.load()
+            load_plugins()
         else:
             importlib.import_module(f"dtfctl.runtime.kernels.{family}")
         _LOADED.add(family)

@@ -1,0 +1,40 @@
+"""Ops from other packages: found through entry points, or named in DTF_OPS, and imported once per process.
+
+A package offers its ops by an entry point of the group "dtfctl.ops" that names a module; importing the module registers
+them. DTF_OPS="my_ops,other.module" does the same for modules of packages without entry points. Every process that meets
+the op needs the package: the one that builds the graph and the tasks that run it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import threading
+from importlib.metadata import entry_points
+
+ENTRY_POINT_GROUP = "dtfctl.ops"
+MODULES_VARIABLE = "DTF_OPS"
+
+log = logging.getLogger("dtfctl.ops")
+_lock = threading.RLock()
+_done = False
+
+
+def load_plugins() -> None:
+    """Import every plugin, the first time this is called. One that cannot be imported is logged and left out."""
+    global _done
+    with _lock:
+        if _done:
+            return
+        _done = True
+        for point in entry_points(group=ENTRY_POINT_GROUP):
+            try:
+                point.load()
+            except Exception:
+                log.exception("The ops of entry point '%s' (%s) could not be imported", point.name, point.value)
+        for module in filter(None, (m.strip() for m in os.environ.get(MODULES_VARIABLE, "").split(","))):
+            try:
+                importlib.import_module(module)
+            except Exception:
+                log.exception("The ops of module '%s', named in %s, could not be imported", module, MODULES_VARIABLE)
