@@ -1,0 +1,143 @@
+"""Who may connect: tasks by certificate, this user by socket."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+
+from dtfctl.launcher.certificates import ensure_authority, ensure_certificate
+from dtfctl.protocol import config_pb2, worker_pb2
+from dtfctl.runtime.client.grpc_backend import GrpcBackend
+from dtfctl.runtime.services.server import TaskServer, TaskServerConfig, TlsFiles
+from tests.support.clusters import free_ports
+from tests.unit.services.graphs import mul_graph
+
+ONE = np.float32(1.0).reshape(())
+STATUS = "/dtf.WorkerService/GetStatus"
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Path:
+    folder = tmp_path / "tls"
+    ensure_authority(folder, "c")
+    return folder
+
+
+def make_server(authority: Path, cluster: dict[str, dict[int, str]], job: str, folder: Path) -> TaskServer:
+    files = ensure_certificate(authority, "c", "task", f"{job}/0")
+    return TaskServer(
+        TaskServerConfig(
+            cluster=cluster,
+            job_name=job,
+            task_index=0,
+            incarnation=1,
+            listen=cluster[job][0],
+            socket_path=folder / f"{job}.sock",
+            tls=TlsFiles(files.ca, files.cert, files.key),
+            state_dir=folder,
+            peer_timeout_s=10.0,
+        )
+    )
+
+
+@pytest.fixture
+def two_tasks(authority: Path, tmp_path: Path):  # type: ignore[no-untyped-def]
+    ports = free_ports(2)
+    cluster = {"ps": {0: f"127.0.0.1:{ports[0]}"}, "worker": {0: f"127.0.0.1:{ports[1]}"}}
+    servers = [make_server(authority, cluster, job, tmp_path) for job in cluster]
+    for server in servers:
+        server.start()
+    yield servers
+    for server in servers:
+        server.stop(0)
+
+
+def test_a_step_over_tasks_with_certificates_through_the_socket(two_tasks: list[TaskServer]) -> None:
+    path = two_tasks[1].config.socket_path
+    assert path is not None
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    backend = GrpcBackend(f"unix:{path}", config_pb2.ConfigProto())
+    backend.create(mul_graph("/job:ps/task:0"))
+    assert backend.run({"a:0": ONE * 2, "b:0": ONE * 3}, ["y:0"], []) == [6.0]
+    assert len(backend.list_devices()) == 2
+    backend.close()
+    two_tasks[1].stop(0)
+    assert not path.exists()
+
+
+def test_the_socket_offers_nothing_meant_for_tasks(two_tasks: list[TaskServer]) -> None:
+    path = two_tasks[1].config.socket_path
+    with grpc.insecure_channel(f"unix:{path}") as channel, pytest.raises(grpc.RpcError) as caught:
+        channel.unary_unary(STATUS)(b"", timeout=10.0)
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED  # type: ignore[attr-defined]
+
+
+def test_plaintext_and_strangers_are_refused(two_tasks: list[TaskServer], tmp_path: Path) -> None:
+    address = two_tasks[0].config.listen
+    with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError):
+        channel.unary_unary(STATUS)(b"", timeout=5.0)
+    other = tmp_path / "other"
+    ensure_authority(other, "c")
+    files = ensure_certificate(other, "c", "task", "evil/0")
+    assert refused(two_tasks[0], files.cert, files.key) is grpc.StatusCode.UNAVAILABLE
+
+
+def test_a_certificate_of_another_role_does_not_admit_to_the_worker(
+    two_tasks: list[TaskServer], authority: Path
+) -> None:
+    files = ensure_certificate(authority, "c", "cli")
+    assert refused(two_tasks[0], files.cert, files.key) is grpc.StatusCode.PERMISSION_DENIED
+    task = ensure_certificate(authority, "c", "task", "ps/0")
+    assert refused(two_tasks[0], task.cert, task.key) is None
+
+
+def refused(server: TaskServer, cert: Path, key: Path) -> grpc.StatusCode | None:
+    """The status of a request to the worker with that certificate; None when it is answered."""
+    tls = server.config.tls
+    assert tls is not None
+    credentials = grpc.ssl_channel_credentials(tls.ca.read_bytes(), key.read_bytes(), cert.read_bytes())
+    options = (("grpc.ssl_target_name_override", "task.c.dtfctl"),)
+    with grpc.secure_channel(server.config.listen, credentials, options) as channel:
+        try:
+            answer = channel.unary_unary(STATUS)(b"", timeout=5.0)
+        except grpc.RpcError as e:
+            return e.code()  # type: ignore[attr-defined, no-any-return]
+    assert worker_pb2.TaskStatus.FromString(answer).task == "/job:ps/replica:0/task:0"
+    return None
+
+
+def test_taken_addresses_are_named(two_tasks: list[TaskServer], authority: Path, tmp_path: Path) -> None:
+    cluster = two_tasks[0].config.cluster
+    (tmp_path / "again").mkdir()
+    again = make_server(authority, cluster, "ps", tmp_path / "again")
+    with pytest.raises(OSError, match=cluster["ps"][0]):
+        again.start()
+
+
+def test_a_socket_left_by_a_dead_task_is_replaced_a_live_one_is_not(
+    two_tasks: list[TaskServer], authority: Path, tmp_path: Path
+) -> None:
+    (port,) = free_ports(1)
+    cluster = {"worker": {0: f"127.0.0.1:{port}"}}
+    third = make_server(authority, cluster, "worker", tmp_path)
+    with pytest.raises(OSError, match=r"worker\.sock"):
+        third.start()
+    third.stop(0)
+    folder = tmp_path / "dead"
+    folder.mkdir()
+    (folder / "worker.sock").touch()
+    fourth = make_server(authority, {"worker": {0: f"127.0.0.1:{free_ports(1)[0]}"}}, "worker", folder)
+    fourth.start()
+    fourth.stop(0)
+
+
+def test_a_plaintext_port_is_opened_only_when_asked_for(two_tasks: list[TaskServer]) -> None:
+    port = two_tasks[1].listen_plaintext()
+    backend = GrpcBackend(f"127.0.0.1:{port}", config_pb2.ConfigProto())
+    backend.create(mul_graph("/job:ps/task:0"))
+    assert backend.run({"a:0": ONE * 2, "b:0": ONE * 5}, ["y:0"], []) == [10.0]
+    backend.close()
