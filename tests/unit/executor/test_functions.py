@@ -186,6 +186,34 @@ def test_stateful_kernels_of_two_functions_do_not_mix() -> None:
     np.testing.assert_array_equal(again.run(["callB:0"])[0], first[1])
 
 
+def test_map_defun_runs_on_every_row() -> None:
+    g = GraphText()
+    body = GraphText()
+    body.add("sum", "AddV2", "x", "c", T="float32")
+    f = function(g, "Row", {"x": "float32", "c": "float32"}, {"y": ("float32", "sum:z:0")}, body)
+    g.add("x", "Placeholder", dtype="float32")
+    g.const("c", F(10))
+    attrs = {"Targuments": ["float32"], "Tcaptured": ["float32"], "output_types": ["float32"], "f": f}
+    g.add("m", "MapDefun", "x", "c", output_shapes=[[2]], **attrs)
+    runner = Runner(g.proto)
+    got = runner.run(["m:0"], {"x:0": np.arange(6, dtype=F).reshape(3, 2)})[0]
+    np.testing.assert_array_equal(got, np.arange(6).reshape(3, 2) + 10)
+    assert runner.run(["m:0"], {"x:0": np.zeros((0, 2), F)})[0].shape == (0, 2)
+    with pytest.raises(InvalidArgumentError, match="retval shape"):
+        runner.run(["m:0"], {"x:0": np.zeros((2, 3), F)})
+
+
+def test_for_counts_through_its_range() -> None:
+    g = GraphText()
+    body = GraphText()
+    body.add("sum", "AddV2", "i", "x", T="int32")
+    f = function(g, "AddUp", {"i": "int32", "x": "int32"}, {"y": ("int32", "sum:z:0")}, body)
+    for name, value in (("start", 7), ("limit", 0), ("delta", -3), ("x", 100)):
+        g.const(name, np.int32(value))
+    g.add("f", "For", "start", "limit", "delta", "x", T=["int32"], body=f)
+    assert int(Runner(g.proto).run(["f:0"])[0]) == 100 + 7 + 4 + 1
+
+
 def py_func_graph(token: str, out: str = "float32") -> Runner:
     g = GraphText()
     g.add("x", "Placeholder", dtype="float32")

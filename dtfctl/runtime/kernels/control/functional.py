@@ -12,8 +12,11 @@ import numpy as np
 
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework.device_spec import DeviceSpec
+from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError, UnimplementedError
+from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.context import PreparedFunction, StepContext
+from dtfctl.runtime.kernels.control.tensor_list import shape_text
 from dtfctl.runtime.kernels.registry import CPU_GPU, Kernel, KernelBuild, register_kernel
 
 
@@ -132,6 +135,58 @@ def symbolic_gradient(k: KernelBuild) -> Kernel:
         raise UnimplementedError(f"No gradient function is registered for function '{function.name}'", k.node.name)
     body = k.function_caller.prepare(graph_pb2.NameAttrList(name=gradient, attr=function.attr))
     return lambda step, *inputs: body(inputs, step)
+
+
+@register_kernel("MapDefun", step=True)
+def map_defun(k: KernelBuild) -> Kernel:
+    """The function on every row of its arguments; rows of the results are stacked."""
+    body = _prepare(k, "f")
+    count = len(k.attr("Targuments"))
+    types, shapes = k.attr("output_types"), k.attr("output_shapes")
+    if len(types) != len(shapes):
+        raise InvalidArgumentError("Length of output_shapes and output_types must match.", k.node.name)
+
+    def run(step: StepContext, *inputs: Any) -> Any:
+        rows, captured = inputs[:count], inputs[count:]
+        size = _common_rows(rows)
+        results = []
+        for i in range(size):
+            step.cancellation.check()
+            results.append(body([r[i, ...] for r in rows] + list(captured), step))
+        return [_stacked(c, [r[c] for r in results], t, s) for c, (t, s) in enumerate(zip(types, shapes))]
+
+    return run
+
+
+def _common_rows(rows: Sequence[Any]) -> int:
+    for i, value in enumerate(rows):
+        if not value.ndim:
+            raise InvalidArgumentError(f"All inputs must have rank at least 1. Input {i} has a rank of 0.")
+        if value.shape[0] != rows[0].shape[0]:
+            raise InvalidArgumentError(
+                f"All inputs must have the same dimension 0. Input {i} has leading dimension {value.shape[0]}, while "
+                f"all previous inputs have leading dimension {rows[0].shape[0]}"
+            )
+    return int(rows[0].shape[0])
+
+
+def _stacked(output: int, values: list[Any], dtype: DType, declared: TensorShape) -> Any:
+    shape = declared
+    for value in values:
+        if value.dtype != dtype.np:
+            raise InvalidArgumentError(
+                f"Mismatch in function return type and expected output type for output: {output}"
+            )
+        if not shape.is_compatible_with(value.shape):
+            raise InvalidArgumentError(
+                f"Mismatch in function retval shape, {shape_text(value.shape)}, and expected output shape, "
+                f"{shape_text(shape)}."
+            )
+        shape = TensorShape(value.shape)
+    if not values:
+        known = shape.known() if shape.is_fully_defined() else (0,)
+        return np.empty((0, *known), dtype.np)
+    return np.stack(values)
 
 
 @register_kernel("DeviceIndex", devices=CPU_GPU)
