@@ -76,7 +76,8 @@ _MODULES = {
     "server_lib": ("ClusterSpec", "Server"),
     "session_manager": ("SessionManager",),
     "session_run_hook": ("SessionRunArgs", "SessionRunContext", "SessionRunHook", "SessionRunValues"),
-    "summary_io": ("summary_iterator",),
+    "summary_io": ("FileWriter", "FileWriterCache", "summary_iterator"),
+    "supervisor": ("Supervisor",),
     "sync_replicas_optimizer": ("SyncReplicasOptimizer",),
     "timeline": ("Timeline",),
     "training_util": (
