@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -85,7 +86,7 @@ class LocalBackend:
             values = session.run(feeds, fetches, targets)
         else:
             values = session.run(feeds, fetches, targets, StepOptions(options, metadata))
-        return [as_host(v) for v in values]
+        return own_values(values)
 
     def partial_run_setup(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> str:
         self._made()
@@ -95,7 +96,7 @@ class LocalBackend:
     def partial_run(self, handle: str, feeds: Mapping[str, Any], fetches: Sequence[str]) -> list[Any]:
         self._made()
         assert self._partial is not None
-        return [as_host(v) for v in self._partial.run(handle, feeds, fetches)]
+        return own_values(self._partial.run(handle, feeds, fetches))
 
     def make_callable(self, options: config_pb2.CallableOptions) -> int:
         return self._made().make_callable(options)
@@ -103,7 +104,7 @@ class LocalBackend:
     def run_callable(
         self, handle: int, values: Sequence[Any], metadata: config_pb2.RunMetadata | None = None
     ) -> list[Any]:
-        return [as_host(v) for v in self._made().run_callable(handle, values, StepOptions(None, metadata))]
+        return own_values(self._made().run_callable(handle, values, StepOptions(None, metadata)))
 
     def release_callable(self, handle: int) -> None:
         self._made().release_callable(handle)
@@ -123,3 +124,20 @@ def as_host(value: Any) -> Any:
     if hasattr(value, "get") and hasattr(value, "device"):
         return as_host(value.get())
     return value
+
+
+# References to a value nobody else holds, as `own_values` sees it: the list, the local name, getrefcount's argument.
+_UNSHARED = 3
+
+
+def own_values(values: list[Any]) -> list[Any]:
+    """Fetched values as clients get them, each the client's own: what a variable or constant still holds is copied."""
+    for i in range(len(values)):
+        value = values[i]
+        if isinstance(value, np.ndarray) and value.ndim:
+            flags = value.flags
+            if not flags.owndata or not flags.writeable or sys.getrefcount(value) > _UNSHARED:
+                values[i] = value.copy()
+        else:
+            values[i] = as_host(value)
+    return values

@@ -133,7 +133,11 @@ class TaskServer:
         if config.socket_path is not None:
             local = new_server()
             local.add_generic_rpc_handlers((self._master_service.handler(),))
-            listen_unix(local, config.socket_path)
+            try:
+                listen_unix(local, config.socket_path)
+            except OSError:
+                peers.stop(0)
+                raise
             started.append(local)
         for server in started:
             server.start()
@@ -186,7 +190,7 @@ class TaskServer:
         self._peers.close()
         for server in servers[:1]:
             server.stop(0).wait(5.0)
-        if self.config.socket_path is not None:
+        if servers and self.config.socket_path is not None:
             self.config.socket_path.unlink(missing_ok=True)
 
     def progress(self) -> int:

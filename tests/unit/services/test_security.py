@@ -127,6 +127,7 @@ def test_a_socket_left_by_a_dead_task_is_replaced_a_live_one_is_not(
     with pytest.raises(OSError, match=r"worker\.sock"):
         third.start()
     third.stop(0)
+    assert (tmp_path / "worker.sock").exists()
     folder = tmp_path / "dead"
     folder.mkdir()
     (folder / "worker.sock").touch()
