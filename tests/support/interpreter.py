@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from dtfctl.protocol import graph_pb2
+from dtfctl.runtime.executor.functions import FunctionRunner
+from dtfctl.runtime.executor.kernel_cache import KernelCache
 from dtfctl.runtime.framework.attrs import encode_attr
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.device import Device
@@ -27,6 +29,7 @@ class Interpreter:
         self.graph = graph if isinstance(graph, NodeGraph) else NodeGraph.from_graph_def(graph)
         self.device = Device("/job:localhost/replica:0/task:0/device:CPU:0")
         self._kernels: dict[Node, Any] = {}
+        self._functions = FunctionRunner(self.graph.library, self.device, self.device.resources, KernelCache())
 
     def run(
         self, fetches: list[str], feeds: dict[str, Any] | None = None, targets: list[str] | None = None
@@ -38,7 +41,7 @@ class Interpreter:
             ResourceManager(),
             CancellationToken(),
             rendezvous=None,  # type: ignore[arg-type]
-            functions=None,  # type: ignore[arg-type]
+            functions=self._functions,
         )
         values: dict[tuple[str, int], Any] = {}
         for name, value in (feeds or {}).items():

@@ -1,3 +1,12 @@
 """Kernels of the io family."""
 
-from dtfctl.runtime.kernels.io import csv, numbers, save_restore  # noqa: F401
+from dtfctl.runtime.kernels.io import (  # noqa: F401
+    csv,
+    decode,
+    logging,
+    numbers,
+    readers,
+    save_restore,
+    summaries,
+    wav,
+)
