@@ -233,7 +233,7 @@ def test_python_functions_run_where_they_were_registered() -> None:
 
 def test_python_functions_must_return_the_declared_type() -> None:
     token = register_py_func(lambda x: np.float64(x))
-    with pytest.raises(InvalidArgumentError, match="expects float32"):
+    with pytest.raises(InvalidArgumentError, match="is double, but expects float"):
         py_func_graph(token).run(["f:0"], {"x:0": F(4)})
 
     def fail(x: Any) -> Any:

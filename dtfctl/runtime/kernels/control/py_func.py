@@ -14,8 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.framework.dtypes import DType
-from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError, OpError, UnknownError
+from dtfctl.runtime.framework.dtypes import WIRE_NAME, DType, as_dtype
+from dtfctl.runtime.framework.errors import (
+    InvalidArgumentError,
+    NotFoundError,
+    OpError,
+    OutOfRangeError,
+    ResourceExhaustedError,
+    UnimplementedError,
+    UnknownError,
+)
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 _LOCK = threading.Lock()
@@ -52,13 +60,27 @@ def py_func(k: KernelBuild) -> Kernel:
             result = function(*inputs)
         except OpError:
             raise
-        except (ValueError, TypeError) as e:
-            raise InvalidArgumentError(f"{type(e).__name__}: {e}") from e
         except Exception as e:
-            raise UnknownError(f"{type(e).__name__}: {e}") from e
+            raise _error_class(e)(f"{type(e).__name__}: {e}") from e
         return _outputs(result, types, token)
 
     return run
+
+
+def _error_class(error: Exception) -> type[OpError]:
+    """The status TensorFlow gives a Python exception."""
+    for kinds, status in _STATUS:
+        if isinstance(error, kinds):
+            return status
+    return UnknownError
+
+
+_STATUS: tuple[tuple[tuple[type[Exception], ...], type[OpError]], ...] = (
+    ((ValueError, TypeError), InvalidArgumentError),
+    ((StopIteration,), OutOfRangeError),
+    ((MemoryError,), ResourceExhaustedError),
+    ((NotImplementedError,), UnimplementedError),
+)
 
 
 def _outputs(result: Any, types: tuple[DType, ...], token: str) -> tuple[Any, ...]:
@@ -77,12 +99,8 @@ def _outputs(result: Any, types: tuple[DType, ...], token: str) -> tuple[Any, ..
             continue
         array = np.asarray(value)
         if array.dtype != dtype.np:
-            if not isinstance(value, (np.ndarray, np.generic)):
-                array = array.astype(dtype.np)
-            else:
-                raise InvalidArgumentError(
-                    f"{i}-th value returned by {token} is {array.dtype.name}, but expects {dtype.name}"
-                )
+            have = array.dtype.name if array.dtype.kind in "OSU" else WIRE_NAME[as_dtype(array.dtype)]
+            raise InvalidArgumentError(f"{i}-th value returned by {token} is {have}, but expects {WIRE_NAME[dtype]}")
         out.append(array)
     return tuple(out)
 
