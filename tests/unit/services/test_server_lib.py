@@ -1,0 +1,104 @@
+"""ClusterSpec and Server as TF1 scripts use them."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dtfctl.protocol import config_pb2
+from dtfctl.runtime.client.session import Session
+from dtfctl.runtime.framework.convert import constant
+from dtfctl.runtime.framework.graph import Graph
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.train.server_lib import ClusterSpec, Server
+from tests.support.clusters import free_ports
+
+
+def test_cluster_spec() -> None:
+    spec = ClusterSpec({"ps": ["h1:1", "h2:2"], "worker": {0: "h3:3", 7: "h4:4"}})
+    assert spec.jobs == ["ps", "worker"]
+    assert spec.as_dict() == {"ps": ["h1:1", "h2:2"], "worker": {0: "h3:3", 7: "h4:4"}}
+    assert spec.num_tasks("worker") == 2
+    assert spec.task_indices("worker") == [0, 7]
+    assert spec.task_address("worker", 7) == "h4:4"
+    assert spec.job_tasks("worker") == ["h3:3", *[None] * 6, "h4:4"]
+    assert ClusterSpec(spec.as_cluster_def()) == spec == ClusterSpec(spec)
+    assert not ClusterSpec({})
+    with pytest.raises(ValueError, match="No task with index 3"):
+        spec.task_address("worker", 3)
+    with pytest.raises(ValueError, match="No such job"):
+        spec.num_tasks("chief")
+
+
+@pytest.mark.parametrize("wrong", [3, {"ps": "h:1"}, {"ps": [1]}, {"ps": {"a": "h:1"}}])
+def test_wrong_cluster_specs(wrong: Any) -> None:
+    with pytest.raises(TypeError):
+        ClusterSpec(wrong)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (({"ps": ["h:1"], "worker": ["h:2"]},), "explicit job_name"),
+        (({"ps": ["h:1", "h:2"]}, "ps"), "explicit task_index"),
+        (({"ps": ["h:1"]}, "worker", 0), "not in the cluster"),
+        (({"ps": ["h:1"]}, "ps", 4), "not in the cluster"),
+        (({"ps": ["h:1"]}, "ps", 0, "grpc+verbs"), "Unsupported protocol"),
+    ],
+)
+def test_wrong_servers(arguments: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        Server(*arguments, start=False)
+
+
+def test_local_server() -> None:
+    server = Server.create_local_server(config_pb2.ConfigProto(device_count={"CPU": 2}))
+    assert server.target.startswith("grpc://localhost:")
+    graph = Graph()
+    with graph.as_default():
+        c = constant(2.0)
+    with Session(server.target, graph) as session:
+        assert session.run(c) == 2.0
+        names = [d.name for d in session.list_devices()]
+        assert names == [f"/job:local/replica:0/task:0/device:CPU:{i}" for i in range(2)]
+    joined = threading.Thread(target=server.join)
+    joined.start()
+    server.stop()
+    joined.join(10.0)
+    assert not joined.is_alive()
+
+
+@pytest.mark.parametrize("through_grpc", [False, True])
+def test_a_cluster_by_hand(through_grpc: bool) -> None:
+    ports = free_ports(3)
+    spec = ClusterSpec({"ps": [f"localhost:{ports[0]}"], "worker": [f"localhost:{p}" for p in ports[1:]]})
+    servers = [Server(spec, job, i) for job in spec.jobs for i in spec.task_indices(job)]
+    graph = Graph()
+    with graph.as_default():
+        with graph.device("/job:ps/task:0"):
+            v = apply_op("VariableV2", shape=[2], dtype="float32", name="v")
+            start = apply_op("Assign", ref=v, value=constant([0.0, 0.0])).op
+        adds = []
+        for i in range(2):
+            with graph.device(f"/job:worker/task:{i}"):
+                delta = apply_op("Mul", x=constant([1.0, 2.0]), y=constant(float(i + 1)))
+            with graph.device("/job:ps/task:0"):
+                adds.append(apply_op("AssignAdd", ref=v, value=delta, use_locking=True).op)
+    config = config_pb2.ConfigProto()
+    config.rpc_options.use_rpc_for_inprocess_master = through_grpc
+    try:
+        with Session(servers[1].target, graph, config) as one, Session(servers[2].target, graph, config) as two:
+            one.run(start)
+            one.run(adds)
+            for _ in range(10):
+                two.run(adds[0])
+            np.testing.assert_allclose(one.run(v), [13.0, 26.0])
+            assert {d.name for d in two.list_devices()} == {
+                f"/job:{job}/replica:0/task:{i}/device:CPU:0" for job, i in (("ps", 0), ("worker", 0), ("worker", 1))
+            }
+    finally:
+        for server in servers:
+            server.stop(0)
