@@ -1,0 +1,28 @@
+"""The public front end: `import dtfctl.runtime as tf`.
+
+The names are those of `dtfctl.runtime.api`, imported at their first use, so that a server that imports parts of this
+package does not load the whole front end.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dtfctl.runtime.api import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    api = importlib.import_module("dtfctl.runtime.api")
+    try:
+        return getattr(api, name)
+    except AttributeError:
+        raise AttributeError(f"module 'dtfctl.runtime' has no attribute {name!r}") from None
+
+
+def __dir__() -> list[str]:
+    api = importlib.import_module("dtfctl.runtime.api")
+    return sorted(n for n in vars(api) if not n.startswith("_"))

@@ -1,0 +1,3 @@
+"""`tf.image`."""
+
+from __future__ import annotations

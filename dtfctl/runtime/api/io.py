@@ -1,0 +1,5 @@
+"""`tf.io`."""
+
+from __future__ import annotations
+
+from dtfctl.runtime.platform import gfile

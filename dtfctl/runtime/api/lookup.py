@@ -1,0 +1,3 @@
+"""`tf.lookup`: tables."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""`tf.queue`."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""`tf.sets`."""
+
+from __future__ import annotations

@@ -1,0 +1,18 @@
+"""`tf.signal`: Fourier transforms."""
+
+from __future__ import annotations
+
+from dtfctl.runtime.ops.math_ops import (
+    fft,
+    fft2d,
+    fft3d,
+    ifft,
+    ifft2d,
+    ifft3d,
+    irfft,
+    irfft2d,
+    irfft3d,
+    rfft,
+    rfft2d,
+    rfft3d,
+)

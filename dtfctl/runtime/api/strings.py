@@ -1,0 +1,3 @@
+"""`tf.strings`."""
+
+from __future__ import annotations
