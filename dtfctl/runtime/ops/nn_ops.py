@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -1068,12 +1068,17 @@ def batch_norm_with_global_normalization(
 # Ranking.
 
 
+class TopK(NamedTuple):
+    """What `top_k` gives."""
+
+    values: Tensor
+    indices: Tensor
+
+
 def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> Any:
     """Values and indices of the k largest entries of each row."""
-    from collections import namedtuple
-
     values, indices = apply_op("TopKV2", input=input, k=k, sorted=sorted, name=name)
-    return namedtuple("TopKV2", ["values", "indices"])(values, indices)
+    return TopK(values, indices)
 
 
 def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:

@@ -84,24 +84,6 @@ def _crop_and_resize(op: Operation, grad: Tensor) -> Any:
     return d_image, d_boxes, None, None
 
 
-@register_gradient("AdjustContrastv2")
-def _adjust_contrast(op: Operation, grad: Tensor) -> Any:
-    """Every pixel keeps `factor` of its own gradient; the rest goes through the mean of its channel."""
-    images, factor = op.inputs
-    scale = apply_op("Cast", x=factor, DstT=images.dtype.base_dtype)
-    axes = constant([-3, -2], dtypes.int32)
-    mean_grad = apply_op("Mean", input=grad, reduction_indices=axes, keep_dims=True)
-    rest = apply_op("Sub", x=constant(1.0, grad.dtype.base_dtype), y=scale)
-    d_images = apply_op("AddV2", x=apply_op("Mul", x=grad, y=scale), y=apply_op("Mul", x=mean_grad, y=rest))
-    mean = apply_op("Mean", input=images, reduction_indices=axes, keep_dims=True)
-    along = apply_op("Mul", x=grad, y=apply_op("Sub", x=images, y=mean))
-    rank = images.shape.rank
-    if rank is None:
-        return d_images, None
-    total = apply_op("Sum", input=along, reduction_indices=constant(list(range(rank)), dtypes.int32))
-    return d_images, apply_op("Cast", x=total, DstT=dtypes.float32)
-
-
 @register_gradient("ImageProjectiveTransformV2")
 def _projective(op: Operation, grad: Tensor) -> Any:
     return _projective_grad(op, grad, ())
