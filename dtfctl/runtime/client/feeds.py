@@ -105,13 +105,20 @@ def _convert(graph: Graph, tensor: Tensor, value: Any, key: Any) -> np.ndarray[A
     else:
         # A copy: the caller may change its array while the value lives on in a queue or a variable.
         array = np.array(value, dtype.np)
-    if not tensor.shape.is_compatible_with(array.shape):
+    if not _fits(tensor.shape.dims_or_none, array.shape):
         raise ValueError(
             f"Cannot feed value of shape {array.shape} for Tensor {tensor.name}, which has shape {tensor.shape}"
         )
     if not graph.is_feedable(tensor):
         raise ValueError(f"Tensor {tensor.name} may not be fed.")
     return array
+
+
+def _fits(dims: tuple[int | None, ...] | None, shape: tuple[int, ...]) -> bool:
+    """True when a concrete shape is what a static one allows."""
+    if dims is None:
+        return True
+    return len(dims) == len(shape) and all(d is None or d == size for d, size in zip(dims, shape))
 
 
 def _changes(value: int, numpy_type: Any) -> bool:
