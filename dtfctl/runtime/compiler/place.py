@@ -79,8 +79,13 @@ def _is_generator(node: Node) -> bool:
 
 
 def _follows_input(node: Node, consumers: Mapping[Node, list[Node]]) -> bool:
-    """An Identity nobody placed, between two nodes that ask for the same: it goes with its input."""
+    """An Identity nobody placed, between two nodes that ask for the same: it goes with its input.
+
+    Where nobody consumes it, it counts as consumed by something that asks for nothing.
+    """
     if node.op != "Identity" or node.device or node.control_inputs:
         return False
     users = consumers.get(node, ())
-    return len(users) == 1 and node.inputs[0].node.device == users[0].device
+    if len(users) > 1:
+        return False
+    return node.inputs[0].node.device == (users[0].device if users else "")
