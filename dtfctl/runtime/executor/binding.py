@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from dtfctl.protocol import graph_pb2
+from dtfctl.runtime.executor.device_memory import is_gpu, to_device, to_host
 from dtfctl.runtime.executor.kernel_cache import BoundKernel, KernelCache
 from dtfctl.runtime.executor.node_errors import located
 from dtfctl.runtime.framework.attrs import arg_dtypes
@@ -50,7 +49,7 @@ class Environment:
                 bound = self.kernels.get(build, self.scope)
             except Exception as e:
                 raise located(e, node.name) from e
-            if self.device.device_type == "GPU":
+            if is_gpu(self.device):
                 bound = BoundKernel(bound.spec, _placing_inputs(node, bound, self.device.array_module))
         self._bound[node] = bound
         return bound
@@ -131,14 +130,9 @@ def _placing_inputs(node: Node, bound: BoundKernel, xp: Any) -> Callable[..., An
     count = len(node.inputs)
     call, skip = bound.call, int(bound.spec.step)
 
-    def place(i: int, value: Any) -> Any:
-        if i in host:
-            return value.get() if hasattr(value, "get") and not isinstance(value, np.ndarray) else value
-        is_host = isinstance(value, (np.ndarray, np.generic)) and value.dtype != object
-        return xp.asarray(value) if is_host else value
-
     def placed(*args: Any) -> Any:
-        inputs = [place(i, v) for i, v in enumerate(args[skip : skip + count])]
+        values = enumerate(args[skip : skip + count])
+        inputs = [to_host(value) if i in host else to_device(value, xp) for i, value in values]
         return call(*args[:skip], *inputs)
 
     return placed

@@ -10,16 +10,19 @@ import numpy as np
 
 from dtfctl.runtime.compiler.pause import collector_paused
 from dtfctl.runtime.executor.binding import Environment
+from dtfctl.runtime.executor.device_memory import DeviceRendezvous, device_scope, is_gpu
 from dtfctl.runtime.executor.frame_machine import FrameMachine
 from dtfctl.runtime.executor.functions import FunctionRunner
 from dtfctl.runtime.executor.kernel_cache import KernelCache
 from dtfctl.runtime.executor.keys import RECVS, SENDS
 from dtfctl.runtime.executor.liveness import BRANCHES
+from dtfctl.runtime.executor.node_errors import release_values
 from dtfctl.runtime.executor.schedule import Schedule, sequential_order
 from dtfctl.runtime.executor.sequential import Sequential
 from dtfctl.runtime.executor.straight_line import NOTHING, Resume, StraightLine, compile_straight_line
 from dtfctl.runtime.executor.tuner import Plan, Tuner, available_cores
 from dtfctl.runtime.framework.device import Device
+from dtfctl.runtime.framework.errors import OpError
 from dtfctl.runtime.framework.node_graph import FunctionLibrary, Node, NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.context import FunctionCaller, StepContext
@@ -84,8 +87,14 @@ class Executor:
             OpError: the first error of a node, located; `derived` where it only follows from cancellation.
         """
         step.functions = self.functions
-        with np.errstate(all="ignore"):
-            self.run_function(step, (), [])
+        if is_gpu(self.device):
+            step.rendezvous = DeviceRendezvous(step.rendezvous, self.device.array_module)
+        try:
+            with np.errstate(all="ignore"), device_scope(self.device):
+                self.run_function(step, (), [])
+        except OpError as e:
+            release_values(e)
+            raise
 
     def run_function(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
         """The same for a function body; `results` has an item for each of its outputs."""
@@ -108,7 +117,7 @@ class Executor:
         return compile_straight_line(self._schedule.order, self._env)
 
     def _make_tuner(self, cores: int) -> Tuner | None:
-        if cores < 2 or not isinstance(self._plan, StraightLine):
+        if cores < 2 or is_gpu(self.device) or not isinstance(self._plan, StraightLine):
             return None
 
         def decide(plan: Plan) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.executor.binding import Environment
+from dtfctl.runtime.executor.device_memory import device_scope
 from dtfctl.runtime.executor.frame_nodes import Kind, NodeEntry, StaticFrame, build_entries
 from dtfctl.runtime.executor.keys import ROOT_FRAME
 from dtfctl.runtime.executor.node_errors import located
@@ -395,7 +396,7 @@ class _Run:
         step.cancellation, step.frame = self.token, it.tag
         started = time.monotonic_ns()
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), device_scope(step.device):
                 outputs = _checked_outputs(entry, entry.call(step, *inputs))
             if step.trace is not None:
                 step.trace.add(step.device.name, entry.node, started, time.monotonic_ns(), outputs)

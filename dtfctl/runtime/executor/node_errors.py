@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 import numpy as np
 
 from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError, OpError, ResourceExhaustedError
@@ -21,3 +23,13 @@ def located(error: BaseException, node: str) -> OpError:
     if isinstance(error, _ARGUMENT_ERRORS):
         return InvalidArgumentError(str(error), node)
     return InternalError(f"{type(error).__name__}: {error}", node)
+
+
+def release_values(error: BaseException) -> None:
+    """Let go of the tensors of a failed step, which the frames in the error's traceback would keep alive."""
+    seen: set[int] = set()
+    following: BaseException | None = error
+    while following is not None and id(following) not in seen:
+        seen.add(id(following))
+        traceback.clear_frames(following.__traceback__)
+        following = following.__cause__ or following.__context__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.executor import Executor, KernelCache, StepTrace
 from dtfctl.runtime.executor.binding import Environment
+from dtfctl.runtime.executor.frame_machine import FrameMachine
 from dtfctl.runtime.executor.functions import FunctionRunner
 from dtfctl.runtime.executor.schedule import sequential_order
 from dtfctl.runtime.executor.straight_line import StraightLine, compile_straight_line
@@ -79,6 +81,27 @@ def test_kernel_errors_are_located() -> None:
         Runner(g.proto).run(["product:0"], {"a:0": np.ones((2, 3), F), "b:0": np.ones((2, 3), F)})
     assert raised.value.node == "product"
     assert "{{node product}}" in str(raised.value)
+
+
+@pytest.mark.parametrize("machine", [False, True])
+def test_an_error_does_not_keep_the_tensors_of_its_step(machine: bool) -> None:
+    g = GraphText()
+    g.add("x", "Placeholder", dtype="float32")
+    g.add("y", "Neg", "x", T="float32")
+    g.add("bad", "MatMul", "y", "y", T="float32")
+    runner = Runner(g.proto)
+    executor = runner.executor(["x:0"], ["bad:0", "y:0"])
+    if machine:
+        executor._plan, executor._tuner = FrameMachine(executor.graph, executor._env), None
+    rendezvous = LocalRendezvous()
+    x = np.ones((2, 3), F)
+    held = weakref.ref(x)
+    rendezvous.send("client;x:0", x, False)
+    with pytest.raises(InvalidArgumentError) as raised:
+        executor.run(runner.step(rendezvous))
+    del x, rendezvous
+    assert raised.value.node == "bad"
+    assert held() is None
 
 
 def test_missing_kernel_is_reported_when_the_plan_is_made() -> None:

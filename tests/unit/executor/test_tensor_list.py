@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.control.persistent_list import PersistentList

@@ -1,0 +1,71 @@
+"""Between host memory and a GPU's: what leaves or reaches a GPU passes here.
+
+Tensors travel in host memory. Sends of a GPU's plan copy to the host, receives of more than a few numbers copy to the
+GPU at once; small ones go there when a kernel wants them there, since most of them are shapes and predicates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.framework.cancellation import CancellationToken
+from dtfctl.runtime.framework.device import Device
+from dtfctl.runtime.framework.errors import OpError
+from dtfctl.runtime.kernels.context import Rendezvous
+
+# Received arrays of fewer bytes stay in host memory.
+_LEAST_UPLOAD = 1024
+
+
+def is_gpu(device: Device) -> bool:
+    return device.device_type == "GPU"
+
+
+def device_scope(device: Device) -> AbstractContextManager[Any]:
+    """Inside it the calling thread's kernels run on that device."""
+    if not is_gpu(device):
+        return nullcontext()
+    scope: AbstractContextManager[Any] = device.array_module.cuda.Device(device.spec.device_index or 0)
+    return scope
+
+
+def to_host(value: Any) -> Any:
+    """The value as a numpy array; anything that is no GPU array as it is."""
+    if isinstance(value, (np.ndarray, np.generic)) or not hasattr(value, "get"):
+        return value
+    return value.get()
+
+
+def to_device(value: Any, xp: Any) -> Any:
+    """The value in the memory `xp` computes in; object arrays stay on the host."""
+    if isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
+        return xp.asarray(value)
+    return value
+
+
+class DeviceRendezvous:
+    """A step's rendezvous as a GPU's plan sees it."""
+
+    __slots__ = ("_inner", "_xp")
+
+    def __init__(self, inner: Rendezvous, xp: Any) -> None:
+        self._inner = inner
+        self._xp = xp
+
+    def send(self, key: str, value: Any, dead: bool) -> None:
+        self._inner.send(key, to_host(value), dead)
+
+    def recv(self, key: str, cancellation: CancellationToken) -> tuple[Any, bool]:
+        value, dead = self._inner.recv(key, cancellation)
+        return self._received(value), dead
+
+    def recv_async(self, key: str, done: Callable[[Any, bool, OpError | None], None]) -> None:
+        # Uploaded by the kernels that want it there: this may be called in any thread.
+        self._inner.recv_async(key, done)
+
+    def _received(self, value: Any) -> Any:
+        return to_device(value, self._xp) if getattr(value, "nbytes", 0) >= _LEAST_UPLOAD else value
