@@ -18,12 +18,13 @@ LAUNCHER_SIDE = [{"protocol"}, {"health"}, {"launcher"}, {"cli"}]
 RUNTIME = [
     {"protocol"},
     {"runtime.framework"},
+    {"runtime.platform"},
     {"runtime.ops", "runtime.checkpoint"},
     {"runtime.compiler", "runtime.kernels", "runtime.rendezvous"},
     {"runtime.executor"},
     {"runtime.services"},
     {"runtime.client", "runtime.train", "runtime.distribute", "runtime.data", "runtime.eager", "runtime.profiler"},
-    {"runtime"},
+    {"runtime.api", "runtime"},
 ]
 FREE = {"task", ""}
 """May import anything: the meeting place, and the package itself."""
