@@ -88,7 +88,7 @@ def test_an_error_does_not_keep_the_tensors_of_its_step(machine: bool) -> None:
     g = GraphText()
     g.add("x", "Placeholder", dtype="float32")
     g.add("y", "Neg", "x", T="float32")
-    g.add("bad", "MatMul", "y", "y", T="float32")
+    g.add("bad", "MatMul", "x", "y", T="float32")
     runner = Runner(g.proto)
     executor = runner.executor(["x:0"], ["bad:0", "y:0"])
     if machine:
