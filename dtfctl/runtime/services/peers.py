@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import grpc
 
@@ -101,9 +101,8 @@ class Peers:
             old_life, peer.life, peer.down = peer.life, life, None
             if new_address:
                 peer.address = address
-            link = self._drop(peer, close_channel=new_address) if new_life or new_address else None
-        if link is not None:
-            link.close()
+            dropped = self._drop(peer, new_address) if new_life or new_address else []
+        _close(dropped)
         if new_life and old_life:
             self._on_lost(task, old_life, self._restarted(peer))
 
@@ -115,9 +114,8 @@ class Peers:
                 return
             peer.life = life
             peer.down = UnavailableError(f"{task} ({peer.address}) is down: {reason}")
-            link = self._drop(peer, close_channel=True)
-        if link is not None:
-            link.close()
+            dropped = self._drop(peer, with_channel=True)
+        _close(dropped)
         self._on_lost(task, life, peer.down)
 
     def check_sender(self, task: str, life: int, addressed_to: int) -> None:
@@ -138,12 +136,16 @@ class Peers:
     def _restarted(self, peer: _Peer) -> OpError:
         return AbortedError(f"{peer.task} ({peer.address}) was restarted; what it held is lost")
 
-    def _drop(self, peer: _Peer, close_channel: bool) -> ClientLink | None:
-        link, peer.link = peer.link, None
-        if close_channel and peer.channel is not None:
-            peer.channel.close()
+    def _drop(self, peer: _Peer, with_channel: bool) -> list[_Closable]:
+        """Take the link, and the channel below it, from a peer; the caller closes them in that order."""
+        dropped: list[_Closable] = []
+        if peer.link is not None:
+            dropped.append(peer.link)
+            peer.link = None
+        if with_channel and peer.channel is not None:
+            dropped.append(peer.channel)
             peer.channel = None
-        return link
+        return dropped
 
     # Links ------------------------------------------------------------------------------------------------------------
 
@@ -225,15 +227,20 @@ class Peers:
     def close(self) -> None:
         """Close all links and channels."""
         with self._lock:
-            links = [link for p in self._peers.values() if (link := p.link) is not None]
-            channels = [c for p in self._peers.values() if (c := p.channel) is not None]
+            dropped = [thing for p in self._peers.values() for thing in self._drop(p, with_channel=True)]
             for p in self._peers.values():
-                p.link = p.channel = None
                 p.down = UnavailableError(f"{self.task} is stopping")
-        for link in links:
-            link.close()
-        for channel in channels:
-            channel.close()
+        _close(dropped)
+
+
+class _Closable(Protocol):
+    def close(self) -> Any: ...
+
+
+def _close(things: Sequence[_Closable]) -> None:
+    """Close what was dropped; without the lock, since closing may call back."""
+    for thing in things:
+        thing.close()
 
 
 class Answer:
