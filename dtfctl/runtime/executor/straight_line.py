@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from types import CodeType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -80,20 +80,20 @@ class StraightLine:
             for chunk in self.chunks:
                 chunk(step, shared, args, results)
         except Exception as e:
-            at, local_values = self._failure(e.__traceback__)
+            at, frame = self._failure(e.__traceback__)
             if isinstance(e, DeadValue):
-                raise Resume(at, self._values(local_values, shared)) from None
+                raise Resume(at, self._values(frame.f_locals, shared)) from None
             error = located(e, self.order[at].name)
             if error is e:
                 raise
             raise error from e
 
-    def _failure(self, trace: TracebackType | None) -> tuple[int, dict[str, Any]]:
-        """The position of the node a traceback passes through, and the generated function's locals then."""
+    def _failure(self, trace: TracebackType | None) -> tuple[int, FrameType]:
+        """The position of the node a traceback passes through, and the generated function's frame."""
         while trace is not None:
             table = self.lines.get(trace.tb_frame.f_code)
             if table is not None:
-                return table[trace.tb_lineno], trace.tb_frame.f_locals
+                return table[trace.tb_lineno], trace.tb_frame
             trace = trace.tb_next
         raise AssertionError("an exception from nowhere in the plan")
 
