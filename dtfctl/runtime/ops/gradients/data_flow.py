@@ -1,0 +1,130 @@
+"""Gradients of partitioning, stitching and TensorArray ops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.convert import constant
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Operation, Tensor
+from dtfctl.runtime.framework.registries import not_differentiable, register_gradient
+
+not_differentiable(
+    "FIFOQueueV2",
+    "QueueEnqueueV2",
+    "QueueEnqueueManyV2",
+    "QueueDequeueV2",
+    "QueueDequeueManyV2",
+    "QueueDequeueUpToV2",
+    "QueueCloseV2",
+    "QueueSizeV2",
+    "Stack",
+    "StackV2",
+    "StackPush",
+    "StackPop",
+    "StackClose",
+    "StackCloseV2",
+    "GetSessionHandle",
+    "GetSessionHandleV2",
+    "GetSessionTensor",
+    "DeleteSessionTensor",
+    "TensorArray",
+    "TensorArrayV2",
+    "TensorArrayV3",
+    "TensorArrayGrad",
+    "TensorArrayGradV2",
+    "TensorArrayGradV3",
+    "TensorArraySize",
+    "TensorArraySizeV2",
+    "TensorArraySizeV3",
+    "TensorArrayClose",
+    "TensorArrayCloseV2",
+    "TensorArrayCloseV3",
+    "HashTableV2",
+    "LookupTableFindV2",
+    "LookupTableInsertV2",
+    "LookupTableSizeV2",
+    "InitializeTableV2",
+    "MutableHashTableV2",
+    "MutableDenseHashTableV2",
+)
+
+
+@register_gradient("DynamicPartition")
+def _dynamic_partition(op: Operation, *grads: Tensor) -> Any:
+    data, partitions = op.inputs
+    count = int(op.attr("num_partitions"))
+    shape = apply_op("Shape", input=partitions)
+    size = apply_op("Prod", input=shape, reduction_indices=constant([0], dtypes.int32))
+    numbers = apply_op("Range", start=0, limit=size, delta=1)
+    positions = apply_op("Reshape", tensor=numbers, shape=shape)
+    parts = apply_op("DynamicPartition", data=positions, partitions=partitions, num_partitions=count)
+    parts = [parts] if isinstance(parts, Tensor) else parts
+    stitched = apply_op("ParallelDynamicStitch", indices=parts, data=list(grads))
+    return [apply_op("Reshape", tensor=stitched, shape=apply_op("Shape", input=data)), None]
+
+
+@register_gradient("DynamicStitch", "ParallelDynamicStitch")
+def _dynamic_stitch(op: Operation, grad: Any) -> Any:
+    n = len(op.inputs) // 2
+    indices = [apply_op("Identity", input=i) for i in op.inputs[:n]]
+    values = [apply_op("GatherV2", params=grad, indices=i, axis=0) for i in indices]
+    return [None] * n + values
+
+
+def _source(grad: Tensor) -> str:
+    """The part of a gradient's name that tells calls of `gradients` apart."""
+    parts = grad.op.name.split("/")
+    at = [i for i, p in enumerate(parts) if p.startswith("gradients")]
+    if not at:
+        raise ValueError(f"Expected op/tensor name to start with gradients, got {grad.name}")
+    return "/".join(parts[: at[-1] + 1])
+
+
+def _grad_array(op: Operation, flow: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
+    """Handle and flow of the gradient array of the op's TensorArray."""
+    handle = op.inputs[0]
+    out = apply_op("TensorArrayGradV3", handle=handle, flow_in=flow, source=_source(grad))
+    return out[0], apply_op("Identity", input=out[1])
+
+
+@register_gradient("TensorArrayReadV3")
+def _read(op: Operation, grad: Tensor) -> Any:
+    handle, flow = _grad_array(op, op.inputs[2], grad)
+    return [None, None, apply_op("TensorArrayWriteV3", handle=handle, index=op.inputs[1], value=grad, flow_in=flow)]
+
+
+@register_gradient("TensorArrayWriteV3")
+def _write(op: Operation, flow_grad: Tensor) -> Any:
+    handle, flow = _grad_array(op, flow_grad, flow_grad)
+    value = apply_op("TensorArrayReadV3", handle=handle, index=op.inputs[1], flow_in=flow, dtype=op.attr("T"))
+    return [None, None, value, flow_grad]
+
+
+@register_gradient("TensorArrayGatherV3")
+def _gather(op: Operation, grad: Tensor) -> Any:
+    handle, flow = _grad_array(op, op.inputs[2], grad)
+    out = apply_op("TensorArrayScatterV3", handle=handle, indices=op.inputs[1], value=grad, flow_in=flow)
+    return [None, None, out]
+
+
+@register_gradient("TensorArrayScatterV3")
+def _scatter(op: Operation, flow_grad: Tensor) -> Any:
+    handle, flow = _grad_array(op, flow_grad, flow_grad)
+    value = apply_op("TensorArrayGatherV3", handle=handle, indices=op.inputs[1], flow_in=flow, dtype=op.attr("T"))
+    return [None, None, value, flow_grad]
+
+
+@register_gradient("TensorArrayConcatV3")
+def _concat(op: Operation, grad: Tensor, unused_lengths: Any) -> Any:
+    handle, flow = _grad_array(op, op.inputs[1], grad)
+    out = apply_op("TensorArraySplitV3", handle=handle, value=grad, lengths=op.outputs[1], flow_in=flow)
+    return [None, out]
+
+
+@register_gradient("TensorArraySplitV3")
+def _split(op: Operation, flow_grad: Tensor) -> Any:
+    handle, flow = _grad_array(op, flow_grad, flow_grad)
+    value, _ = apply_op("TensorArrayConcatV3", handle=handle, flow_in=flow, dtype=op.attr("T"))
+    return [None, value, None, flow_grad]
