@@ -1,0 +1,150 @@
+"""Files, readers and checkpoints in the graph, with TF1's names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Operation, Tensor
+
+
+def read_file(filename: Any, name: str | None = None) -> Tensor:
+    """The contents of a file, as a string."""
+    return apply_op("ReadFile", name, filename=filename)  # type: ignore[no-any-return]
+
+
+def write_file(filename: Any, contents: Any, name: str | None = None) -> Operation:
+    return apply_op("WriteFile", name, filename=filename, contents=contents)  # type: ignore[no-any-return]
+
+
+def matching_files(pattern: Any, name: str | None = None) -> Tensor:
+    """Names of the files that match, sorted."""
+    return apply_op("MatchingFiles", name, pattern=pattern)  # type: ignore[no-any-return]
+
+
+def save_v2(prefix: Any, tensor_names: Any, shape_and_slices: Any, tensors: Sequence[Any]) -> Operation:
+    """Write tensors to a V2 checkpoint."""
+    return apply_op(  # type: ignore[no-any-return]
+        "SaveV2", prefix=prefix, tensor_names=tensor_names, shape_and_slices=shape_and_slices, tensors=list(tensors)
+    )
+
+
+def restore_v2(
+    prefix: Any, tensor_names: Any, shape_and_slices: Any, dtypes: Sequence[Any], name: str | None = None
+) -> list[Tensor]:
+    """Read tensors from a V2 checkpoint."""
+    return apply_op(  # type: ignore[no-any-return]
+        "RestoreV2",
+        name,
+        prefix=prefix,
+        tensor_names=tensor_names,
+        shape_and_slices=shape_and_slices,
+        dtypes=list(dtypes),
+    )
+
+
+def merge_v2_checkpoints(
+    checkpoint_prefixes: Any, destination_prefix: Any, delete_old_dirs: bool = True, name: str | None = None
+) -> Operation:
+    return apply_op(  # type: ignore[no-any-return]
+        "MergeV2Checkpoints",
+        name,
+        checkpoint_prefixes=checkpoint_prefixes,
+        destination_prefix=destination_prefix,
+        delete_old_dirs=delete_old_dirs,
+    )
+
+
+def sharded_filename(basename: Any, shard: Any, num_shards: Any, name: str | None = None) -> Tensor:
+    return apply_op("ShardedFilename", name, basename=basename, shard=shard, num_shards=num_shards)  # type: ignore[no-any-return]
+
+
+class ReaderBase:
+    """Turns work units (file names) from a queue into records."""
+
+    def __init__(self, reader_ref: Tensor, supports_serialize: bool = False) -> None:
+        self._reader_ref = reader_ref
+        self._supports_serialize = supports_serialize
+
+    @property
+    def reader_ref(self) -> Tensor:
+        return self._reader_ref
+
+    @property
+    def supports_serialize(self) -> bool:
+        return self._supports_serialize
+
+    @staticmethod
+    def _queue(queue: Any) -> Tensor:
+        return queue if isinstance(queue, Tensor) else queue.queue_ref
+
+    def read(self, queue: Any, name: str | None = None) -> Any:
+        """(key, value) of the next record."""
+        return apply_op("ReaderReadV2", name, reader_handle=self._reader_ref, queue_handle=self._queue(queue))
+
+    def read_up_to(self, queue: Any, num_records: Any, name: str | None = None) -> Any:
+        """(keys, values) of up to `num_records` records of one work unit."""
+        return apply_op(
+            "ReaderReadUpToV2",
+            name,
+            reader_handle=self._reader_ref,
+            queue_handle=self._queue(queue),
+            num_records=convert_to_tensor(num_records, dtypes.int64),
+        )
+
+    def num_records_produced(self, name: str | None = None) -> Tensor:
+        return apply_op("ReaderNumRecordsProducedV2", name, reader_handle=self._reader_ref)  # type: ignore[no-any-return]
+
+    def num_work_units_completed(self, name: str | None = None) -> Tensor:
+        return apply_op("ReaderNumWorkUnitsCompletedV2", name, reader_handle=self._reader_ref)  # type: ignore[no-any-return]
+
+    def reset(self, name: str | None = None) -> Operation:
+        return apply_op("ReaderResetV2", name, reader_handle=self._reader_ref)  # type: ignore[no-any-return]
+
+
+class WholeFileReader(ReaderBase):
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(apply_op("WholeFileReaderV2", name), True)
+
+
+class TextLineReader(ReaderBase):
+    def __init__(self, skip_header_lines: int | None = None, name: str | None = None) -> None:
+        super().__init__(apply_op("TextLineReaderV2", name, skip_header_lines=skip_header_lines or 0))
+
+
+class FixedLengthRecordReader(ReaderBase):
+    def __init__(
+        self,
+        record_bytes: int,
+        header_bytes: int | None = None,
+        footer_bytes: int | None = None,
+        hop_bytes: int | None = None,
+        name: str | None = None,
+        encoding: str | None = None,
+    ) -> None:
+        super().__init__(
+            apply_op(
+                "FixedLengthRecordReaderV2",
+                name,
+                record_bytes=record_bytes,
+                header_bytes=header_bytes or 0,
+                footer_bytes=footer_bytes or 0,
+                hop_bytes=hop_bytes or 0,
+                encoding=encoding or "",
+            )
+        )
+
+
+class TFRecordReader(ReaderBase):
+    """`options` is a compression name: None, "", "ZLIB" or "GZIP"."""
+
+    def __init__(self, name: str | None = None, options: str | None = None) -> None:
+        super().__init__(apply_op("TFRecordReaderV2", name, compression_type=options or ""))
+
+
+class IdentityReader(ReaderBase):
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(apply_op("IdentityReaderV2", name), True)

@@ -1,0 +1,68 @@
+"""Print, print and timestamps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dtfctl.runtime.framework import dtypes, nest
+from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Operation, Tensor
+
+_STREAMS = {"tf.logging.info": "log(info)", "tf.logging.warning": "log(warning)", "tf.logging.error": "log(error)"}
+
+
+def Print(
+    input_: Any,
+    data: Sequence[Any],
+    message: str | None = None,
+    first_n: int | None = None,
+    summarize: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """`input_`, unchanged; when it is computed, `data` is written to the task's stderr."""
+    return apply_op(  # type: ignore[no-any-return]
+        "Print",
+        name,
+        input=input_,
+        data=list(data),
+        message=message or "",
+        first_n=-1 if first_n is None else first_n,
+        summarize=3 if summarize is None else summarize,
+    )
+
+
+def print_v2(*inputs: Any, **kwargs: Any) -> Operation:
+    """An op that writes its inputs, formatted, to the task's stderr (or `output_stream`)."""
+    import sys
+
+    stream = kwargs.pop("output_stream", sys.stderr)
+    summarize, separator = kwargs.pop("summarize", 3), kwargs.pop("sep", " ")
+    end, name = kwargs.pop("end", "\n"), kwargs.pop("name", None)
+    if kwargs:
+        raise ValueError(f"Unrecognized keyword arguments for tf.print: {kwargs}")
+    target = "stdout" if stream is sys.stdout else "stderr" if stream is sys.stderr else str(stream)
+    if len(inputs) == 1 and isinstance(inputs[0], Tensor) and inputs[0].dtype is dtypes.string:
+        if inputs[0].shape.rank == 0:
+            return apply_op("PrintV2", name, input=inputs[0], output_stream=target, end=end)  # type: ignore[no-any-return]
+    templates, tensors = [], []
+    for item in inputs:
+        leaves = nest.flatten(item)
+        if any(isinstance(leaf, Tensor) for leaf in leaves):
+            holders = ["{}" if isinstance(leaf, Tensor) else str(leaf) for leaf in leaves]
+            templates.append(holders[0] if not nest.is_nested(item) else f"[{', '.join(holders)}]")
+            tensors += [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        else:
+            templates.append(str(item))
+    text = separator.join(templates)
+    if tensors:
+        line = apply_op("StringFormat", inputs=tensors, template=text, placeholder="{}", summarize=summarize)
+    else:
+        line = convert_to_tensor(text, dtypes.string)
+    return apply_op("PrintV2", name, input=line, output_stream=_STREAMS.get(target, target), end=end)  # type: ignore[no-any-return]
+
+
+def timestamp(name: str | None = None) -> Tensor:
+    """Seconds since the epoch, float64, when the op runs."""
+    return apply_op("Timestamp", name)  # type: ignore[no-any-return]

@@ -1,0 +1,291 @@
+"""Lookup tables with TF1's names (`tf.contrib.lookup`, `tf.lookup`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.convert import SparseTensor, convert_to_tensor
+from dtfctl.runtime.framework.dtypes import DType, as_dtype
+from dtfctl.runtime.framework.graph_keys import GraphKeys, add_to_collection, get_collection
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Operation, Tensor
+from dtfctl.runtime.framework.tensor_shape import TensorShape
+
+
+class TextFileIndex:
+    """Columns of a vocabulary file that are no columns."""
+
+    WHOLE_LINE = -2
+    LINE_NUMBER = -1
+
+
+class KeyValueTensorInitializer:
+    """Fills a table from two vectors."""
+
+    def __init__(
+        self, keys: Any, values: Any, key_dtype: Any = None, value_dtype: Any = None, name: str | None = None
+    ) -> None:
+        self._keys = convert_to_tensor(keys, key_dtype)
+        self._values = convert_to_tensor(values, value_dtype)
+        self._name = name or "key_value_init"
+
+    @property
+    def key_dtype(self) -> DType:
+        return self._keys.dtype.base_dtype
+
+    @property
+    def value_dtype(self) -> DType:
+        return self._values.dtype.base_dtype
+
+    def initialize(self, table: Any) -> Operation:
+        op: Operation = apply_op(
+            "InitializeTableV2", self._name, table_handle=table.resource_handle, keys=self._keys, values=self._values
+        )
+        add_to_collection(GraphKeys.TABLE_INITIALIZERS, op)
+        return op
+
+
+class TextFileInitializer:
+    """Fills a table from the lines of a file."""
+
+    def __init__(
+        self,
+        filename: Any,
+        key_dtype: Any,
+        key_index: int,
+        value_dtype: Any,
+        value_index: int,
+        vocab_size: int | None = None,
+        delimiter: str = "\t",
+        name: str | None = None,
+    ) -> None:
+        self.key_dtype, self.value_dtype = as_dtype(key_dtype), as_dtype(value_dtype)
+        self._filename = convert_to_tensor(filename, dtypes.string)
+        self._arguments = {
+            "key_index": key_index,
+            "value_index": value_index,
+            "vocab_size": -1 if vocab_size is None else vocab_size,
+            "delimiter": delimiter,
+        }
+        self._name = name or "text_file_init"
+
+    def initialize(self, table: Any) -> Operation:
+        op: Operation = apply_op(
+            "InitializeTableFromTextFileV2",
+            self._name,
+            table_handle=table.resource_handle,
+            filename=self._filename,
+            **self._arguments,
+        )
+        add_to_collection(GraphKeys.TABLE_INITIALIZERS, op)
+        add_to_collection(GraphKeys.ASSET_FILEPATHS, self._filename)
+        return op
+
+
+class _Table:
+    """What all tables can do."""
+
+    def __init__(self, key_dtype: Any, value_dtype: Any, handle: Tensor, default: Any) -> None:
+        self.key_dtype, self.value_dtype = as_dtype(key_dtype), as_dtype(value_dtype)
+        self.resource_handle = handle
+        self.name = handle.op.name.split("/")[-1]
+        self._default = convert_to_tensor(default, self.value_dtype)
+
+    @property
+    def default_value(self) -> Tensor:
+        return self._default
+
+    def size(self, name: str | None = None) -> Tensor:
+        return apply_op("LookupTableSizeV2", name or f"{self.name}_Size", table_handle=self.resource_handle)  # type: ignore[no-any-return]
+
+    def lookup(self, keys: Any, name: str | None = None) -> Any:
+        """Values of `keys`, the default where there is none; a SparseTensor keeps its places."""
+        source = keys.values if isinstance(keys, SparseTensor) else convert_to_tensor(keys, self.key_dtype)
+        if source.dtype.base_dtype is not self.key_dtype:
+            raise TypeError(f"Dtype of argument `keys` must be {self.key_dtype}, received: {keys.dtype}")
+        values = apply_op(
+            "LookupTableFindV2",
+            name or f"{self.name}_Lookup",
+            table_handle=self.resource_handle,
+            keys=source,
+            default_value=self._default,
+        )
+        if isinstance(keys, SparseTensor):
+            return SparseTensor(keys.indices, values, keys.dense_shape)
+        return values
+
+
+class StaticHashTable(_Table):
+    """A table its initializer fills once."""
+
+    def __init__(self, initializer: Any, default_value: Any, shared_name: str | None = None, name: str = "") -> None:
+        handle = apply_op(
+            "HashTableV2",
+            name or "hash_table",
+            shared_name=shared_name or "",
+            use_node_name_sharing=True,
+            key_dtype=initializer.key_dtype,
+            value_dtype=initializer.value_dtype,
+        )
+        super().__init__(initializer.key_dtype, initializer.value_dtype, handle, default_value)
+        self._default.shape.merge_with(TensorShape([]))
+        self._init = initializer.initialize(self)
+
+    @property
+    def initializer(self) -> Operation:
+        return self._init
+
+    @property
+    def init(self) -> Operation:
+        return self._init
+
+    def export(self, name: str | None = None) -> Any:
+        return apply_op(
+            "LookupTableExportV2",
+            name,
+            table_handle=self.resource_handle,
+            Tkeys=self.key_dtype,
+            Tvalues=self.value_dtype,
+        )
+
+
+HashTable = StaticHashTable
+
+
+class _WritableTable(_Table):
+    def insert(self, keys: Any, values: Any, name: str | None = None) -> Operation:
+        return self._write("LookupTableInsertV2", keys, values, name)
+
+    def import_values(self, keys: Any, values: Any, name: str | None = None) -> Operation:
+        return self._write("LookupTableImportV2", keys, values, name)
+
+    def _write(self, op: str, keys: Any, values: Any, name: str | None) -> Operation:
+        return apply_op(  # type: ignore[no-any-return]
+            op,
+            name,
+            table_handle=self.resource_handle,
+            keys=convert_to_tensor(keys, self.key_dtype),
+            values=convert_to_tensor(values, self.value_dtype),
+        )
+
+    def remove(self, keys: Any, name: str | None = None) -> Operation:
+        source = convert_to_tensor(keys, self.key_dtype)
+        return apply_op("LookupTableRemoveV2", name, table_handle=self.resource_handle, keys=source)  # type: ignore[no-any-return]
+
+    def export(self, name: str | None = None) -> Any:
+        """(keys, values)."""
+        return apply_op(
+            "LookupTableExportV2",
+            name,
+            table_handle=self.resource_handle,
+            Tkeys=self.key_dtype,
+            Tvalues=self.value_dtype,
+        )
+
+
+class MutableHashTable(_WritableTable):
+    """A table that steps may write to; values have the shape of the default."""
+
+    def __init__(
+        self,
+        key_dtype: Any,
+        value_dtype: Any,
+        default_value: Any,
+        shared_name: str | None = None,
+        name: str = "MutableHashTable",
+    ) -> None:
+        default = convert_to_tensor(default_value, value_dtype)
+        arguments = {"key_dtype": key_dtype, "value_dtype": value_dtype, "shared_name": shared_name or ""}
+        if default.shape.rank == 0:
+            handle = apply_op("MutableHashTableV2", name, use_node_name_sharing=True, **arguments)
+        else:
+            handle = apply_op(
+                "MutableHashTableOfTensorsV2", name, use_node_name_sharing=True, value_shape=default.shape, **arguments
+            )
+        super().__init__(key_dtype, value_dtype, handle, default)
+
+
+class DenseHashTable(_WritableTable):
+    """A mutable table with two keys set aside."""
+
+    def __init__(
+        self,
+        key_dtype: Any,
+        value_dtype: Any,
+        default_value: Any,
+        empty_key: Any,
+        deleted_key: Any,
+        initial_num_buckets: int | None = None,
+        shared_name: str | None = None,
+        name: str = "MutableDenseHashTable",
+    ) -> None:
+        default = convert_to_tensor(default_value, value_dtype)
+        handle = apply_op(
+            "MutableDenseHashTableV2",
+            name,
+            empty_key=convert_to_tensor(empty_key, key_dtype),
+            deleted_key=convert_to_tensor(deleted_key, key_dtype),
+            value_dtype=value_dtype,
+            value_shape=default.shape,
+            initial_num_buckets=initial_num_buckets,
+            shared_name=shared_name or "",
+            use_node_name_sharing=True,
+        )
+        super().__init__(key_dtype, value_dtype, handle, default)
+
+
+def tables_initializer(name: str = "init_all_tables") -> Operation:
+    """An op that initializes every table of the graph."""
+    from dtfctl.runtime.ops.grouping import group
+
+    return group(*get_collection(GraphKeys.TABLE_INITIALIZERS), name=name)
+
+
+initialize_all_tables = tables_initializer
+
+
+def index_table_from_tensor(
+    vocabulary_list: Any,
+    num_oov_buckets: int = 0,
+    default_value: int = -1,
+    hasher_spec: Any = None,
+    dtype: Any = dtypes.string,
+    name: str | None = None,
+) -> StaticHashTable:
+    """From each word of a vocabulary to its position.
+
+    Raises:
+        ValueError: buckets for unknown words are asked for, which this function does not make.
+    """
+    if num_oov_buckets:
+        raise ValueError("num_oov_buckets is not supported: hash unknown words with string_to_hash_bucket_fast instead")
+    words = convert_to_tensor(vocabulary_list, dtype)
+    size = apply_op("Size", input=words, out_type=dtypes.int64)
+    numbers = apply_op(
+        "Range", start=convert_to_tensor(0, dtypes.int64), limit=size, delta=convert_to_tensor(1, dtypes.int64)
+    )
+    return StaticHashTable(KeyValueTensorInitializer(words, numbers), default_value, name=name or "string_to_index")
+
+
+def index_table_from_file(
+    vocabulary_file: Any,
+    num_oov_buckets: int = 0,
+    vocab_size: int | None = None,
+    default_value: int = -1,
+    hasher_spec: Any = None,
+    key_dtype: Any = dtypes.string,
+    name: str | None = None,
+) -> StaticHashTable:
+    """From each line of a file to its number."""
+    if num_oov_buckets:
+        raise ValueError("num_oov_buckets is not supported: hash unknown words with string_to_hash_bucket_fast instead")
+    source = TextFileInitializer(
+        vocabulary_file,
+        key_dtype,
+        TextFileIndex.WHOLE_LINE,
+        dtypes.int64,
+        TextFileIndex.LINE_NUMBER,
+        vocab_size,
+    )
+    return StaticHashTable(source, default_value, name=name or "string_to_index")

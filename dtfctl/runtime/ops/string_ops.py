@@ -1,0 +1,194 @@
+"""String functions with TF1's names and argument orders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.convert import SparseTensor, constant, convert_to_tensor
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+
+# Each wrapper returns what its op gives; shapes are those of the input unless said otherwise.
+
+
+def as_string(
+    input: Any,
+    precision: int = -1,
+    scientific: bool = False,
+    shortest: bool = False,
+    width: int = -1,
+    fill: str = "",
+    name: str | None = None,
+) -> Any:
+    """Numbers as text, formatted as C's printf would."""
+    return apply_op(
+        "AsString",
+        name,
+        input=input,
+        precision=precision,
+        scientific=scientific,
+        shortest=shortest,
+        width=width,
+        fill=fill,
+    )
+
+
+def string_to_number(string_tensor: Any, out_type: Any = dtypes.float32, name: str | None = None) -> Any:
+    return apply_op("StringToNumber", name, string_tensor=string_tensor, out_type=out_type)
+
+
+def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = None) -> Any:
+    """Strings of the inputs joined elementwise; scalars go with everything."""
+    return apply_op("StringJoin", name, inputs=list(inputs), separator=separator)
+
+
+def string_split(source: Any, delimiter: Any = " ", skip_empty: bool = True, name: str | None = None) -> SparseTensor:
+    """The pieces of each string of a vector as rows of a SparseTensor."""
+    separator = convert_to_tensor(delimiter, dtypes.string)
+    indices, values, shape = apply_op("StringSplit", name, input=source, delimiter=separator, skip_empty=skip_empty)
+    indices.set_shape([None, 2])
+    values.set_shape([None])
+    shape.set_shape([2])
+    return SparseTensor(indices, values, shape)
+
+
+def string_split_v2(source: Any, sep: Any = "", maxsplit: int = -1, name: str | None = None) -> SparseTensor:
+    """As Python's str.split."""
+    separator = convert_to_tensor(sep, dtypes.string)
+    indices, values, shape = apply_op("StringSplitV2", name, input=source, sep=separator, maxsplit=maxsplit)
+    return SparseTensor(indices, values, shape)
+
+
+def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> Any:
+    return apply_op("Substr", name, input=input, pos=pos, len=len, unit=unit)
+
+
+def string_length(input: Any, name: str | None = None, unit: str = "BYTE") -> Any:
+    return apply_op("StringLength", name, input=input, unit=unit)
+
+
+def string_strip(input: Any, name: str | None = None) -> Any:
+    return apply_op("StringStrip", name, input=input)
+
+
+def string_lower(input: Any, encoding: str = "", name: str | None = None) -> Any:
+    return apply_op("StringLower", name, input=input, encoding=encoding)
+
+
+def string_upper(input: Any, encoding: str = "", name: str | None = None) -> Any:
+    return apply_op("StringUpper", name, input=input, encoding=encoding)
+
+
+def regex_replace(input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None) -> Any:
+    """RE2 pattern; `\\1` in `rewrite` is the first group."""
+    if isinstance(pattern, (str, bytes)) and isinstance(rewrite, (str, bytes)):
+        return apply_op(
+            "StaticRegexReplace",
+            name,
+            input=input,
+            pattern=pattern,
+            rewrite=rewrite,
+            replace_global=replace_global,
+        )
+    return apply_op("RegexReplace", name, input=input, pattern=pattern, rewrite=rewrite, replace_global=replace_global)
+
+
+def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Any:
+    if isinstance(pattern, (str, bytes)):
+        return apply_op("StaticRegexFullMatch", name, input=input, pattern=pattern)
+    return apply_op("RegexFullMatch", name, input=input, pattern=pattern)
+
+
+def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Any:
+    return apply_op("StringToHashBucketFast", name, input=input, num_buckets=num_buckets)
+
+
+def string_to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int], name: str | None = None) -> Any:
+    return apply_op("StringToHashBucketStrong", name, input=input, num_buckets=num_buckets, key=list(key))
+
+
+def string_to_hash_bucket(
+    string_tensor: Any = None, num_buckets: int | None = None, name: str | None = None, input: Any = None
+) -> Any:
+    source = string_tensor if input is None else input
+    return apply_op("StringToHashBucket", name, string_tensor=source, num_buckets=num_buckets)
+
+
+def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Any:
+    return apply_op("EncodeBase64", name, input=input, pad=pad)
+
+
+def decode_base64(input: Any, name: str | None = None) -> Any:
+    return apply_op("DecodeBase64", name, input=input)
+
+
+def reduce_join(
+    inputs: Any,
+    axis: Any = None,
+    keep_dims: bool = False,
+    separator: str = "",
+    name: str | None = None,
+    reduction_indices: Any = None,
+    keepdims: bool | None = None,
+) -> Any:
+    """Strings joined along dimensions, the first of `axis` fastest; all of them, last first, when None."""
+    source = convert_to_tensor(inputs, dtypes.string)
+    axes = reduction_indices if axis is None else axis
+    if axes is None:
+        rank = source.shape.rank
+        if rank is None:
+            axes = apply_op("Range", start=apply_op("Sub", x=apply_op("Rank", input=source), y=1), limit=-1, delta=-1)
+        else:
+            axes = constant(list(range(rank - 1, -1, -1)), dtypes.int32)
+    keep = keep_dims if keepdims is None else keepdims
+    return apply_op("ReduceJoin", name, inputs=source, reduction_indices=axes, keep_dims=keep, separator=separator)
+
+
+def string_format(
+    template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3, name: str | None = None
+) -> Tensor:
+    """`template` with each placeholder replaced by a tensor, summarised."""
+    items = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    return apply_op(  # type: ignore[no-any-return]
+        "StringFormat", name, inputs=items, template=template, placeholder=placeholder, summarize=summarize
+    )
+
+
+def unicode_transcode(
+    input: Any,
+    input_encoding: str,
+    output_encoding: str,
+    errors: str = "replace",
+    replacement_char: int = 65533,
+    replace_control_characters: bool = False,
+    name: str | None = None,
+) -> Any:
+    return apply_op(
+        "UnicodeTranscode",
+        name,
+        input=input,
+        input_encoding=input_encoding,
+        output_encoding=output_encoding,
+        errors=errors,
+        replacement_char=replacement_char,
+        replace_control_characters=replace_control_characters,
+    )
+
+
+def unicode_script(input: Any, name: str | None = None) -> Any:
+    return apply_op("UnicodeScript", name, input=input)
+
+
+def unsorted_segment_join(
+    inputs: Any, segment_ids: Any, num_segments: Any, separator: str = "", name: str | None = None
+) -> Any:
+    return apply_op(
+        "UnsortedSegmentJoin",
+        name,
+        inputs=inputs,
+        segment_ids=segment_ids,
+        num_segments=num_segments,
+        separator=separator,
+    )

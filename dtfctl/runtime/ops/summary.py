@@ -1,0 +1,102 @@
+"""Summary ops (`tf.summary.scalar` and its siblings), collected under GraphKeys.SUMMARIES."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dtfctl.runtime.framework import context, dtypes
+from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.graph_keys import GraphKeys, add_to_collections, get_collection
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+
+
+def _emit(
+    op: str, name: str, family: str | None, collections: Sequence[str] | None, arguments: dict[str, Any]
+) -> Tensor:
+    clean = name.replace(" ", "_")
+    scope_name = f"{family}/{clean}" if family else clean
+    graph = context.get_default_graph()
+    with graph.name_scope(scope_name) as scope:
+        tag = scope.rstrip("/")
+        if family:
+            tag = f"{family}/{tag}"
+        tag_name = "tags" if op == "ScalarSummary" else "tag"
+        out = apply_op(op, scope, **{tag_name: tag}, **arguments)
+    add_to_collections(list(collections) if collections is not None else [GraphKeys.SUMMARIES], out)
+    return out  # type: ignore[no-any-return]
+
+
+def scalar(name: str, tensor: Any, collections: Sequence[str] | None = None, family: str | None = None) -> Tensor:
+    """A summary of one number."""
+    return _emit("ScalarSummary", name, family, collections, {"values": convert_to_tensor(tensor)})
+
+
+def histogram(name: str, values: Any, collections: Sequence[str] | None = None, family: str | None = None) -> Tensor:
+    """A summary of how values are distributed."""
+    return _emit("HistogramSummary", name, family, collections, {"values": convert_to_tensor(values)})
+
+
+def image(
+    name: str,
+    tensor: Any,
+    max_outputs: int = 3,
+    collections: Sequence[str] | None = None,
+    family: str | None = None,
+) -> Tensor:
+    """Images [batch, height, width, channels] of 1, 3 or 4 channels."""
+    arguments = {"tensor": convert_to_tensor(tensor), "max_images": max_outputs}
+    return _emit("ImageSummary", name, family, collections, arguments)
+
+
+def audio(
+    name: str,
+    tensor: Any,
+    sample_rate: Any,
+    max_outputs: int = 3,
+    collections: Sequence[str] | None = None,
+    family: str | None = None,
+) -> Tensor:
+    """Clips [batch, frames, channels] or [batch, frames] of values in -1..1."""
+    rate = convert_to_tensor(sample_rate, dtypes.float32)
+    arguments = {"tensor": convert_to_tensor(tensor), "sample_rate": rate, "max_outputs": max_outputs}
+    return _emit("AudioSummaryV2", name, family, collections, arguments)
+
+
+def text(name: str, tensor: Any, collections: Sequence[str] | None = None) -> Tensor:
+    """Strings, shown by TensorBoard's text plugin."""
+    from dtfctl.protocol import summary_pb2
+
+    value = convert_to_tensor(tensor)
+    if value.dtype is not dtypes.string:
+        raise ValueError(f"Expected tensor {value.name} to have dtype string, got {value.dtype}")
+    metadata = summary_pb2.SummaryMetadata()
+    metadata.plugin_data.plugin_name = "text"
+    return tensor_summary(name, value, metadata, collections)
+
+
+def tensor_summary(
+    name: str,
+    tensor: Any,
+    summary_metadata: Any = None,
+    collections: Sequence[str] | None = None,
+    family: str | None = None,
+) -> Tensor:
+    """Any tensor, with metadata that tells a plugin how to show it."""
+    serialized = b"" if summary_metadata is None else summary_metadata.SerializeToString()
+    arguments = {"tensor": convert_to_tensor(tensor), "serialized_summary_metadata": serialized}
+    return _emit("TensorSummaryV2", name, family, collections, arguments)
+
+
+def merge(inputs: Sequence[Any], collections: Sequence[str] | None = None, name: str | None = None) -> Tensor:
+    """One summary of several."""
+    out = apply_op("MergeSummary", name, inputs=list(inputs))
+    add_to_collections(list(collections or []), out)
+    return out  # type: ignore[no-any-return]
+
+
+def merge_all(key: str = GraphKeys.SUMMARIES, scope: str | None = None, name: str | None = None) -> Tensor | None:
+    """One summary of all collected ones; None when there are none."""
+    found = get_collection(key, scope)
+    return merge(found, name=name) if found else None
