@@ -38,6 +38,8 @@ class RestartPolicy:
     jitter: float = 0.25
     healthy_after_s: float = 60.0
     never_exit: tuple[int, ...] = ()
+    never_log: tuple[str, ...] = ()
+    """Regular expressions; a match in what the process wrote makes its failure final."""
     limited: bool = False
     """Only a signal or a code in `only_exit` is followed by a restart: a job's own failures are final."""
     only_exit: tuple[int, ...] = ()
@@ -51,6 +53,9 @@ class Ending:
     signal: int | None = None
     forced: bool = False
     """We killed it because it hung: a failure, whatever its code."""
+
+    log_match: str = ""
+    """The pattern of `never_log` that its output matches."""
 
     @property
     def is_failure(self) -> bool:
@@ -106,6 +111,8 @@ def decide(
         return history, GiveUp("failed", "restart.when is never")
     if not ending.forced and ending.exit_code in policy.never_exit:
         return history, GiveUp("failed", f"exit code {ending.exit_code} is in restart.never_when")
+    if ending.log_match:
+        return history, GiveUp("failed", f"its log matches {ending.log_match!r} of restart.never_when")
     if policy.limited and not _is_retryable(policy.only_exit, ending):
         return history, GiveUp("failed", f"exit code {ending.exit_code}")
     if len(recent) > policy.attempts:

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RestartRules(_message.Message):
-    __slots__ = ("when", "attempts", "within_s", "first_s", "then_s", "factor", "max_s", "jitter", "healthy_after_s", "never_exit", "only_exit", "limited")
+    __slots__ = ("when", "attempts", "within_s", "first_s", "then_s", "factor", "max_s", "jitter", "healthy_after_s", "never_exit", "only_exit", "limited", "never_log")
     WHEN_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     WITHIN_S_FIELD_NUMBER: _ClassVar[int]
@@ -20,6 +20,7 @@ class RestartRules(_message.Message):
     NEVER_EXIT_FIELD_NUMBER: _ClassVar[int]
     ONLY_EXIT_FIELD_NUMBER: _ClassVar[int]
     LIMITED_FIELD_NUMBER: _ClassVar[int]
+    NEVER_LOG_FIELD_NUMBER: _ClassVar[int]
     when: str
     attempts: int
     within_s: float
@@ -32,7 +33,8 @@ class RestartRules(_message.Message):
     never_exit: _containers.RepeatedScalarFieldContainer[int]
     only_exit: _containers.RepeatedScalarFieldContainer[int]
     limited: bool
-    def __init__(self, when: _Optional[str] = ..., attempts: _Optional[int] = ..., within_s: _Optional[float] = ..., first_s: _Optional[float] = ..., then_s: _Optional[float] = ..., factor: _Optional[float] = ..., max_s: _Optional[float] = ..., jitter: _Optional[float] = ..., healthy_after_s: _Optional[float] = ..., never_exit: _Optional[_Iterable[int]] = ..., only_exit: _Optional[_Iterable[int]] = ..., limited: bool = ...) -> None: ...
+    never_log: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, when: _Optional[str] = ..., attempts: _Optional[int] = ..., within_s: _Optional[float] = ..., first_s: _Optional[float] = ..., then_s: _Optional[float] = ..., factor: _Optional[float] = ..., max_s: _Optional[float] = ..., jitter: _Optional[float] = ..., healthy_after_s: _Optional[float] = ..., never_exit: _Optional[_Iterable[int]] = ..., only_exit: _Optional[_Iterable[int]] = ..., limited: bool = ..., never_log: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class HealthRules(_message.Message):
     __slots__ = ("beat_s", "suspect_phi", "down_phi", "pause_s", "down_after_s", "busy_limit_s", "startup_s")
@@ -53,14 +55,16 @@ class HealthRules(_message.Message):
     def __init__(self, beat_s: _Optional[float] = ..., suspect_phi: _Optional[float] = ..., down_phi: _Optional[float] = ..., pause_s: _Optional[float] = ..., down_after_s: _Optional[float] = ..., busy_limit_s: _Optional[float] = ..., startup_s: _Optional[float] = ...) -> None: ...
 
 class LogRules(_message.Message):
-    __slots__ = ("rotate_bytes", "keep", "bytes_per_s")
+    __slots__ = ("rotate_bytes", "keep", "bytes_per_s", "folder")
     ROTATE_BYTES_FIELD_NUMBER: _ClassVar[int]
     KEEP_FIELD_NUMBER: _ClassVar[int]
     BYTES_PER_S_FIELD_NUMBER: _ClassVar[int]
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
     rotate_bytes: int
     keep: int
     bytes_per_s: int
-    def __init__(self, rotate_bytes: _Optional[int] = ..., keep: _Optional[int] = ..., bytes_per_s: _Optional[int] = ...) -> None: ...
+    folder: str
+    def __init__(self, rotate_bytes: _Optional[int] = ..., keep: _Optional[int] = ..., bytes_per_s: _Optional[int] = ..., folder: _Optional[str] = ...) -> None: ...
 
 class TaskOrder(_message.Message):
     __slots__ = ("job", "index", "run", "incarnation_floor", "restart_request", "env", "gpus", "memory_bytes", "first_port", "last_port", "grace_s", "now")

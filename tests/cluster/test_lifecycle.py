@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -20,7 +21,7 @@ from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.errors import Conflict, NoSuchCluster
 from dtfctl.launcher.files import try_lock, unlock
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.spec.model import Ports, Restart
+from dtfctl.launcher.spec.model import Logs, Ports, Restart, Security
 from tests.cluster.conftest import STUB_COMMAND, controller_pid, processes_of, spec_of
 
 Up = Callable[..., Cluster]
@@ -187,3 +188,15 @@ def test_a_spec_survives_the_way_to_the_controller(up: Up) -> None:
     spec = spec_of("full", env={"A": "1"}, restart=Restart(attempts=2))
     up(spec)
     assert Cluster.up(replace(spec), task_command=STUB_COMMAND).changes == ()
+
+
+def test_logs_go_where_the_file_says(up: Up, tmp_path: Path) -> None:
+    cluster = up(spec_of(logs=Logs(dir=str(tmp_path / "elsewhere"))))
+    assert "serves at" in (tmp_path / "elsewhere" / "t" / "ps-0.log").read_text()
+    assert any("serves at" in line.text for line in cluster.logs("ps/0"))
+
+
+def test_without_tls_tasks_get_no_certificates(up: Up) -> None:
+    cluster = up(spec_of(worker=1, security=Security(tls="none")))
+    (config,) = ClusterPaths.of(cluster.name).host("localhost").glob("runs/worker-0/*/config.json")
+    assert json.loads(config.read_bytes())["tls"] is None

@@ -253,3 +253,21 @@ def test_wrong_selectors_are_errors(up: Up) -> None:
         cluster.restart("worker/7")
     with pytest.raises(UsageError, match="not a selector"):
         cluster.restart("worker/x")
+
+
+def test_a_pattern_in_the_log_makes_a_failure_final(up: Up) -> None:
+    spec = crashing_worker(3)
+    rules = replace(spec.restart, never_when=replace(spec.restart.never_when, log=("told to [a-z]+$",)))
+    cluster = up(replace(spec, restart=rules))
+    failed = wait_until(lambda: (t := task(cluster, "worker/0")).state == "failed" and t, "gives up at once")
+    assert failed.restarts == 0
+    assert "its log matches 'told to [a-z]+$'" in failed.last_error
+
+
+def test_a_task_over_its_memory_limit_is_ended_and_called_so(up: Up) -> None:
+    spec = spec_of(worker=1, restart=Restart(attempts=0))
+    cluster = up(replace(spec, tasks={**spec.tasks, "worker": TaskGroup(1, memory=2**20)}))
+    over = wait_until(lambda: (t := task(cluster, "worker/0")).state == "crashed" and t, "ended")
+    assert "out of memory: it used" in over.last_error
+    assert "its limit is 1 MiB" in over.last_error
+    assert task(cluster, "ps/0").state == "running"

@@ -130,10 +130,11 @@ class Agent:
 
     def log_of(self, process: str) -> Path:
         """The log file of `worker/1`, `job:ID:worker/0` or `agent`."""
+        folder = Path(self._orders.logs.folder or self.log_folder)
         if process.startswith("job:"):
             _, job_id, task = process.split(":")
-            return self.log_folder / "jobs" / job_id / f"{task.replace('/', '-')}.log"
-        return self.log_folder / f"{process.replace('/', '-')}.log"
+            return folder / "jobs" / job_id / f"{task.replace('/', '-')}.log"
+        return folder / f"{process.replace('/', '-')}.log"
 
     # ------------------------------------------------------------------ the loop
 
@@ -205,6 +206,11 @@ class Agent:
                 self._set(unit, hangs(record, f"not ready after {limits.startup_s:.0f} s", now))
             return
         if record.state != "running":
+            return
+        limit = unit.order.memory_bytes if isinstance(unit.order, TaskOrder) else 0
+        if limit and unit.stat is not None and unit.stat.rss_bytes > limit:
+            used, allowed = unit.stat.rss_bytes >> 20, limit >> 20
+            self._set(unit, hangs(record, f"out of memory: it used {used} MiB, its limit is {allowed} MiB", now))
             return
         if unit.monitor is None:
             if stopped_s >= limits.down_after_s:
@@ -435,10 +441,14 @@ class Agent:
         order = unit.lifecycle_order(self._shutdown_grace_s)
         if ending.is_failure and record.state != "stopping":
             unit.last_lines = logs.last_errors(self.log_of(unit.name), unit.started_stamp)
+        policy = unit.policy(self._orders.restart)
+        if ending.is_failure:
+            match = logs.matches(self.log_of(unit.name), unit.started_stamp, policy.never_log)
+            ending = replace(ending, log_match=match)
         after = ended(
             record,
             order,
-            unit.policy(self._orders.restart),
+            policy,
             ending,
             now=time.monotonic(),
             rand=random.random(),

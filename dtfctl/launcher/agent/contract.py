@@ -24,6 +24,8 @@ class LogRules:
     rotate_bytes: int = 64 * 2**20
     keep: int = 3
     bytes_per_s: int = 10 * 2**20
+    folder: str = ""
+    """Where logs go; empty: the agent's own folder."""
 
 
 @dataclass(frozen=True, slots=True)

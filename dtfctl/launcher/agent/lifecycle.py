@@ -165,7 +165,7 @@ def ended(record: Record, order: Order, policy: RestartPolicy, ending: Ending, *
     history, decision = decide(policy, record.history, ran_s=ran_s, ending=ending, now=now, rand=rand)
     record = replace(record, history=history, reason=reason)
     if isinstance(decision, GiveUp):
-        text = reason if decision.state != "crashed" else f"{reason}; {decision.reason}"
+        text = reason if decision.reason == reason else f"{reason}; {decision.reason}"
         return replace(record, state=decision.state, retry_at=None, reason="" if decision.state == "done" else text)
     if not order.run:
         return replace(record, state="stopped", retry_at=None)

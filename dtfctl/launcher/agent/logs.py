@@ -7,6 +7,7 @@ deleted goes on with the oldest that is left.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -75,16 +76,29 @@ def _tail_position(log: Path, process: str, tail: int) -> LogPosition:
     return LogPosition(process)
 
 
+def matches(log: Path, since_stamp: str, patterns: Iterable[str]) -> str:
+    """The first pattern that is found in what was written since then, or nothing."""
+    patterns = list(patterns)
+    if not patterns:
+        return ""
+    text = "\n".join(line.split(" ", 2)[-1] for line in _newest_lines(log) if line.split(" ", 1)[0] >= since_stamp)
+    return next((pattern for pattern in patterns if re.search(pattern, text)), "")
+
+
 def last_errors(log: Path, since_stamp: str, count: int = 20) -> tuple[str, ...]:
     """The last lines of stderr that were written at or after `since_stamp` (`2026-01-31T12:00:00.123Z`)."""
+    return tuple(_stderr_lines(_newest_lines(log), since_stamp))[-count:]
+
+
+def _newest_lines(log: Path) -> list[str]:
+    """The end of the newest file."""
     try:
         with log.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - TAIL_BYTES))
-            data = file.read()
+            return file.read().decode(errors="replace").splitlines()
     except FileNotFoundError:
-        return ()
-    return tuple(_stderr_lines(data.decode(errors="replace").splitlines(), since_stamp))[-count:]
+        return []
 
 
 def _stderr_lines(lines: Iterable[str], since_stamp: str) -> Iterable[str]:

@@ -109,7 +109,7 @@ class AgentLink:
         finally:
             channel.close()
         deadline = time.monotonic() + END_S
-        while self._provider.find_agent(self.host) is not None:
+        while not self._provider.has_ended(self.host):
             if time.monotonic() > deadline:
                 self._provider.kill_agent(self.host)
                 return

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from dtfctl.health.monitor import HealthLimits
 from dtfctl.health.restart import RestartPolicy
@@ -90,8 +91,8 @@ def reconcile(desired: Desired, observed: Observed) -> dict[str, HostOrders]:
             task_command=desired.task_command or (desired.spec.python or sys.executable, "-m", "dtfctl.task"),
             restart=restart_policy(desired.spec),
             health=health_limits(desired.spec),
-            logs=LogRules(desired.spec.logs.rotate, desired.spec.logs.keep, desired.spec.logs.rate),
-            tls_folder=desired.tls_folder,
+            logs=log_rules(desired),
+            tls_folder=desired.tls_folder if desired.spec.security.tls == "auto" else "",
         )
         for host in hosts
     }
@@ -110,7 +111,14 @@ def restart_policy(spec: ClusterSpec) -> RestartPolicy:
         jitter=rules.delay.jitter,
         healthy_after_s=rules.healthy_after,
         never_exit=rules.never_when.exit,
+        never_log=rules.never_when.log,
     )
+
+
+def log_rules(desired: Desired) -> LogRules:
+    logs = desired.spec.logs
+    folder = str(Path(logs.dir).expanduser() / desired.cluster) if logs.dir else ""
+    return LogRules(logs.rotate, logs.keep, logs.rate, folder)
 
 
 def health_limits(spec: ClusterSpec) -> HealthLimits:
@@ -157,6 +165,8 @@ def _client_orders(desired: Desired, job: JobRecord, host: str) -> list[ClientOr
         max_s=rules.max_s,
         jitter=rules.jitter,
         healthy_after_s=rules.healthy_after_s,
+        never_exit=rules.never_exit,
+        never_log=rules.never_log,
         limited=request.retries == 0,
         only_exit=(RETRYABLE_EXIT,),
     )

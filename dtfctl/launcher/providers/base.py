@@ -31,6 +31,9 @@ class Provider(Protocol):
             LauncherError: it cannot be started; the message says why.
         """
 
+    def has_ended(self, host: str) -> bool:
+        """Whether no agent runs there, none is on its way, and none is still putting its things away."""
+
     def kill_agent(self, host: str) -> None:
         """End an agent that hangs, at once; its tasks go on."""
 

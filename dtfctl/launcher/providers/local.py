@@ -67,6 +67,9 @@ class LocalProvider:
             time.sleep(POLL_S)
         raise ClusterFailed(f"the agent of {host} did not start within {START_S:.0f} s", f"see {log}")
 
+    def has_ended(self, host: str) -> bool:
+        return not is_locked(self._paths.host(host) / "agent.lock")
+
     def kill_agent(self, host: str) -> None:
         endpoint = self.find_agent(host)
         if endpoint is None:

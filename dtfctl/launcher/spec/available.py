@@ -35,14 +35,9 @@ def unavailable(spec: ClusterSpec) -> list[Missing]:
     refuse(bool(spec.sync), ("sync",), "file synchronisation is")
     refuse(bool(spec.setup), ("setup",), "set-up commands are")
     refuse(spec.controller != "local", ("controller",), "a controller on a cluster host is")
-    refuse(spec.security.tls == "none", ("security", "tls"), "a cluster without TLS is")
-    refuse(spec.logs.dir is not None, ("logs", "dir"), "another folder for logs is")
     refuse(spec.metrics.port is not None, ("metrics", "port"), "a metrics page is")
-    refuse(bool(spec.restart.never_when.log), ("restart", "never_when", "log"), "rules on the text of logs are")
     refuse(spec.restart.bad_host_when != BadHostWhen(), ("restart", "bad_host_when"), "rules on the text of logs are")
     refuse(spec.quarantine != Quarantine(), ("quarantine",), "setting hosts aside is")
-    for job, group in spec.tasks.items():
-        refuse(group.memory is not None, ("tasks", job, "memory"), "memory limits are")
     return found
 
 

@@ -12,8 +12,7 @@ from dtfctl.launcher.spec.hostlist import fold
 from dtfctl.launcher.spec.kinds import HostBlock, HostNames, Kind, MapOf, Table, keys_of
 from dtfctl.launcher.spec.load import read_file, read_spec
 from dtfctl.launcher.spec.model import ClusterSpec
-from dtfctl.launcher.spec.parse import Path as KeyPath
-from dtfctl.launcher.spec.parse import Reader
+from dtfctl.launcher.spec.parse import Path as KeyPath, Reader
 
 
 @dataclass(frozen=True, slots=True)

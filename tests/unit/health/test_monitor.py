@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dtfctl.health.beats import Beat, PeerDown, PeerUp, pack, unpack
 from dtfctl.health.detector import PhiDetector

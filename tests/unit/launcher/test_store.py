@@ -7,8 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dtfctl.launcher.controller.jobs import JobRecord
 from dtfctl.launcher.controller.store import Store, TaskRow, read_events

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.message import Message
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dtfctl.health.restart import RestartPolicy
 from dtfctl.launcher import codec, connect, files, model

@@ -143,10 +143,7 @@ UNAVAILABLE = [
     ("sync: [{from: a, to: b}]", 1, "file synchronisation is"),
     ("setup: [ls]", 1, "set-up commands are"),
     ("controller: host", 1, "a controller on a cluster host is"),
-    ("security: {tls: none}", 12, "a cluster without TLS is"),
-    ("logs: {dir: /tmp/x}", 8, "another folder for logs is"),
     ("metrics: {port: 9464}", 11, "a metrics page is"),
-    ("restart: {never_when: {log: [x]}}", 24, "rules on the text of logs are"),
     ("restart: {bad_host_when: {log: [x]}}", 11, "rules on the text of logs are"),
     ("quarantine: {failures: 4}", 1, "setting hosts aside is"),
 ]
@@ -164,13 +161,6 @@ def test_what_this_version_cannot_do_is_valid_but_refused_by_up(
     assert f"c.yaml:3:{column}: {message} not available in this version" in str(caught.value)
     with pytest.raises(SpecError, match="not available in this version"):
         require_available(spec)
-
-
-def test_memory_limits_are_refused_by_up(tmp_path: Path) -> None:
-    file = tmp_path / "c.yaml"
-    file.write_text("cluster: dev\ntasks: {worker: {memory: 1GiB}}\n")
-    with pytest.raises(InvalidSpec, match=r"c.yaml:2:18: memory limits are not available"):
-        load_spec(file, {}, for_up=True)
 
 
 def test_what_this_version_can_do_is_available() -> None:
