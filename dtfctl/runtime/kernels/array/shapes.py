@@ -11,6 +11,7 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_codec import object_array
 from dtfctl.runtime.kernels.array.common import broadcast_shape, check_size, ints, product, shape_of, text
 from dtfctl.runtime.kernels.registry import CPU_GPU, Kernel, KernelBuild, register_kernel
+from dtfctl.runtime.ops.shapes.indexing import broadcast_gradient_axes
 
 
 def _check_fits(n: int, dtype: np.dtype[Any], what: str) -> None:
@@ -160,32 +161,6 @@ def _broadcast_args(k: KernelBuild) -> Kernel:
         return np.array(broadcast_shape(ints(a), ints(b)), a.dtype)
 
     return kernel
-
-
-def broadcast_gradient_axes(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[list[int], list[int]]:
-    """The axes over which the gradient of each broadcast argument must be summed (TensorFlow's, 1 vs 1 included).
-
-    Raises:
-        InvalidArgumentError: the shapes do not broadcast.
-    """
-    if a == b:
-        return [], []
-    n = max(len(a), len(b))
-    x, y = (1,) * (n - len(a)) + a, (1,) * (n - len(b)) + b
-    r0: list[int] = []
-    r1: list[int] = []
-    for i, (p, q) in enumerate(zip(x, y)):
-        if p == q:
-            if p == 1:
-                r0.append(i)
-                r1.append(i)
-        elif p == 1:
-            r0.append(i)
-        elif q == 1:
-            r1.append(i)
-        else:
-            raise InvalidArgumentError(f"Incompatible shapes: {text(a)} vs. {text(b)}")
-    return r0, r1
 
 
 @register_kernel("BroadcastGradientArgs", devices=CPU_GPU, host_inputs=("s0", "s1"), host_outputs=("r0", "r1"))

@@ -73,8 +73,9 @@ def _add_strings(k: KernelBuild) -> Kernel:
     return checked(add)
 
 
-def _nonzero(y: Any) -> None:
-    if not np.all(y):
+def _nonzero(x: Any, y: Any) -> None:
+    """Raise InvalidArgumentError when something is divided by zero (nothing is when the result is empty)."""
+    if not np.all(y) and np.broadcast(x, y).size:
         raise InvalidArgumentError("Integer division by zero")
 
 
@@ -86,17 +87,17 @@ def truncated_quotient(x: Any, y: Any) -> Any:
 
 
 def _real_quotient_of_ints(x: Any, y: Any) -> Any:
-    _nonzero(y)
+    _nonzero(x, y)
     return truncated_quotient(x, y)
 
 
 def _floor_quotient_of_ints(x: Any, y: Any) -> Any:
-    _nonzero(y)
+    _nonzero(x, y)
     return np.floor_divide(x, y)
 
 
 def _fmod_of_ints(x: Any, y: Any) -> Any:
-    _nonzero(y)
+    _nonzero(x, y)
     return np.fmod(x, y)
 
 
@@ -104,7 +105,7 @@ def _unchecked_by_tensorflow(function: Callable[[Any, Any], Any]) -> Callable[[A
     """TruncateDiv and TruncateMod answer a zero divisor with an internal error."""
 
     def kernel(x: Any, y: Any) -> Any:
-        if not np.all(y):
+        if not np.all(y) and np.broadcast(x, y).size:
             raise InternalError("Unexpected error in binary operator (only integer div and mod should have errors)")
         return function(x, y)
 
@@ -112,7 +113,7 @@ def _unchecked_by_tensorflow(function: Callable[[Any, Any], Any]) -> Callable[[A
 
 
 def _mod_of_ints(x: Any, y: Any) -> Any:
-    _nonzero(y)
+    _nonzero(x, y)
     return np.mod(x, y)
 
 
