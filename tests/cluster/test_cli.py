@@ -137,6 +137,15 @@ def test_a_time_limit_ends_a_job(dtfctl: Run, tmp_path: Path) -> None:
     assert "job-1 failed" in done.stderr
 
 
+def test_a_job_does_not_mix_with_one_of_an_earlier_cluster(dtfctl: Run, tmp_path: Path) -> None:
+    for number in (1, 2):
+        dtfctl("up", "c.yaml")
+        done = dtfctl("submit", "--replication", "in-graph", script(tmp_path, f"print('cluster', {number})"))
+        assert (done.returncode, done.stdout) == (0, f"cluster {number}\n")
+        assert f"job-{number} succeeded" in done.stderr
+        dtfctl("down")
+
+
 def test_a_killed_worker_is_back_and_the_other_never_stopped(dtfctl: Run) -> None:
     dtfctl("up", "c.yaml")
     before = {t["name"]: t for t in json.loads(dtfctl("status", "-o", "json").stdout)["tasks"]}

@@ -365,9 +365,12 @@ class Engine:
         base = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:40] or "job"
         taken = {job.id for job in self._jobs}
         number = 1
-        while f"{base}-{number}" in taken or self.paths.job(f"{base}-{number}").exists():
+        # Checkpoints and logs of an earlier cluster of this name may be there still; a job does not mix with them.
+        while (job_id := f"{base}-{number}") in taken or any(
+            folder.exists() for folder in (self.paths.job(job_id), self.paths.logs / "jobs" / job_id)
+        ):
             number += 1
-        return f"{base}-{number}"
+        return job_id
 
     def cancel(self, ids: list[str], grace_s: float) -> list[JobStatus]:
         for job_id in ids:
