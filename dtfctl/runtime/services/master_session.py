@@ -364,7 +364,7 @@ class MasterSession:
                 try:
                     self.local.worker.run(compiled.local, step, trace)
                 except OpError as e:
-                    run.failed_here(self._prefixed(e))
+                    run.failed_here(self._reported(e, step))
             run.wait()
         finally:
             del self._step_runs[step.step_id]

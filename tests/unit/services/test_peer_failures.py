@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -224,3 +227,41 @@ def test_stopping_ends_waiting_steps_of_all_clients(cluster: InProcessCluster) -
     _, join = waits_on_ps(cluster)
     cluster.stop("worker", 0)
     assert isinstance(join(), OpError)
+
+
+def test_the_error_reported_is_the_one_that_came_first_with_its_task(cluster: InProcessCluster) -> None:
+    cluster.start_all()
+    g = GraphBuilder()
+    g.const("one", 1.0, "/job:worker/task:0")
+    g.variable("never", device=PS)
+    g.binary("there", "Mul", "never", "one", PS)
+    g.binary("here", "Mul", "there", "one", "/job:worker/task:0")
+    backend = opened(cluster, g.graph)
+    for _ in range(20):
+        with pytest.raises(FailedPreconditionError) as caught:
+            backend.run({}, ["here:0"], [])
+        assert caught.value.message.startswith("From /job:ps/replica:0/task:0:\nAttempting to use uninitialized value")
+    backend.close()
+    for server in cluster.servers.values():
+        eventually(lambda server=server: server.worker.open_steps == 0)
+
+
+@pytest.mark.slow
+def test_a_task_frozen_by_the_system_is_noticed_without_a_launcher(cluster: InProcessCluster) -> None:
+    serve = Path(__file__).resolve().parents[2] / "interop" / "serve.py"
+    frozen = subprocess.Popen(
+        [sys.executable, str(serve), repr(cluster.cluster), "ps", "0"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert frozen.stdout is not None
+        assert frozen.stdout.readline() == "serving\n"
+        cluster.start("worker", 0)
+        backend = opened(cluster, waiting_graph(PS))
+        backend.run({}, [], ["put"])
+        assert backend.run({}, ["x:0"], []) == [1.0]
+        frozen.send_signal(signal.SIGSTOP)
+        with pytest.raises(UnavailableError, match="/job:ps/replica:0/task:0"):
+            backend.run({}, ["x:0"], [])
+    finally:
+        frozen.kill()
+        frozen.wait()
