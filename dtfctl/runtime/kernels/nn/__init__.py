@@ -1,5 +1,27 @@
 """Kernels of the nn family: importing this package registers them."""
 
-from dtfctl.runtime.kernels.nn import activations, bias, conv, depthwise, normalization, pooling, ranking, softmax
+from dtfctl.runtime.kernels.nn import (
+    activations,
+    bias,
+    conv,
+    ctc,
+    depthwise,
+    normalization,
+    pooling,
+    ranking,
+    recurrent,
+    softmax,
+)
 
-__all__ = ["activations", "bias", "conv", "depthwise", "normalization", "pooling", "ranking", "softmax"]
+__all__ = [
+    "activations",
+    "bias",
+    "conv",
+    "ctc",
+    "depthwise",
+    "normalization",
+    "pooling",
+    "ranking",
+    "recurrent",
+    "softmax",
+]
