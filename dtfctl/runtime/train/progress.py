@@ -53,6 +53,7 @@ class ProgressHook(SessionRunHook):
     ) -> None:
         self._total, self._metrics, self._every = total, dict(metrics or {}), every_secs
         self._due_at = 0.0
+        self._latest: dict[str, float] = {}
 
     def begin(self) -> None:
         step = get_global_step()
@@ -67,8 +68,10 @@ class ProgressHook(SessionRunHook):
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         if self._due:
             values = dict(run_values.results)
-            report(values.pop("step"), self._total, **values)
+            step = values.pop("step")
+            self._latest = {name: float(value) for name, value in values.items()}
+            report(step, self._total, **self._latest)
             self._due_at = time.monotonic() + self._every
 
     def end(self, session: Any) -> None:
-        report(int(session.run(self._step)), self._total)
+        report(int(session.run(self._step)), self._total, **self._latest)
