@@ -43,9 +43,9 @@ def print_v2(*inputs: Any, **kwargs: Any) -> Operation:
     if kwargs:
         raise ValueError(f"Unrecognized keyword arguments for tf.print: {kwargs}")
     target = "stdout" if stream is sys.stdout else "stderr" if stream is sys.stderr else str(stream)
-    if len(inputs) == 1 and isinstance(inputs[0], Tensor) and inputs[0].dtype is dtypes.string:
-        if inputs[0].shape.rank == 0:
-            return apply_op("PrintV2", name, input=inputs[0], output_stream=target, end=end)  # type: ignore[no-any-return]
+    first = inputs[0] if len(inputs) == 1 else None
+    if isinstance(first, Tensor) and first.dtype is dtypes.string and first.shape.rank == 0:
+        return apply_op("PrintV2", name, input=first, output_stream=target, end=end)  # type: ignore[no-any-return]
     templates, tensors = [], []
     for item in inputs:
         leaves = nest.flatten(item)

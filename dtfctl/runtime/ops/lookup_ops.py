@@ -130,7 +130,7 @@ class StaticHashTable(_Table):
         )
         super().__init__(initializer.key_dtype, initializer.value_dtype, handle, default_value)
         self._default.shape.merge_with(TensorShape([]))
-        self._init = initializer.initialize(self)
+        self._init: Operation = initializer.initialize(self)
 
     @property
     def initializer(self) -> Operation:

@@ -1,0 +1,393 @@
+"""`Dataset` and its transformations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.data.structure import Structure, trace
+from dtfctl.runtime.framework import dtypes, nest
+from dtfctl.runtime.framework.constant_value import constant_value
+from dtfctl.runtime.framework.convert import constant, convert_to_tensor
+from dtfctl.runtime.framework.dtypes import as_dtype
+from dtfctl.runtime.framework.graph_keys import get_seed
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
+
+
+def _int64(value: Any) -> Tensor:
+    return convert_to_tensor(value, dtypes.int64)
+
+
+def _seeds(seed: int | None) -> tuple[Tensor, Tensor]:
+    first, second = get_seed(seed)
+    if first is None and second is None:
+        return _int64(0), _int64(0)
+    pair = (first or 0, second or 0)
+    # Both zero would mean "random".
+    return (_int64(0), _int64(2**31 - 1)) if pair == (0, 0) else (_int64(pair[0]), _int64(pair[1]))
+
+
+class Dataset:
+    """A sequence of elements, each a structure of tensors. Transformations give new datasets.
+
+    Attributes:
+        variant: the tensor that stands for it in the graph.
+        structure: types and shapes of its elements.
+    """
+
+    def __init__(self, variant: Tensor, structure: Structure) -> None:
+        self.variant = variant
+        self.structure = structure
+
+    @property
+    def output_types(self) -> Any:
+        return self.structure.described(self.structure.types)
+
+    @property
+    def output_shapes(self) -> Any:
+        return self.structure.described(self.structure.shapes)
+
+    def _derived(self, op: str, structure: Structure | None = None, **arguments: Any) -> Dataset:
+        result = structure or self.structure
+        variant = apply_op(op, input_dataset=self.variant, **result.attrs, **arguments)
+        return Dataset(variant, result)
+
+    # Sources.
+
+    @staticmethod
+    def from_tensors(tensors: Any) -> Dataset:
+        """One element."""
+        packed = nest.map_structure(convert_to_tensor, _tupled(tensors))
+        structure = Structure.of(packed)
+        variant = apply_op("TensorDataset", components=nest.flatten(packed), output_shapes=list(structure.shapes))
+        return Dataset(variant, structure)
+
+    @staticmethod
+    def from_tensor_slices(tensors: Any) -> Dataset:
+        """The slices of tensors along their first axis."""
+        packed = nest.map_structure(convert_to_tensor, _tupled(tensors))
+        whole = Structure.of(packed)
+        structure = whole.with_shapes([s[1:] for s in whole.shapes])
+        variant = apply_op("TensorSliceDataset", components=nest.flatten(packed), output_shapes=list(structure.shapes))
+        return Dataset(variant, structure)
+
+    @staticmethod
+    def range(*args: Any) -> Dataset:
+        """Numbers as Python's range gives them, int64."""
+        bounds = [0, args[0], 1] if len(args) == 1 else [*args, 1][:3]
+        structure = Structure(0, (dtypes.int64,), (TensorShape([]),))
+        start, stop, step = (_int64(b) for b in bounds)
+        return Dataset(apply_op("RangeDataset", start=start, stop=stop, step=step, **structure.attrs), structure)
+
+    @staticmethod
+    def zip(datasets: Any) -> Dataset:
+        """Elements of several datasets side by side."""
+        parts: list[Dataset] = nest.flatten(datasets)
+        template = nest.pack_sequence_as(datasets, [p.structure.template for p in parts])
+        structure = Structure(
+            template,
+            tuple(t for p in parts for t in p.structure.types),
+            tuple(s for p in parts for s in p.structure.shapes),
+        )
+        variant = apply_op("ZipDataset", input_datasets=[p.variant for p in parts], **structure.attrs)
+        return Dataset(variant, structure)
+
+    @staticmethod
+    def list_files(file_pattern: Any, shuffle: bool | None = None, seed: int | None = None) -> Dataset:
+        """Names of matching files, shuffled unless `shuffle` is False."""
+        names = apply_op("MatchingFiles", pattern=file_pattern)
+        names.set_shape([None])
+        files = Dataset.from_tensor_slices(names)
+        if shuffle is False:
+            return files
+        count = apply_op("Maximum", x=apply_op("Size", input=names, out_type=dtypes.int64), y=_int64(1))
+        return files.shuffle(count, seed=seed)
+
+    # Transformations.
+
+    def map(self, map_func: Callable[..., Any], num_parallel_calls: Any = None, **options: Any) -> Dataset:
+        """`map_func` of every element."""
+        f = trace(map_func, self.structure)
+        if num_parallel_calls is None:
+            return self._derived("MapDataset", f.output, other_arguments=f.captured, f=f.attr)
+        return self._derived(
+            "ParallelMapDatasetV2",
+            f.output,
+            other_arguments=f.captured,
+            f=f.attr,
+            num_parallel_calls=_int64(num_parallel_calls),
+        )
+
+    def filter(self, predicate: Callable[..., Any]) -> Dataset:
+        """The elements of which `predicate` is true."""
+        f = trace(predicate, self.structure)
+        if f.output.types != (dtypes.bool_,):
+            raise ValueError("`predicate` must return a scalar boolean tensor")
+        return self._derived("FilterDataset", other_arguments=f.captured, predicate=f.attr)
+
+    def flat_map(self, map_func: Callable[..., Any]) -> Dataset:
+        """The elements of the datasets that `map_func` makes of the elements."""
+        f = trace(map_func, self.structure)
+        inner = _returned_dataset(f.output)
+        return self._derived("FlatMapDataset", inner, other_arguments=f.captured, f=f.attr)
+
+    def interleave(
+        self,
+        map_func: Callable[..., Any],
+        cycle_length: Any = 2,
+        block_length: Any = 1,
+        num_parallel_calls: Any = None,
+        **options: Any,
+    ) -> Dataset:
+        """Like `flat_map`, but takes `block_length` elements in turn from `cycle_length` datasets."""
+        f = trace(map_func, self.structure)
+        inner = _returned_dataset(f.output)
+        arguments = {"cycle_length": _int64(cycle_length), "block_length": _int64(block_length)}
+        return self._derived("InterleaveDataset", inner, other_arguments=f.captured, f=f.attr, **arguments)
+
+    def batch(self, batch_size: Any, drop_remainder: bool = False, **options: Any) -> Dataset:
+        """`batch_size` elements stacked into one."""
+        size = _int64(batch_size)
+        known = constant_value(size)
+        lead = int(known) if known is not None and drop_remainder else None
+        structure = self.structure.with_shapes([TensorShape([lead]).concatenate(s) for s in self.structure.shapes])
+        return self._derived("BatchDatasetV2", structure, batch_size=size, drop_remainder=drop_remainder)
+
+    def padded_batch(
+        self, batch_size: Any, padded_shapes: Any = None, padding_values: Any = None, drop_remainder: bool = False
+    ) -> Dataset:
+        """Batches of elements padded to common shapes (None: as long as the longest)."""
+        own = self.structure
+        if padded_shapes is None:
+            shapes = list(own.shapes)
+        elif len(own.types) == 1:
+            lone = (
+                padded_shapes[0] if isinstance(padded_shapes, tuple) and _is_shape(padded_shapes[0]) else padded_shapes
+            )
+            shapes = [as_shape(lone)]
+        else:
+            shapes = [as_shape(s) for s in _leaves_like(padded_shapes, own)]
+        values = _padding(padding_values, own)
+        tensors = [constant([-1 if d is None else d for d in s.as_list()], dtypes.int64) for s in shapes]
+        structure = own.with_shapes([TensorShape([None]).concatenate(s) for s in shapes])
+        variant = apply_op(
+            "PaddedBatchDatasetV2",
+            input_dataset=self.variant,
+            batch_size=_int64(batch_size),
+            padded_shapes=tensors,
+            padding_values=values,
+            drop_remainder=drop_remainder,
+            output_shapes=list(structure.shapes),
+        )
+        return Dataset(variant, structure)
+
+    def shuffle(
+        self, buffer_size: Any, seed: int | None = None, reshuffle_each_iteration: bool | None = None
+    ) -> Dataset:
+        """Elements drawn at random from a buffer of `buffer_size`."""
+        seed1, seed2 = _seeds(seed)
+        return self._derived(
+            "ShuffleDataset",
+            buffer_size=_int64(buffer_size),
+            seed=seed1,
+            seed2=seed2,
+            reshuffle_each_iteration=reshuffle_each_iteration is not False,
+        )
+
+    def repeat(self, count: Any = None) -> Dataset:
+        return self._derived("RepeatDataset", count=_int64(-1 if count is None else count))
+
+    def skip(self, count: Any) -> Dataset:
+        return self._derived("SkipDataset", count=_int64(count))
+
+    def take(self, count: Any) -> Dataset:
+        return self._derived("TakeDataset", count=_int64(count))
+
+    def shard(self, num_shards: Any, index: Any) -> Dataset:
+        """Every `num_shards`-th element, from `index` on."""
+        return self._derived("ShardDataset", num_shards=_int64(num_shards), index=_int64(index))
+
+    def cache(self, filename: str = "") -> Dataset:
+        return self._derived("CacheDataset", filename=filename)
+
+    def prefetch(self, buffer_size: Any) -> Dataset:
+        """Up to `buffer_size` elements are made ahead, in a thread of the task."""
+        return self._derived("PrefetchDataset", buffer_size=_int64(-1 if buffer_size is None else buffer_size))
+
+    def concatenate(self, dataset: Dataset) -> Dataset:
+        shapes = [_common(a, b) for a, b in zip(self.structure.shapes, dataset.structure.shapes, strict=True)]
+        return self._derived("ConcatenateDataset", self.structure.with_shapes(shapes), another_dataset=dataset.variant)
+
+    def unbatch(self) -> Dataset:
+        structure = self.structure.with_shapes([s[1:] for s in self.structure.shapes])
+        return self._derived("UnbatchDataset", structure)
+
+    def enumerate(self, start: Any = 0) -> Dataset:
+        """(position, element) pairs."""
+        return Dataset.zip((Dataset.range(start, np.iinfo(np.int64).max), self))
+
+    def window(self, size: Any, shift: Any = None, stride: Any = 1, drop_remainder: bool = False) -> Dataset:
+        """Windows of elements, each component a dataset."""
+        nested = tuple(Structure(0, (t,), (s,)) for t, s in zip(self.structure.types, self.structure.shapes))
+        count = len(nested)
+        structure = Structure(self.structure.template, (dtypes.variant,) * count, (TensorShape([]),) * count, nested)
+        return self._derived(
+            "WindowDataset",
+            structure,
+            size=_int64(size),
+            shift=_int64(size if shift is None else shift),
+            stride=_int64(stride),
+            drop_remainder=drop_remainder,
+        )
+
+    def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
+        """One value of all elements: `reduce_func(state, element)` again and again."""
+        state = nest.map_structure(convert_to_tensor, initial_state)
+        structure = Structure.of(state)
+        f = trace(reduce_func, structure, self.structure)
+        out = apply_op(
+            "ReduceDataset",
+            input_dataset=self.variant,
+            initial_state=nest.flatten(state),
+            other_arguments=f.captured,
+            f=f.attr,
+            **structure.attrs,
+        )
+        return structure.pack(out)
+
+    def scan(self, initial_state: Any, scan_func: Callable[..., Any]) -> Dataset:
+        """`scan_func(state, element)` gives the next state and an element of the result."""
+        state = nest.map_structure(convert_to_tensor, initial_state)
+        structure = Structure.of(state)
+        f = trace(scan_func, structure, self.structure)
+        template = f.output.template
+        count = len(structure.types)
+        result = Structure(template[1], f.output.types[count:], f.output.shapes[count:])
+        return self._derived(
+            "ScanDataset", result, initial_state=nest.flatten(state), other_arguments=f.captured, f=f.attr
+        )
+
+    def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
+        return transformation_func(self)
+
+    def make_initializable_iterator(self, shared_name: str | None = None) -> Any:
+        from dtfctl.runtime.data.iterator import make_initializable_iterator
+
+        return make_initializable_iterator(self, shared_name)
+
+    def make_one_shot_iterator(self) -> Any:
+        from dtfctl.runtime.data.iterator import make_one_shot_iterator
+
+        return make_one_shot_iterator(self)
+
+
+def wrap(variant: Tensor, structure: Structure) -> Dataset:
+    return Dataset(variant, structure)
+
+
+def _tupled(value: Any) -> Any:
+    """Lists are tensors in the making, not structures."""
+    if isinstance(value, list):
+        return np.array(value) if not any(isinstance(v, Tensor) for v in value) else convert_to_tensor(value)
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return tuple(_tupled(v) for v in value)
+    if isinstance(value, dict):
+        return {k: _tupled(v) for k, v in value.items()}
+    return value
+
+
+def _returned_dataset(structure: Structure) -> Structure:
+    if len(structure.nested) != 1 or structure.nested[0] is None:
+        raise TypeError("`map_func` must return a `Dataset` object.")
+    return structure.nested[0]
+
+
+def _common(a: TensorShape, b: TensorShape) -> TensorShape:
+    if a.dims_or_none is None or b.dims_or_none is None or a.rank != b.rank:
+        return TensorShape(None)
+    return TensorShape([x if x == y else None for x, y in zip(a.dims_or_none, b.dims_or_none)])
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, (TensorShape, list, tuple))
+
+
+def _leaves_like(value: Any, structure: Structure) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return [value[k] for k in sorted(value)]
+    if len(value) != len(structure.types):
+        raise ValueError(f"padded_shapes has {len(value)} items, the elements have {len(structure.types)}")
+    return value  # type: ignore[no-any-return]
+
+
+def _padding(values: Any, structure: Structure) -> list[Tensor]:
+    given = [None] * len(structure.types) if values is None else nest.flatten(values)
+    if len(given) != len(structure.types):
+        raise ValueError(f"padding_values has {len(given)} items, the elements have {len(structure.types)}")
+    return [
+        convert_to_tensor(("" if t is dtypes.string else 0) if v is None else v, t)
+        for v, t in zip(given, structure.types)
+    ]
+
+
+_TEXT = Structure(0, (dtypes.string,), (TensorShape([]),))
+
+
+def _file_dataset(op: str, **arguments: Any) -> Dataset:
+    return Dataset(apply_op(op, **arguments), _TEXT)
+
+
+def TextLineDataset(filenames: Any, compression_type: str | None = None, buffer_size: int | None = None) -> Dataset:
+    """The lines of files."""
+    return _file_dataset(
+        "TextLineDataset",
+        filenames=filenames,
+        compression_type=compression_type or "",
+        buffer_size=_int64(buffer_size or 0),
+    )
+
+
+def TFRecordDataset(
+    filenames: Any, compression_type: str | None = None, buffer_size: int | None = None, **options: Any
+) -> Dataset:
+    """The records of TFRecord files."""
+    return _file_dataset(
+        "TFRecordDataset",
+        filenames=filenames,
+        compression_type=compression_type or "",
+        buffer_size=_int64(buffer_size or 0),
+    )
+
+
+def FixedLengthRecordDataset(
+    filenames: Any,
+    record_bytes: int,
+    header_bytes: int | None = None,
+    footer_bytes: int | None = None,
+    buffer_size: int | None = None,
+) -> Dataset:
+    """Records of one length."""
+    return _file_dataset(
+        "FixedLengthRecordDataset",
+        filenames=filenames,
+        header_bytes=_int64(header_bytes or 0),
+        record_bytes=_int64(record_bytes),
+        footer_bytes=_int64(footer_bytes or 0),
+        buffer_size=_int64(buffer_size or 0),
+    )
+
+
+def as_structure(types: Any, shapes: Any = None) -> Structure:
+    """From the output_types and output_shapes that `Iterator.from_structure` takes."""
+    leaves = [as_dtype(t) for t in nest.flatten(types)]
+    if shapes is None:
+        known = [TensorShape(None)] * len(leaves)
+    elif len(leaves) == 1:
+        known = [as_shape(shapes)]
+    else:
+        known = [as_shape(s) for s in (shapes.values() if isinstance(shapes, dict) else shapes)]
+    return Structure(types, tuple(leaves), tuple(known))

@@ -1,0 +1,95 @@
+"""Iterators over datasets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtfctl.runtime.data.dataset import Dataset, as_structure
+from dtfctl.runtime.data.one_shot import dataset_factory
+from dtfctl.runtime.data.structure import Structure
+from dtfctl.runtime.framework import context, dtypes
+from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Operation, Tensor
+
+
+class Iterator:
+    """A pass over a dataset, kept on a task between steps."""
+
+    def __init__(self, resource: Tensor, initializer: Operation | None, structure: Structure) -> None:
+        self._resource = resource
+        self._initializer = initializer
+        self._structure = structure
+
+    @staticmethod
+    def from_structure(output_types: Any, output_shapes: Any = None, shared_name: str | None = None) -> Iterator:
+        """An iterator that `make_initializer` can start on any dataset of these types."""
+        structure = as_structure(output_types, output_shapes)
+        resource = apply_op("IteratorV2", container="", shared_name=shared_name or "", **structure.attrs)
+        return Iterator(resource, None, structure)
+
+    @staticmethod
+    def from_string_handle(string_handle: Any, output_types: Any, output_shapes: Any = None) -> Iterator:
+        """The iterator a fed handle names."""
+        structure = as_structure(output_types, output_shapes)
+        text = convert_to_tensor(string_handle, dtypes.string)
+        resource = apply_op("IteratorFromStringHandleV2", string_handle=text, **structure.attrs)
+        return Iterator(resource, None, structure)
+
+    @property
+    def initializer(self) -> Operation:
+        if self._initializer is None:
+            raise ValueError("Iterator does not have an initializer.")
+        return self._initializer
+
+    @property
+    def output_types(self) -> Any:
+        return self._structure.described(self._structure.types)
+
+    @property
+    def output_shapes(self) -> Any:
+        return self._structure.described(self._structure.shapes)
+
+    def make_initializer(self, dataset: Dataset, name: str | None = None) -> Operation:
+        """An op that begins a pass over `dataset`.
+
+        Raises:
+            TypeError: its elements have other types.
+        """
+        if dataset.structure.types != self._structure.types:
+            raise TypeError(
+                f"Expected output types {self.output_types!r} but got dataset with output types "
+                f"{dataset.output_types!r}."
+            )
+        with context.get_default_graph().colocate_with(self._resource.op):
+            return apply_op("MakeIterator", name, dataset=dataset.variant, iterator=self._resource)  # type: ignore[no-any-return]
+
+    def get_next(self, name: str | None = None) -> Any:
+        """The next element; OutOfRangeError when there is none."""
+        flat = apply_op("IteratorGetNext", name, iterator=self._resource, **self._structure.attrs)
+        for tensor, shape in zip(flat, self._structure.shapes):
+            tensor.set_shape(shape)
+        return self._structure.pack(flat)
+
+    def string_handle(self, name: str | None = None) -> Tensor:
+        return apply_op("IteratorToStringHandle", name, resource_handle=self._resource)  # type: ignore[no-any-return]
+
+
+def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None) -> Iterator:
+    """An iterator whose `initializer` begins (or restarts) the pass."""
+    structure = dataset.structure
+    with context.get_default_graph().colocate_with(dataset.variant.op):
+        resource = apply_op("IteratorV2", container="", shared_name=shared_name or "", **structure.attrs)
+        initializer: Operation = apply_op("MakeIterator", dataset=dataset.variant, iterator=resource)
+    return Iterator(resource, initializer, structure)
+
+
+def make_one_shot_iterator(dataset: Dataset) -> Iterator:
+    """An iterator that starts when first used.
+
+    Raises:
+        ValueError: the dataset depends on a placeholder, variable or table of the graph.
+    """
+    factory = dataset_factory(dataset)
+    resource = apply_op("OneShotIterator", dataset_factory=factory, **dataset.structure.attrs)
+    return Iterator(resource, None, dataset.structure)
