@@ -21,7 +21,7 @@ from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.errors import Conflict, NoSuchCluster
 from dtfctl.launcher.files import try_lock, unlock
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.spec.model import Logs, Ports, Restart, Security
+from dtfctl.launcher.spec.model import Logs, Ports, Restart, Security, TaskGroup
 from tests.cluster.conftest import STUB_COMMAND, controller_pid, processes_of, spec_of
 
 Up = Callable[..., Cluster]
@@ -200,3 +200,14 @@ def test_without_tls_tasks_get_no_certificates(up: Up) -> None:
     cluster = up(spec_of(worker=1, security=Security(tls="none")))
     (config,) = ClusterPaths.of(cluster.name).host("localhost").glob("runs/worker-0/*/config.json")
     assert json.loads(config.read_bytes())["tls"] is None
+
+
+def test_a_task_that_wants_more_gpus_than_there_are_says_so_and_the_others_run(home: Path) -> None:
+    spec = spec_of(worker=1)
+    spec = replace(spec, tasks={**spec.tasks, "worker": TaskGroup(1, gpus=99)})
+    result = Cluster.up(spec, task_command=STUB_COMMAND)
+    assert (result.exit_code, result.running) == (1, 1)
+    assert result.cluster is not None
+    ps, worker = result.cluster.status().tasks
+    assert (ps.state, worker.state) == ("running", "failed")
+    assert "needs 99 GPUs" in worker.last_error

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from dtfctl.health import beats
 from dtfctl.health.restart import Ending
-from dtfctl.launcher.agent import launch, logs, ports, processes, state
+from dtfctl.launcher.agent import launch, logs, processes, resources, state
 from dtfctl.launcher.agent.contract import (
     ADDRESS_IN_USE_EXIT,
     ClientOrder,
@@ -29,7 +29,7 @@ from dtfctl.launcher.agent.contract import (
     Report,
     TaskOrder,
 )
-from dtfctl.launcher.agent.facts import HostFacts, gpu_count, read_facts
+from dtfctl.launcher.agent.facts import HostFacts, read_facts
 from dtfctl.launcher.agent.lifecycle import (
     Action,
     Record,
@@ -119,7 +119,8 @@ class Agent:
                 self._units[name] = Unit(name, Record())
         for name, unit in self._units.items():
             unit.order = wanted.get(name)
-        self._choose_ports()
+        for unit, record in resources.first_ports(self._units.values()):
+            self._set(unit, record)
         self._peers.update(orders.peers)
         self._dirty = True
 
@@ -244,7 +245,7 @@ class Agent:
                     continue
             record, action = advance(unit.record, order, now)
             if action == "start":
-                record = self._prepare(unit, record)
+                record = resources.for_start(unit, record, self._units.values())
                 action = "start" if record.state == "starting" else None
             if record is unit.record:
                 continue
@@ -302,41 +303,6 @@ class Agent:
             return not self._peers.missing(self._orders.expected)
         mine = self._units.get(unit.task_name)
         return mine is None or mine.record.state == "running"
-
-    def _prepare(self, unit: Unit, record: Record) -> Record:
-        """Ports and GPUs of a task that is about to start."""
-        order = unit.order
-        if not isinstance(order, TaskOrder):
-            return record
-        try:
-            taken = {u.record.port for u in self._units.values() if u is not unit and u.is_task}
-            port = ports.choose(order.first_port, order.last_port, taken, record.port)
-            return replace(record, port=port, gpus=self._choose_gpus(unit, order.gpus))
-        except LauncherError as error:
-            return cannot_start(record, error.message)
-
-    def _choose_ports(self) -> None:
-        """Give every new task its port at once: the others must know it before they start."""
-        taken = {unit.record.port for unit in self._units.values() if unit.is_task}
-        for unit in self._units.values():
-            order = unit.order
-            if not isinstance(order, TaskOrder) or unit.record.port or unit.record.state != "pending":
-                continue
-            try:
-                port = ports.choose(order.first_port, order.last_port, taken)
-            except LauncherError as error:
-                if order.run:
-                    self._set(unit, cannot_start(unit.record, error.message))
-                continue
-            unit.record = replace(unit.record, port=port)
-            taken.add(port)
-
-    def _choose_gpus(self, unit: Unit, count: int) -> tuple[int, ...]:
-        used = {gpu for u in self._units.values() if u is not unit and u.record.is_alive for gpu in u.record.gpus}
-        free = [gpu for gpu in range(gpu_count()) if gpu not in used] if count else []
-        if len(free) < count:
-            raise LauncherError(f"needs {count} GPUs, this host has {len(free)} free")
-        return tuple(free[:count])
 
     # ------------------------------------------------------------------ processes
 

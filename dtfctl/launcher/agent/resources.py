@@ -1,0 +1,58 @@
+"""Ports and GPUs of this host's tasks: who has which, and what the next one gets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from dtfctl.launcher.agent import ports
+from dtfctl.launcher.agent.contract import TaskOrder
+from dtfctl.launcher.agent.facts import gpu_count
+from dtfctl.launcher.agent.lifecycle import Record, cannot_start
+from dtfctl.launcher.agent.unit import Unit
+from dtfctl.launcher.errors import LauncherError
+
+
+def first_ports(units: Collection[Unit]) -> list[tuple[Unit, Record]]:
+    """New tasks' records with a port, or failed for want of one.
+
+    Tasks get their ports before any of them starts, because each must know the addresses of all.
+    """
+    taken = {unit.record.port for unit in units if unit.is_task}
+    changed = []
+    for unit in units:
+        order = unit.order
+        if not isinstance(order, TaskOrder) or unit.record.port or unit.record.state != "pending":
+            continue
+        try:
+            port = ports.choose(order.first_port, order.last_port, taken)
+        except LauncherError as error:
+            if order.run:
+                changed.append((unit, cannot_start(unit.record, error.message)))
+            continue
+        taken.add(port)
+        changed.append((unit, replace(unit.record, port=port)))
+    return changed
+
+
+def for_start(unit: Unit, record: Record, units: Collection[Unit]) -> Record:
+    """The record of a start, with the port it had if that is still free, and GPUs nobody uses; or failed."""
+    order = unit.order
+    if not isinstance(order, TaskOrder):
+        return record
+    others = [other for other in units if other is not unit and other.is_task]
+    try:
+        port = ports.choose(order.first_port, order.last_port, {o.record.port for o in others}, record.port)
+        return replace(record, port=port, gpus=_choose_gpus(order.gpus, others))
+    except LauncherError as error:
+        return cannot_start(record, error.message)
+
+
+def _choose_gpus(count: int, others: Collection[Unit]) -> tuple[int, ...]:
+    if count == 0:
+        return ()
+    used = {gpu for other in others if other.record.is_alive for gpu in other.record.gpus}
+    free = [gpu for gpu in range(gpu_count()) if gpu not in used]
+    if len(free) < count:
+        raise LauncherError(f"needs {count} GPUs, this host has {len(free)} free")
+    return tuple(free[:count])
