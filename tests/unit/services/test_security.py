@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import time
 from pathlib import Path
 
 import grpc
@@ -12,9 +13,11 @@ import pytest
 from dtfctl.launcher.certificates import ensure_authority, ensure_certificate
 from dtfctl.protocol import config_pb2, worker_pb2
 from dtfctl.runtime.client.grpc_backend import GrpcBackend
+from dtfctl.runtime.framework.errors import DeadlineExceededError, InvalidArgumentError
+from dtfctl.runtime.services.proxy import MasterProxy
 from dtfctl.runtime.services.server import TaskServer, TaskServerConfig, TlsFiles
 from tests.support.clusters import free_ports
-from tests.unit.services.graphs import mul_graph
+from tests.unit.services.graphs import mul_graph, waiting_graph
 
 ONE = np.float32(1.0).reshape(())
 STATUS = "/dtf.WorkerService/GetStatus"
@@ -142,3 +145,38 @@ def test_a_plaintext_port_is_opened_only_when_asked_for(two_tasks: list[TaskServ
     backend.create(mul_graph("/job:ps/task:0"))
     assert backend.run({"a:0": ONE * 2, "b:0": ONE * 5}, ["y:0"], []) == [10.0]
     backend.close()
+
+
+def test_a_proxy_leads_plaintext_clients_to_a_master_with_certificates(
+    two_tasks: list[TaskServer], authority: Path
+) -> None:
+    files = ensure_certificate(authority, "c", "cli")
+    credentials = grpc.ssl_channel_credentials(files.ca.read_bytes(), files.key.read_bytes(), files.cert.read_bytes())
+    proxy = MasterProxy(two_tasks[1].config.listen, credentials, "task.c.dtfctl")
+    address = f"127.0.0.1:{proxy.start()}"
+    backend = GrpcBackend(address, config_pb2.ConfigProto())
+    backend.create(mul_graph("/job:ps/task:0"))
+    assert backend.run({"a:0": ONE * 2, "b:0": ONE * 5}, ["y:0"], []) == [10.0]
+    with pytest.raises(InvalidArgumentError, match="You must feed a value for placeholder tensor 'b'"):
+        backend.run({"a:0": ONE}, ["y:0"], [])
+    backend.close()
+    with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError) as caught:
+        channel.unary_unary(STATUS)(b"", timeout=5.0)
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED  # type: ignore[attr-defined]
+    proxy.stop()
+
+
+def test_a_step_given_up_behind_the_proxy_is_cancelled(two_tasks: list[TaskServer], authority: Path) -> None:
+    files = ensure_certificate(authority, "c", "cli")
+    credentials = grpc.ssl_channel_credentials(files.ca.read_bytes(), files.key.read_bytes(), files.cert.read_bytes())
+    proxy = MasterProxy(two_tasks[1].config.listen, credentials, "task.c.dtfctl")
+    backend = GrpcBackend(f"127.0.0.1:{proxy.start()}", config_pb2.ConfigProto())
+    backend.create(waiting_graph("/job:ps/task:0"))
+    with pytest.raises(DeadlineExceededError):
+        backend.run({}, ["x:0"], [], config_pb2.RunOptions(timeout_in_ms=300))
+    deadline = time.monotonic() + 10.0
+    while any(server.worker.open_steps for server in two_tasks):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    backend.close()
+    proxy.stop()
