@@ -21,12 +21,11 @@ from dtfctl.runtime.kernels.registry import find_kernel, kernels_of
 log = logging.getLogger(__name__)
 _ANY = DeviceSpec()
 _PREFIX = b"loc:@"
-# Ops that pass resources on to functions, which may be on other devices than the op itself.
+# Ops that only pass resources on, or to functions they run now and then. (Calls are not among them: one that is not
+# expanded runs on one device, which has to be that of its resources.)
 _EXEMPT = frozenset(
     (
         "IdentityN",
-        "PartitionedCall",
-        "StatefulPartitionedCall",
         "DeleteMultiDeviceIterator",
         "FilterDataset",
         "FlatMapDataset",

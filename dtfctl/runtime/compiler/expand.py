@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.compiler.devices import parse_device
-from dtfctl.runtime.compiler.functions import FunctionBody, Functions
+from dtfctl.runtime.compiler.functions import FunctionBody, Functions, check_types
 from dtfctl.runtime.compiler.library import called_functions
 from dtfctl.runtime.compiler.prune import STANDS_FOR_CALL, copy_node
 from dtfctl.runtime.framework import dtypes
@@ -270,8 +270,7 @@ class _Expander:
     def _replace(self, call: Node, outputs: list[Edge], controls: list[Node]) -> None:
         """Let the call's node only stand for the outputs."""
         types = call.output_types
-        if len(outputs) != len(types):
-            raise InvalidArgumentError(f"Function gives {len(outputs)} outputs, {len(types)} expected", call.name)
+        check_types(call.name, [e.dtype for e in outputs], types)
         results = []
         for i, edge in enumerate(outputs):
             result = Edge(self.identity(f"{call.name}/output_{i}", edge), 0)

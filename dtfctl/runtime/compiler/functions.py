@@ -8,7 +8,7 @@ all attributes.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dtfctl.protocol import graph_pb2
@@ -73,6 +73,16 @@ def instantiate(library: FunctionLibrary, name: str, attrs: AttrMap) -> Function
     if function is None:
         raise NotFoundError(f"Function {name} is not defined.")
     return _Instantiation(library, function, attrs).body()
+
+
+def check_types(name: str, got: Sequence[DType], wanted: Sequence[DType]) -> None:
+    """Raise InvalidArgumentError unless a function gives what its caller wants."""
+    if [t.base_dtype for t in got] != [t.base_dtype for t in wanted]:
+        raise InvalidArgumentError(
+            f"A function called by '{name}' gives [{', '.join(t.name for t in got)}], expected "
+            f"[{', '.join(t.name for t in wanted)}]",
+            name,
+        )
 
 
 class _Instantiation:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtfctl.protocol import graph_pb2
+from dtfctl.runtime.compiler.functions import check_types
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import Edge, Node
@@ -66,6 +67,8 @@ def lower_case(to: _Expander, node: Node) -> Lowered:
 
 
 def _merge(to: _Expander, node: Node, branches: list[Lowered]) -> Lowered:
+    for ends, _ in branches:
+        _check(node, ends)
     count = graph_pb2.AttrValue(i=len(branches))
     outputs = []
     for i in range(len(node.output_types)):
@@ -92,6 +95,7 @@ def lower_while(to: _Expander, node: Node) -> Lowered:
     if not node.inputs:
         raise InvalidArgumentError(f"The loop '{name}' has no variables", name)
     body = to.functions.body(node.attr("body"))
+    _check(node, [result.inputs[0] for result in body.results])
     enters: list[Node] = []
     merges: list[Node | None] = []
     for i, edge in enumerate(node.inputs):
@@ -144,6 +148,10 @@ def lower_while(to: _Expander, node: Node) -> Lowered:
             Edge(to.add(f"{name}/exit_{i}", "Exit", {"T": _type(now[i])}, [Edge(switches[i], 0)], (), device), 0)
         )
     return outputs, [e.node for i, e in enumerate(outputs) if merges[i] is not None]
+
+
+def _check(node: Node, ends: list[Edge]) -> None:
+    check_types(node.name, [e.dtype for e in ends], node.output_types)
 
 
 def _as_bool(to: _Expander, name: str, edge: Edge, device: str, controls: list[Node]) -> Edge:

@@ -201,3 +201,37 @@ def test_attributes_are_substituted() -> None:
     assert body.graph.nodes["n"].output_types == (dtypes.float64,)
     with pytest.raises(InvalidArgumentError):
         instantiate(library, "g", {})
+
+
+def test_a_call_that_is_not_expanded_runs_where_its_resource_is() -> None:
+    f = function("f", ["h"], {"r": "read:value:0"}, ("read", "ReadVariableOp", ["h"], ""), types={"h": 20})
+    del f.node_def[0].attr["T"]
+    f.node_def[0].attr["dtype"].type = 1
+    g = graph(f)
+    g.add("v", "VarHandleOp", dtype="float32", shape=[])
+    g.proto.node[-1].device = ON_PS
+    call = g.proto.node.add(name="call", op="PartitionedCall", input=["v"])
+    call.attr["f"].func.name = "f"
+    call.attr["Tin"].list.type.append(20)
+    call.attr["Tout"].list.type.append(1)
+    cluster = Cluster(g.proto)
+    assert cluster.prepared.placement["call"] == TWO_TASKS[1]
+    # Asked to be elsewhere, it is expanded, and only what reads the variable goes there.
+    call.device = "/job:worker"
+    cluster = Cluster(g.proto)
+    assert "PartitionedCall" not in ops(cluster)
+    assert cluster.prepared.placement["call/read"] == TWO_TASKS[1]
+
+
+def test_a_branch_of_other_results_is_refused() -> None:
+    two = function("two", ["a"], {"r": "n:y:0", "s": "n:y:0"}, ("n", "Exp", ["a"], ON_PS))
+    g = graph(two, ELSE)
+    g.add("p", "Placeholder", dtype="bool")
+    node = g.proto.node.add(name="if", op="If", input=["p", "x"])
+    node.attr["Tcond"].type = 10
+    node.attr["Tin"].list.type.append(1)
+    node.attr["Tout"].list.type.append(1)
+    node.attr["then_branch"].func.name = "two"
+    node.attr["else_branch"].func.name = "else"
+    with pytest.raises(InvalidArgumentError, match=r"'if' gives \[float32, float32\], expected \[float32\]"):
+        Cluster(g.proto)

@@ -9,15 +9,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from google.protobuf.message import DecodeError
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from dtfctl.protocol import graph_pb2
-from dtfctl.runtime.compiler.compile import compile_step, prepare
+from dtfctl.runtime.compiler.compile import CompileOptions, compile_step, prepare
 from dtfctl.runtime.compiler.partition import split_by_device
 from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError, OpError, ResourceExhaustedError
 from dtfctl.runtime.framework.node_graph import NodeGraph
-from tests.support.golden import cases
+from tests.support.golden import Case, cases
 from tests.unit.compiler.harness import TWO_TASKS, device_set
 from tests.unit.executor.harness import GraphText
 
@@ -25,12 +24,12 @@ CASES = cases()
 FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def compile_everything(graph_def: graph_pb2.GraphDef) -> None:
+def compile_everything(graph_def: graph_pb2.GraphDef, options: CompileOptions | None = None) -> None:
     """Extend, place, and compile a step that runs every node."""
     graph = NodeGraph()
     graph.extend(graph_def)
     devices = device_set(*TWO_TASKS)
-    prepared = prepare(graph, devices)
+    prepared = prepare(graph, devices, options)
     if graph.nodes:
         step = compile_step(prepared, [], [], list(graph.nodes), devices)
         for part in step.partitions.values():
@@ -38,10 +37,11 @@ def compile_everything(graph_def: graph_pb2.GraphDef) -> None:
 
 
 def survives(graph_def: graph_pb2.GraphDef) -> None:
-    try:
-        compile_everything(graph_def)
-    except OpError as e:
-        assert e.message
+    for expand in (False, True):
+        try:
+            compile_everything(graph_def, CompileOptions(expand_all_calls=expand))
+        except OpError as e:
+            assert e.message
 
 
 @FUZZ
@@ -174,6 +174,20 @@ MUTATIONS: list[Callable[[graph_pb2.GraphDef, random.Random], None]] = [
     _odd_class,
     _break_function,
 ]
+
+
+WITH_FUNCTIONS = [c for c in CASES if c.graph_def().library.function]
+
+
+@FUZZ
+@given(st.sampled_from(WITH_FUNCTIONS), st.integers(0, 2**32), st.integers(1, 4))
+def test_functions_with_something_wrong(case: Case, seed: int, changes: int) -> None:
+    graph_def = case.graph_def()
+    rng = random.Random(seed)
+    for _ in range(changes):
+        mutation = rng.choice([_break_function, _swap_attrs, _odd_device, _odd_attr])
+        mutation(graph_def, rng)
+    survives(graph_def)
 
 
 @settings(FUZZ, max_examples=400)
