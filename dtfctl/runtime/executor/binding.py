@@ -54,6 +54,14 @@ class Environment:
         self._bound[node] = bound
         return bound
 
+    def adopt(self, node: Node, kernel: BoundKernel) -> None:
+        """Bind a node the executor made itself."""
+        self._bound[node] = kernel
+
+    def add_plain_op(self, op: str) -> None:
+        """Let an op be known that has no registered signature and calls no functions."""
+        self._function_attrs[op] = ()
+
     def _bind_call(self, node: Node) -> BoundKernel:
         """A node whose op is a function of the library."""
         body = self.functions.prepare(_called(node))

@@ -16,6 +16,7 @@ from dtfctl.runtime.executor.functions import FunctionRunner
 from dtfctl.runtime.executor.kernel_cache import KernelCache
 from dtfctl.runtime.executor.keys import RECVS, SENDS
 from dtfctl.runtime.executor.liveness import BRANCHES
+from dtfctl.runtime.executor.loops import LOOP_OPS, REF_LOOP_OPS, fold_loops
 from dtfctl.runtime.executor.node_errors import release_values
 from dtfctl.runtime.executor.schedule import Schedule, sequential_order
 from dtfctl.runtime.executor.sequential import Sequential
@@ -27,8 +28,7 @@ from dtfctl.runtime.framework.node_graph import FunctionLibrary, Node, NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.context import FunctionCaller, StepContext
 
-_LOOPS = frozenset(("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"))
-BUILT_IN = _LOOPS | BRANCHES | SENDS | RECVS | NOTHING | {"_Arg", "_Retval"}
+BUILT_IN = LOOP_OPS | REF_LOOP_OPS | BRANCHES | SENDS | RECVS | NOTHING | {"_Arg", "_Retval"}
 
 
 class Executor:
@@ -68,6 +68,7 @@ class Executor:
         library = library or graph.library
         self.functions = functions or FunctionRunner(library, device, resources, kernels)
         self._env = Environment(device, resources, kernels, library, self.functions, scope)
+        self._acyclic = graph
         with collector_paused():
             self._plan = FrameMachine(graph, self._env) if partial else self._make_plan()
         self._tuner = self._make_tuner(parallelism or available_cores()) if not scope else None
@@ -98,8 +99,8 @@ class Executor:
 
     def run_function(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
         """The same for a function body; `results` has an item for each of its outputs."""
-        if step.trace is not None and isinstance(self._plan, StraightLine):
-            self._sequential.run(step, args, results)
+        if step.trace is not None:
+            self._traceable.run(step, args, results)
             return
         try:
             (self._tuner or self._plan).run(step, args, results)
@@ -110,8 +111,13 @@ class Executor:
 
     def _make_plan(self) -> Plan:
         ops = {node.op for node in self.graph}
-        if ops & _LOOPS:
+        if ops & REF_LOOP_OPS:
             return FrameMachine(self.graph, self._env)
+        if ops & LOOP_OPS:
+            folded = fold_loops(self.graph, self._env, self._may_block)
+            if folded is None:
+                return FrameMachine(self.graph, self._env)
+            self._acyclic = folded
         if not self._schedule.is_safe:
             return FrameMachine(self.graph, self._env)
         return compile_straight_line(self._schedule.order, self._env)
@@ -124,13 +130,20 @@ class Executor:
             self._plan, self._tuner = plan, None
 
         def parallel(heavy: frozenset[Node]) -> Plan:
-            return FrameMachine(self.graph, self._env, heavy, cores)
+            return FrameMachine(self._acyclic, self._env, heavy, cores)
 
         return Tuner(self._plan, lambda: self._sequential, parallel, decide)
 
     @cached_property
     def _schedule(self) -> Schedule:
-        return sequential_order(self.graph, self._may_block)
+        return sequential_order(self._acyclic, self._may_block)
+
+    @cached_property
+    def _traceable(self) -> Plan:
+        """A plan that runs every node by itself."""
+        if not isinstance(self._plan, StraightLine):
+            return self._plan
+        return self._sequential if self._acyclic is self.graph else FrameMachine(self.graph, self._env)
 
     @cached_property
     def _sequential(self) -> Sequential:

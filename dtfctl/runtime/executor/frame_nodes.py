@@ -136,8 +136,8 @@ def build_entries(graph: NodeGraph, env: Environment, heavy: frozenset[Node]) ->
         InvalidArgumentError: the loops are malformed.
         OpError: a node has no kernel, or its kernel refuses its attributes.
     """
-    _check_cycles(graph)
-    root, frames, children = _static_frames(graph)
+    check_cycles(graph)
+    root, frames, children = static_frames(graph)
     order = sorted(graph, key=lambda n: n.rank)
     entries: dict[Node, NodeEntry] = {}
     for node in order:
@@ -196,7 +196,6 @@ _KINDS = {
     **dict.fromkeys(SENDS, Kind.SEND),
     **dict.fromkeys(RECVS, Kind.RECV),
     **dict.fromkeys(ALIASES - {"IdentityN"}, Kind.PASS),
-    "LoopCond": Kind.PASS,
     "_SwitchN": Kind.SWITCH_N,
     "_Arg": Kind.ARG,
     "_Retval": Kind.RETVAL,
@@ -217,7 +216,7 @@ def _kind(node: Node, env: Environment, heavy: frozenset[Node]) -> Kind:
     return Kind.STEP_KERNEL if env.bind(node).spec.step else Kind.KERNEL
 
 
-def _check_cycles(graph: NodeGraph) -> None:
+def check_cycles(graph: NodeGraph) -> None:
     """Raise InvalidArgumentError unless every cycle goes from a NextIteration to a Merge."""
     consumers = graph.consumers()
     waiting = {
@@ -238,7 +237,7 @@ def _check_cycles(graph: NodeGraph) -> None:
             raise InvalidArgumentError(f"Graph contains a cycle through node '{node.name}'", node.name)
 
 
-def _static_frames(graph: NodeGraph) -> tuple[StaticFrame, dict[Node, StaticFrame], dict[Node, StaticFrame]]:
+def static_frames(graph: NodeGraph) -> tuple[StaticFrame, dict[Node, StaticFrame], dict[Node, StaticFrame]]:
     """The root, the frame each node runs in, and the frame each Enter leads to."""
     root = StaticFrame("", None)
     frames: dict[Node, StaticFrame] = {}

@@ -200,7 +200,7 @@ def _merge(record: _Record, values: list[Any]) -> Sequence[Any] | None:
     return None
 
 
-_PASSING = frozenset(("RefIdentity", "LoopCond")) | (ALIASES - {"IdentityN"})
+_PASSING = ALIASES - {"IdentityN"} | {"RefIdentity"}
 
 
 def _is_built_in(node: Node) -> bool:

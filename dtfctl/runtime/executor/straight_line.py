@@ -31,7 +31,7 @@ CHUNK = 2000
 CHECK_EVERY = 64
 
 # Ops whose output is their input.
-ALIASES = frozenset(("Identity", "StopGradient", "PreventGradient", "Snapshot", "IdentityN"))
+ALIASES = frozenset(("Identity", "StopGradient", "PreventGradient", "Snapshot", "IdentityN", "LoopCond"))
 NOTHING = frozenset(("NoOp", "ControlTrigger"))
 
 Chunk = Callable[[StepContext, list[Any], Sequence[Any], list[Any]], None]
