@@ -20,7 +20,7 @@ from dtfctl.protocol.graph_pb2 import (
 from dtfctl.protocol.meta_graph_pb2 import MetaGraphDef
 from dtfctl.protocol.summary_pb2 import Event, Summary as Summary
 from dtfctl.protocol.tensor_pb2 import TensorProto
-from dtfctl.runtime import train
+from dtfctl.runtime import data, train
 from dtfctl.runtime.api import (
     bitwise,
     distribute,
@@ -239,6 +239,22 @@ from dtfctl.runtime.ops.cond import (
     cond,
     switch_case,
 )
+from dtfctl.runtime.ops.data_flow_ops import (
+    ConditionalAccumulator,
+    ConditionalAccumulatorBase,
+    FIFOQueue,
+    PaddingFIFOQueue,
+    PriorityQueue,
+    QueueBase,
+    RandomShuffleQueue,
+    SparseConditionalAccumulator,
+    StagingArea,
+    delete_session_tensor,
+    dynamic_partition,
+    dynamic_stitch,
+    get_session_handle,
+    get_session_tensor,
+)
 from dtfctl.runtime.ops.function import (
     TensorSpec,
     function,
@@ -266,6 +282,61 @@ from dtfctl.runtime.ops.init_ops import (
     uniform_unit_scaling_initializer,
     variance_scaling_initializer,
     zeros_initializer,
+)
+from dtfctl.runtime.ops.io_ops import (
+    FixedLengthRecordReader,
+    IdentityReader,
+    ReaderBase,
+    TextLineReader,
+    TFRecordReader,
+    WholeFileReader,
+    matching_files,
+    merge_v2_checkpoints,
+    read_file,
+    restore_v2,
+    save_v2,
+    sharded_filename,
+    write_file,
+)
+from dtfctl.runtime.ops.linalg_ops import (
+    adjoint,
+    banded_triangular_solve,
+    cholesky,
+    cholesky_solve,
+    eig,
+    eigh,
+    eigvals,
+    eigvalsh,
+    einsum,
+    expm,
+    log_matrix_determinant,
+    logdet,
+    logm,
+    lu,
+    matrix_determinant,
+    matrix_exponential,
+    matrix_inverse,
+    matrix_logarithm,
+    matrix_solve,
+    matrix_solve_ls,
+    matrix_square_root,
+    matrix_triangular_solve,
+    norm,
+    qr,
+    self_adjoint_eig,
+    self_adjoint_eigvals,
+    slogdet,
+    sqrtm,
+    svd,
+    tridiagonal_solve,
+)
+from dtfctl.runtime.ops.logging_ops import (
+    Print,
+    print_v2,
+    timestamp,
+)
+from dtfctl.runtime.ops.lookup_ops import (
+    tables_initializer,
 )
 from dtfctl.runtime.ops.math_ops import (
     OPERATORS,
@@ -482,6 +553,20 @@ from dtfctl.runtime.ops.state_ops import (
     scatter_nd_update,
     scatter_sub,
     scatter_update,
+)
+from dtfctl.runtime.ops.string_ops import (
+    as_string,
+    decode_base64,
+    encode_base64,
+    reduce_join,
+    regex_replace,
+    string_join,
+    string_split,
+    string_to_hash_bucket,
+    string_to_hash_bucket_fast,
+    string_to_hash_bucket_strong,
+    string_to_number,
+    substr,
 )
 from dtfctl.runtime.ops.tensor_array_ops import (
     TensorArray,

@@ -1,3 +1,11 @@
 """`tf.queue`."""
 
 from __future__ import annotations
+
+from dtfctl.runtime.ops.data_flow_ops import (
+    FIFOQueue,
+    PaddingFIFOQueue,
+    PriorityQueue,
+    QueueBase,
+    RandomShuffleQueue,
+)

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from dtfctl.runtime.ops.summary import (
+    audio,
+    histogram,
+    image,
+    merge,
+    merge_all,
+    scalar,
+    tensor_summary,
+    text,
+)
 from dtfctl.runtime.train.summary_io import (
     FileWriter,
     FileWriterCache,

@@ -28,7 +28,8 @@ class _TrainingOps(Optimizer):
         kind = f"Resource{op}" if variable._is_resource else op
         arguments: dict[str, Any] = {}
         for key, value in inputs.items():
-            if key in ("indices", "use_locking", "use_nesterov") or not isinstance(value, (Tensor, float, int)):
+            held = isinstance(value, Tensor) and (value.dtype.is_ref or value.dtype.is_object)
+            if held or key in ("indices", "use_locking", "use_nesterov"):
                 arguments[key] = value
             else:
                 arguments[key] = _cast(value, dtype)

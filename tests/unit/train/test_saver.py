@@ -1,0 +1,119 @@
+"""Checkpoints: save, restore, retention, what is damaged, meta graphs."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dtfctl.runtime as tf
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with tf.Graph().as_default() as g:
+        yield g
+
+
+def model(use_resource=False):
+    w = tf.get_variable("w", initializer=np.arange(6, dtype=np.float32).reshape(2, 3), use_resource=use_resource)
+    n = tf.get_variable("n", initializer=7, trainable=False)
+    return w, n
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_round_trip(tmp_path, sharded, use_resource) -> None:
+    w, n = model(use_resource)
+    saver = tf.train.Saver(sharded=sharded)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        path = saver.save(session, str(tmp_path / "model"), global_step=5)
+        assert path == str(tmp_path / "model-5")
+        session.run([tf.assign(w, w * 0), tf.assign(n, 0)])
+        saver.restore(session, path)
+        np.testing.assert_array_equal(session.run(w), np.arange(6).reshape(2, 3))
+        assert session.run(n) == 7
+    assert tf.train.latest_checkpoint(str(tmp_path)) == path
+
+
+def test_a_new_process_continues_from_the_meta_graph(tmp_path) -> None:
+    w, _ = model()
+    tf.multiply(w, 2.0, name="twice")
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        path = tf.train.Saver().save(session, str(tmp_path / "m"))
+    with tf.Graph().as_default() as other:
+        saver = tf.train.import_meta_graph(path + ".meta")
+        assert [v.op.name for v in tf.trainable_variables()] == ["w"]
+        with tf.Session() as session:
+            saver.restore(session, path)
+            np.testing.assert_array_equal(session.run("twice:0"), np.arange(6).reshape(2, 3) * 2)
+        assert other.get_tensor_by_name("w:0").shape.as_list() == [2, 3]
+
+
+def test_old_checkpoints_are_deleted_in_turn(tmp_path) -> None:
+    model()
+    saver = tf.train.Saver(max_to_keep=2)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        paths = [saver.save(session, str(tmp_path / "m"), global_step=i) for i in range(4)]
+    assert saver.last_checkpoints == paths[2:]
+    assert [tf.train.checkpoint_exists(p) for p in paths] == [False, False, True, True]
+    assert not list(tmp_path.glob("m-0*"))
+    state = tf.train.get_checkpoint_state(str(tmp_path))
+    assert list(state.all_model_checkpoint_paths) == paths[2:]
+
+
+def test_latest_passes_over_a_checkpoint_that_is_not_whole(tmp_path) -> None:
+    model()
+    saver = tf.train.Saver()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        first, second = (saver.save(session, str(tmp_path / "m"), global_step=i) for i in (1, 2))
+    Path(second + ".index").unlink()
+    assert tf.train.latest_checkpoint(str(tmp_path)) == first
+
+
+def test_a_flipped_bit_is_refused(tmp_path) -> None:
+    model()
+    saver = tf.train.Saver()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        path = saver.save(session, str(tmp_path / "m"))
+        (data,) = tmp_path.glob("m.data-*")
+        content = bytearray(data.read_bytes())
+        content[3] ^= 1
+        data.write_bytes(content)
+        with pytest.raises(tf.errors.DataLossError):
+            saver.restore(session, path)
+
+
+def test_errors_name_the_reason(tmp_path) -> None:
+    w, _ = model()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        path = tf.train.Saver({"other": w}).save(session, str(tmp_path / "m"))
+        with pytest.raises(tf.errors.NotFoundError, match="missing from the checkpoint"):
+            tf.train.Saver([w]).restore(session, path)
+        with pytest.raises(ValueError, match="not a valid checkpoint"):
+            tf.train.Saver([w]).restore(session, str(tmp_path / "none"))
+        with pytest.raises(ValueError, match="None"):
+            tf.train.Saver([w]).restore(session, None)
+    with pytest.raises(ValueError, match="same name"):
+        tf.train.Saver([w, w])
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="No variables to save"):
+        tf.train.Saver()
+
+
+def test_partitioned_variables_restore_into_other_partitions(tmp_path) -> None:
+    with tf.variable_scope("a", partitioner=tf.fixed_size_partitioner(3)):
+        table = tf.get_variable("t", [5, 2], initializer=tf.random_uniform_initializer())
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        whole = session.run(tf.convert_to_tensor(table))
+        path = tf.train.Saver().save(session, str(tmp_path / "m"))
+    with tf.Graph().as_default(), tf.Session() as session:
+        with tf.variable_scope("a", partitioner=tf.fixed_size_partitioner(2)):
+            table = tf.get_variable("t", [5, 2])
+        tf.train.Saver().restore(session, path)
+        np.testing.assert_array_equal(session.run(tf.convert_to_tensor(table)), whole)
