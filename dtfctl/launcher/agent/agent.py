@@ -30,6 +30,7 @@ from dtfctl.launcher.agent.contract import (
     TaskOrder,
 )
 from dtfctl.launcher.agent.facts import HostFacts, read_facts
+from dtfctl.launcher.agent.judge import judge
 from dtfctl.launcher.agent.lifecycle import (
     Action,
     Record,
@@ -43,7 +44,7 @@ from dtfctl.launcher.agent.lifecycle import (
 from dtfctl.launcher.agent.line import TaskLine
 from dtfctl.launcher.agent.peers import PeerBoard
 from dtfctl.launcher.agent.progress import ProgressFile
-from dtfctl.launcher.agent.reports import Reports
+from dtfctl.launcher.agent.reports import Reports, compose
 from dtfctl.launcher.agent.unit import Unit, folder_of
 from dtfctl.launcher.errors import Conflict, LauncherError, NoSpace
 from dtfctl.launcher.files import private_folder
@@ -199,35 +200,13 @@ class Agent:
         self._dirty = True
 
     def _judge(self, unit: Unit, now: float) -> None:
-        limits = self._orders.health
-        record = unit.record
-        stopped_s = 0.0 if unit.stopped_since is None else now - unit.stopped_since
-        if record.state == "starting" and record.started_at is not None and unit.is_task:
-            if now - record.started_at > limits.startup_s:
-                self._set(unit, hangs(record, f"not ready after {limits.startup_s:.0f} s", now))
+        finding = judge(unit, self._orders.health, now)
+        if finding is None:
             return
-        if record.state != "running":
-            return
-        limit = unit.order.memory_bytes if isinstance(unit.order, TaskOrder) else 0
-        if limit and unit.stat is not None and unit.stat.rss_bytes > limit:
-            used, allowed = unit.stat.rss_bytes >> 20, limit >> 20
-            self._set(unit, hangs(record, f"out of memory: it used {used} MiB, its limit is {allowed} MiB", now))
-            return
-        if unit.monitor is None:
-            if stopped_s >= limits.down_after_s:
-                self._set(unit, hangs(record, f"stopped by a signal for {stopped_s:.1f} s", now))
-            return
-        before, unit.health = unit.health, unit.monitor.tick(now)
-        if unit.health == before:
-            return
-        silence = unit.monitor.silence_s(now)
-        cause = "stopped by a signal" if unit.stopped_since is not None else "hangs"
-        if unit.health == "suspect":
-            self._happened("task.suspect", unit.name, f"no beat for {silence:.1f} s", record.incarnation)
-        elif unit.health == "down":
-            self._set(unit, hangs(record, f"{cause}: no beat for {silence:.1f} s", now))
-        elif before == "suspect":
-            self._happened("task.healthy", unit.name, "beats again", record.incarnation)
+        if finding.verdict == "down":
+            self._set(unit, hangs(unit.record, finding.reason, now))
+        else:
+            self._happened(f"task.{finding.verdict}", unit.name, finding.reason, unit.record.incarnation)
 
     # ------------------------------------------------------------------ records
 
@@ -510,24 +489,12 @@ class Agent:
 
     def _publish(self, now: float) -> None:
         self._dirty = False
-        addresses = self._peers.addresses()
-        units = self._units.values()
-        facts = self._facts
-        report = Report(
-            host=self.host,
-            boot=self.boot,
-            pid=os.getpid(),
-            revision=self._orders.revision,
-            epoch=self._orders.epoch,
-            tasks=tuple(unit.task_report(addresses.get(unit.name, ""), now) for unit in units if unit.is_task),
-            clients=tuple(unit.client_report() for unit in units if not unit.is_task),
-            cores=facts.cores,
-            load=facts.load,
-            memory_bytes=facts.memory_bytes,
-            memory_free_bytes=facts.memory_free_bytes,
-            disk_free_bytes=facts.disk_free_bytes,
-            gpus=facts.gpus,
-            problem=self._problem,
+        report = compose(
+            Report(self.host, self.boot, os.getpid(), self._orders.revision, self._orders.epoch, problem=self._problem),
+            self._facts,
+            self._units.values(),
+            self._peers.addresses(),
+            now,
         )
         self.reports.publish(report)
 

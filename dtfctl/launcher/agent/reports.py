@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from threading import Condition
 
 from dtfctl.launcher.agent.contract import Happening, Report
+from dtfctl.launcher.agent.facts import HostFacts
+from dtfctl.launcher.agent.unit import Unit
 
 KEPT_HAPPENINGS = 10_000
 """For a controller that comes back; more than that only a host in serious trouble produces while it is away."""
@@ -53,3 +56,20 @@ class Reports:
             self._changed.wait_for(lambda: self._version > version or self._closed, timeout_s)
             news = tuple(item for item in self._happenings if item.number > seen)
             return self._version, replace(self._report, happenings=news)
+
+
+def compose(
+    head: Report, facts: HostFacts, units: Collection[Unit], addresses: Mapping[str, str], now: float
+) -> Report:
+    """`head` with the host's numbers and the state of all its processes."""
+    return replace(
+        head,
+        tasks=tuple(unit.task_report(addresses.get(unit.name, ""), now) for unit in units if unit.is_task),
+        clients=tuple(unit.client_report() for unit in units if not unit.is_task),
+        cores=facts.cores,
+        load=facts.load,
+        memory_bytes=facts.memory_bytes,
+        memory_free_bytes=facts.memory_free_bytes,
+        disk_free_bytes=facts.disk_free_bytes,
+        gpus=facts.gpus,
+    )

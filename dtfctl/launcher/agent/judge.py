@@ -1,0 +1,56 @@
+"""Is this process well? What the agent finds at every beat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dtfctl.health.monitor import HealthLimits
+from dtfctl.launcher.agent.contract import TaskOrder
+from dtfctl.launcher.agent.unit import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """News about a process: `down` means that it is to be killed."""
+
+    verdict: Literal["down", "suspect", "healthy"]
+    reason: str
+
+
+def judge(unit: Unit, limits: HealthLimits, now: float) -> Finding | None:
+    """What has changed about it, if anything. Notes the verdict in `unit.health`."""
+    record = unit.record
+    if record.state == "starting" and unit.is_task and record.started_at is not None:
+        late = now - record.started_at > limits.startup_s
+        return Finding("down", f"not ready after {limits.startup_s:.0f} s") if late else None
+    if record.state != "running":
+        return None
+    return _memory(unit) or (_stopped(unit, limits, now) if unit.monitor is None else _beats(unit, now))
+
+
+def _memory(unit: Unit) -> Finding | None:
+    limit = unit.order.memory_bytes if isinstance(unit.order, TaskOrder) else 0
+    if not limit or unit.stat is None or unit.stat.rss_bytes <= limit:
+        return None
+    used = unit.stat.rss_bytes >> 20
+    return Finding("down", f"out of memory: it used {used} MiB, its limit is {limit >> 20} MiB")
+
+
+def _stopped(unit: Unit, limits: HealthLimits, now: float) -> Finding | None:
+    """A job's process sends no beats; but one that is stopped is no use to anybody."""
+    stopped_s = 0.0 if unit.stopped_since is None else now - unit.stopped_since
+    return Finding("down", f"stopped by a signal for {stopped_s:.1f} s") if stopped_s >= limits.down_after_s else None
+
+
+def _beats(unit: Unit, now: float) -> Finding | None:
+    assert unit.monitor is not None
+    before, unit.health = unit.health, unit.monitor.tick(now)
+    if unit.health == before:
+        return None
+    silence = f"no beat for {unit.monitor.silence_s(now):.1f} s"
+    if unit.health == "down":
+        return Finding("down", f"{'stopped by a signal' if unit.stopped_since is not None else 'hangs'}: {silence}")
+    if unit.health == "suspect":
+        return Finding("suspect", silence)
+    return Finding("healthy", "beats again") if before == "suspect" else None
