@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dtfctl.launcher.errors import SpecError
 from dtfctl.launcher.spec import InvalidSpec, Problem, load_spec, parse_spec

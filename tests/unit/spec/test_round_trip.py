@@ -7,8 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from dtfctl.launcher.spec import InvalidSpec, from_json, parse_spec, to_document, to_json
 from dtfctl.launcher.spec.kinds import (
