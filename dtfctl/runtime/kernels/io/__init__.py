@@ -3,6 +3,7 @@
 from dtfctl.runtime.kernels.io import (  # noqa: F401
     csv,
     decode,
+    examples,
     logging,
     numbers,
     readers,

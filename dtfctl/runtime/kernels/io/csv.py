@@ -57,18 +57,18 @@ def split_csv_fields(record: bytes, form: CsvFormat) -> list[bytes]:
     Raises:
         InvalidArgumentError: quotes stand where they must not.
     """
-    record = record.rstrip(b"\n").removesuffix(b"\r")
     if not form.quoted or b'"' not in record:
-        if not form.quoted or not record:
-            return record.split(form.delimiter)
-        return record.split(form.delimiter)
+        fields = record.split(form.delimiter)
+        if b"\n" in record or b"\r" in record:
+            raise InvalidArgumentError("Unquoted fields cannot have quotes/CRLFs inside")
+        return fields
     out, at = [], 0
     while True:
         if record[at : at + 1] != b'"':
             end = record.find(form.delimiter, at)
             end = len(record) if end < 0 else end
             text = record[at:end]
-            if b'"' in text:
+            if any(c in text for c in (b'"', b"\n", b"\r")):
                 raise InvalidArgumentError(
                     "Unquoted fields cannot have quotes/CRLFs inside",
                 )
@@ -111,7 +111,9 @@ def parse_csv_fields(record: bytes, form: CsvFormat, row: int | None = None) -> 
     where = "" if row is None else f" in record {row}"
     if form.select:
         if len(fields) <= form.select[-1]:
-            raise InvalidArgumentError(f"Expect {len(form.types)} fields but have {len(form.select)}{where}")
+            raise InvalidArgumentError(
+                f"Expect {len(form.types)} fields but have {sum(c < len(fields) for c in form.select)}{where}"
+            )
         fields = [fields[c] for c in form.select]
     if len(fields) != len(form.types):
         raise InvalidArgumentError(f"Expect {len(form.types)} fields but have {len(fields)}{where}")
