@@ -105,5 +105,6 @@ def compile_step(
     with collector_paused():
         step = prune(prepared.graph, feeds, fetches, targets, client.name, client.incarnation, prepared.placement)
         optimize(step, [parse_tensor(t)[0] for t in targets], Rewrites.from_options(options.graph_options))
-        partitions = split_by_task(step, devices.incarnations())
+        bfloat16 = options.graph_options.enable_bfloat16_sendrecv
+        partitions = split_by_task(step, devices.incarnations(), bfloat16=bfloat16)
     return CompiledGraph(partitions, task_of(client.name), tuple(feeds), tuple(fetches), tuple(targets))

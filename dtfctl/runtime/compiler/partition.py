@@ -29,12 +29,15 @@ RANK_STEP = 16
 _CONST, _SEND, _RECV, _IDENTITY = 1, 2, 3, 4
 
 
-def split_by_task(graph: NodeGraph, incarnations: Mapping[str, int], suffix: str = "S") -> dict[str, NodeGraph]:
+def split_by_task(
+    graph: NodeGraph, incarnations: Mapping[str, int], suffix: str = "S", bfloat16: bool = False
+) -> dict[str, NodeGraph]:
     """Parts by task. The graph itself is changed: it gets driver loops and ranks.
 
     Args:
         graph: every node has a full device name.
         incarnations: of the devices, by full name.
+        bfloat16: send 32-bit floats with half their bits (`GraphOptions.enable_bfloat16_sendrecv`).
 
     Raises:
         InvalidArgumentError: there is a cycle, or a loop that crosses devices has no condition.
@@ -42,7 +45,7 @@ def split_by_task(graph: NodeGraph, incarnations: Mapping[str, int], suffix: str
     namer = Namer(graph, suffix)
     guards = add_control_loops(graph, namer)
     assign_ranks(graph)
-    return _Splitter(graph, incarnations, task_of, namer, guards).split()
+    return _Splitter(graph, incarnations, task_of, namer, guards, bfloat16).split()
 
 
 def split_by_device(graph: NodeGraph, incarnations: Mapping[str, int], suffix: str = "G") -> dict[str, NodeGraph]:
@@ -58,11 +61,13 @@ class _Splitter:
         location: Callable[[str], str],
         namer: Namer,
         guards: LoopGuards,
+        bfloat16: bool = False,
     ) -> None:
         self.graph = graph
         self.incarnations = incarnations
         self.location = location
         self.namer = namer
+        self.bfloat16 = bfloat16
         # For a node with inputs from other devices inside a loop: the driver loop's Merge.
         self.guards = guards
         if not guards:
@@ -174,6 +179,10 @@ class _Splitter:
         else:
             dtype = source.output_types[slot].base_dtype
             sent = Edge(copy, slot)
+        short = self.bfloat16 and slot != CONTROL and source.output_types[slot] is dtypes.float32
+        if short:
+            dtype = dtypes.bfloat16
+            sent = Edge(sender.add(self._cast(source, sent, dtype, source.device, rank + _CONST, truncate=True)), 0)
         type_value = graph_pb2.AttrValue(type=dtype.as_datatype_enum)  # type: ignore[arg-type]
         send_op = "_HostSend" if slot != CONTROL and _is_host_output(source, slot) else "_Send"
         name = self.namer(source.name)
@@ -188,6 +197,8 @@ class _Splitter:
         recv = receiver.add(make_node(name, recv_op, attrs, device=node.device, rank=rank + _RECV))
         if guard is not None:
             recv.control_inputs.append(self.copies[guard])
+        if short:
+            return receiver.add(self._cast(source, Edge(recv, 0), dtypes.float32, node.device, rank + _IDENTITY))
         if slot != CONTROL:
             return recv
         identity = make_node(
@@ -199,6 +210,14 @@ class _Splitter:
             rank=rank + _IDENTITY,
         )
         return receiver.add(identity)
+
+    def _cast(self, source: Node, edge: Edge, to: DType, device: str, rank: int, truncate: bool = False) -> Node:
+        attrs = {
+            "SrcT": graph_pb2.AttrValue(type=edge.dtype.as_datatype_enum),  # type: ignore[arg-type]
+            "DstT": graph_pb2.AttrValue(type=to.as_datatype_enum),  # type: ignore[arg-type]
+            "Truncate": graph_pb2.AttrValue(b=truncate),
+        }
+        return make_node(self.namer(source.name), "Cast", attrs, [edge], device=device, rank=rank)
 
     def _between(self, sender: str, receiver: str) -> dict[str, graph_pb2.AttrValue]:
         """Attributes all sends and receives between two devices share."""
