@@ -474,7 +474,8 @@ def _slice_helper(tensor: Any, item: Any, var: Any = None) -> Tensor:
                 packed = [apply_op("Cast", x=p, DstT=dtypes.int64) for p in packed]
         else:
             packed = [constant([], dtypes.int32) for _ in builtins.range(3)]
-        return strided_slice(tensor, *packed, **masks, var=var, name=scope)
+        begins, ends, steps = packed
+        return strided_slice(tensor, begins, ends, steps, var=var, name=scope, **masks)
 
 
 def _check_index(part: Any) -> None:
@@ -752,7 +753,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool_, n
         row = apply_op("Range", start=zero, limit=maxlen, delta=one)
         result = apply_op("Less", x=row, y=expand_dims(lengths, -1))
         wanted = as_dtype(dtype)
-        return result if wanted is dtypes.bool_ else apply_op("Cast", x=result, DstT=wanted)
+        return result if wanted is dtypes.bool_ else apply_op("Cast", x=result, DstT=wanted)  # type: ignore[no-any-return]
 
 
 def searchsorted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -138,7 +139,7 @@ def _concat(op: Operation, grad: Any) -> Any:
     return [None, *out] if first else [*out, None]
 
 
-def _concat_of_slices(grad: IndexedSlices, axis: Tensor, parts: list[Tensor]) -> list[Any]:
+def _concat_of_slices(grad: IndexedSlices, axis: Tensor, parts: Sequence[Tensor]) -> list[Any]:
     known = constant_value(axis)
     if known is None:
         raise TypeError("Can only compute IndexedSlices gradient with statically-known concat_dim")

@@ -427,12 +427,12 @@ def _cast(op: Operation, grad: Tensor) -> Any:
 
 @register_gradient("Add", "AddV2")
 def _add(op: Operation, grad: Tensor) -> Any:
-    return reduce_to(*op.inputs, grad, grad)
+    return reduce_to(op.inputs[0], op.inputs[1], grad, grad)
 
 
 @register_gradient("Sub")
 def _sub(op: Operation, grad: Tensor) -> Any:
-    return reduce_to(*op.inputs, grad, -grad)
+    return reduce_to(op.inputs[0], op.inputs[1], grad, -grad)
 
 
 @register_gradient("Mul")
@@ -451,14 +451,14 @@ def _mul_no_nan(op: Operation, grad: Tensor) -> Any:
 def _div(op: Operation, grad: Tensor) -> Any:
     x, y = (conj(t) for t in op.inputs)
     divide = math_ops.realdiv
-    return reduce_to(*op.inputs, divide(grad, y), grad * divide(divide(-x, y), y))
+    return reduce_to(op.inputs[0], op.inputs[1], divide(grad, y), grad * divide(divide(-x, y), y))
 
 
 @register_gradient("DivNoNan")
 def _div_no_nan(op: Operation, grad: Tensor) -> Any:
     x, y = (conj(t) for t in op.inputs)
     divide = math_ops.div_no_nan
-    return reduce_to(*op.inputs, divide(grad, y), grad * divide(divide(-x, y), y))
+    return reduce_to(op.inputs[0], op.inputs[1], divide(grad, y), grad * divide(divide(-x, y), y))
 
 
 @register_gradient("FloorMod")
@@ -486,7 +486,7 @@ def _extremum(op: Operation, grad: Tensor, chosen: Tensor) -> Any:
     zeros = array_ops.zeros_like(grad)
     gx = apply_op("SelectV2", condition=chosen, t=grad, e=zeros)
     gy = apply_op("SelectV2", condition=chosen, t=zeros, e=grad)
-    return reduce_to(*op.inputs, gx, gy)
+    return reduce_to(op.inputs[0], op.inputs[1], gx, gy)
 
 
 @register_gradient("Maximum")

@@ -6,7 +6,7 @@ from typing import Any
 
 from dtfctl.runtime.framework.operation import Operation
 from dtfctl.runtime.framework.registries import register_shape
-from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.framework.tensor_shape import TensorShape, broadcast_static
 
 
 @register_shape(
@@ -51,8 +51,6 @@ def _triangular(op: Operation) -> Any:
     a, b = (t.shape.dims_or_none for t in op.inputs)
     if a is None or b is None:
         return [TensorShape(None)]
-    from dtfctl.runtime.framework.tensor_shape import broadcast_static
-
     return [broadcast_static(TensorShape(a[:-2]), TensorShape(b[:-2])).concatenate(b[-2:])]
 
 
@@ -111,18 +109,28 @@ def _lu(op: Operation) -> Any:
 @register_shape("Einsum")
 def _einsum(op: Operation) -> Any:
     left, _, right = op.attr("equation").decode().replace(" ", "").partition("->")
-    if "..." in left:
-        return [TensorShape(None)]
     sizes: dict[str, int | None] = {}
+    lead = TensorShape([])
     for labels, tensor in zip(left.split(","), op.inputs):
         dims = tensor.shape.dims_or_none
+        before, dots, after = labels.partition("...")
         if dims is None:
+            if dots:
+                lead = TensorShape(None)
             continue
-        if len(dims) != len(labels):
-            raise ValueError(f"Shape must be rank {len(labels)} but is rank {len(dims)} for '{op.name}' (op: 'Einsum')")
-        for label, d in zip(labels, dims):
+        named = len(before) + len(after)
+        if len(dims) < named or (not dots and len(dims) != named):
+            raise ValueError(f"Shape must be rank {named} but is rank {len(dims)} for '{op.name}' (op: 'Einsum')")
+        end = len(dims) - len(after)
+        if dots:
+            lead = broadcast_static(lead, TensorShape(dims[len(before) : end]))
+        for label, d in [*zip(before, dims), *zip(after, dims[end:])]:
             known = sizes.get(label)
             if known is not None and d is not None and known != d:
                 raise ValueError(f"Dimensions must be equal, but are {known} and {d} for '{op.name}' (op: 'Einsum')")
             sizes[label] = d if known is None else known
-    return [[sizes.get(label) for label in right]]
+    before, dots, after = right.partition("...")
+    first, last = ([sizes.get(label) for label in part] for part in (before, after))
+    if not dots:
+        return [first]
+    return [TensorShape(first).concatenate(lead).concatenate(last)]

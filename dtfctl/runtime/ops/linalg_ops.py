@@ -1,0 +1,207 @@
+"""Linear algebra functions with TF1's names (tf.linalg and the older top-level ones)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.convert import constant, convert_to_tensor
+from dtfctl.runtime.framework.graph_keys import name_scope
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.ops import array_ops, math_ops
+
+
+def cholesky(input: Any, name: str | None = None) -> Tensor:
+    return apply_op("Cholesky", name, input=input)  # type: ignore[no-any-return]
+
+
+def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
+    """X with A X = rhs, given the Cholesky factor of A."""
+    with name_scope(name, "cholesky_solve"):
+        y = matrix_triangular_solve(chol, rhs, adjoint=False, lower=True)
+        return matrix_triangular_solve(chol, y, adjoint=True, lower=True)
+
+
+def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
+    return apply_op("MatrixInverse", name, input=input, adjoint=adjoint)  # type: ignore[no-any-return]
+
+
+def matrix_determinant(input: Any, name: str | None = None) -> Tensor:
+    return apply_op("MatrixDeterminant", name, input=input)  # type: ignore[no-any-return]
+
+
+def log_matrix_determinant(input: Any, name: str | None = None) -> Any:
+    return tuple(apply_op("LogMatrixDeterminant", name, input=input))
+
+
+slogdet = log_matrix_determinant
+
+
+def logdet(matrix: Any, name: str | None = None) -> Tensor:
+    """log of the determinant of a positive definite matrix."""
+    with name_scope(name, "logdet"):
+        factor = cholesky(matrix)
+        diagonal = apply_op("MatrixDiagPart", input=factor)
+        return 2.0 * math_ops.reduce_sum(math_ops.log(math_ops.real(diagonal)), axis=[-1])
+
+
+def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
+    return apply_op("MatrixSolve", name, matrix=matrix, rhs=rhs, adjoint=adjoint)  # type: ignore[no-any-return]
+
+
+def matrix_triangular_solve(
+    matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
+) -> Tensor:
+    return apply_op("MatrixTriangularSolve", name, matrix=matrix, rhs=rhs, lower=lower, adjoint=adjoint)  # type: ignore[no-any-return]
+
+
+def banded_triangular_solve(
+    bands: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
+) -> Tensor:
+    return apply_op("BandedTriangularSolve", name, matrix=bands, rhs=rhs, lower=lower, adjoint=adjoint)  # type: ignore[no-any-return]
+
+
+def matrix_solve_ls(
+    matrix: Any, rhs: Any, l2_regularizer: Any = 0.0, fast: bool = True, name: str | None = None
+) -> Tensor:
+    """Least squares solutions."""
+    l2 = convert_to_tensor(l2_regularizer, dtypes.float64)
+    return apply_op("MatrixSolveLs", name, matrix=matrix, rhs=rhs, l2_regularizer=l2, fast=fast)  # type: ignore[no-any-return]
+
+
+def self_adjoint_eig(tensor: Any, name: str | None = None) -> Any:
+    return tuple(apply_op("SelfAdjointEigV2", name, input=tensor, compute_v=True))
+
+
+def self_adjoint_eigvals(tensor: Any, name: str | None = None) -> Tensor:
+    return apply_op("SelfAdjointEigV2", name, input=tensor, compute_v=False)[0]  # type: ignore[no-any-return]
+
+
+eigh, eigvalsh = self_adjoint_eig, self_adjoint_eigvals
+
+
+def _complex_of(tensor: Tensor) -> Any:
+    wide = (dtypes.float64, dtypes.complex128)
+    return dtypes.complex128 if tensor.dtype.base_dtype in wide else dtypes.complex64
+
+
+def eig(tensor: Any, name: str | None = None) -> Any:
+    x = convert_to_tensor(tensor)
+    return tuple(apply_op("Eig", name, input=x, compute_v=True, Tout=_complex_of(x)))
+
+
+def eigvals(tensor: Any, name: str | None = None) -> Tensor:
+    x = convert_to_tensor(tensor)
+    return apply_op("Eig", name, input=x, compute_v=False, Tout=_complex_of(x))[0]  # type: ignore[no-any-return]
+
+
+def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
+    """(s, u, v), or s alone; v is not transposed."""
+    s, u, v = apply_op("Svd", name, input=tensor, compute_uv=compute_uv, full_matrices=full_matrices)
+    kind = s.dtype.real_dtype
+    s = math_ops.cast(math_ops.real(s), kind) if s.dtype.is_complex else s
+    return (s, u, v) if compute_uv else s
+
+
+def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Any:
+    return tuple(apply_op("Qr", name, input=input, full_matrices=full_matrices))
+
+
+def lu(input: Any, output_idx_type: Any = dtypes.int32, name: str | None = None) -> Any:
+    return tuple(apply_op("Lu", name, input=input, output_idx_type=output_idx_type))
+
+
+def matrix_exponential(input: Any, name: str | None = None) -> Tensor:
+    return apply_op("MatrixExponential", name, input=input)  # type: ignore[no-any-return]
+
+
+expm = matrix_exponential
+
+
+def matrix_logarithm(input: Any, name: str | None = None) -> Tensor:
+    return apply_op("MatrixLogarithm", name, input=input)  # type: ignore[no-any-return]
+
+
+logm = matrix_logarithm
+
+
+def matrix_square_root(input: Any, name: str | None = None) -> Tensor:
+    return apply_op("MatrixSquareRoot", name, input=input)  # type: ignore[no-any-return]
+
+
+sqrtm = matrix_square_root
+
+
+def tridiagonal_solve(diagonals: Any, rhs: Any, partial_pivoting: bool = True, name: str | None = None) -> Tensor:
+    """Diagonals [..., 3, M]: upper, main, lower."""
+    return apply_op("TridiagonalSolve", name, diagonals=diagonals, rhs=rhs, partial_pivoting=partial_pivoting)  # type: ignore[no-any-return]
+
+
+def adjoint(matrix: Any, name: str | None = None) -> Tensor:
+    return array_ops.matrix_transpose(matrix, name=name or "adjoint", conjugate=True)
+
+
+def norm(
+    tensor: Any,
+    ord: Any = "euclidean",
+    axis: Any = None,
+    keepdims: bool | None = None,
+    name: str | None = None,
+    keep_dims: bool | None = None,
+) -> Tensor:
+    """Vector norms ("euclidean", 1, 2, inf, p), or matrix norms for a pair of axes ("fro", 1, inf)."""
+    keep = bool(keep_dims if keepdims is None else keepdims)
+    pair = isinstance(axis, (tuple, list)) and len(axis) == 2
+    if isinstance(axis, (tuple, list)) and len(axis) > 2:
+        raise ValueError("'axis' must be None, an integer, or a tuple of 2 unique integers")
+    with name_scope(name, "norm"):
+        x = convert_to_tensor(tensor)
+        if ord in ("fro", "euclidean") or (ord == 2 and not pair):
+            return (
+                math_ops.sqrt(math_ops.reduce_sum(x * math_ops.conj(x), axis=axis, keepdims=True))
+                if keep
+                else (math_ops.sqrt(math_ops.reduce_sum(x * math_ops.conj(x), axis=axis)))
+            )
+        size = math_ops.abs(x)
+        if pair:
+            rows, columns = axis
+            if ord == 1:
+                sums = math_ops.reduce_sum(size, axis=rows, keepdims=True)
+            elif ord == float("inf"):
+                sums = math_ops.reduce_sum(size, axis=columns, keepdims=True)
+            else:
+                raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 1, inf], got {ord}")
+            out = math_ops.reduce_max(sums, axis=list(axis), keepdims=True)
+            return out if keep else array_ops.squeeze(out, axis=list(axis))
+        if ord == 1:
+            return math_ops.reduce_sum(size, axis=axis, keepdims=keep)
+        if ord == float("inf"):
+            return math_ops.reduce_max(size, axis=axis, keepdims=keep)
+        if not isinstance(ord, (int, float)) or ord <= 0:
+            raise ValueError(f"'ord' must be a supported vector norm, got {ord}")
+        total = math_ops.reduce_sum(math_ops.pow(size, ord), axis=axis, keepdims=keep)
+        return math_ops.pow(total, constant(1.0 / ord, total.dtype.base_dtype))
+
+
+def einsum(equation: str, *inputs: Any, name: str | None = None, **kwargs: Any) -> Tensor:
+    """Einstein summation of any number of tensors, two at a time."""
+    kwargs.pop("optimize", None)
+    if kwargs:
+        raise TypeError(f"Invalid keyword arguments for einsum: {', '.join(sorted(kwargs))}")
+    tensors: list[Any] = list(inputs[0]) if len(inputs) == 1 and isinstance(inputs[0], (list, tuple)) else list(inputs)
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    labels = left.split(",")
+    if len(labels) != len(tensors):
+        raise ValueError(f"Got {len(tensors)} inputs for equation {equation!r}, expecting {len(labels)}")
+    if not arrow:
+        letters = [c for c in left if c.isalpha()]
+        right = ("..." if "..." in left else "") + "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+    with name_scope(name, "einsum"):
+        while len(tensors) > 2:
+            keep = "".join(labels[2:]) + right
+            shared = "".join(dict.fromkeys(c for c in labels[0] + labels[1] if c.isalpha() and c in keep))
+            dots = "..." if "..." in labels[0] + labels[1] else ""
+            out = apply_op("Einsum", inputs=tensors[:2], equation=f"{labels[0]},{labels[1]}->{dots}{shared}")
+            tensors, labels = [out, *tensors[2:]], [dots + shared, *labels[2:]]
+        return apply_op("Einsum", inputs=tensors, equation=f"{','.join(labels)}->{right}")  # type: ignore[no-any-return]
