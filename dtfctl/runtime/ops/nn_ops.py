@@ -151,7 +151,7 @@ def dropout(
                 "`x.dtype` must be a floating point tensor as `x` will be scaled. " + f"Received: x.dtype={dtype}"
             )
         if number and rate == 0:
-            return x
+            return x  # type: ignore[no-any-return]
         if number:
             scaled = _call("Mul", x, 1 / (1 - rate))
         else:
