@@ -17,7 +17,7 @@ from dtfctl.runtime.executor.binding import Environment
 from dtfctl.runtime.executor.frame_nodes import StaticFrame, check_cycles, static_frames
 from dtfctl.runtime.executor.kernel_cache import BoundKernel
 from dtfctl.runtime.executor.keys import RECVS, SENDS
-from dtfctl.runtime.executor.liveness import ALWAYS, MERGES, SWITCHES, Liveness
+from dtfctl.runtime.executor.liveness import ALWAYS, BRANCHES, MERGES, SWITCHES, Liveness
 from dtfctl.runtime.executor.schedule import sequential_order
 from dtfctl.runtime.executor.straight_line import ALIASES, StraightLine, compile_straight_line
 from dtfctl.runtime.framework.dtypes import DType
@@ -66,7 +66,10 @@ class _Folder:
         env.add_plain_op(_SIGNATURE.name)
 
     def fold(self) -> NodeGraph:
-        return self._folded(self.root, {}, {}, {})
+        graph = self._folded(self.root, {}, {}, {})
+        if any(n.op in BRANCHES for n in graph):
+            _analysed(sequential_order(graph, lambda node: False).order)
+        return graph
 
     def _folded(
         self,
@@ -167,16 +170,7 @@ class _Folder:
     def _plan(self, graph: NodeGraph, nexts: list[Node], exits: list[Node]) -> StraightLine:
         """The plan of an iteration, if its variables go round while the condition holds and leave when it does not."""
         order = sequential_order(graph, lambda node: False).order
-        roots: dict[tuple[Node, int], tuple[Node, int]] = {}
-        for node in order:
-            if node.op in ALIASES:
-                for slot, edge in enumerate(node.inputs):
-                    roots[node, slot] = roots.get((edge.node, edge.slot), (edge.node, edge.slot))
-
-        def root(edge: Edge) -> tuple[Node, int]:
-            return roots.get((edge.node, edge.slot), (edge.node, edge.slot))
-
-        liveness = Liveness(order, lambda i: f"p{i}", root)
+        liveness, root = _analysed(order)
         condition = next(n for n in order if n.op == "LoopCond")
         tests = [
             n
@@ -194,6 +188,31 @@ class _Folder:
         if any(n.op in MERGES and n in liveness.predicates for n in order):
             raise _Irregular
         return compile_straight_line(order, self.env)
+
+
+def _analysed(order: list[Node]) -> tuple[Liveness, Callable[[Edge], tuple[Node, int]]]:
+    """Conditions of the nodes, and what an edge carries behind identities.
+
+    A loop of which only some inputs are dead would still run for the others, which a loop node cannot do. So all its
+    inputs have to be live on the same condition; tensors received from outside a conditional always are.
+    """
+    roots: dict[tuple[Node, int], tuple[Node, int]] = {}
+
+    def root(edge: Edge) -> tuple[Node, int]:
+        return roots.get((edge.node, edge.slot), (edge.node, edge.slot))
+
+    for node in order:
+        if node.op in ALIASES:
+            for slot, edge in enumerate(node.inputs):
+                roots[node, slot] = root(edge)
+    liveness = Liveness(order, lambda i: f"p{i}", root)
+    received = {text for node, text in liveness.predicates.items() if node.op in RECVS}
+    for node in order:
+        if node.op == _SIGNATURE.name:
+            conditions = {frozenset(t for t in liveness.of(e) if t.text not in received) for e in node.inputs}
+            if conditions - {frozenset(t for t in liveness.nodes[node] if t.text not in received)}:
+                raise _Irregular
+    return liveness, root
 
 
 def _boundary(name: str, op: str, dtype: DType, index: int) -> Node:

@@ -11,7 +11,7 @@ import pytest
 from google.protobuf import text_format
 
 from dtfctl.protocol import graph_pb2
-from dtfctl.runtime.executor import Executor, KernelCache
+from dtfctl.runtime.executor import Executor, KernelCache, StepTrace
 from dtfctl.runtime.executor.frame_machine import FrameMachine
 from dtfctl.runtime.executor.straight_line import StraightLine, compile_straight_line
 from dtfctl.runtime.framework.cancellation import CancellationToken
@@ -26,16 +26,22 @@ from tests.unit.executor.programs import build, evaluate, random_block
 F = np.float32
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(30))
 def test_random_programs(seed: int) -> None:
+    """Loops as plans of their own, and by the frame machine."""
     rng = random.Random(seed)
     block = random_block(rng, depth=3)
     g, results = build(block)
-    runner = Runner(g.proto)
+    folded, machine = Runner(g.proto), Runner(g.proto)
+    names = [f"x{i}:0" for i in range(3)]
+    executor = machine.executor(names, results)
+    executor._plan, executor._tuner = FrameMachine(executor.graph, executor._env), None
+    assert isinstance(folded.executor(names, results)._plan, StraightLine)
     for _ in range(4):
         values = [rng.randrange(97) for _ in range(3)]
-        got = runner.run(results, {f"x{i}:0": np.int32(v) for i, v in enumerate(values)})
-        assert [int(v) for v in got] == evaluate(block, values)
+        for runner in (folded, machine):
+            got = runner.run(results, {name: np.int32(v) for name, v in zip(names, values)})
+            assert [int(v) for v in got] == evaluate(block, values)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -200,14 +206,56 @@ def counting_loop(g: GraphText, frame: str, start: str, limit: str, parallel: in
     return {"body": f"{frame}/body", "exit": f"{frame}/exit"}
 
 
+@pytest.mark.parametrize("machine", [False, True])
 @pytest.mark.parametrize("parallel", [1, 2, 10, 1000])
 @pytest.mark.parametrize("trips", [0, 1, 5, 300])
-def test_loops_of_any_length(parallel: int, trips: int) -> None:
+def test_loops_of_any_length(parallel: int, trips: int, machine: bool) -> None:
     g = GraphText()
     g.const("zero", np.int32(0))
     g.add("n", "Placeholder", dtype="int32")
     counting_loop(g, "loop", "zero", "n", parallel)
-    assert int(Runner(g.proto).run(["loop/exit:0"], {"n:0": np.int32(trips)})[0]) == trips
+    runner = Runner(g.proto)
+    if machine:
+        executor = runner.executor(["n:0"], ["loop/exit:0"])
+        executor._plan, executor._tuner = FrameMachine(executor.graph, executor._env), None
+    assert int(runner.run(["loop/exit:0"], {"n:0": np.int32(trips)})[0]) == trips
+
+
+def test_a_loop_half_of_whose_inputs_are_dead_runs_for_the_others() -> None:
+    """The counter goes round; the variable that comes from the branch not taken dies."""
+    g = GraphText()
+    g.add("p", "Placeholder", dtype="bool")
+    g.const("zero", np.int32(0))
+    g.const("n", np.int32(3))
+    g.add("s", "Switch", "n", "p", T="int32")
+    counting_loop(g, "loop", "zero", "n")
+    attrs = {"T": "int32", "frame_name": "loop", "parallel_iterations": 10}
+    g.add("enter", "Enter", "s:1", is_constant=False, **attrs)
+    g.add("merge", "Merge", "enter", "next", T="int32", N=2)
+    g.add("switch", "Switch", "merge", "loop/cond", T="int32")
+    g.add("twice", "AddV2", "switch:1", "switch:1", T="int32")
+    g.add("next", "NextIteration", "twice", T="int32")
+    g.add("exit", "Exit", "switch", T="int32")
+    g.add("out", "Merge", "exit", "s", T="int32", N=2)
+    runner = Runner(g.proto)
+    for p, want in ((True, [3, 24, 0]), (False, [3, 3, 1])):
+        got = runner.run(["loop/exit:0", "out:0", "out:1"], {"p:0": np.bool_(p)})
+        assert [int(v) for v in got] == want
+
+
+def test_loops_become_plans_of_their_own() -> None:
+    g = GraphText()
+    g.const("zero", np.int32(0))
+    g.add("n", "Placeholder", dtype="int32")
+    counting_loop(g, "loop", "zero", "n")
+    runner = Runner(g.proto)
+    executor = runner.executor(["n:0"], ["loop/exit:0"])
+    assert isinstance(executor._plan, StraightLine)
+    assert [n.op for n in executor._plan.order].count("_Loop") == 1
+    runner.trace = StepTrace()
+    assert int(runner.run(["loop/exit:0"], {"n:0": np.int32(4)})[0]) == 4
+    stats = runner.trace.to_proto().dev_stats[0].node_stats
+    assert [s.node_name for s in stats].count("loop/add") == 4
 
 
 def test_a_loop_in_a_branch_not_taken_is_dead() -> None:
