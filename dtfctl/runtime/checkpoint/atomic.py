@@ -32,7 +32,9 @@ def os_error(error: OSError, path: str | None = None) -> OpError:
     if isinstance(error, PermissionError):
         return PermissionDeniedError(text)
     if isinstance(error, FileExistsError):
-        return AlreadyExistsError(text)
+        # A file where a folder should be is a wrong path, not a taken name.
+        wrong_path = path is not None and str(error.filename) != path
+        return FailedPreconditionError(text) if wrong_path else AlreadyExistsError(text)
     if isinstance(error, (IsADirectoryError, NotADirectoryError)):
         return FailedPreconditionError(text)
     if error.errno == 28:

@@ -28,7 +28,11 @@ SERVER_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 1000),
     ("grpc.http2.max_ping_strikes", 0),
+    # A connection that says nothing is dropped.
+    ("grpc.server_handshake_timeout_ms", 20000),
 )
+# Calls that may run or wait at once; more are refused, so that no client can take all memory for threads.
+MAX_CALLS = 8192
 # A peer that does not answer a ping for ten seconds is taken for gone: it is frozen, or the network is.
 CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", -1),
@@ -98,7 +102,7 @@ def service(name: str, handlers: Mapping[str, Any]) -> grpc.GenericRpcHandler:
 
 
 def new_server() -> grpc.Server:
-    return grpc.server(HandlerThreads(), options=SERVER_OPTIONS)
+    return grpc.server(HandlerThreads(), options=SERVER_OPTIONS, maximum_concurrent_rpcs=MAX_CALLS)
 
 
 def listen_tcp(server: grpc.Server, address: str, credentials: grpc.ServerCredentials | None) -> int:

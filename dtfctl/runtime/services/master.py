@@ -118,14 +118,17 @@ class Master:
         bound = self._peer_timeout_s
         if config.operation_timeout_in_ms > 0:
             bound = min(bound, config.operation_timeout_in_ms / 1000)
+        until = time.monotonic() + bound
         answers: list[tuple[str, Answer]] = []
         missing: list[str] = []
-        for task in wanted:
-            down = peers.down_reason(task)
+        # Those that are down last, so that the others answer meanwhile.
+        for task in sorted(wanted, key=lambda t: peers.down_reason(t) is not None):
+            # A restart takes a moment; a client that is told at once would only ask again at once.
+            down = peers.wait_up(task, max(until - time.monotonic(), 0.0))
             if down is not None:
                 missing.append(down.message)
             else:
-                answers.append((task, peers.status(task, bound)))
+                answers.append((task, peers.status(task, max(until - time.monotonic(), 0.1))))
         found: list[RemoteTask] = []
         for task, answer in answers:
             try:

@@ -65,6 +65,7 @@ class Peers:
         self._on_frame = on_frame
         self._on_lost = on_lost
         self._lock = threading.RLock()
+        self._news = threading.Condition(self._lock)
         self._peers = {t: _Peer(t, a) for t, a in addresses.items() if t != task}
 
     @property
@@ -80,6 +81,13 @@ class Peers:
     def down_reason(self, task: str) -> OpError | None:
         """Why a task is known to be down, or None."""
         return self._peer(task).down
+
+    def wait_up(self, task: str, timeout_s: float) -> OpError | None:
+        """Wait for a task that is known to be down to be heard of again; why it is still down, or None."""
+        peer = self._peer(task)
+        with self._news:
+            self._news.wait_for(lambda: peer.down is None, timeout_s)
+            return peer.down
 
     def _peer(self, task: str) -> _Peer:
         found = self._peers.get(task)
@@ -99,6 +107,7 @@ class Peers:
                 return
             new_life, new_address = life > peer.life, bool(address) and address != peer.address
             old_life, peer.life, peer.down = peer.life, life, None
+            self._news.notify_all()
             if new_address:
                 peer.address = address
             dropped = self._drop(peer, new_address) if new_life or new_address else []

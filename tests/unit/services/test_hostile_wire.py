@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import random
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -160,6 +162,17 @@ def test_garbage_on_a_stream_ends_that_stream(cluster: InProcessCluster, channel
 def test_streams_from_nobody_are_refused(channel: grpc.Channel, metadata: Any) -> None:
     with pytest.raises(grpc.RpcError):
         list(channel.stream_stream(METHOD)(iter([]), metadata=metadata, timeout=20.0))
+
+
+def test_connections_that_say_nothing_disturb_nobody(cluster: InProcessCluster, channel: grpc.Channel) -> None:
+    host, port = cluster.cluster["worker"][0].split(":")
+    with contextlib.ExitStack() as stack:
+        for i in range(200):
+            silent = stack.enter_context(socket.create_connection((host, int(port))))
+            silent.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[: i % 25])
+        works(channel)
+        with grpc.insecure_channel(cluster.cluster["worker"][0], (("grpc.use_local_subchannel_pool", 1),)) as fresh:
+            works(fresh)
 
 
 def test_ten_thousand_sessions_leave_nothing(cluster: InProcessCluster, channel: grpc.Channel) -> None:

@@ -167,6 +167,24 @@ def test_a_frozen_task_reported_down_fails_its_steps(cluster: InProcessCluster) 
     backend.close()
 
 
+def test_a_task_on_its_way_back_is_waited_for(tmp_path: Path) -> None:
+    cluster = InProcessCluster({"ps": 1, "worker": 1}, tmp_path, peer_timeout_s=20.0)
+    cluster.start_all()
+    worker = cluster.servers["worker", 0]
+    worker.peer_down("ps", 0, 1, "killed by signal 9")
+    cluster.stop("ps", 0)
+
+    def restart() -> None:
+        cluster.start("ps", 0)
+        worker.peer_up("ps", 0, cluster.cluster["ps"][0], 2)
+
+    threading.Timer(0.5, restart).start()
+    backend = opened(cluster, mul_graph(PS))
+    assert backend.run({"a:0": ONE, "b:0": ONE}, ["y:0"], []) == [1.0]
+    backend.close()
+    cluster.close()
+
+
 def test_late_news_of_a_former_life_changes_nothing(cluster: InProcessCluster) -> None:
     cluster.start_all()
     worker = cluster.servers["worker", 0]
