@@ -16,7 +16,6 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not (ROOT / "examples" / "digits_mlp.py").exists(), reason="the example is not written yet")
 def test_the_demo_trains_to_95_percent_and_leaves_only_logs_and_checkpoints(tmp_path: Path) -> None:
     home = tmp_path / "home"
     environ = {

@@ -1,0 +1,68 @@
+"""The examples, run as a user runs them: on a cluster of real processes."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dtfctl.launcher.api import Cluster
+from tests.cluster.conftest import pids, task, wait_until
+
+ROOT = Path(__file__).parents[2]
+
+
+def dtfctl(*arguments: object, environ: dict[str, str], timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "dtfctl", *map(str, arguments)]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=timeout, cwd=ROOT)
+
+
+@pytest.fixture
+def environ(home: Path) -> dict[str, str]:
+    return {**os.environ, "DTFCTL_HOME": str(home)}
+
+
+def test_the_custom_op_of_the_docs_runs_on_a_cluster(tmp_path: Path, environ: dict[str, str]) -> None:
+    """The package is installed beside the tasks, which find the op through its entry point."""
+    site = tmp_path / "site"
+    package = ROOT / "examples" / "custom_op"
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation"]
+    build = tmp_path / "source"
+    subprocess.run(["cp", "-r", package, build], check=True)
+    subprocess.run([*install, "--target", site, build], check=True, capture_output=True, timeout=120)
+    environ["PYTHONPATH"] = str(site)
+    up = dtfctl("up", "cluster-examples/local.yaml", environ=environ)
+    assert up.returncode == 0, up.stderr
+    job = dtfctl("submit", "--replication", "in-graph", package / "job.py", environ=environ)
+    assert job.returncode == 0, job.stdout + job.stderr
+    found = re.search(r"ripple\((.*)\) = (.*)", job.stdout)
+    assert found and abs(float(found[2]) - 2) < 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["ps/0", "worker/1"])
+def test_digits_survive_the_death_of_a_task(environ: dict[str, str], victim: str) -> None:
+    """kill -9 in the middle of training: the job resumes from its newest checkpoint and is as accurate as ever."""
+    up = dtfctl("up", "cluster-examples/local.yaml", environ=environ)
+    assert up.returncode == 0, up.stderr
+    cluster = Cluster.open("demo")
+    command = [sys.executable, "-m", "dtfctl", "submit", "examples/digits_mlp.py", "--steps", "4000"]
+    with subprocess.Popen(
+        command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    ) as client:
+        wait_until(lambda: [j for j in cluster.jobs() if j.progress and j.progress.step > 300], "300 steps", 90)
+        before = pids(cluster)
+        os.kill(int(before[victim] or 0), 9)
+        wait_until(lambda: task(cluster, victim).restarts == 1 and task(cluster, victim).state == "running", "restart")
+        out, err = client.communicate(timeout=150)
+        assert client.returncode == 0, out + err
+    said = re.search(r"held-out digits: ([0-9.]+)%", out)
+    assert said is not None and float(said[1]) >= 95
+    after = pids(cluster)
+    assert {n for n in after if after[n] != before[n]} == {victim}
+    kinds = [e.kind for e in cluster.events()]
+    assert "task.ended" in kinds and "job.succeeded" in kinds
