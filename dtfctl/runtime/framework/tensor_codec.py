@@ -193,13 +193,27 @@ def register_variant(type_name: str, decode: Any) -> None:
     _VARIANT_DECODERS[type_name] = decode
 
 
+class OpaqueVariant:
+    """A variant of a type nobody here knows: it can be kept and passed on, not looked into."""
+
+    __slots__ = ("_proto",)
+
+    def __init__(self, proto: tensor_pb2.VariantTensorDataProto) -> None:
+        self._proto = proto
+
+    def to_variant_proto(self) -> tensor_pb2.VariantTensorDataProto:
+        return self._proto
+
+    def __repr__(self) -> str:
+        return f"<variant of unknown type {self._proto.type_name!r}>"
+
+
 def decode_variant(proto: tensor_pb2.VariantTensorDataProto) -> Any:
+    """The object in a variant; an `OpaqueVariant` where its type is not registered, None where it holds nothing."""
     if not proto.type_name:
         return None
     decode = _VARIANT_DECODERS.get(proto.type_name)
-    if decode is None:
-        raise InvalidArgumentError(f"Variant of type '{proto.type_name}' cannot be decoded: no such type is registered")
-    return decode(proto)
+    return OpaqueVariant(proto) if decode is None else decode(proto)
 
 
 def encode_variant(value: Any) -> tensor_pb2.VariantTensorDataProto:
