@@ -243,6 +243,33 @@ def test_a_loop_half_of_whose_inputs_are_dead_runs_for_the_others() -> None:
         assert [int(v) for v in got] == want
 
 
+@pytest.mark.parametrize("way", ["straight", "interpreter", "machine"])
+@pytest.mark.parametrize("dead", [False, True])
+def test_a_dead_tensor_received_beside_a_loop(dead: bool, way: str) -> None:
+    transfer = {"tensor_name": "r", "send_device": "/a", "send_device_incarnation": 1, "recv_device": "/b"}
+    g = GraphText()
+    g.add("r", "_Recv", tensor_type="int32", **transfer)
+    g.const("zero", np.int32(0))
+    g.const("n", np.int32(3))
+    counting_loop(g, "loop", "zero", "n")
+    counting_loop(g, "other", "zero", "r")
+    runner = Runner(g.proto)
+    fetches = ["loop/exit:0", "other/exit:0"]
+    executor = runner.executor([], fetches)
+    assert isinstance(executor._plan, StraightLine)
+    if way == "interpreter":
+        executor._plan = executor._sequential
+    elif way == "machine":
+        executor._plan = FrameMachine(executor.graph, executor._env)
+    executor._tuner = None
+    rendezvous, token = LocalRendezvous(), CancellationToken()
+    rendezvous.send(f"/a;{1:016x};/b;r;0:0", None if dead else np.array(5, np.int32), dead)
+    executor.run(runner.step(rendezvous, token))
+    got = [rendezvous.recv(f"client;{f}", token) for f in fetches]
+    assert int(got[0][0]) == 3
+    assert got[1] == (None, True) if dead else int(got[1][0]) == 5
+
+
 def test_loops_become_plans_of_their_own() -> None:
     g = GraphText()
     g.const("zero", np.int32(0))
