@@ -12,7 +12,7 @@ import dtfctl.runtime as tf
 task = tf.distribute.cluster_resolver.TFConfigClusterResolver()
 with tf.device(tf.train.replica_device_setter(cluster=task.cluster_spec())):
     x = tf.get_variable("x", shape=[], initializer=tf.constant_initializer(0.5))
-    y = ripple(x, amplitude=0.5, frequency=2.0)
+    y = ripple(x, amplitude=0.25, frequency=2.0)
     loss = tf.square(y - 2.0)
     train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
 with tf.Session(task.master()) as session:
