@@ -1,0 +1,1 @@
+"""Static shape functions by op family, imported when first needed (framework.registries)."""
