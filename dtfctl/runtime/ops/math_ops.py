@@ -353,10 +353,11 @@ real, imag, angle = _part("Real"), _part("Imag"), _part("Angle")
 
 
 def conj(x: Any, name: str | None = None) -> Tensor:
-    x = convert_to_tensor(x, name="x")
-    if x.dtype.is_complex or x.dtype.base_dtype is dtypes.variant:
-        return apply_op("Conj", name, input=x)  # type: ignore[no-any-return]
-    return x
+    """The complex conjugate; real tensors as they are."""
+    tensor = convert_to_tensor(x, name="x")
+    if tensor.dtype.is_complex or tensor.dtype.base_dtype is dtypes.variant:
+        return apply_op("Conj", name, input=tensor)  # type: ignore[no-any-return]
+    return tensor
 
 
 # --- reductions ---

@@ -101,7 +101,7 @@ def _solve_ls(op: Operation, grad: Tensor) -> Any:
     if dims is None or dims[-1] is None or dims[-2] is None:
         raise ValueError("The gradient of matrix_solve_ls needs matrices of known size")
     x = op.outputs[0]
-    n = min(dims[-2:], key=int)  # type: ignore[type-var,arg-type]
+    n = min(dims[-2:], key=int)  # type: ignore[arg-type]
     over = dims[-2] >= dims[-1]
     gram = _mm(a, a, adjoint_a=over, adjoint_b=not over)
     regular = gram + math_ops.cast(l2, a.dtype) * array_ops.eye(n, dtype=a.dtype.base_dtype)
