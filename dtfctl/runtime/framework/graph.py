@@ -43,6 +43,8 @@ class Graph:
         self.library = FunctionLibrary()
         self.python_functions: dict[str, Any] = {}
         self.seed: int | None = None
+        # How many random ops took their own seed from the graph's: TensorFlow numbers them.
+        self.seeds_given = 0
         self._last_id = 0
         # True in the body of a function; captures of outer tensors then go through `capture`.
         self.building_function = False

@@ -114,7 +114,10 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
     """The two seeds of a random op from the graph's and its own, as TF1 combines them."""
     graph = get_default_graph()
     if graph.seed is not None:
-        seeds: tuple[int | None, int | None] = (graph.seed, graph.last_id if op_seed is None else op_seed)
+        if op_seed is None:
+            op_seed = graph.seeds_given
+            graph.seeds_given += 1
+        seeds: tuple[int | None, int | None] = (graph.seed, op_seed)
     elif op_seed is not None:
         seeds = (DEFAULT_GRAPH_SEED, op_seed)
     else:

@@ -1083,12 +1083,9 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) 
 
 def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
     with name_scope(name, "in_top_k"):
-        return apply_op("InTopKV2", predictions=predictions, targets=targets, k=_like(k, targets))  # type: ignore[no-any-return]
-
-
-def _like(k: Any, targets: Any) -> Any:
-    tensor = convert_to_tensor(targets)
-    return k if isinstance(k, Tensor) else constant(k, tensor.dtype.base_dtype)
+        targets = convert_to_tensor(targets, name="targets")
+        k = k if isinstance(k, Tensor) else constant(k, targets.dtype.base_dtype)
+        return apply_op("InTopKV2", predictions=predictions, targets=targets, k=k)  # type: ignore[no-any-return]
 
 
 def nth_element(input: Any, n: Any, reverse: bool = False, name: str | None = None) -> Tensor:
