@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 from dtfctl.runtime.ops import rnn_cell
+from dtfctl.runtime.ops.candidate_sampling_ops import (
+    all_candidate_sampler,
+    compute_accidental_hits,
+    fixed_unigram_candidate_sampler,
+    learned_unigram_candidate_sampler,
+    log_uniform_candidate_sampler,
+    nce_loss,
+    sampled_softmax_loss,
+    uniform_candidate_sampler,
+)
 from dtfctl.runtime.ops.embedding_ops import (
     embedding_lookup,
     embedding_lookup_sparse,

@@ -6,9 +6,7 @@ import json
 import os
 from typing import Any
 
-from dtfctl.runtime.train.server_lib import ClusterSpec
-
-TARGET = "DTF_TARGET"
+from dtfctl.runtime.train.server_lib import TARGET_VARIABLE, ClusterSpec
 
 
 class TFConfigClusterResolver:
@@ -65,8 +63,8 @@ class TFConfigClusterResolver:
     def master(self, task_type: str | None = None, task_id: int | None = None, rpc_layer: str | None = None) -> str:
         """The session target: this process's own task, or the address of another; "" without a cluster."""
         own = task_type in (None, self._task_type) and task_id in (None, self._task_id)
-        if own and os.environ.get(TARGET):
-            return os.environ[TARGET]
+        if own and os.environ.get(TARGET_VARIABLE):
+            return os.environ[TARGET_VARIABLE]
         spec = self.cluster_spec()
         job, index = task_type or self._task_type, task_id if task_id is not None else self._task_id
         if not spec or job is None or index is None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import json
+import os
 import socket
 import tempfile
 import threading
@@ -16,6 +18,9 @@ from dtfctl.protocol import config_pb2
 from dtfctl.runtime.services.server import TaskServer, TaskServerConfig
 
 Jobs = dict[str, dict[int, str]]
+
+TARGET_VARIABLE = "DTF_TARGET"
+"""In a job's process: the session target of the task it runs beside."""
 
 
 class ClusterSpec:
@@ -116,7 +121,8 @@ class Server:
     """One task of a cluster, served by this process; TF1's `train.Server`.
 
     It listens where the cluster says, in plaintext as TensorFlow's does; a cluster made by `dtfctl up` uses
-    certificates instead.
+    certificates instead. In a job on such a cluster (`dtfctl submit`) the task that TF_CONFIG describes runs already:
+    a Server of that cluster, job and index stands for it. Its `target` is the running task's, and it starts nothing.
 
     Args:
         server_or_cluster_def: a ServerDef, ClusterDef, ClusterSpec or dictionary.
@@ -139,6 +145,7 @@ class Server:
     ) -> None:
         self._server_def = _make_server_def(server_or_cluster_def, job_name, task_index, protocol, config)
         self._server: TaskServer | None = None
+        self._running_target = _target_of_running(self._server_def)
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         if start:
@@ -147,7 +154,7 @@ class Server:
     def start(self) -> None:
         """Serve; nothing if it does already."""
         with self._lock:
-            if self._server is not None:
+            if self._server is not None or self._running_target:
                 return
             definition = self._server_def
             cluster = {job.name: dict(job.tasks) for job in definition.cluster.job}
@@ -175,7 +182,13 @@ class Server:
             self._server = server
 
     def join(self) -> None:
-        """Block until `stop`, which another thread may call; a process that only serves ends here."""
+        """Block until `stop`, which another thread may call; a process that only serves ends here.
+
+        Where the server stands for a running task it returns at once: the task serves on without this process, which
+        would otherwise keep its job from ending.
+        """
+        if self._running_target:
+            return
         while not self._stopped.wait(3600.0):
             continue
 
@@ -194,6 +207,8 @@ class Server:
     @property
     def target(self) -> str:
         """What to pass to `Session`."""
+        if self._running_target:
+            return self._running_target
         if self._server is None:
             raise RuntimeError("The server is not started")
         host = self._server.config.cluster[self._server_def.job_name][self._server_def.task_index].rpartition(":")[0]
@@ -243,6 +258,21 @@ def _make_server_def(
     if config is not None:
         out.default_session_config.MergeFrom(config)
     return out
+
+
+def _target_of_running(definition: config_pb2.ServerDef) -> str:
+    """The target of the task this process was started beside, if `definition` is of that task; else ""."""
+    target, config = os.environ.get(TARGET_VARIABLE, ""), os.environ.get("TF_CONFIG")
+    if not target or not config:
+        return ""
+    told = json.loads(config)
+    task = told.get("task", {})
+    same = (
+        ClusterSpec(told.get("cluster", {})) == ClusterSpec(definition.cluster)
+        and task.get("type") == definition.job_name
+        and task.get("index") == definition.task_index
+    )
+    return target if same else ""
 
 
 def _bind_host(host: str) -> str:
