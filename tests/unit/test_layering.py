@@ -26,7 +26,7 @@ RUNTIME = [
     {"runtime.client", "runtime.train", "runtime.distribute", "runtime.data", "runtime.eager", "runtime.profiler"},
     {"runtime.api", "runtime"},
 ]
-FREE = {"task", ""}
+FREE = {"task", "__main__", ""}
 """May import anything: the meeting place, and the package itself."""
 SHARED = {"errors", "_version", "protocol"}
 """May be imported from anywhere."""

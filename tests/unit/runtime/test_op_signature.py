@@ -28,7 +28,7 @@ def test_notation_gives_arguments_attributes_and_flags() -> None:
 
 
 def test_unknown_op_names_the_nearest() -> None:
-    with pytest.raises(NotFoundError, match="Op type not registered 'MatMull'.*Did you mean 'MatMul'"):
+    with pytest.raises(NotFoundError, match=r"Op type not registered 'MatMull'.*Did you mean 'MatMul'"):
         get_signature("MatMull")
 
 
