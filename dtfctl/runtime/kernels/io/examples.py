@@ -171,6 +171,12 @@ def _wanted_dense(keys: list[str], k: KernelBuild, defaults: Sequence[Any]) -> l
     out = []
     for key, dtype, shape, default in zip(keys, types, shapes, defaults, strict=True):
         dense = Dense(key, dtype, shape, np.asarray(default))
+        if dense.variable and default.size != 1:
+            at = len(out)
+            raise InvalidArgumentError(
+                f"dense_shape[{at}] is a variable length shape: {shape_text(shape)}, therefore def_value[{at}] must "
+                f"contain a single element (the padding element).  But its shape is: {shape_text(default.shape)}"
+            )
         if not dense.variable and default.size and not shape.is_compatible_with(default.shape):
             raise InvalidArgumentError(
                 f"Default value shape {shape_text(default.shape)} of feature '{key}' does not match {shape_text(shape)}"

@@ -16,7 +16,9 @@ from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 def encode_wav(audio: Any, rate: int) -> bytes:
     """A clip [frames, channels] of values in -1..1."""
     _frames, channels = audio.shape
-    samples = np.clip(np.trunc(np.clip(audio, -1.0, 1.0) * np.float32(32767.0)), -32768, 32767).astype("<i2").tobytes()
+    scaled = np.asarray(audio, np.float32) * np.float32(32768.0)
+    rounded = np.trunc(scaled + np.copysign(np.float32(0.5), scaled))
+    samples = np.clip(rounded, -32768, 32767).astype("<i2").tobytes()
     head = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, channels, rate, rate * channels * 2, channels * 2, 16)
     body = b"WAVE" + head + struct.pack("<4sI", b"data", len(samples)) + samples
     return bytes(struct.pack("<4sI", b"RIFF", len(body)) + body)
