@@ -605,5 +605,12 @@ from dtfctl.runtime.ops.while_loop import (
     while_loop,
 )
 from dtfctl.runtime.platform import app, flags as flags, gfile as gfile, tf_logging as logging
+from dtfctl.runtime.platform.v2_behavior import (
+    control_flow_v2_enabled,
+    disable_control_flow_v2,
+    disable_eager_execution,
+    disable_v2_behavior,
+    disable_v2_tensorshape,
+)
 
 VERSION = __version__
