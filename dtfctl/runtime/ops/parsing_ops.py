@@ -1,0 +1,175 @@
+"""Parsing of serialized Examples, CSV and raw bytes, with TF1's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.convert import SparseTensor, constant, convert_to_tensor
+from dtfctl.runtime.framework.dtypes import DType, as_dtype
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.framework.tensor_shape import as_shape
+from dtfctl.runtime.ops.string_ops import string_to_number
+
+__all__ = [
+    "FixedLenFeature",
+    "FixedLenSequenceFeature",
+    "VarLenFeature",
+    "decode_csv",
+    "decode_json_example",
+    "decode_raw",
+    "parse_example",
+    "parse_single_example",
+    "parse_tensor",
+    "serialize_tensor",
+    "string_to_number",
+]
+
+
+class FixedLenFeature(NamedTuple):
+    """A feature of one shape in every example; without a default it must be there."""
+
+    shape: Any
+    dtype: Any
+    default_value: Any = None
+
+
+class FixedLenSequenceFeature(NamedTuple):
+    """A feature of a varying number of rows of one shape, padded to the longest of the batch."""
+
+    shape: Any
+    dtype: Any
+    allow_missing: bool = False
+    default_value: Any = None
+
+
+class VarLenFeature(NamedTuple):
+    """A feature of any number of values, parsed into a SparseTensor."""
+
+    dtype: Any
+
+
+class _Plan(NamedTuple):
+    sparse: list[tuple[str, DType]]
+    dense: list[tuple[str, DType, Any, Tensor]]
+
+
+def _plan(features: Mapping[str, Any]) -> _Plan:
+    if not features:
+        raise ValueError("Missing: features was empty.")
+    sparse: list[tuple[str, DType]] = []
+    dense: list[tuple[str, DType, Any, Tensor]] = []
+    for key in sorted(features):
+        feature = features[key]
+        dtype = as_dtype(feature.dtype)
+        if isinstance(feature, VarLenFeature):
+            sparse.append((key, dtype))
+        elif isinstance(feature, FixedLenFeature):
+            shape = as_shape(feature.shape)
+            if feature.default_value is None:
+                default = constant([], dtype)
+            else:
+                default = apply_op(
+                    "Reshape", tensor=convert_to_tensor(feature.default_value, dtype), shape=list(shape.known())
+                )
+            dense.append((key, dtype, shape, default))
+        elif isinstance(feature, FixedLenSequenceFeature):
+            if not feature.allow_missing:
+                raise ValueError("Unsupported: FixedLenSequenceFeature requires allow_missing to be True.")
+            fill = feature.default_value
+            if fill is None:
+                fill = "" if dtype is dtypes.string else 0
+            dense.append((key, dtype, as_shape([None]).concatenate(feature.shape), constant(fill, dtype)))
+        else:
+            raise ValueError(f"Invalid feature {key}:{feature}.")
+    return _Plan(sparse, dense)
+
+
+def _collect(plan: _Plan, outputs: Sequence[Any]) -> dict[str, Any]:
+    indices, values, shapes, dense = outputs
+    result: dict[str, Any] = {}
+    for (key, _), i, v, s in zip(plan.sparse, indices, values, shapes):
+        result[key] = SparseTensor(i, v, s)
+    for (key, *_), tensor in zip(plan.dense, dense):
+        result[key] = tensor
+    return result
+
+
+def parse_example(
+    serialized: Any, features: Mapping[str, Any], name: str | None = None, example_names: Any = None
+) -> dict[str, Any]:
+    """A batch of serialized Examples as a dict of tensors and SparseTensors."""
+    plan = _plan(features)
+    outputs = apply_op(
+        "ParseExample",
+        name or "ParseExample",
+        serialized=serialized,
+        names=constant([], dtypes.string) if example_names is None else example_names,
+        sparse_keys=[constant(key, dtypes.string) for key, _ in plan.sparse],
+        dense_keys=[constant(d[0], dtypes.string) for d in plan.dense],
+        dense_defaults=[d[3] for d in plan.dense],
+        sparse_types=[t for _, t in plan.sparse],
+        dense_shapes=[d[2] for d in plan.dense],
+    )
+    return _collect(plan, outputs)
+
+
+def parse_single_example(
+    serialized: Any, features: Mapping[str, Any], name: str | None = None, example_names: Any = None
+) -> dict[str, Any]:
+    """One serialized Example."""
+    plan = _plan(features)
+    outputs = apply_op(
+        "ParseSingleExample",
+        name or "ParseSingleExample",
+        serialized=serialized,
+        dense_defaults=[d[3] for d in plan.dense],
+        num_sparse=len(plan.sparse),
+        sparse_keys=[key for key, _ in plan.sparse],
+        dense_keys=[d[0] for d in plan.dense],
+        sparse_types=[t for _, t in plan.sparse],
+        dense_shapes=[d[2] for d in plan.dense],
+    )
+    return _collect(plan, outputs)
+
+
+def decode_csv(
+    records: Any,
+    record_defaults: Sequence[Any],
+    field_delim: str = ",",
+    use_quote_delim: bool = True,
+    name: str | None = None,
+    na_value: str = "",
+    select_cols: Sequence[int] | None = None,
+) -> list[Tensor]:
+    """Columns of CSV records; a default of [] makes a field required."""
+    return apply_op(  # type: ignore[no-any-return]
+        "DecodeCSV",
+        name,
+        records=records,
+        record_defaults=list(record_defaults),
+        field_delim=field_delim,
+        use_quote_delim=use_quote_delim,
+        na_value=na_value,
+        select_cols=list(select_cols or []),
+    )
+
+
+def decode_raw(input_bytes: Any, out_type: Any, little_endian: bool = True, name: str | None = None) -> Tensor:
+    """The bytes of strings as numbers, one more dimension."""
+    return apply_op("DecodeRaw", name, bytes=input_bytes, out_type=out_type, little_endian=little_endian)  # type: ignore[no-any-return]
+
+
+def decode_json_example(json_examples: Any, name: str | None = None) -> Tensor:
+    """JSON Examples as serialized ones."""
+    return apply_op("DecodeJSONExample", name, json_examples=json_examples)  # type: ignore[no-any-return]
+
+
+def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Tensor:
+    return apply_op("ParseTensor", name, serialized=serialized, out_type=out_type)  # type: ignore[no-any-return]
+
+
+def serialize_tensor(tensor: Any, name: str | None = None) -> Tensor:
+    return apply_op("SerializeTensor", name, tensor=tensor)  # type: ignore[no-any-return]
