@@ -65,6 +65,7 @@ class Executor:
     ) -> None:
         self.graph = graph
         self.device = device
+        self._is_gpu = is_gpu(device)
         library = library or graph.library
         self.functions = functions or FunctionRunner(library, device, resources, kernels)
         self._env = Environment(device, resources, kernels, library, self.functions, scope)
@@ -88,11 +89,14 @@ class Executor:
             OpError: the first error of a node, located; `derived` where it only follows from cancellation.
         """
         step.functions = self.functions
-        if is_gpu(self.device):
-            step.rendezvous = DeviceRendezvous(step.rendezvous, self.device.array_module)
         try:
-            with np.errstate(all="ignore"), device_scope(self.device):
-                self.run_function(step, (), [])
+            if self._is_gpu:
+                step.rendezvous = DeviceRendezvous(step.rendezvous, self.device.array_module)
+                with np.errstate(all="ignore"), device_scope(self.device):
+                    self.run_function(step, (), [])
+            else:
+                with np.errstate(all="ignore"):
+                    self.run_function(step, (), [])
         except OpError as e:
             release_values(e)
             raise
@@ -123,7 +127,7 @@ class Executor:
         return compile_straight_line(self._schedule.order, self._env)
 
     def _make_tuner(self, cores: int) -> Tuner | None:
-        if cores < 2 or is_gpu(self.device) or not isinstance(self._plan, StraightLine):
+        if cores < 2 or self._is_gpu or not isinstance(self._plan, StraightLine):
             return None
 
         def decide(plan: Plan) -> None:
