@@ -27,6 +27,8 @@ from dtfctl.runtime.kernels.dataset.registration import register_dataset
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 _IDS = itertools.count()
+# Epochs the buffer may span; more would only cost memory.
+_MAX_EPOCHS = 3
 
 
 class SeedGenerator(Resource):
@@ -64,6 +66,8 @@ class ShuffleDataset(Dataset):
         def fill() -> None:
             nonlocal following, held, epoch, produced
             while True:
+                if len(slices) > _MAX_EPOCHS and held:
+                    return
                 if following is None:
                     if self.count != -1 and epoch >= self.count:
                         return
@@ -93,12 +97,13 @@ class ShuffleDataset(Dataset):
                 slices[-1][1] += 1
 
         def advance() -> Element:
-            nonlocal held
+            nonlocal held, sampler
             fill()
             if held == 0:
                 raise EndOfSequence
             while slices[0][0] == slices[0][1]:
                 slices.pop(0)
+                sampler = PhiloxSampler(*self.generator.seeds())
             first = slices[0]
             index = (first[0] + sampler.next() % (first[1] - first[0])) % len(buffer)
             front = first[0] % len(buffer)
