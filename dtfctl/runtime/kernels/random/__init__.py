@@ -1,5 +1,5 @@
 """Kernels of the random family: importing this package registers them."""
 
-from dtfctl.runtime.kernels.random import candidates, sampling, stateful_seeds, stateful_variable, stateless
+from dtfctl.runtime.kernels.random import candidates, sampling, stateful_seeds, stateful_variable, stateless, truncated
 
-__all__ = ["candidates", "sampling", "stateful_seeds", "stateful_variable", "stateless"]
+__all__ = ["candidates", "sampling", "stateful_seeds", "stateful_variable", "stateless", "truncated"]
