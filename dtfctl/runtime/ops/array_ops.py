@@ -942,3 +942,114 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
         low = apply_op("Minimum", x=values, y=convert_to_tensor(clip_value_max, kind))
         out = apply_op("Maximum", scope, x=low, y=convert_to_tensor(clip_value_min, kind))
         return IndexedSlices(out, t.indices, t.dense_shape) if isinstance(t, IndexedSlices) else out
+
+
+tensor_scatter_nd_sub = tensor_scatter_sub
+tensor_scatter_nd_max, tensor_scatter_nd_min = tensor_scatter_max, tensor_scatter_min
+
+
+def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, name: str | None = None) -> Tensor:
+    return apply_op("ExtractVolumePatches", name, input=input, ksizes=ksizes, strides=strides, padding=padding)  # type: ignore[no-any-return]
+
+
+def fingerprint(data: Any, method: Any = "farmhash64", name: str | None = None) -> Tensor:
+    return apply_op("Fingerprint", name, data=data, method=method)  # type: ignore[no-any-return]
+
+
+def quantize_v2(
+    input: Any,
+    min_range: Any,
+    max_range: Any,
+    T: Any,
+    mode: str = "MIN_COMBINED",
+    name: str | None = None,
+    round_mode: str = "HALF_AWAY_FROM_ZERO",
+    narrow_range: bool = False,
+    axis: int | None = None,
+    ensure_minimum_range: float = 0.01,
+) -> Any:
+    """(quantized, its lowest float, its highest float)."""
+    out = apply_op(
+        "QuantizeV2",
+        name,
+        input=input,
+        min_range=min_range,
+        max_range=max_range,
+        T=T,
+        mode=mode,
+        round_mode=round_mode,
+        narrow_range=narrow_range,
+        axis=-1 if axis is None else axis,
+        ensure_minimum_range=ensure_minimum_range,
+    )
+    return builtins.tuple(out)
+
+
+quantize = quantize_v2
+
+
+def dequantize(
+    input: Any,
+    min_range: Any,
+    max_range: Any,
+    mode: str = "MIN_COMBINED",
+    name: str | None = None,
+    axis: int | None = None,
+    narrow_range: bool = False,
+    dtype: Any = dtypes.float32,
+) -> Tensor:
+    return apply_op(  # type: ignore[no-any-return]
+        "Dequantize",
+        name,
+        input=input,
+        min_range=min_range,
+        max_range=max_range,
+        mode=mode,
+        axis=-1 if axis is None else axis,
+        narrow_range=narrow_range,
+        dtype=dtype,
+    )
+
+
+def quantize_and_dequantize(
+    input: Any,
+    input_min: Any,
+    input_max: Any,
+    signed_input: bool = True,
+    num_bits: int = 8,
+    range_given: bool = False,
+    round_mode: str = "HALF_TO_EVEN",
+    name: str | None = None,
+    narrow_range: bool = False,
+    axis: int | None = None,
+) -> Tensor:
+    return apply_op(  # type: ignore[no-any-return]
+        "QuantizeAndDequantizeV2",
+        name,
+        input=input,
+        input_min=input_min,
+        input_max=input_max,
+        signed_input=signed_input,
+        num_bits=num_bits,
+        range_given=range_given,
+        round_mode=round_mode,
+        narrow_range=narrow_range,
+        axis=-1 if axis is None else axis,
+    )
+
+
+def required_space_to_batch_paddings(
+    input_shape: Any, block_shape: Any, base_paddings: Any = None, name: str | None = None
+) -> tuple[Tensor, Tensor]:
+    """(paddings, crops) that make an input divisible into blocks; computed while building, from known values."""
+    sizes, blocks = (
+        np.asarray(v) if known is None else known
+        for v, known in ((v, constant_value(v) if isinstance(v, Tensor) else None) for v in (input_shape, block_shape))
+    )
+    base = np.zeros((len(blocks), 2), np.int32) if base_paddings is None else np.asarray(base_paddings)
+    full = sizes + base.sum(axis=1)
+    extra = (-full) % blocks
+    paddings = np.stack([base[:, 0], base[:, 1] + extra], axis=1).astype(np.int32)
+    crops = np.stack([np.zeros_like(extra), extra], axis=1).astype(np.int32)
+    with name_scope(name, "required_space_to_batch_paddings"):
+        return constant(paddings, name="paddings"), constant(crops, name="crops")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
@@ -205,3 +207,54 @@ def einsum(equation: str, *inputs: Any, name: str | None = None, **kwargs: Any) 
             out = apply_op("Einsum", inputs=tensors[:2], equation=f"{labels[0]},{labels[1]}->{dots}{shared}")
             tensors, labels = [out, *tensors[2:]], [dots + shared, *labels[2:]]
         return apply_op("Einsum", inputs=tensors, equation=f"{','.join(labels)}->{right}")  # type: ignore[no-any-return]
+
+
+det, inv, solve, lstsq = matrix_determinant, matrix_inverse, matrix_solve, matrix_solve_ls
+triangular_solve = matrix_triangular_solve
+band_part, set_diag = array_ops.matrix_band_part, array_ops.matrix_set_diag
+tensor_diag, tensor_diag_part = array_ops.diag, array_ops.diag_part
+
+
+def tridiagonal_matmul(diagonals: Any, rhs: Any, name: str | None = None) -> Tensor:
+    """Diagonals [..., 3, M] (upper, main, lower) times rhs."""
+    parts = convert_to_tensor(diagonals)
+    upper, main, lower = (array_ops.expand_dims(parts[..., i, :], -2) for i in (0, 1, 2))
+    return apply_op("TridiagonalMatMul", name, superdiag=upper, maindiag=main, subdiag=lower, rhs=rhs)  # type: ignore[no-any-return]
+
+
+def pinv(a: Any, rcond: Any = None, name: str | None = None) -> Tensor:
+    """The Moore-Penrose inverse of real matrices, from their singular values."""
+    with name_scope(name, "pinv"):
+        x = convert_to_tensor(a)
+        kind = x.dtype.base_dtype
+        if rcond is None:
+            dims = [d for d in (x.shape.dims_or_none or (None,))[-2:] if d is not None]
+            rcond = 10.0 * max(dims, default=1) * float(np.finfo(kind.np).eps)
+        s, u, v = svd(x)
+        limit = convert_to_tensor(rcond, kind) * math_ops.reduce_max(s, axis=-1, keepdims=True)
+        inverse = apply_op(
+            "SelectV2",
+            condition=math_ops.greater(s, limit),
+            t=math_ops.reciprocal(s),
+            e=array_ops.zeros_like(s),
+        )
+        return math_ops.matmul(v * array_ops.expand_dims(inverse, -2), u, adjoint_b=True)
+
+
+def matrix_rank(a: Any, tol: Any = None, name: str | None = None) -> Tensor:
+    """How many singular values are not negligible."""
+    with name_scope(name, "matrix_rank"):
+        s = svd(a, compute_uv=False)
+        if tol is None:
+            dims = [d for d in (convert_to_tensor(a).shape.dims_or_none or (None,))[-2:] if d is not None]
+            eps = float(np.finfo(s.dtype.base_dtype.np).eps)
+            tol = max(dims, default=1) * eps * math_ops.reduce_max(s, axis=-1, keepdims=True)
+        return math_ops.reduce_sum(math_ops.cast(math_ops.greater(s, tol), "int32"), axis=-1)
+
+
+def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None) -> tuple[Tensor, Tensor]:
+    """The tensor divided by its norm, and the norm."""
+    with name_scope(name, "normalize"):
+        x = convert_to_tensor(tensor)
+        length = norm(x, ord=ord, axis=axis, keepdims=True)
+        return x / length, length

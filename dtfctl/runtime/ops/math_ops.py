@@ -897,3 +897,49 @@ def _invert(self: Any) -> Tensor:
 OPERATORS["__invert__"] = _invert
 for _name, _function in OPERATORS.items():
     Tensor._override_operator(_name, _function)
+
+
+divide_no_nan = div_no_nan
+
+
+def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:
+    """1 / x, and 0 where x is 0."""
+    with name_scope(name, "reciprocal_no_nan") as scope:
+        tensor = convert_to_tensor(x)
+        return apply_op("DivNoNan", scope, x=constant(1, tensor.dtype.base_dtype), y=tensor)  # type: ignore[no-any-return]
+
+
+def polyval(coeffs: Sequence[Any], x: Any, name: str | None = None) -> Tensor:
+    """The polynomial with these coefficients, highest power first."""
+    if not isinstance(coeffs, (list, tuple)):
+        raise ValueError(f"Argument coeffs must be list type. Received type {type(coeffs)}.")
+    with name_scope(name, "polyval"):
+        tensor = convert_to_tensor(x)
+        if not coeffs:
+            return apply_op("ZerosLike", x=tensor)  # type: ignore[no-any-return]
+        total = convert_to_tensor(coeffs[0], tensor.dtype.base_dtype)
+        for c in coeffs[1:]:
+            total = convert_to_tensor(c, tensor.dtype.base_dtype) + total * tensor
+        return total
+
+
+def sobol_sample(
+    dim: Any, num_results: Any, skip: Any = 0, dtype: Any = dtypes.float32, name: str | None = None
+) -> Tensor:
+    return apply_op("SobolSample", name, dim=dim, num_results=num_results, skip=skip, dtype=dtype)  # type: ignore[no-any-return]
+
+
+def histogram_fixed_width_bins(
+    values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: str | None = None
+) -> Tensor:
+    """The bin each value falls into."""
+    with name_scope(name, "histogram_fixed_width_bins"):
+        tensor = convert_to_tensor(values)
+        flat = apply_op("Reshape", tensor=tensor, shape=[-1])
+        ends = convert_to_tensor(value_range, tensor.dtype.base_dtype)
+        count = convert_to_tensor(nbins, dtypes.int32)
+        scaled = truediv(flat - ends[0], ends[1] - ends[0])
+        places = floor(cast(count, scaled.dtype) * scaled)
+        last = cast(count - 1, scaled.dtype)
+        clipped = maximum(minimum(places, last), constant(0, scaled.dtype.base_dtype))
+        return apply_op("Reshape", tensor=cast(clipped, dtype), shape=apply_op("Shape", input=tensor))  # type: ignore[no-any-return]

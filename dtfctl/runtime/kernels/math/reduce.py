@@ -32,9 +32,16 @@ def axes_of(axes: Any, rank: int) -> tuple[int, ...]:
 def _reducer(k: KernelBuild, reduce: Callable[[Any, tuple[int, ...], bool], Any]) -> Kernel:
     """A kernel around reduce(x, axes, keepdims)."""
     keep = bool(k.attr("keep_dims", False))
+    # The axes are the same constant in every step: (array, rank, axes) of the last call.
+    last: tuple[Any, int, tuple[int, ...]] = (None, -1, ())
 
     def kernel(x: Any, axes: Any) -> Any:
-        return reduce(x, axes_of(axes, x.ndim), keep)
+        nonlocal last
+        held, rank, chosen = last
+        if held is not axes or rank != x.ndim:
+            chosen = axes_of(axes, x.ndim)
+            last = (axes, x.ndim, chosen)
+        return reduce(x, chosen, keep)
 
     return kernel
 
