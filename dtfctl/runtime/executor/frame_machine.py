@@ -13,7 +13,6 @@ import queue
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ import numpy as np
 from dtfctl.runtime.executor.binding import Environment
 from dtfctl.runtime.executor.device_memory import device_scope
 from dtfctl.runtime.executor.frame_nodes import Kind, NodeEntry, StaticFrame, build_entries
+from dtfctl.runtime.executor.frame_state import Frame, Iteration
 from dtfctl.runtime.executor.keys import ROOT_FRAME
 from dtfctl.runtime.executor.node_errors import located
 from dtfctl.runtime.executor.straight_line import switch_index, uninitialized
@@ -45,58 +45,6 @@ SWITCH, SWITCH_N, MERGE = int(Kind.SWITCH), int(Kind.SWITCH_N), int(Kind.MERGE)
 ENTER, EXIT, NEXT = int(Kind.ENTER), int(Kind.EXIT), int(Kind.NEXT)
 SEND, RECV, ARG, RETVAL = int(Kind.SEND), int(Kind.RECV), int(Kind.ARG), int(Kind.RETVAL)
 HEAVY = int(Kind.HEAVY)
-
-
-class _Iteration:
-    """One iteration of a frame: what its nodes wait for, and their inputs."""
-
-    __slots__ = ("children", "frame", "number", "ops", "pending", "tag", "values")
-
-    def __init__(self, frame: _Frame, number: int) -> None:
-        static = frame.static
-        self.frame = frame
-        self.number = number
-        self.pending = static.pending.copy()
-        self.values: list[Any] = [None] * static.values
-        # Nodes that are ready or running.
-        self.ops = 0
-        self.children: dict[StaticFrame, _Frame] = {}
-        self.tag = f"{frame.id}:{number}" if frame.parent is not None else ROOT_FRAME
-
-
-class _Frame:
-    """A loop being run. `id` is the same in every task that takes part in it."""
-
-    __slots__ = (
-        "deferred",
-        "enters",
-        "exited",
-        "id",
-        "invariants",
-        "iterations",
-        "last",
-        "oldest",
-        "parallel",
-        "parent",
-        "static",
-    )
-
-    def __init__(self, static: StaticFrame, parent: _Iteration | None) -> None:
-        self.static = static
-        self.parent = parent
-        self.id = 0
-        if parent is not None:
-            text = f"{parent.tag};{static.name}".encode()
-            self.id = int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
-        self.parallel = max(1, static.parallel)
-        self.iterations: dict[int, _Iteration] = {0: _Iteration(self, 0)}
-        self.oldest = 0
-        self.last = 0
-        # Enter nodes that have not run yet.
-        self.enters = static.enters
-        self.invariants: list[tuple[NodeEntry, Any, bool]] = []
-        self.deferred: list[tuple[NodeEntry, Any]] = []
-        self.exited: set[NodeEntry] = set()
 
 
 class FrameMachine:
@@ -145,12 +93,12 @@ class _Run:
         self.step = step
         self.args = args
         self.results = results
-        self.ready: deque[tuple[_Iteration, NodeEntry]] = deque()
-        iteration = _Frame(root, None).iterations[0]
+        self.ready: deque[tuple[Iteration, NodeEntry]] = deque()
+        iteration = Frame(root, None).iterations[0]
         iteration.ops = len(initial)
         self.ready.extend((iteration, e) for e in initial)
         # What kernels in threads and receives have brought: (iteration, node, outputs or None when dead, error).
-        self.arrived: queue.SimpleQueue[tuple[_Iteration, NodeEntry, Any, OpError | None] | None] = queue.SimpleQueue()
+        self.arrived: queue.SimpleQueue[tuple[Iteration, NodeEntry, Any, OpError | None] | None] = queue.SimpleQueue()
         self.threads = 0
         self.receives = 0
         self.token = CancellationToken() if waits else step.cancellation
@@ -189,7 +137,7 @@ class _Run:
             if item is not None and item[1].kind != RECV:
                 self.threads -= 1
 
-    def _take(self, item: tuple[_Iteration, NodeEntry, Any, OpError | None] | None) -> None:
+    def _take(self, item: tuple[Iteration, NodeEntry, Any, OpError | None] | None) -> None:
         """Go on from what a thread or receive has brought."""
         if item is None:
             self.step.cancellation.check()
@@ -316,7 +264,7 @@ class _Run:
                 raise
             raise error from e
 
-    def _run_dead(self, it: _Iteration, entry: NodeEntry) -> None:
+    def _run_dead(self, it: Iteration, entry: NodeEntry) -> None:
         """Skip a node with a dead input, unless it is one that runs all the same."""
         kind = entry.kind
         first, last = entry.first, entry.last
@@ -331,7 +279,7 @@ class _Run:
             return
         self._spread_dead(it, entry)
 
-    def _run_special(self, it: _Iteration, entry: NodeEntry, kind: int, inputs: list[Any]) -> None:
+    def _run_special(self, it: Iteration, entry: NodeEntry, kind: int, inputs: list[Any]) -> None:
         """Run a node that is no kernel of one output."""
         outputs: Sequence[Any] = ()
         if kind in (ENTER, EXIT, NEXT):
@@ -366,7 +314,7 @@ class _Run:
         if not it.ops:
             self._settle(it)
 
-    def _receive(self, it: _Iteration, entry: NodeEntry) -> None:
+    def _receive(self, it: Iteration, entry: NodeEntry) -> None:
         """Have a tensor brought to `arrived`."""
         it.ops += 1
         self.receives += 1
@@ -378,7 +326,7 @@ class _Run:
 
         self.step.rendezvous.recv_async(entry.key if entry.whole_key else entry.key + it.tag, done)
 
-    def _start(self, it: _Iteration, entry: NodeEntry, inputs: list[Any]) -> None:
+    def _start(self, it: Iteration, entry: NodeEntry, inputs: list[Any]) -> None:
         """Run a kernel that takes long: here if there is nothing else to do meanwhile, in a thread if there is."""
         if entry.kind == HEAVY:
             alone = not self.ready or self.threads + 1 >= self.cores
@@ -390,7 +338,7 @@ class _Run:
         else:
             WORKERS.submit(lambda: self._compute(it, entry, inputs))
 
-    def _compute(self, it: _Iteration, entry: NodeEntry, inputs: list[Any]) -> None:
+    def _compute(self, it: Iteration, entry: NodeEntry, inputs: list[Any]) -> None:
         """Run a kernel and bring its outputs, or its error, to `arrived`."""
         step = copy.copy(self.step)
         step.cancellation, step.frame = self.token, it.tag
@@ -408,7 +356,7 @@ class _Run:
             return
         self.arrived.put((it, entry, outputs, None))
 
-    def _spread(self, it: _Iteration, entry: NodeEntry, outputs: Sequence[Any]) -> None:
+    def _spread(self, it: Iteration, entry: NodeEntry, outputs: Sequence[Any]) -> None:
         """Give a live node's outputs to its consumers."""
         if entry.kind in (ENTER, EXIT, NEXT):
             self._cross(it, entry, entry.kind, outputs[0], False)
@@ -419,7 +367,7 @@ class _Run:
         if entry.controls:
             self._spread_controls(it, entry, False)
 
-    def _spread_dead(self, it: _Iteration, entry: NodeEntry) -> None:
+    def _spread_dead(self, it: Iteration, entry: NodeEntry) -> None:
         """Make everything that depends on a dead node dead."""
         if entry.kind in (ENTER, EXIT, NEXT):
             self._cross(it, entry, entry.kind, None, True)
@@ -429,7 +377,7 @@ class _Run:
         if entry.controls:
             self._spread_controls(it, entry, True)
 
-    def _give(self, it: _Iteration, consumers: tuple[tuple[NodeEntry, int, int], ...], value: Any) -> None:
+    def _give(self, it: Iteration, consumers: tuple[tuple[NodeEntry, int, int], ...], value: Any) -> None:
         pending, values = it.pending, it.values
         for target, place, position in consumers:
             i = target.index
@@ -450,9 +398,7 @@ class _Run:
                     it.ops += 1
                     self.ready.append((it, target))
 
-    def _kill(
-        self, it: _Iteration, consumers: tuple[tuple[NodeEntry, int, int], ...], from_enter: bool = False
-    ) -> None:
+    def _kill(self, it: Iteration, consumers: tuple[tuple[NodeEntry, int, int], ...], from_enter: bool = False) -> None:
         pending = it.pending
         for target, _, _ in consumers:
             i = target.index
@@ -469,7 +415,7 @@ class _Run:
                     it.ops += 1
                     self.ready.append((it, target))
 
-    def _spread_controls(self, it: _Iteration, entry: NodeEntry, dead: bool) -> None:
+    def _spread_controls(self, it: Iteration, entry: NodeEntry, dead: bool) -> None:
         pending = it.pending
         for target in entry.controls:
             i = target.index
@@ -484,7 +430,7 @@ class _Run:
                 it.ops += 1
                 self.ready.append((it, target))
 
-    def _cross(self, it: _Iteration, entry: NodeEntry, kind: int, value: Any, dead: bool) -> None:
+    def _cross(self, it: Iteration, entry: NodeEntry, kind: int, value: Any, dead: bool) -> None:
         """Run an Enter, Exit or NextIteration."""
         if kind == ENTER:
             self._enter(it, entry, value, dead)
@@ -502,12 +448,12 @@ class _Run:
                 self._next_iteration(frame)
             self._give_all(frame.iterations[it.number + 1], entry, value, False)
 
-    def _enter(self, it: _Iteration, entry: NodeEntry, value: Any, dead: bool) -> None:
+    def _enter(self, it: Iteration, entry: NodeEntry, value: Any, dead: bool) -> None:
         static = entry.child
         assert static is not None
         frame = it.children.get(static)
         if frame is None:
-            frame = it.children[static] = _Frame(static, it)
+            frame = it.children[static] = Frame(static, it)
         frame.enters -= 1
         if entry.is_constant:
             frame.invariants.append((entry, value, dead))
@@ -519,7 +465,7 @@ class _Run:
         if first is not None and not first.ops:
             self._settle(first)
 
-    def _give_all(self, it: _Iteration, entry: NodeEntry, value: Any, dead: bool) -> None:
+    def _give_all(self, it: Iteration, entry: NodeEntry, value: Any, dead: bool) -> None:
         """Pass on the output of a node that stands between frames."""
         if dead:
             self._kill(it, entry.consumers[0], entry.kind == ENTER)
@@ -528,10 +474,10 @@ class _Run:
         if entry.controls:
             self._spread_controls(it, entry, dead)
 
-    def _next_iteration(self, frame: _Frame) -> None:
+    def _next_iteration(self, frame: Frame) -> None:
         """Start an iteration with what earlier ones left for it."""
         frame.last += 1
-        it = frame.iterations[frame.last] = _Iteration(frame, frame.last)
+        it = frame.iterations[frame.last] = Iteration(frame, frame.last)
         # Held until everything below has been given to it.
         it.ops += 1
         deferred, frame.deferred = frame.deferred, []
@@ -541,7 +487,7 @@ class _Run:
             self._give_all(it, entry, value, dead)
         it.ops -= 1
 
-    def _settle(self, it: _Iteration) -> None:
+    def _settle(self, it: Iteration) -> None:
         """Iteration `it` has nothing ready or running: end it if nothing more can come, and then perhaps its frame."""
         frame = it.frame
         if frame.parent is None:
@@ -557,7 +503,7 @@ class _Run:
         if not frame.iterations:
             self._end(frame)
 
-    def _end(self, frame: _Frame) -> None:
+    def _end(self, frame: Frame) -> None:
         """A frame has run out: what it never gave out is dead."""
         parent = frame.parent
         if parent is None or parent.children.get(frame.static) is not frame:
