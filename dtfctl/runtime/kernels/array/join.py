@@ -23,10 +23,12 @@ def _concat(k: KernelBuild, axis: Any, values: tuple[Any, ...], name: str) -> An
                 f"ConcatOp : Expected concatenating dimensions in the range [0, 1), but got {dim}"
             )
         raise InvalidArgumentError("ConcatOp : Can't concatenate scalars (use tf.stack instead)")
-    if not -rank <= dim < rank:
+    if not -rank <= dim < rank and dim:
         raise InvalidArgumentError(
             f"ConcatOp : Expected concatenating dimensions in the range [{-rank}, {rank}), but got {dim}"
         )
+    if not all(v.ndim for v in values):
+        raise InvalidArgumentError("ConcatOp : Can't concatenate scalars (use tf.stack instead)")
     dim %= rank
     shape = first.shape
     for i, v in enumerate(values):

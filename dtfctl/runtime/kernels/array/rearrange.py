@@ -193,7 +193,7 @@ def _tile_grad(k: KernelBuild) -> Kernel:
 def _paddings(x: Any, paddings: Any) -> list[tuple[int, int]]:
     if paddings.ndim != 2 or paddings.shape[1] != 2:
         raise InvalidArgumentError(f"paddings must be a matrix with 2 columns: {text(paddings.shape)}")
-    if paddings.shape[0] != x.ndim and not (x.ndim == 0 and paddings.shape[0] == 1):
+    if paddings.shape[0] != x.ndim:
         raise InvalidArgumentError(
             f"The first dimension of paddings must be the rank of inputs{text(paddings.shape)} {text(x.shape)}"
         )

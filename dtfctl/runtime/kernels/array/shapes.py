@@ -57,8 +57,8 @@ def _inferred(shape: tuple[int, ...], dims: list[int], unknown: int) -> int:
 @register_kernel("Reshape", devices=CPU_GPU, host_inputs=("shape",))
 def _reshape(k: KernelBuild) -> Kernel:
     def kernel(x: Any, shape: Any) -> Any:
-        dims = shape.tolist()
-        if shape.ndim != 1:
+        dims = shape.reshape(-1).tolist()  # a scalar counts as a vector, as in graphs of old
+        if shape.ndim > 1:
             raise InvalidArgumentError(f"sizes input must be 1-D, not {text(shape.shape)}")
         unknown = -1
         known = 1
@@ -182,9 +182,10 @@ def _fill(k: KernelBuild) -> Kernel:
     def kernel(dims: Any, value: Any) -> Any:
         if dims.ndim > 1:
             raise InvalidArgumentError(f"dims must be a vector, got shape {text(dims.shape)}")
-        if value.ndim != 0:
+        if value.shape not in ((), (1,)):
             raise InvalidArgumentError(f"value must be a scalar, got shape {text(value.shape)}")
         shape = ints(dims)
+        value = value.reshape(())
         for d in shape:
             if d < 0:
                 raise InvalidArgumentError(f"Dimension {d} must be >= 0")

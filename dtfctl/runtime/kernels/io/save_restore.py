@@ -196,8 +196,9 @@ def merge_v2_checkpoints(k: KernelBuild) -> Kernel:
 @register_kernel("ShardedFilename")
 def sharded_filename(k: KernelBuild) -> Kernel:
     def run(basename: Any, shard: Any, shards: Any) -> Any:
-        if not basename.ndim == shard.ndim == shards.ndim == 0:
-            raise InvalidArgumentError("ShardedFilename needs scalars")
+        for name, array in (("basename", basename), ("shard", shard), ("num_shards", shards)):
+            if array.ndim:
+                raise InvalidArgumentError(f"{name} must be a scalar, got shape {list(array.shape)}")
         return object_scalar(basename[()] + f"-{int(shard):05d}-of-{int(shards):05d}".encode())
 
     return run
@@ -206,8 +207,9 @@ def sharded_filename(k: KernelBuild) -> Kernel:
 @register_kernel("ShardedFilespec")
 def sharded_filespec(k: KernelBuild) -> Kernel:
     def run(basename: Any, shards: Any) -> Any:
-        if not basename.ndim == shards.ndim == 0:
-            raise InvalidArgumentError("ShardedFilespec needs scalars")
+        for name, array in (("basename", basename), ("num_shards", shards)):
+            if array.ndim:
+                raise InvalidArgumentError(f"{name} must be a scalar, got shape {list(array.shape)}")
         return object_scalar(basename[()] + f"-?????-of-{int(shards):05d}".encode())
 
     return run
