@@ -1,7 +1,8 @@
 """Philox 4x32-10 (Salmon et al. 2011) and the distributions drawn from it, laid out as TensorFlow lays them out.
 
 A generator is a 128-bit counter and a 64-bit key; each counter value gives one block of four 32-bit words.
-Distributions map blocks to groups of outputs, so any output can be computed by itself: everything here is vectorised over blocks.
+Distributions map blocks to groups of outputs, so any output can be computed by itself: everything here is vectorised
+over blocks.
 Float results follow TensorFlow bit for bit up to the last bit of log, sin and cos.
 """
 

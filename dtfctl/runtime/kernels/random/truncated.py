@@ -24,8 +24,10 @@ def _blocks_of(dtype: np.dtype[Any]) -> int:
     return 2 if dtype == np.float64 else 4
 
 
-def _draw(gen: Philox, count: int, mean: Any, deviation: Any, low: Any, high: Any) -> tuple[Any, Philox]:
-    """`count` samples and the generator after the blocks they took."""
+def _draw(
+    gen: Philox, count: int, dtype: np.dtype[Any], mean: Any, deviation: Any, low: Any, high: Any
+) -> tuple[Any, Philox]:
+    """`count` samples and the generator after the blocks they took; noise is drawn as `dtype`."""
     kind = type(mean)
     if not (deviation > 0 and low < high and (np.isfinite(low) or np.isfinite(high))):
         raise InvalidArgumentError("Invalid parameters")
@@ -45,7 +47,7 @@ def _draw(gen: Philox, count: int, mean: Any, deviation: Any, low: Any, high: An
     found, tries = 0, 0
     while found < count:
         chunk = max(8, 2 * (count - found))
-        candidates, accepted, blocks = propose(gen, chunk, least, most)
+        candidates, accepted, blocks = propose(gen, chunk, least, most, dtype)
         places = np.flatnonzero(accepted)[: count - found]
         values.append(candidates[places])
         found += places.size
@@ -57,30 +59,28 @@ def _draw(gen: Philox, count: int, mean: Any, deviation: Any, low: Any, high: An
     return np.concatenate(values) * deviation + mean, gen
 
 
-def _by_normals(gen: Philox, groups: int, least: Any, most: Any) -> tuple[Any, Any, int]:
-    dtype = np.dtype(type(least))
-    values = normal(gen, groups * _blocks_of(dtype), dtype)
+def _by_normals(gen: Philox, groups: int, least: Any, most: Any, dtype: np.dtype[Any]) -> tuple[Any, Any, int]:
+    values = normal(gen, groups * _blocks_of(dtype), dtype).astype(type(least), copy=False)
     return values, (values >= least) & (values <= most), 1
 
 
-def _by_uniforms(gen: Philox, groups: int, least: Any, most: Any) -> tuple[Any, Any, int]:
-    dtype = np.dtype(type(least))
-    each = _blocks_of(dtype)
-    both = uniform(gen, 2 * groups * each, dtype).reshape(groups, 2, each)
+def _by_uniforms(gen: Philox, groups: int, least: Any, most: Any, dtype: np.dtype[Any]) -> tuple[Any, Any, int]:
+    each, kind = _blocks_of(dtype), type(least)
+    both = uniform(gen, 2 * groups * each, dtype).astype(kind, copy=False).reshape(groups, 2, each)
     z = both[:, 0] * (most - least) + least
-    bound = dtype.type(0) if least < 0 else least * least
-    accepted = both[:, 1] <= np.exp((bound - z * z) / dtype.type(2))
+    bound = kind(0) if least < 0 else least * least
+    accepted = both[:, 1] <= np.exp((bound - z * z) / kind(2))
     return z.reshape(-1), accepted.reshape(-1), 2
 
 
-def _by_exponentials(gen: Philox, groups: int, least: Any, most: Any) -> tuple[Any, Any, int]:
-    dtype = np.dtype(type(least))
-    alpha = (least + np.sqrt(least * least + dtype.type(4))) / dtype.type(2)
-    pairs = uniform(gen, groups * _blocks_of(dtype), dtype).reshape(-1, 2)
+def _by_exponentials(gen: Philox, groups: int, least: Any, most: Any, dtype: np.dtype[Any]) -> tuple[Any, Any, int]:
+    kind = type(least)
+    alpha = (least + np.sqrt(least * least + kind(4))) / kind(2)
+    pairs = uniform(gen, groups * _blocks_of(dtype), dtype).astype(kind, copy=False).reshape(-1, 2)
     with np.errstate(divide="ignore"):
         z = -np.log(pairs[:, 0]) / alpha + least
     x = alpha - z if least < alpha else np.full_like(z, least - alpha)
-    return z, (pairs[:, 1] <= np.exp(-x * x / dtype.type(2))) & (z < most), 1
+    return z, (pairs[:, 1] <= np.exp(-x * x / kind(2))) & (z < most), 1
 
 
 def _reserved(shape: tuple[int, ...], shared: bool) -> int:
@@ -113,12 +113,12 @@ def parameterized_truncated_normal(k: KernelBuild) -> Kernel:
         shared = all(value.size == 1 for value in flat)
         gen = generator.reserve(_reserved(wanted, shared))
         if shared:
-            out, _ = _draw(gen, prod(wanted), *(value[0] for value in flat))
+            out, _ = _draw(gen, prod(wanted), dtype, *(value[0] for value in flat))
         else:
             each = prod(wanted) // batches
             parts = []
             for b in range(batches):
-                part, gen = _draw(gen, each, *(value[b if value.size > 1 else 0] for value in flat))
+                part, gen = _draw(gen, each, dtype, *(value[b if value.size > 1 else 0] for value in flat))
                 parts.append(part)
             out = np.concatenate(parts)
         return out.reshape(wanted).astype(dtype)
