@@ -12,6 +12,7 @@ from dtfctl.runtime.framework.dtypes import DType, as_dtype
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor, object_scalar, register_variant
 from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.kernels.control.tensor_list import zeros_for
 from dtfctl.runtime.kernels.dataset.core import check_shapes, check_types
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
@@ -37,6 +38,33 @@ class Optional:
         if not any(proto.metadata):
             return cls(None, ())
         return cls([decode_tensor(t) for t in proto.tensors], [as_dtype(int(t.dtype)) for t in proto.tensors])
+
+    def zeros_like_variant(self) -> Optional:
+        """ZerosLike: zeros where there are values."""
+        if self.components is None:
+            return self
+        zeros = [zeros_for(d, np.shape(c), c) for d, c in zip(self.types, self.components)]
+        return Optional(zeros, self.types)
+
+    def add_variant(self, other: Any) -> Optional:
+        """AddN of two optionals: the sums of their values.
+
+        Raises:
+            InvalidArgumentError: one has values and the other has none, or of another number.
+        """
+        if not isinstance(other, Optional):
+            raise InvalidArgumentError(f"Cannot add an Optional and {other!r}")
+        mine, others = self.components, other.components
+        if mine is None and others is None:
+            return self
+        if mine is None or others is None:
+            raise InvalidArgumentError("Cannot add optionals because one has a value and the other doesn't.")
+        if len(mine) != len(others):
+            raise InvalidArgumentError(
+                "Cannot add optionals because they have different numbers of components "
+                f"({len(mine)} vs. {len(others)})."
+            )
+        return Optional([a + b for a, b in zip(mine, others)], self.types)
 
 
 register_variant(Optional.TYPE_NAME, Optional.from_variant_proto)
