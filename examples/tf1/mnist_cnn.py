@@ -10,7 +10,6 @@ The digits are scikit-learn's 1,797 scans of 8x8 pixels. Reaches 96 % on held-ou
 
 import json
 import os
-import sys
 
 import numpy as np
 from sklearn.datasets import load_digits

@@ -42,6 +42,7 @@ from dtfctl.runtime.api import (
     strings,
     summary,
 )
+from dtfctl.runtime.client.fetches import IndexedSlicesValue, SparseTensorValue
 from dtfctl.runtime.client.session import (
     InteractiveSession,
     Session,
@@ -89,6 +90,9 @@ from dtfctl.runtime.framework.dtypes import (
     uint32,
     uint64,
     variant,
+)
+from dtfctl.runtime.framework.func_graph import (
+    init_scope,
 )
 from dtfctl.runtime.framework.gradients import (
     AggregationMethod,

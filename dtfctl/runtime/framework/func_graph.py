@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dtfctl.protocol import graph_pb2
@@ -12,12 +13,16 @@ from dtfctl.runtime.framework.attrs import encode_attr
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.graph import Graph
+from dtfctl.runtime.framework.graph_keys import GraphKeys
 from dtfctl.runtime.framework.op_signature import get_signature
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 
 # Constants up to this many bytes are copied into a body instead of captured: it keeps shapes known.
 _COPIED_CONSTANT_BYTES = 1024
+
+# Variables made in a body are the outer graph's.
+_VARIABLES = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES, GraphKeys.TRAINABLE_VARIABLES)
 
 
 class FuncGraph(Graph):
@@ -43,6 +48,10 @@ class FuncGraph(Graph):
         self._captures: dict[Tensor, Tensor] = {}
         self._copied: dict[Tensor, Tensor] = {}
         self._scopes.container_name = self.outer_graph._container
+        for key in self.outer_graph.get_all_collection_keys():
+            self._collections[key] = self.outer_graph.get_collection(key)
+        for key in _VARIABLES:
+            self._collections[key] = self.outer_graph.get_collection_ref(key)
 
     @property
     def captures(self) -> list[tuple[Tensor, Tensor]]:
@@ -122,6 +131,39 @@ class FuncGraph(Graph):
     def to_function_def(self, name: str, attrs: dict[str, graph_pb2.AttrValue] | None = None) -> graph_pb2.FunctionDef:
         """The body as it travels in a function library."""
         return _Serializer(self, name).build(attrs or {})
+
+
+@contextlib.contextmanager
+def init_scope() -> Iterator[None]:
+    """Leave the bodies of functions, loops and conditions, and control dependencies: where variables are made.
+
+    Name scope and devices are those of the innermost graph, or, for devices, of the next that has any.
+    """
+    inner = outer = context.get_default_graph()
+    devices = inner._device_stack
+    while isinstance(outer, FuncGraph):
+        outer = outer.outer_graph
+        devices = devices or outer._device_stack
+    if outer is inner:
+        with inner.control_dependencies(None):
+            yield
+        return
+    scope = inner.get_name_scope()
+    with outer.as_default(), outer.name_scope(f"{scope}/" if scope else None), outer.control_dependencies(None):
+        old = outer._device_stack
+        outer._scopes.devices = list(devices)
+        try:
+            yield
+        finally:
+            outer._scopes.devices = old
+
+
+def outermost_graph() -> Graph:
+    """The graph around all bodies under construction."""
+    graph = context.get_default_graph()
+    while isinstance(graph, FuncGraph):
+        graph = graph.outer_graph
+    return graph
 
 
 class _Serializer:

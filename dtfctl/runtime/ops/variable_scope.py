@@ -10,6 +10,7 @@ from typing import Any
 
 from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.dtypes import as_dtype
+from dtfctl.runtime.framework.func_graph import init_scope, outermost_graph
 from dtfctl.runtime.framework.graph_keys import GraphKeys
 from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
 from dtfctl.runtime.ops import init_ops
@@ -98,7 +99,7 @@ _STORE_KEY = ("__variable_store",)
 
 
 def _store() -> _Store:
-    ref = context.get_default_graph().get_collection_ref(_STORE_KEY)
+    ref = outermost_graph().get_collection_ref(_STORE_KEY)
     if not ref:
         ref.append(_Store())
     return ref[0]  # type: ignore[no-any-return]
@@ -241,8 +242,8 @@ def _get_single(
     )
     store.variables[name] = variable
     if regularizer is not None:
-        graph = context.get_default_graph()
-        with graph.colocate_with(variable.op), graph.name_scope(f"{name}/Regularizer/"):
+        graph = variable.graph
+        with init_scope(), graph.colocate_with(variable.op), graph.name_scope(f"{name}/Regularizer/"):
             loss = regularizer(variable)
         if loss is not None:
             graph.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)

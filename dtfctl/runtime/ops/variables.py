@@ -17,6 +17,7 @@ from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.attrs import encode_attr
 from dtfctl.runtime.framework.convert import convert_to_tensor, register_tensor_conversion_function
 from dtfctl.runtime.framework.dtypes import DType, as_dtype
+from dtfctl.runtime.framework.func_graph import init_scope
 from dtfctl.runtime.framework.graph_keys import GraphKeys, name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
@@ -122,9 +123,9 @@ class Variable:
             raise ValueError(f"collections argument to Variable constructor must be a list, tuple, or set. Got {keys}")
         if self._trainable and GraphKeys.TRAINABLE_VARIABLES not in keys:
             keys.append(GraphKeys.TRAINABLE_VARIABLES)
-        with context.get_default_graph().control_dependencies(None):
+        with init_scope():
             self._build(initial_value, dtype, name, validate_shape, shape)
-        context.get_default_graph().add_to_collections(keys, self)
+            context.get_default_graph().add_to_collections(keys, self)
 
     def _build(self, initial_value: Any, dtype: Any, name: str | None, validate_shape: bool, shape: Any) -> None:
         raise NotImplementedError
