@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError
 from tests.support.interpreter import run_op
 
 
@@ -44,3 +44,30 @@ def test_padding_a_scalar_needs_no_rows() -> None:
 def test_sharded_names_need_scalars(op: str, inputs: tuple[Any, ...], name: str) -> None:
     with pytest.raises(InvalidArgumentError, match=f"{name} must be a scalar"):
         run_op(op, *inputs)
+
+
+def test_edit_distance_says_where_it_would_have_written() -> None:
+    indices = np.array([[-5, 0]], np.int64)
+    with pytest.raises(InternalError, match=r"inner product -5 which would require writing to outside"):
+        run_op(
+            "EditDistance", indices, [7], np.array([2, 1]), np.array([[0, 0]]), [7], np.array([2, 1]), normalize=False
+        )
+
+
+def test_fingerprint_of_no_rows() -> None:
+    got = run_op("Fingerprint", np.ones((0, 3), np.float32), b"farmhash64")
+    assert got.shape == (0, 8) and got.dtype == np.uint8
+
+
+def test_depth_to_space_on_cpu_takes_channels_last_only() -> None:
+    with pytest.raises(InvalidArgumentError, match="No OpKernel was registered to support Op 'DepthToSpace'"):
+        run_op("DepthToSpace", np.ones((1, 4, 1, 1), np.float32), block_size=2, data_format="NCHW")
+
+
+def test_bincounts_of_sparse_and_ragged_values() -> None:
+    counted = run_op("RaggedBincount", np.array([0, 2, 3]), i32(1, 1, 0), i32(2), np.array([[0.5, 1.0, 2.0]]))
+    assert counted.tolist() == [[0.0, 1.5], [2.0, 0.0]]
+    with pytest.raises(InvalidArgumentError, match="Shape must be rank 0 but is rank 1"):
+        run_op("RaggedBincount", np.array([0, 1]), i32([1]), i32([1, 1]), np.array([1.0]))
+    with pytest.raises(InvalidArgumentError, match="out of bounds"):
+        run_op("SparseBincount", np.array([[-2]]), i32([1]), np.array([4]), i32(3), np.zeros(0, np.float32))

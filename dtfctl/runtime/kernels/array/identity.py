@@ -9,7 +9,7 @@ import numpy as np
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
-from dtfctl.runtime.kernels.array.common import text
+from dtfctl.runtime.kernels.array.common import product, text
 from dtfctl.runtime.kernels.registry import CPU_GPU, FLOATS, Kernel, KernelBuild, register_kernel
 
 
@@ -193,7 +193,7 @@ def _fingerprint(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError("`data` should have at least one dimension")
         from dtfctl.runtime.kernels.string.hashing import fingerprint64
 
-        rows = data.reshape(data.shape[0], -1)
+        rows = data.reshape(data.shape[0], product(data.shape[1:]))
         if is_string and data.ndim == 1:
             hashes = [fingerprint64(s) for s in data.tolist()]
         elif is_string:

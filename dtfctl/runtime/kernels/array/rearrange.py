@@ -315,6 +315,12 @@ def _space_to_depth(k: KernelBuild) -> Kernel:
 
 @register_kernel("DepthToSpace", devices=CPU_GPU)
 def _depth_to_space(k: KernelBuild) -> Kernel:
+    layout = k.text_attr("data_format", "NHWC")
+    if layout != "NHWC" and k.device.device_type == "CPU":
+        raise InvalidArgumentError(
+            f"No OpKernel was registered to support Op 'DepthToSpace' with data_format {layout} on CPU: use NHWC",
+            k.node.name,
+        )
     return _space_depth(k, False)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError
 from dtfctl.runtime.framework.tensor_codec import object_array
 from dtfctl.runtime.kernels.array.common import ints, product, text
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
@@ -216,12 +216,19 @@ def _edit_distance(k: KernelBuild) -> Kernel:
         if rank < 1:
             raise InvalidArgumentError("truth_shape and hypothesis_shape must have at least one element")
         shape = tuple(int(max(a, b)) for a, b in zip(hs[:-1], ts[:-1]))
+        if product(shape) == 0:
+            raise InvalidArgumentError(f"Got output shape {text(shape)} which has 0 elements")
+        strides = [product(shape[i + 1 :]) for i in range(len(shape))]
         out = np.zeros(shape, np.float32)
         truth, hypothesis = _groups(ti, tv, rank), _groups(hi, hv, rank)
         for place in set(truth) | set(hypothesis):
             t, h = truth.get(place, []), hypothesis.get(place, [])
-            if any(p >= d for p, d in zip(place, shape)):
-                raise InvalidArgumentError(f"Got index {list(place)} out of the output shape {text(shape)}")
+            if any(not 0 <= p < d for p, d in zip(place, shape)):
+                at = sum(p * stride for p, stride in zip(place, strides))
+                raise InternalError(
+                    f"Got an inner product {at} which would require writing to outside of the buffer for the output "
+                    f"tensor (max elements {out.size})"
+                )
             if normalize:
                 out[place] = _levenshtein(t, h) / len(t) if t else np.inf
             else:

@@ -122,7 +122,9 @@ def counts(values: Any, size: int, weights: Any | None, binary: bool, dtype: Any
     return np.bincount(chosen, w, minlength=size).astype(dtype)
 
 
-def _size_of(size: Any) -> int:
+def _size_of(size: Any, ranked: bool = False) -> int:
+    if ranked and size.ndim:
+        raise InvalidArgumentError(f"Shape must be rank 0 but is rank {size.ndim}")
     value = int(scalar(size, "size")) if size.ndim == 0 else -1
     if size.ndim != 0:
         raise InvalidArgumentError(f"size must be a scalar, but got shape {text(size.shape)}")
@@ -195,12 +197,31 @@ def _row_counts(rows: Any, values: Any, height: int, bins: int, weights: Any | N
     return flat.reshape(height, bins)
 
 
+def _check_places(indices: Any, values: Any, dense_shape: Any) -> None:
+    if indices.ndim != 2 or values.ndim != 1 or dense_shape.ndim != 1 or indices.shape[0] != values.shape[0]:
+        raise InvalidArgumentError(
+            "Expected indices as a matrix, values and dense_shape as vectors and as many indices as values, got "
+            f"{text(indices.shape)}, {text(values.shape)} and {text(dense_shape.shape)}"
+        )
+    if indices.shape[1] != dense_shape.shape[0]:
+        raise InvalidArgumentError(
+            f"Dimension 1 of indices is {indices.shape[1]}, but dense_shape has {dense_shape.shape[0]} dimensions"
+        )
+    bad = ((indices < 0) | (indices >= dense_shape)).any(axis=1)
+    if bad.any():
+        i = int(np.flatnonzero(bad)[0])
+        raise InvalidArgumentError(
+            f"Sparse index tuple indices[{i}] = {indices[i].tolist()} is out of bounds for {dense_shape.tolist()}"
+        )
+
+
 @register_kernel("SparseBincount")
 def _sparse_bincount(k: KernelBuild) -> Kernel:
     dtype, binary = k.dtype("T").np, bool(k.attr("binary_output"))
 
     def kernel(indices: Any, values: Any, dense_shape: Any, size: Any, weights: Any) -> Any:
-        bins = _size_of(size)
+        bins = _size_of(size, ranked=True)
+        _check_places(indices, values, dense_shape)
         _nonnegative(values, "arr")
         if weights.size and weights.shape != values.shape:
             raise InvalidArgumentError(
@@ -209,11 +230,7 @@ def _sparse_bincount(k: KernelBuild) -> Kernel:
         chosen = weights if weights.size else None
         if dense_shape.shape[0] == 1:
             return counts(values, bins, chosen, binary, dtype)
-        if dense_shape.shape[0] != 2 or indices.ndim != 2 or indices.shape[0] != values.shape[0]:
-            raise InvalidArgumentError("Shape must be at most rank 2 and indices must match values")
         height = int(dense_shape[0])
-        if indices.size and (indices[:, 0].min() < 0 or indices[:, 0].max() >= height):
-            raise InvalidArgumentError("Index out of bound")
         return _row_counts(indices[:, 0], values, height, bins, chosen, binary, dtype)
 
     return kernel
@@ -224,7 +241,8 @@ def _ragged_bincount(k: KernelBuild) -> Kernel:
     dtype, binary = k.dtype("T").np, bool(k.attr("binary_output"))
 
     def kernel(splits: Any, values: Any, size: Any, weights: Any) -> Any:
-        bins = _size_of(size)
+        bins = _size_of(size, ranked=True)
+        values, weights = values.reshape(-1), weights.reshape(-1)
         if splits.size == 0:
             raise InvalidArgumentError("Splits must be non-empty")
         if splits[0] != 0:
