@@ -1,8 +1,8 @@
 """In-place updates of the rows an index names, with TensorFlow's meaning of repeated indices: one after the other.
 
 An update touches only the rows named. Repeated indices are applied in rounds, the n-th occurrence of every index in
-round n, which is exactly the sequential result; where one index repeats very often, sums, products and extremes are combined
-first (floating-point sums then round differently).
+round n, which is exactly the sequential result; where one index repeats very often, sums, products and extremes are
+combined first (floating-point sums then round differently).
 """
 
 from __future__ import annotations
