@@ -26,7 +26,7 @@ flags.DEFINE_string("job_name", job.get("task", {}).get("type", ""), "ps or work
 flags.DEFINE_integer("task_index", job.get("task", {}).get("index", 0), "index of the task in its job")
 flags.DEFINE_string("ps_hosts", hosts.get("ps", ""), "host:port of each ps, separated by commas")
 flags.DEFINE_string("worker_hosts", hosts.get("worker", ""), "host:port of each worker, separated by commas")
-flags.DEFINE_integer("steps", 400, "steps of all workers together")
+flags.DEFINE_integer("steps", 500, "steps of all workers together")
 flags.DEFINE_float("target", 0.93, "accuracy to reach")
 FLAGS = flags.FLAGS
 
@@ -49,7 +49,6 @@ def inference(sequences, lengths):
     return tf.matmul(state.h, kernel) + bias
 
 
-
 def main(_):
     server, is_chief = None, True
     device = tf.train.replica_device_setter()
@@ -60,7 +59,6 @@ def main(_):
             server.join()
         is_chief = FLAGS.task_index == 0
         device = tf.train.replica_device_setter(cluster=cluster, worker_device="/job:worker/task:%d" % FLAGS.task_index)
-
 
     train, test = load()
     with tf.device(device):
@@ -73,7 +71,7 @@ def main(_):
         global_step = tf.train.get_or_create_global_step()
         variables = tf.trainable_variables()
         gradients, _ = tf.clip_by_global_norm(tf.gradients(loss, variables), 5.0)
-        optimizer = tf.train.AdamOptimizer(0.005)
+        optimizer = tf.train.AdamOptimizer(0.01)
         train_op = optimizer.apply_gradients(zip(gradients, variables), global_step=global_step)
 
     final = tf.train.FinalOpsHook(accuracy, dict(zip((sequences, lengths, labels), test)))

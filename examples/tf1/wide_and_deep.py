@@ -66,16 +66,13 @@ def wide(ids, crosses, features):
 
 def deep(ids, features):
     with tf.variable_scope("deep"):
-        table = tf.get_variable(
-            "embedding", [features * BUCKETS, 16], partitioner=tf.fixed_size_partitioner(2)
-        )
+        table = tf.get_variable("embedding", [features * BUCKETS, 16], partitioner=tf.fixed_size_partitioner(2))
         net = tf.nn.embedding_lookup_sparse(table, ids, None, combiner="sqrtn", partition_strategy="div")
         for i, units in enumerate((32, 16)):
             kernel = tf.get_variable("kernel%d" % i, [int(net.shape[1]), units])
             bias = tf.get_variable("bias%d" % i, [units], initializer=tf.zeros_initializer())
             net = tf.nn.relu(tf.matmul(net, kernel) + bias)
         return tf.matmul(net, tf.get_variable("logits", [16, 1]))
-
 
 
 def main(_):
@@ -88,7 +85,6 @@ def main(_):
             server.join()
         is_chief = FLAGS.task_index == 0
         device = tf.train.replica_device_setter(cluster=cluster, worker_device="/job:worker/task:%d" % FLAGS.task_index)
-
 
     train, test = load()
     with tf.device(device):

@@ -74,7 +74,6 @@ def batches(ids, size, seed):
         yield ids[centre], ids[centre + offset].reshape(-1, 1)
 
 
-
 def main(_):
     server, is_chief = None, True
     device = tf.train.replica_device_setter()
@@ -85,7 +84,6 @@ def main(_):
             server.join()
         is_chief = FLAGS.task_index == 0
         device = tf.train.replica_device_setter(cluster=cluster, worker_device="/job:worker/task:%d" % FLAGS.task_index)
-
 
     ids, vocabulary = build_data(read_words())
     with tf.device(device):
