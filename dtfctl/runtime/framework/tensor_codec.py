@@ -15,6 +15,7 @@ from dtfctl.protocol import tensor_pb2
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError, ResourceExhaustedError
+from dtfctl.runtime.framework.number_variant import NUMBER_TYPES, NumberVariant
 from dtfctl.runtime.framework.resource_handle import ResourceHandle
 
 # One tensor may not hold more elements than this, whatever its proto claims (TensorFlow's own bound is int64's).
@@ -185,7 +186,7 @@ def _split_strings(content: bytes, count: int) -> list[bytes]:
     return out
 
 
-_VARIANT_DECODERS: dict[str, Any] = {}
+_VARIANT_DECODERS: dict[str, Any] = dict.fromkeys(NUMBER_TYPES, NumberVariant.from_variant_proto)
 
 
 def register_variant(type_name: str, decode: Any) -> None:

@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dtfctl.protocol import tensor_pb2
+from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError
+from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor
 from tests.support.interpreter import run_op
 
 
@@ -71,3 +74,26 @@ def test_bincounts_of_sparse_and_ragged_values() -> None:
         run_op("RaggedBincount", np.array([0, 1]), i32([1]), i32([1, 1]), np.array([1.0]))
     with pytest.raises(InvalidArgumentError, match="out of bounds"):
         run_op("SparseBincount", np.array([[-2]]), i32([1]), np.array([4]), i32(3), np.zeros(0, np.float32))
+
+
+def test_inplace_update_names_the_shape_that_does_not_fit() -> None:
+    with pytest.raises(InvalidArgumentError, match="i and x shape doesn't match at index 0"):
+        run_op("InplaceUpdate", np.ones((1, 1)), i32(0, 1), np.ones((1, 1)))
+    with pytest.raises(InvalidArgumentError, match="x and v shape doesn't match at index 1"):
+        run_op("InplaceUpdate", np.ones((1, 1)), i32([0]), np.ones((1, 2)))
+
+
+def number(kind: str, data: bytes) -> np.ndarray:
+    proto = tensor_pb2.TensorProto(dtype=21, tensor_shape=tensor_pb2.TensorShapeProto())
+    proto.variant_val.add(type_name=kind, metadata=data)
+    return decode_tensor(proto)
+
+
+def test_variants_of_numbers_add_and_print() -> None:
+    three = number("int", np.int32(3).tobytes())
+    total = run_op("AddN", [three, three, number("int", np.int32(-1).tobytes())], dtypes={"T": dtypes.variant})
+    assert run_op("AsString", total, dtypes={"T": dtypes.variant}).item() == b"Variant<type: int value: 5>"
+    zero = run_op("ZerosLike", three, dtypes={"T": dtypes.variant})
+    assert encode_tensor(zero, dtypes.variant).variant_val[0].metadata == bytes(4)
+    with pytest.raises(InvalidArgumentError, match="instead of 4"):
+        number("int", b"123")

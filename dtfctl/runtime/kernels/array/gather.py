@@ -251,7 +251,19 @@ def _inplace(k: KernelBuild) -> Kernel:
         if i.ndim > 1:
             raise InvalidArgumentError(f"i must be a vector. {text(i.shape)}")
         if x.ndim != v.ndim and i.ndim == 1:
-            raise InvalidArgumentError(f"x and v shape doesn't match (ndims): {text(x.shape)} vs. {text(v.shape)}")
+            raise InvalidArgumentError(
+                f"x and v shape doesn't match (ranks differ): {text(x.shape)} vs. {text(v.shape)}"
+            )
+        if i.ndim == 1:
+            for axis in range(1, x.ndim):
+                if x.shape[axis] != v.shape[axis]:
+                    raise InvalidArgumentError(
+                        f"x and v shape doesn't match at index {axis} : {text(x.shape)} vs. {text(v.shape)}"
+                    )
+            if i.shape[0] != v.shape[0]:
+                raise InvalidArgumentError(
+                    f"i and x shape doesn't match at index 0: {text(i.shape)} vs. {text(v.shape)}"
+                )
         rows = np.mod(i.reshape(-1), x.shape[0])
         return scatter_into(np.array(x), rows, v.reshape(len(rows), *x.shape[1:]), ufunc)
 
