@@ -10,7 +10,12 @@ import numpy as np
 from dtfctl.protocol import tensor_pb2
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 
-NUMBER_TYPES = {"int": np.dtype("<i4"), "float": np.dtype("<f4"), "double": np.dtype("<f8"), "bool": np.dtype("?")}
+NUMBER_TYPES: dict[str, np.dtype[Any]] = {
+    "int": np.dtype("<i4"),
+    "float": np.dtype("<f4"),
+    "double": np.dtype("<f8"),
+    "bool": np.dtype("?"),
+}
 
 
 @dataclass(frozen=True)
