@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError
 from dtfctl.runtime.kernels.array.common import text
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.sparse import common
@@ -31,10 +31,19 @@ def _dense_groups(x: Any) -> tuple[Groups, tuple[int, ...]]:
 
 
 def _sparse_groups(indices: Any, values: Any, shape: Any, validate: bool) -> tuple[Groups, tuple[int, ...]]:
+    if shape.ndim != 1:
+        raise InvalidArgumentError("Shape must be a 1D tensor.")
     dims = common.check(indices, values, shape, "sparse")
+    if len(dims) < 2:
+        raise InvalidArgumentError(f"Invalid rank {len(dims)}.")
     if validate:
         common.in_bounds(indices, dims)
         common.ordered(indices)
+    elif indices.size:
+        bad = np.argwhere((indices < 0) | (indices >= np.array(dims)))
+        if len(bad):
+            i, j = bad[0]
+            raise InternalError(f"indices[{i}, {j}] expected < {dims[j]}, got {indices[i, j]}.")
     groups: Groups = {}
     for place, value in zip(indices[:, :-1].tolist(), values.tolist()):
         groups.setdefault(tuple(place), set()).add(value)
