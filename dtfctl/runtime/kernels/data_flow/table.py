@@ -228,12 +228,41 @@ class DenseHashTable(MutableHashTable):
         value_shape: tuple[int, ...],
         empty_key: Any,
         deleted_key: Any,
+        buckets: int = 131072,
+        max_load: float = 0.8,
     ) -> None:
         super().__init__(name, key_dtype, value_dtype, value_shape, empty_key.shape)
+        self._buckets, self._max_load = buckets, max_load
         self._empty = self._keys(empty_key)[0]
         self._deleted = self._keys(deleted_key)[0] if deleted_key is not None else _MISSING
         if self._empty == self._deleted:
             raise InvalidArgumentError("Empty and deleted keys cannot be equal")
+
+    def _lead(self, keys: Any) -> tuple[int, ...]:
+        rank = len(self.key_shape)
+        if rank and keys.shape[-rank:] != self.key_shape:
+            expected = (*keys.shape[:1], *self.key_shape)
+            raise InvalidArgumentError(f"Expected key shape {shape_text(expected)} got {shape_text(keys.shape)}")
+        return super()._lead(keys)
+
+    def insert(self, keys: Any, values: Any) -> None:
+        with self.lock:
+            pending = len(self._items) + int(np.prod(self._lead(keys), dtype=np.int64))
+            super().insert(keys, values)
+            while self._buckets * self._max_load < pending:
+                self._buckets *= 2
+
+    def export(self) -> tuple[Any, Any]:
+        """All buckets: those in use first, then empty ones under the empty key, as TensorFlow exports them too."""
+        with self.lock:
+            keys, values = super().export()
+            unused = max(0, self._buckets - len(keys))
+        empty: Any = np.empty((unused, *self.key_shape), self.key_dtype.np)
+        empty[...] = self._unpack_key(self._empty)
+        zeros: Any = np.zeros((unused, *self.value_shape), self.value_dtype.np)
+        if self.value_dtype is dtypes.string:
+            zeros[...] = b""
+        return np.concatenate([keys, empty]), np.concatenate([values, zeros])
 
     def _checked(self, keys: list[Any]) -> list[Any]:
         if self._empty in keys:

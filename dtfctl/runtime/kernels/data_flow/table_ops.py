@@ -91,7 +91,7 @@ def mutable_dense_hash_table(k: KernelBuild) -> Kernel:
             )
         if buckets < 4 or buckets & (buckets - 1):
             raise InvalidArgumentError(f"Number of buckets must be at least 4 and a power of 2, got: {buckets}")
-        return DenseHashTable(name, key, value, shape, empty, deleted)
+        return DenseHashTable(name, key, value, shape, empty, deleted, buckets, load)
 
     kernel = _maker(k, make)
 
@@ -252,8 +252,8 @@ def _rows(
                 cells = line.split(delimiter) if last_column >= 0 else []
                 if last_column >= 0 and len(cells) <= last_column:
                     raise InvalidArgumentError(
-                        f"Invalid number of columns in {path} line {number} ({line.decode(errors='replace')}) : expected "
-                        f"at least {last_column + 1} got {len(cells)}"
+                        f"Invalid number of columns in {path} line {number} ({line.decode(errors='replace')}) : "
+                        f"expected at least {last_column + 1} got {len(cells)}"
                     )
                 yield number, line, cells
                 number += 1
