@@ -107,7 +107,7 @@ class SliceTableReader:
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
-        paths = sorted(glob.glob(pattern)) or ([pattern] if Path(pattern).is_file() else [])  # noqa: PTH207 (an absolute pattern)
+        paths = sorted(glob.glob(pattern)) or ([pattern] if Path(pattern).is_file() else [])
         if not paths:
             raise NotFoundError(
                 f"Unsuccessful TensorSliceReader constructor: Failed to find any matching files for {pattern}"
