@@ -148,7 +148,7 @@ def _unpack(k: KernelBuild) -> Kernel:
 
 def _split_axis(axis: Any, rank: int, name: str = "split_dim") -> int:
     if axis.size != 1:
-        raise InvalidArgumentError(f"{name} must be a scalar but has rank {axis.ndim}")
+        raise InvalidArgumentError(f"{name}_tensor must have exactly one element, not {axis.size}")
     value = int(axis.reshape(()))
     if not -rank <= value < rank:
         raise InvalidArgumentError(f"-input rank(-{rank}) <= {name} < input rank ({rank}), but got {value}")

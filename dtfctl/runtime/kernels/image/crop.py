@@ -197,12 +197,31 @@ def random_crop(k: KernelBuild) -> Kernel:
     return kernel
 
 
+def _glimpse_start(offset: float, size: int, window: int, normalized: bool, centered: bool, first: bool) -> int:
+    """Where a window starts on one axis. Only the first version moves unnormalized points to the window's middle."""
+    if normalized:
+        offset *= size
+    if first or (normalized and centered):
+        if centered:
+            offset = (offset + size) / 2
+        offset -= window / 2
+    elif centered:
+        offset += size / 2
+    return int(offset)
+
+
 @register_kernel(("ExtractGlimpse", "ExtractGlimpseV2"))
 def extract_glimpse(k: KernelBuild) -> Kernel:
     """Windows around given points; what lies outside the image is noise or zero."""
     centered, normalized = k.attr("centered", True), k.attr("normalized", True)
     noise = k.text_attr("noise", "uniform")
-    noise = "uniform" if k.attr("uniform_noise", True) and noise == "uniform" else noise
+    uniform = bool(k.attr("uniform_noise", True))
+    if uniform and noise not in ("", "uniform"):
+        raise InvalidArgumentError("The uniform_noise and noise could not be specified at the same time", k.node.name)
+    noise = noise or ("uniform" if uniform else "gaussian")
+    if noise not in ("uniform", "gaussian", "zero"):
+        raise InvalidArgumentError(f"The noise could only be uniform, gaussian, or zero, got {noise}", k.node.name)
+    first_version = k.node.op == "ExtractGlimpse"
     generator = np.random.default_rng()
 
     def kernel(x: Any, size: Any, offsets: Any) -> Any:
@@ -218,21 +237,20 @@ def extract_glimpse(k: KernelBuild) -> Kernel:
         out = np.zeros((x.shape[0], height, width, x.shape[3]), _F)
         inside = np.zeros((x.shape[0], height, width), bool)
         for b in range(x.shape[0]):
-            row, column = float(offsets[b, 0]), float(offsets[b, 1])
-            if normalized:
-                row, column = row * x.shape[1], column * x.shape[2]
-            if centered:
-                row, column = (row + x.shape[1]) / 2, (column + x.shape[2]) / 2
-            top, left = int(row - height / 2), int(column - width / 2)
+            top = _glimpse_start(float(offsets[b, 0]), x.shape[1], height, normalized, centered, first_version)
+            left = _glimpse_start(float(offsets[b, 1]), x.shape[2], width, normalized, centered, first_version)
             r0, r1 = max(top, 0), min(top + height, x.shape[1])
             c0, c1 = max(left, 0), min(left + width, x.shape[2])
             if r0 < r1 and c0 < c1:
                 out[b, r0 - top : r1 - top, c0 - left : c1 - left] = x[b, r0:r1, c0:c1]
                 inside[b, r0 - top : r1 - top, c0 - left : c1 - left] = True
         if noise == "uniform":
-            fill = np.asarray(generator.uniform(0, 255, out.shape), _F)
+            low, high = x.min((1, 2, 3), keepdims=True), x.max((1, 2, 3), keepdims=True)
+            fill = np.asarray(low + (high - low) * generator.random(out.shape, _F), _F)
         elif noise == "gaussian":
-            fill = np.asarray(generator.normal(size=out.shape), _F)
+            mean, sigma = x.mean((1, 2), keepdims=True), x.std((1, 2), keepdims=True)
+            fill = np.asarray(mean + sigma * generator.standard_normal(out.shape, _F), _F)
+            fill = np.clip(fill, x.min((1, 2), keepdims=True), x.max((1, 2), keepdims=True))
         else:
             return out
         return np.where(inside[..., None], out, fill)

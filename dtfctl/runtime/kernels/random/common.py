@@ -48,7 +48,9 @@ def output_shape(tensor: Any) -> tuple[int, ...]:
         if d < 0:
             raise InvalidArgumentError(f"Dimension {d} must be >= 0")
     if prod(shape) >= 1 << 40:
-        raise InvalidArgumentError(f"Shape {shape_text(shape)} has too many elements")
+        raise InvalidArgumentError(
+            f"Shape {shape_text(shape)} has too many elements: encountered overflow when multiplying its dimensions"
+        )
     return shape
 
 
