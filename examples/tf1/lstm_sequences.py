@@ -58,7 +58,7 @@ def main(_):
         if FLAGS.job_name == "ps":
             server.join()
         is_chief = FLAGS.task_index == 0
-        device = tf.train.replica_device_setter(cluster=cluster, worker_device="/job:worker/task:%d" % FLAGS.task_index)
+        device = tf.train.replica_device_setter(cluster=cluster, worker_device=f"/job:worker/task:{FLAGS.task_index}")
 
     train, test = load()
     with tf.device(device):
@@ -84,7 +84,7 @@ def main(_):
             batch = rows.randint(len(train[2]), size=64)
             sess.run(train_op, {sequences: train[0][batch], lengths: train[1][batch], labels: train[2][batch]})
 
-    print("accuracy %.3f on %d held-out digits" % (final.final_ops_values, len(test[2])))
+    print(f"accuracy {final.final_ops_values:.3f} on {len(test[2])} held-out digits")
     return 0 if final.final_ops_values >= FLAGS.target else 1
 
 

@@ -71,7 +71,7 @@ def main(_):
         if FLAGS.job_name == "ps":
             server.join()
         is_chief = FLAGS.task_index == 0
-        device = tf.train.replica_device_setter(cluster=cluster, worker_device="/job:worker/task:%d" % FLAGS.task_index)
+        device = tf.train.replica_device_setter(cluster=cluster, worker_device=f"/job:worker/task:{FLAGS.task_index}")
 
     train_images, train_labels, test_images, test_labels = load()
     with tf.device(device):
@@ -95,7 +95,7 @@ def main(_):
             batch = rows.randint(len(train_labels), size=64)
             sess.run(train_op, {images: train_images[batch], labels: train_labels[batch], keep_prob: 0.75})
 
-    print("accuracy %.3f on %d held-out digits" % (final.final_ops_values, len(test_labels)))
+    print(f"accuracy {final.final_ops_values:.3f} on {len(test_labels)} held-out digits")
     return 0 if final.final_ops_values >= FLAGS.target else 1
 
 

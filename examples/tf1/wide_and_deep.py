@@ -6,8 +6,8 @@
         --ps_hosts=host0:2222 --worker_hosts=host1:2222,host2:2222               by hand: this on every task
 
 The data are scikit-learn's 569 breast cancer samples of 30 measurements, cut into ten buckets each. The wide part has
-one weight for each bucket and for each pair of buckets of neighbouring measurements (hashed), trained by FTRL; the deep part an embedding
-of the buckets and two hidden layers, trained by Adagrad. Reaches 92 % on held-out samples.
+one weight for each bucket and each (hashed) pair of buckets of neighbouring measurements, trained by FTRL; the deep
+part an embedding of the buckets and two hidden layers, trained by Adagrad. Reaches 92 % on held-out samples.
 """
 
 import json
@@ -69,8 +69,8 @@ def deep(ids, features):
         table = tf.get_variable("embedding", [features * BUCKETS, 16], partitioner=tf.fixed_size_partitioner(2))
         net = tf.nn.embedding_lookup_sparse(table, ids, None, combiner="sqrtn", partition_strategy="div")
         for i, units in enumerate((32, 16)):
-            kernel = tf.get_variable("kernel%d" % i, [int(net.shape[1]), units])
-            bias = tf.get_variable("bias%d" % i, [units], initializer=tf.zeros_initializer())
+            kernel = tf.get_variable(f"kernel{i}", [int(net.shape[1]), units])
+            bias = tf.get_variable(f"bias{i}", [units], initializer=tf.zeros_initializer())
             net = tf.nn.relu(tf.matmul(net, kernel) + bias)
         return tf.matmul(net, tf.get_variable("logits", [16, 1]))
 
@@ -84,7 +84,7 @@ def main(_):
         if FLAGS.job_name == "ps":
             server.join()
         is_chief = FLAGS.task_index == 0
-        device = tf.train.replica_device_setter(cluster=cluster, worker_device="/job:worker/task:%d" % FLAGS.task_index)
+        device = tf.train.replica_device_setter(cluster=cluster, worker_device=f"/job:worker/task:{FLAGS.task_index}")
 
     train, test = load()
     with tf.device(device):
@@ -116,7 +116,7 @@ def main(_):
             batch = rows.randint(len(train[2]), size=64)
             sess.run(train_op, feed([part[batch] for part in train]))
 
-    print("accuracy %.3f on %d held-out samples" % (final.final_ops_values, len(test[2])))
+    print(f"accuracy {final.final_ops_values:.3f} on {len(test[2])} held-out samples")
     return 0 if final.final_ops_values >= FLAGS.target else 1
 
 

@@ -37,11 +37,14 @@ VOCABULARY = 1000
 DIMENSIONS = 64
 SAMPLED = 32
 WINDOW = 2
-MODULES = """argparse ast asyncio bisect calendar cmd collections concurrent.futures configparser contextlib csv
-datetime decimal difflib doctest email enum fractions functools getopt gettext heapq html http.client inspect io ipaddress
-json locale logging mailbox math multiprocessing numbers optparse os pathlib pdb pickle platform pprint random re sched
-selectors shelve shlex shutil smtplib socket sqlite3 ssl statistics string struct subprocess tarfile tempfile textwrap
-threading timeit tokenize traceback turtle typing unittest urllib.request uuid wave weakref xml.dom.minidom zipfile"""
+MODULES = """
+argparse ast asyncio bisect calendar cmd collections concurrent.futures configparser contextlib csv datetime
+decimal difflib doctest email enum fractions functools getopt gettext heapq html http.client inspect io
+ipaddress json locale logging mailbox math multiprocessing numbers optparse os pathlib pdb pickle platform
+pprint random re sched selectors shelve shlex shutil smtplib socket sqlite3 ssl statistics string struct
+subprocess tarfile tempfile textwrap threading timeit tokenize traceback turtle typing unittest urllib.request
+uuid wave weakref xml.dom.minidom zipfile
+"""
 
 
 def read_words():
@@ -83,7 +86,7 @@ def main(_):
         if FLAGS.job_name == "ps":
             server.join()
         is_chief = FLAGS.task_index == 0
-        device = tf.train.replica_device_setter(cluster=cluster, worker_device="/job:worker/task:%d" % FLAGS.task_index)
+        device = tf.train.replica_device_setter(cluster=cluster, worker_device=f"/job:worker/task:{FLAGS.task_index}")
 
     ids, vocabulary = build_data(read_words())
     with tf.device(device):
@@ -127,8 +130,8 @@ def main(_):
             losses.append(sess.run([loss, train_op], {inputs: words, labels: contexts})[0])
 
     for row in final.final_ops_values:
-        print("nearest to %s: %s" % (vocabulary[row[0]], ", ".join(vocabulary[i] for i in row[1:])))
-    print("loss %.2f over the last %d steps, %d words" % (np.mean(losses), len(losses), len(ids)))
+        print(f"nearest to {vocabulary[row[0]]}:", *[vocabulary[i] for i in row[1:]])
+    print(f"loss {np.mean(losses):.2f} over the last {len(losses)} steps, {len(ids)} words")
     return 0 if np.mean(losses) <= FLAGS.target else 1
 
 

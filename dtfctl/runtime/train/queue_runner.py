@@ -23,6 +23,9 @@ class QueueRunner:
         queue_closed_exception_types: exceptions that mean the queue was closed.
     """
 
+    _awaited_on_stop = True
+    """Whether a coordinator waits for the threads that enqueue."""
+
     def __init__(
         self,
         queue: Any = None,
@@ -101,12 +104,13 @@ class QueueRunner:
                         self._close(sess)
                     return
         except Exception as e:
-            if coord is not None:
-                coord.request_stop(e)
-            else:
+            if coord is None:
                 with self._lock:
                     self._exceptions.append(e)
                 raise
+            # A thread nobody waits for is ended by the closing of its session.
+            if self._awaited_on_stop or not coord.should_stop():
+                coord.request_stop(e)
         with self._lock:
             if self._runs_per_session.get(sess, 0) > 0:
                 self._runs_per_session[sess] -= 1
@@ -145,13 +149,14 @@ class QueueRunner:
             threading.Thread(target=self._run, args=(sess, op, coord), name=f"{name}-{i}")
             for i, op in enumerate(self._enqueue_ops)
         ]
+        awaited = list(threads) if self._awaited_on_stop else []
         if coord is not None:
-            threads.append(
-                threading.Thread(target=self._close_on_stop, args=(sess, coord), name=f"{name}-close_on_stop")
-            )
+            closing = threading.Thread(target=self._close_on_stop, args=(sess, coord), name=f"{name}-close_on_stop")
+            threads.append(closing)
+            awaited.append(closing)
         for thread in threads:
             thread.daemon = daemon
-            if coord is not None:
+            if coord is not None and thread in awaited:
                 coord.register_thread(thread)
             if start:
                 thread.start()

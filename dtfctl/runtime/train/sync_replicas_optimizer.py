@@ -53,6 +53,16 @@ class _Queue:
         return make_op("QueueCloseV2", handle=self.queue_ref, cancel_pending_enqueues=cancel_pending_enqueues)
 
 
+class _UpdateRunner(QueueRunner):
+    """Runs the chief's updates.
+
+    When training stops, an update waits for gradients that no worker will send. Closing the session ends it; waiting
+    for it first would only hold up the end by a coordinator's grace period.
+    """
+
+    _awaited_on_stop = False
+
+
 class SyncReplicasOptimizer(Optimizer):
     """Wraps an optimizer for synchronous training between graphs.
 
@@ -142,7 +152,7 @@ class SyncReplicasOptimizer(Optimizer):
                     sync_op = self._variable_averages.apply(self._variables_to_average)
             with graph.device(global_step.device):
                 dummy = _Queue(dtypes.int32, 1, "dummy_queue")
-            self._chief_queue_runner = QueueRunner(
+            self._chief_queue_runner = _UpdateRunner(
                 dummy, [sync_op], close_op=no_op("close_dummy"), cancel_op=tokens.close(cancel_pending_enqueues=True)
             )
             for handle, device, is_ref in self._accumulators:
