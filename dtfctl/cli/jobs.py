@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -75,8 +76,9 @@ def submit(
     """Run a script on the cluster; stream what it writes and return its exit code.
 
     The script's stdout and stderr come out as its own; where several processes write, each line begins with its
-    worker. A bar (on a terminal) or a line every five seconds says how far it is. All options of `submit` stand
-    before SCRIPT; everything after it belongs to the script.
+    worker. A bar (on a terminal) or a line every five seconds says how far it is. Options of `submit` stand before
+    SCRIPT; --name, --detach, --env, --replication and --id are understood after it too. Everything else there belongs
+    to the script, and so does all that follows `--`.
 
     Ctrl-C cancels the job and waits for its end; a second Ctrl-C leaves at once while it goes on stopping. With
     --detach the job runs in the background: `dtfctl logs ID -f` shows it and `dtfctl cancel ID` stops it.
@@ -85,16 +87,17 @@ def submit(
     from dtfctl.launcher.model import JobRequest
 
     screen = session.screen
+    late, rest = _options_after_script(args or [])
+    name, replication = late.name or name, late.replication or replication
+    submission_id, detach = late.submission_id or submission_id, late.detach or detach
+    env = [*(env or []), *late.env]
     if replication not in REPLICATIONS:
         raise UsageError(f"`--replication {replication}` is not known", f"Expected {' or '.join(REPLICATIONS)}.")
-    rest = list(args or [])
-    if rest[:1] == ["--"]:
-        del rest[0]
     request = JobRequest(
         script=script,
         args=tuple(rest),
         name=name,
-        env=_environment(env or []),
+        env=_environment(env),
         replication="in-graph" if replication == "in-graph" else "between-graph",
         submission_id=submission_id,
         retries=retries,
@@ -112,6 +115,46 @@ def submit(
         screen.next(f"dtfctl logs {job_id} -f")
         return 0
     return _follow(session, cluster, job_id)
+
+
+@dataclass(slots=True)
+class _Late:
+    """Options of `submit` given after the script."""
+
+    name: str | None = None
+    replication: str | None = None
+    submission_id: str | None = None
+    detach: bool = False
+    env: list[str] = field(default_factory=list)
+
+
+def _options_after_script(args: list[str]) -> tuple[_Late, list[str]]:
+    """Split what follows the script into options of `submit` and the script's own arguments."""
+    from dtfctl.launcher.errors import UsageError
+
+    late = _Late()
+    rest: list[str] = []
+    words = iter(args)
+    for word in words:
+        if word == "--":
+            rest += words
+            break
+        option, equals, value = word.partition("=")
+        if word == "--detach":
+            late.detach = True
+        elif option in ("--name", "--env", "--replication", "--id"):
+            if not equals:
+                found = next(words, None)
+                if found is None:
+                    raise UsageError(f"`{option}` needs a value", "Put `--` before options that belong to the script.")
+                value = found
+            if option == "--env":
+                late.env.append(value)
+            else:
+                setattr(late, {"--id": "submission_id"}.get(option, option[2:]), value)
+        else:
+            rest.append(word)
+    return late, rest
 
 
 def _environment(pairs: list[str]) -> dict[str, str]:

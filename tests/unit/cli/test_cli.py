@@ -333,13 +333,25 @@ def test_submit_streams_both_streams_apart_and_returns_0(dtfctl: Dtfctl) -> None
 
 
 def test_submit_gives_the_script_everything_after_it(dtfctl: Dtfctl) -> None:
-    for separator in ([], ["--"]):
-        fake = launcher(ended())
-        arguments = ["--lr", "0.1", "-c", "x", "--name", "y", "-h", "--"]
-        dtfctl("submit", "--name", "n", "-e", "A=1", "-e", "B=x=y", "train.py", *separator, *arguments, fake=fake)
-        request = fake.requests[0]
-        assert (request.script, request.args, request.name) == ("train.py", tuple(arguments), "n")
-        assert request.env == {"A": "1", "B": "x=y"}
+    fake = launcher(ended())
+    arguments = ["--lr", "0.1", "-c", "x", "--name", "y", "-h", "--"]
+    dtfctl("submit", "--name", "n", "-e", "A=1", "-e", "B=x=y", "train.py", "--", *arguments, fake=fake)
+    request = fake.requests[0]
+    assert (request.script, request.args, request.name) == ("train.py", tuple(arguments), "n")
+    assert request.env == {"A": "1", "B": "x=y"}
+
+
+def test_submit_knows_its_main_options_after_the_script_too(dtfctl: Dtfctl) -> None:
+    fake = launcher(ended())
+    late = ["--name=n", "--env", "A=1", "--replication", "in-graph", "--id", "7", "--detach"]
+    dtfctl("submit", "train.py", "--lr", "0.1", *late, "pos", "-x", "--", "--name", "y", fake=fake)
+    request = fake.requests[0]
+    assert request.args == ("--lr", "0.1", "pos", "-x", "--name", "y")
+    assert (request.name, request.env, request.replication) == ("n", {"A": "1"}, "in-graph")
+    assert request.submission_id == "7"
+    fake = launcher(ended())
+    assert dtfctl("submit", "train.py", "--name", fake=fake).code == 2
+    assert fake.requests == []
 
 
 def test_submit_passes_its_options_on(dtfctl: Dtfctl) -> None:
