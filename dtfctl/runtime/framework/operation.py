@@ -22,7 +22,7 @@ _PACKAGE = __name__.split(".")[0]
 class Tensor:
     """Output `value_index` of an operation. It has no value until a session runs the graph.
 
-    Tensors hash and compare by identity, as in TF1; the arithmetic operators build ops (see ops.math_ops).
+    Tensors hash and compare by identity, as in TF1; the arithmetic operators build ops (see ops.math_ops.operators).
     """
 
     # numpy must not try to apply its operators element by element with us.
@@ -122,7 +122,7 @@ class Tensor:
         return f'Tensor("{self.name}", shape={self._shape}, dtype={self._dtype.name})'
 
     if TYPE_CHECKING:
-        # Set by ops.math_ops and ops.array_ops through `_override_operator`.
+        # Set by ops.math_ops.operators and ops.array_ops.slicing through `_override_operator`.
         def __getitem__(self, item: Any) -> Tensor: ...
         def __add__(self, other: Any) -> Tensor: ...
         def __radd__(self, other: Any) -> Tensor: ...

@@ -149,7 +149,7 @@ def compute_accidental_hits(
 
 
 def _op(op: str, x: Any, y: Any = None) -> Tensor:
-    return nn_ops._call(op, x, y)
+    return nn_ops.apply_mixed(op, x, y)
 
 
 def _reshape(x: Any, shape: Any) -> Tensor:

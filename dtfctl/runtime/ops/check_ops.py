@@ -14,6 +14,7 @@ from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.ops import array_ops, math_ops
+from dtfctl.runtime.ops.operands import typed_pair
 
 
 def _assert(condition: Tensor, data: Sequence[Any], summarize: int | None, name: str | None) -> Operation:
@@ -33,7 +34,7 @@ def _comparison(
         name: str | None = None,
     ) -> Operation:
         with name_scope(name, python_name) as scope:
-            left, right = math_ops._like(x, y)
+            left, right = typed_pair(x, y)
             right = convert_to_tensor(right, left.dtype.base_dtype)
             a, b = constant_value(left), constant_value(right)
             if a is not None and b is not None:
@@ -102,7 +103,7 @@ def assert_near(
 ) -> Operation:
     """Raise InvalidArgumentError unless |x - y| <= atol + rtol * |y| everywhere."""
     with name_scope(name, "assert_near") as scope:
-        left, right = math_ops._like(x, y)
+        left, right = typed_pair(x, y)
         kind = left.dtype.real_dtype
         eps = 10 * float(np.finfo(kind.np).eps) if kind.np.kind == "f" else 10 * 2.0**-7
         relative = convert_to_tensor(eps if rtol is None else rtol, kind)

@@ -24,10 +24,10 @@ def _with_values(original: Any, values: Tensor) -> Any:
 
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
     """Elements below the minimum or above the maximum replaced by it."""
-    with name_scope(name, "clip_by_value"):
+    with name_scope(name, "clip_by_value") as scope:
         values = _values(t)
-        low = apply_op("Minimum", x=values, y=convert_to_tensor(clip_value_max, values.dtype))
-        clipped = apply_op("Maximum", x=low, y=convert_to_tensor(clip_value_min, values.dtype))
+        low = apply_op("Minimum", x=values, y=convert_to_tensor(clip_value_max, values.dtype.base_dtype))
+        clipped = apply_op("Maximum", scope, x=low, y=convert_to_tensor(clip_value_min, values.dtype.base_dtype))
         clipped.set_shape(values.shape)
         return _with_values(t, clipped)
 

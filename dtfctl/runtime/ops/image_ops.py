@@ -14,7 +14,7 @@ from dtfctl.runtime.framework.graph_keys import get_seed, name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import random_ops
-from dtfctl.runtime.ops.nn_ops import _call, _reduce
+from dtfctl.runtime.ops.nn_ops import apply_mixed, reduce_over
 
 
 class ResizeMethod:
@@ -101,8 +101,8 @@ def _kept_ratio(images: Tensor, size: Tensor) -> Tensor:
     """The largest size within `size` that has the images' proportions."""
     have = apply_op("StridedSlice", input=apply_op("Shape", input=images), begin=[1], end=[3], strides=[1])
     have, limit = (apply_op("Cast", x=v, DstT=dtypes.float32) for v in (have, size))
-    scale = _reduce("Min", _call("RealDiv", limit, have), [0])
-    return apply_op("Cast", x=apply_op("Round", x=_call("Mul", have, scale)), DstT=dtypes.int32)  # type: ignore[no-any-return]
+    scale = reduce_over("Min", apply_mixed("RealDiv", limit, have), [0])
+    return apply_op("Cast", x=apply_op("Round", x=apply_mixed("Mul", have, scale)), DstT=dtypes.int32)  # type: ignore[no-any-return]
 
 
 def crop_and_resize(
@@ -244,13 +244,13 @@ def _random_flip(image: Any, axis: int, seed: int | None, name: str) -> Tensor:
         row = _axes(image)[axis]
         if len(image.shape) == 3:
             draw = random_ops.random_uniform([], 0, 1.0, seed=seed)
-            turn = _call("Less", draw, 0.5)
+            turn = apply_mixed("Less", draw, 0.5)
             return apply_op(  # type: ignore[no-any-return]
                 "SelectV2", condition=turn, t=apply_op("ReverseV2", tensor=image, axis=[row]), e=image
             )
         batch = apply_op("StridedSlice", input=apply_op("Shape", input=image), begin=[0], end=[1], strides=[1])
         draw = random_ops.random_uniform(batch, seed=seed)
-        turn = apply_op("Reshape", tensor=_call("Less", draw, 0.5), shape=constant([-1, 1, 1, 1]))
+        turn = apply_op("Reshape", tensor=apply_mixed("Less", draw, 0.5), shape=constant([-1, 1, 1, 1]))
         return apply_op(  # type: ignore[no-any-return]
             "SelectV2", condition=turn, t=apply_op("ReverseV2", tensor=image, axis=[row]), e=image
         )
@@ -277,16 +277,16 @@ def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: st
         if have.is_integer and wanted.is_integer:
             top_in, top_out = int(have.max), int(wanted.max)
             if top_in > top_out:
-                scaled = _call("FloorDiv", image, (top_in + 1) // (top_out + 1))
+                scaled = apply_mixed("FloorDiv", image, (top_in + 1) // (top_out + 1))
                 return apply_op("Cast", x=scaled, DstT=wanted, name=scope)  # type: ignore[no-any-return]
-            return _call("Mul", _cast(image, wanted), (top_out + 1) // (top_in + 1), scope)
+            return apply_mixed("Mul", _cast(image, wanted), (top_out + 1) // (top_in + 1), scope)
         if have.is_floating and wanted.is_floating:
             return apply_op("Cast", x=image, DstT=wanted, name=scope)  # type: ignore[no-any-return]
         if have.is_integer:
-            return _call("Mul", _cast(image, wanted), 1.0 / int(have.max), scope)
-        scaled = _call("Mul", image, int(wanted.max) + 0.5)
+            return apply_mixed("Mul", _cast(image, wanted), 1.0 / int(have.max), scope)
+        scaled = apply_mixed("Mul", image, int(wanted.max) + 0.5)
         if saturate:
-            scaled = _call("Maximum", _call("Minimum", scaled, float(wanted.max)), float(wanted.min))
+            scaled = apply_mixed("Maximum", apply_mixed("Minimum", scaled, float(wanted.max)), float(wanted.min))
         return apply_op("Cast", x=scaled, DstT=wanted, name=scope)  # type: ignore[no-any-return]
 
 
@@ -301,7 +301,7 @@ def _in_float(image: Any, function: Any, name: str) -> Tensor:
 
 
 def adjust_brightness(image: Any, delta: Any) -> Tensor:
-    return _in_float(image, lambda x: _call("AddV2", x, delta), "adjust_brightness")
+    return _in_float(image, lambda x: apply_mixed("AddV2", x, delta), "adjust_brightness")
 
 
 def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
@@ -323,7 +323,7 @@ def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = Non
 
 
 def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
-    return _in_float(image, lambda x: _call("Mul", _call("Pow", x, gamma), gain), "adjust_gamma")
+    return _in_float(image, lambda x: apply_mixed("Mul", apply_mixed("Pow", x, gamma), gain), "adjust_gamma")
 
 
 def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
@@ -367,8 +367,8 @@ def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
     with name_scope(name, "rgb_to_grayscale") as scope:
         images = convert_to_tensor(images, name="images")
         dtype = images.dtype.base_dtype
-        weighted = _call("Mul", convert_image_dtype(images, dtypes.float32), constant([0.2989, 0.587, 0.114]))
-        return convert_image_dtype(_reduce("Sum", weighted, [-1], True), dtype, name=scope)
+        weighted = apply_mixed("Mul", convert_image_dtype(images, dtypes.float32), constant([0.2989, 0.587, 0.114]))
+        return convert_image_dtype(reduce_over("Sum", weighted, [-1], True), dtype, name=scope)
 
 
 def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
@@ -388,10 +388,10 @@ def per_image_standardization(image: Any) -> Tensor:
         x = _cast(image, dtypes.float32) if dtype not in (dtypes.float16, dtypes.float32) else image
         axes = [-1, -2, -3]
         pixels = int(np.prod(image.shape[-3:].known()))
-        mean = _reduce("Mean", x, axes, True)
-        variance = _reduce("Mean", apply_op("SquaredDifference", x=x, y=mean), axes, True)
-        deviation = _call("Maximum", _call("Sqrt", variance), 1.0 / float(np.sqrt(pixels)))
-        return _call("RealDiv", _call("Sub", x, mean), deviation, scope)
+        mean = reduce_over("Mean", x, axes, True)
+        variance = reduce_over("Mean", apply_op("SquaredDifference", x=x, y=mean), axes, True)
+        deviation = apply_mixed("Maximum", apply_mixed("Sqrt", variance), 1.0 / float(np.sqrt(pixels)))
+        return apply_mixed("RealDiv", apply_mixed("Sub", x, mean), deviation, scope)
 
 
 def total_variation(images: Any, name: str | None = None) -> Tensor:
@@ -424,18 +424,20 @@ def total_variation(images: Any, name: str | None = None) -> Tensor:
                 begin_mask=(1 << rank) - 1,
                 end_mask=mask,
             )
-            return _reduce("Sum", _call("Abs", _call("Sub", tail, head)), [-1, -2, -3])
+            return reduce_over("Sum", apply_mixed("Abs", apply_mixed("Sub", tail, head)), [-1, -2, -3])
 
-        return _call("AddV2", difference(row), difference(column))
+        return apply_mixed("AddV2", difference(row), difference(column))
 
 
 def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Tensor:
     """Peak signal-to-noise ratio in decibels, by image."""
     with name_scope(name, "PSNR"):
         a, b = convert_image_dtype(a, dtypes.float32), convert_image_dtype(b, dtypes.float32)
-        square = _reduce("Mean", apply_op("SquaredDifference", x=a, y=b), [-3, -2, -1])
+        square = reduce_over("Mean", apply_op("SquaredDifference", x=a, y=b), [-3, -2, -1])
         peak = 20 * float(np.log10(max_val))
-        return _call("Sub", constant(peak), _call("Mul", _call("Log", square), 10 / float(np.log(10))))
+        return apply_mixed(
+            "Sub", constant(peak), apply_mixed("Mul", apply_mixed("Log", square), 10 / float(np.log(10)))
+        )
 
 
 # Boxes.

@@ -1,0 +1,109 @@
+"""`tf`'s array functions, with TF1's names and argument orders: a module a concept."""
+
+from __future__ import annotations
+
+from dtfctl.runtime.ops.array_ops.creation import (
+    eye,
+    fill,
+    meshgrid,
+    one_hot,
+    ones,
+    ones_like,
+    sequence_mask,
+    zeros,
+    zeros_like,
+)
+from dtfctl.runtime.ops.array_ops.diagonals import (
+    diag,
+    diag_part,
+    matrix_band_part,
+    matrix_diag,
+    matrix_diag_part,
+    matrix_set_diag,
+)
+from dtfctl.runtime.ops.array_ops.gathering import (
+    batch_gather,
+    boolean_mask,
+    gather,
+    gather_nd,
+    scatter_nd,
+    tensor_scatter_add,
+    tensor_scatter_max,
+    tensor_scatter_min,
+    tensor_scatter_nd_add,
+    tensor_scatter_nd_max,
+    tensor_scatter_nd_min,
+    tensor_scatter_nd_sub,
+    tensor_scatter_nd_update,
+    tensor_scatter_sub,
+    tensor_scatter_update,
+    where,
+    where_v2,
+)
+from dtfctl.runtime.ops.array_ops.joining import concat, parallel_stack, split, stack, unstack
+from dtfctl.runtime.ops.array_ops.passing import (
+    bitcast,
+    check_numerics,
+    ensure_shape,
+    guarantee_const,
+    identity,
+    identity_n,
+    placeholder,
+    placeholder_with_default,
+    prevent_gradient,
+    sparse_placeholder,
+    stop_gradient,
+)
+from dtfctl.runtime.ops.array_ops.quantization import (
+    dequantize,
+    fake_quant_with_min_max_args,
+    fake_quant_with_min_max_vars,
+    fake_quant_with_min_max_vars_per_channel,
+    quantize,
+    quantize_and_dequantize,
+    quantize_v2,
+)
+from dtfctl.runtime.ops.array_ops.rearranging import (
+    batch_to_space,
+    batch_to_space_nd,
+    depth_to_space,
+    extract_image_patches,
+    extract_volume_patches,
+    invert_permutation,
+    matrix_transpose,
+    pad,
+    repeat,
+    required_space_to_batch_paddings,
+    reverse,
+    reverse_sequence,
+    reverse_v2,
+    roll,
+    space_to_batch,
+    space_to_batch_nd,
+    space_to_depth,
+    tile,
+    transpose,
+)
+from dtfctl.runtime.ops.array_ops.search import (
+    edit_distance,
+    fingerprint,
+    listdiff,
+    searchsorted,
+    setdiff1d,
+    unique,
+    unique_with_counts,
+    unravel_index,
+)
+from dtfctl.runtime.ops.array_ops.shapes import (
+    broadcast_dynamic_shape,
+    broadcast_static_shape,
+    broadcast_to,
+    expand_dims,
+    rank,
+    reshape,
+    shape,
+    shape_n,
+    size,
+    squeeze,
+)
+from dtfctl.runtime.ops.array_ops.slicing import newaxis, slice, strided_slice

@@ -1,0 +1,73 @@
+"""Diagonals and bands of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+
+
+def diag(diagonal: Any, name: str | None = None) -> Tensor:
+    return apply_op("Diag", name, diagonal=diagonal)  # type: ignore[no-any-return]
+
+
+def diag_part(input: Any, name: str | None = None) -> Tensor:
+    return apply_op("DiagPart", name, input=input)  # type: ignore[no-any-return]
+
+
+def matrix_diag(
+    diagonal: Any,
+    name: str = "diag",
+    k: Any = 0,
+    num_rows: Any = -1,
+    num_cols: Any = -1,
+    padding_value: Any = 0,
+    align: str = "RIGHT_LEFT",
+) -> Tensor:
+    diagonal = convert_to_tensor(diagonal)
+    if diagonal.dtype.base_dtype is dtypes.bool_ and padding_value == 0:
+        padding_value = False
+    return apply_op(  # type: ignore[no-any-return]
+        "MatrixDiagV3",
+        name,
+        diagonal=diagonal,
+        k=k,
+        num_rows=num_rows,
+        num_cols=num_cols,
+        padding_value=convert_to_tensor(padding_value, diagonal.dtype.base_dtype),
+        align=align,
+    )
+
+
+def matrix_diag_part(
+    input: Any, name: str = "diag_part", k: Any = 0, padding_value: Any = 0, align: str = "RIGHT_LEFT"
+) -> Tensor:
+    x = convert_to_tensor(input)
+    if x.dtype.base_dtype is dtypes.bool_ and padding_value == 0:
+        padding_value = False
+    return apply_op(  # type: ignore[no-any-return]
+        "MatrixDiagPartV3",
+        name,
+        input=x,
+        k=k,
+        padding_value=convert_to_tensor(padding_value, x.dtype.base_dtype),
+        align=align,
+    )
+
+
+def matrix_set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
+    return apply_op("MatrixSetDiagV3", name, input=input, diagonal=diagonal, k=k, align=align)  # type: ignore[no-any-return]
+
+
+def matrix_band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Tensor:
+    low = convert_to_tensor(num_lower, None if isinstance(num_lower, Tensor) else dtypes.int64)
+    return apply_op(  # type: ignore[no-any-return]
+        "MatrixBandPart",
+        name,
+        input=input,
+        num_lower=low,
+        num_upper=convert_to_tensor(num_upper, low.dtype.base_dtype),
+    )

@@ -1,0 +1,124 @@
+"""Choosing elements by index or condition, and writing elements at indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.framework.constant_value import constant_value
+from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.graph_keys import name_scope
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.ops.array_ops.joining import concat, stack
+from dtfctl.runtime.ops.array_ops.shapes import index_tensor, reshape, shape, squeeze
+from dtfctl.runtime.ops.operands import typed_pair
+
+
+def gather(
+    params: Any,
+    indices: Any,
+    validate_indices: Any = None,
+    name: str | None = None,
+    axis: Any = None,
+    batch_dims: int = 0,
+) -> Tensor:
+    """Rows of params; of a resource variable only those rows are read."""
+    if axis is None:
+        axis = batch_dims
+    sparse_read = getattr(params, "sparse_read", None)
+    known = constant_value(axis) if isinstance(axis, Tensor) else np.asarray(axis)
+    if sparse_read is not None and known is not None and int(known) == 0 and batch_dims == 0:
+        return sparse_read(indices, name=name)  # type: ignore[no-any-return]
+    return apply_op("GatherV2", name or "GatherV2", params=params, indices=indices, axis=axis, batch_dims=batch_dims)  # type: ignore[no-any-return]
+
+
+def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
+    indices = convert_to_tensor(indices)
+    if indices.shape.rank is None:
+        raise ValueError("batch_gather does not allow indices with unknown shape.")
+    return gather(params, indices, axis=indices.shape.rank - 1, batch_dims=indices.shape.rank - 1, name=name)
+
+
+def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: int = 0) -> Tensor:
+    if batch_dims:
+        raise ValueError("gather_nd with batch_dims is not supported here; fold the batch into the indices")
+    read = getattr(params, "gather_nd", None)
+    if read is not None and not isinstance(params, Tensor):
+        return read(indices, name=name)  # type: ignore[no-any-return]
+    return apply_op("GatherNd", name, params=params, indices=indices)  # type: ignore[no-any-return]
+
+
+def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Tensor:
+    indices = convert_to_tensor(indices)
+    wanted = (
+        convert_to_tensor(index_tensor(shape), indices.dtype.base_dtype) if not isinstance(shape, Tensor) else shape
+    )
+    return apply_op("ScatterNd", name, indices=indices, updates=updates, shape=wanted)  # type: ignore[no-any-return]
+
+
+def _tensor_scatter(op_type: str) -> Callable[..., Tensor]:
+    def function(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+        return apply_op(op_type, name, tensor=tensor, indices=indices, updates=updates)  # type: ignore[no-any-return]
+
+    function.__name__ = function.__qualname__ = op_type
+    return function
+
+
+tensor_scatter_update, tensor_scatter_add = _tensor_scatter("TensorScatterUpdate"), _tensor_scatter("TensorScatterAdd")
+tensor_scatter_sub = _tensor_scatter("TensorScatterSub")
+tensor_scatter_max, tensor_scatter_min = _tensor_scatter("TensorScatterMax"), _tensor_scatter("TensorScatterMin")
+tensor_scatter_nd_update, tensor_scatter_nd_add = tensor_scatter_update, tensor_scatter_add
+
+
+def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any = None) -> Tensor:
+    """Elements (or rows) where the mask is true."""
+    with name_scope(name):
+        x, m = convert_to_tensor(tensor), convert_to_tensor(mask)
+        mask_rank = m.shape.rank
+        if mask_rank == 0:
+            raise ValueError("mask cannot be scalar.")
+        if mask_rank is None:
+            raise ValueError("Number of mask dimensions must be specified, even if some dimensions are None.")
+        at = 0 if axis is None else int(axis)
+        if at < 0:
+            if x.shape.rank is None:
+                raise ValueError("A negative axis needs a tensor of known rank")
+            at += x.shape.rank
+        x.shape[at : at + mask_rank].assert_is_compatible_with(m.shape)
+        dims = shape(x)
+        count = apply_op("Prod", input=dims[at : at + mask_rank], reduction_indices=[0])
+        flat = reshape(x, concat([dims[:at], stack([count]), dims[at + mask_rank :]], 0))
+        known = x.shape.dims_or_none
+        if known is not None:
+            flat.set_shape([*known[:at], None, *known[at + mask_rank :]])
+        chosen = squeeze(apply_op("Where", input=reshape(m, [-1])), axis=[1])
+        return gather(flat, chosen, axis=at)
+
+
+def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
+    """x where the condition holds, else y (shapes equal, or a vector of rows); without them the indices."""
+    if x is None and y is None:
+        return apply_op("Where", name, input=condition)  # type: ignore[no-any-return]
+    if x is None or y is None:
+        raise ValueError("x and y must both be non-None or both be None.")
+
+    x, y = typed_pair(x, y)
+    return apply_op("Select", name, condition=condition, t=x, e=y)  # type: ignore[no-any-return]
+
+
+def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
+    """Like `where`, with broadcasting."""
+    if x is None and y is None:
+        return apply_op("Where", name, input=condition)  # type: ignore[no-any-return]
+    if x is None or y is None:
+        raise ValueError("x and y must both be non-None or both be None.")
+
+    x, y = typed_pair(x, y)
+    return apply_op("SelectV2", name, condition=condition, t=x, e=y)  # type: ignore[no-any-return]
+
+
+tensor_scatter_nd_sub = tensor_scatter_sub
+tensor_scatter_nd_max, tensor_scatter_nd_min = tensor_scatter_max, tensor_scatter_min

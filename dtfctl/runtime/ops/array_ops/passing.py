@@ -1,0 +1,75 @@
+"""Placeholders, and functions that pass a tensor on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.convert import IndexedSlices, SparseTensor, constant
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.framework.tensor_shape import as_shape
+
+
+def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
+    """A tensor that every run must feed."""
+    return apply_op("Placeholder", name, dtype=dtype, shape=as_shape(shape))  # type: ignore[no-any-return]
+
+
+def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
+    return apply_op("PlaceholderWithDefault", name, input=input, shape=as_shape(shape))  # type: ignore[no-any-return]
+
+
+def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
+    """A SparseTensor to feed; the shape is fed too unless it is given."""
+    base = name or "Placeholder"
+    rank = None
+    if shape is None:
+        dense: Tensor = placeholder(dtypes.int64, [None], name=f"{base}/shape")
+    else:
+        dims = [-1 if d is None else int(d) for d in (as_shape(shape).as_list())]
+        rank = len(dims)
+        known = constant(dims, dtypes.int64, name=f"{base}/shape/Const")
+        dense = placeholder_with_default(known, [rank], name=f"{base}/shape") if -1 in dims else known
+    return SparseTensor(
+        placeholder(dtypes.int64, [None, rank], name=f"{base}/indices"),
+        placeholder(dtype, [None], name=f"{base}/values"),
+        dense,
+    )
+
+
+def identity(input: Any, name: str | None = None) -> Any:
+    if isinstance(input, IndexedSlices):
+        return IndexedSlices(identity(input.values, name), input.indices, input.dense_shape)
+    if isinstance(input, SparseTensor):
+        return SparseTensor(input.indices, identity(input.values, name), input.dense_shape)
+    return apply_op("Identity", name, input=input)
+
+
+def identity_n(input: Sequence[Any], name: str | None = None) -> list[Tensor]:
+    return apply_op("IdentityN", name, input=list(input))  # type: ignore[no-any-return]
+
+
+def stop_gradient(input: Any, name: str | None = None) -> Tensor:
+    return apply_op("StopGradient", name, input=input)  # type: ignore[no-any-return]
+
+
+def prevent_gradient(input: Any, message: str = "", name: str | None = None) -> Tensor:
+    return apply_op("PreventGradient", name, input=input, message=message)  # type: ignore[no-any-return]
+
+
+def guarantee_const(input: Any, name: str | None = None) -> Tensor:
+    return apply_op("GuaranteeConst", name, input=input)  # type: ignore[no-any-return]
+
+
+def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
+    return apply_op("CheckNumerics", name, tensor=tensor, message=message)  # type: ignore[no-any-return]
+
+
+def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
+    return apply_op("EnsureShape", name, input=x, shape=as_shape(shape))  # type: ignore[no-any-return]
+
+
+def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
+    return apply_op("Bitcast", name, input=input, type=type)  # type: ignore[no-any-return]

@@ -1,0 +1,101 @@
+"""Shapes: asking for them and changing them without moving elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.convert import SparseTensor, constant, convert_to_tensor
+from dtfctl.runtime.framework.graph_keys import name_scope
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.framework.tensor_shape import Dimension, TensorShape, as_shape, broadcast_static
+
+
+def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32, optimize: bool = True) -> Tensor:
+    """The shape of a tensor; a constant when it is known statically."""
+    with name_scope(name, "Shape") as scope:
+        if isinstance(input, SparseTensor):
+            return apply_op("Cast", scope, x=input.dense_shape, DstT=out_type)  # type: ignore[no-any-return]
+        x = convert_to_tensor(input)
+        if optimize and x.shape.is_fully_defined():
+            return constant(list(x.shape.known()), out_type, name=scope)
+        return apply_op("Shape", scope, input=x, out_type=out_type)  # type: ignore[no-any-return]
+
+
+def shape_n(input: Sequence[Any], out_type: Any = dtypes.int32, name: str | None = None) -> list[Tensor]:
+    return apply_op("ShapeN", name, input=list(input), out_type=out_type)  # type: ignore[no-any-return]
+
+
+def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
+    with name_scope(name, "Size") as scope:
+        if isinstance(input, SparseTensor):
+            dims = apply_op("Cast", x=input.dense_shape, DstT=out_type)
+            return apply_op("Prod", scope, input=dims, reduction_indices=[0])  # type: ignore[no-any-return]
+        x = convert_to_tensor(input)
+        count = x.shape.num_elements()
+        if count is not None:
+            return constant(count, out_type, name=scope)
+        return apply_op("Size", scope, input=x, out_type=out_type)  # type: ignore[no-any-return]
+
+
+def rank(input: Any, name: str | None = None) -> Tensor:
+    with name_scope(name, "Rank") as scope:
+        if isinstance(input, SparseTensor):
+            return apply_op("Size", scope, input=input.dense_shape)  # type: ignore[no-any-return]
+        x = convert_to_tensor(input)
+        if x.shape.rank is not None:
+            return constant(x.shape.rank, dtypes.int32, name=scope)
+        return apply_op("Rank", scope, input=x)  # type: ignore[no-any-return]
+
+
+def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
+    if isinstance(shape, (list, tuple)) and not len(shape):
+        shape = np.zeros(0, np.int32)
+    return apply_op("Reshape", name, tensor=tensor, shape=index_tensor(shape))  # type: ignore[no-any-return]
+
+
+def index_tensor(value: Any) -> Any:
+    """A list of ints, Dimensions and scalar tensors as something convertible to an integer tensor."""
+    if isinstance(value, (list, tuple)) and not any(isinstance(v, Tensor) for v in value):
+        value = [v.value if isinstance(v, Dimension) else v for v in value]
+        array = np.asarray(value)
+        if array.dtype.kind in "iu":
+            big = array.size and (array.max() > 2**31 - 1 or array.min() < -(2**31))
+            return array.astype(np.int64 if big else np.int32)
+        if array.size == 0:
+            return array.astype(np.int32)
+    return value
+
+
+def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None) -> Tensor:
+    axis = squeeze_dims if axis is None else axis
+    if axis is None:
+        dims: list[int] = []
+    else:
+        dims = [int(axis)] if isinstance(axis, (int, np.integer)) else [int(a) for a in axis]
+    return apply_op("Squeeze", name, input=input, squeeze_dims=dims)  # type: ignore[no-any-return]
+
+
+def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
+    axis = dim if axis is None else axis
+    if axis is None:
+        raise ValueError("Must specify an axis argument to tf.expand_dims()")
+    return apply_op("ExpandDims", name, input=input, dim=axis)  # type: ignore[no-any-return]
+
+
+def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
+    return apply_op("BroadcastTo", name, input=input, shape=index_tensor(shape))  # type: ignore[no-any-return]
+
+
+def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
+    x = convert_to_tensor(index_tensor(shape_x))
+    return apply_op("BroadcastArgs", s0=x, s1=convert_to_tensor(index_tensor(shape_y), x.dtype))  # type: ignore[no-any-return]
+
+
+def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
+
+    return broadcast_static(as_shape(shape_x), as_shape(shape_y))

@@ -1,0 +1,138 @@
+"""Products of matrices and vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.convert import constant, convert_to_tensor
+from dtfctl.runtime.framework.graph_keys import name_scope
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.ops import array_ops
+from dtfctl.runtime.ops.math_ops.reductions import reduce_prod, reduce_sum
+from dtfctl.runtime.ops.math_ops.types import conj
+from dtfctl.runtime.ops.operands import typed_pair
+
+
+def matmul(
+    a: Any,
+    b: Any,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    adjoint_a: bool = False,
+    adjoint_b: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    name: str | None = None,
+    output_type: Any = None,
+) -> Tensor:
+    """The product of matrices, or of batches of them."""
+    if (transpose_a and adjoint_a) or (transpose_b and adjoint_b):
+        raise ValueError("Only one of `transpose` and `adjoint` can be True.")
+    a, b = typed_pair(a, b)
+    b = convert_to_tensor(b, a.dtype.base_dtype, name="b")
+    rank_a, rank_b = a.shape.rank, b.shape.rank
+    if (rank_a is None or rank_a > 2) or (rank_b is None or rank_b > 2):
+        if transpose_a:
+            a, adjoint_a = conj(a), True
+        if transpose_b:
+            b, adjoint_b = conj(b), True
+        return apply_op("BatchMatMulV2", name, x=a, y=b, adj_x=adjoint_a, adj_y=adjoint_b)  # type: ignore[no-any-return]
+    if adjoint_a:
+        a, transpose_a = conj(a), True
+    if adjoint_b:
+        b, transpose_b = conj(b), True
+    sparse_types = (dtypes.bfloat16, dtypes.float32)
+    if (a_is_sparse or b_is_sparse) and a.dtype.base_dtype in sparse_types:
+        return apply_op(  # type: ignore[no-any-return]
+            "SparseMatMul",
+            name,
+            a=a,
+            b=b,
+            transpose_a=transpose_a,
+            transpose_b=transpose_b,
+            a_is_sparse=a_is_sparse,
+            b_is_sparse=b_is_sparse,
+        )
+    return apply_op("MatMul", name, a=a, b=b, transpose_a=transpose_a, transpose_b=transpose_b)  # type: ignore[no-any-return]
+
+
+def sparse_matmul(a: Any, b: Any, **options: Any) -> Tensor:
+    return apply_op("SparseMatMul", options.pop("name", None), a=a, b=b, **options)  # type: ignore[no-any-return]
+
+
+batch_matmul = matmul
+
+
+def matvec(
+    a: Any,
+    b: Any,
+    transpose_a: bool = False,
+    adjoint_a: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """Matrices times vectors."""
+    with name_scope(name, "MatVec"):
+        column = apply_op("ExpandDims", input=b, dim=-1)
+        out = matmul(a, column, transpose_a, False, adjoint_a, False, a_is_sparse, b_is_sparse)
+        return apply_op("Squeeze", input=out, squeeze_dims=[-1])  # type: ignore[no-any-return]
+
+
+def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
+    """Contraction of a and b over axes: a number, or a pair of (lists of) axes."""
+
+    with name_scope(name, "Tensordot") as scope:
+        a, b = typed_pair(a, b)
+        b = convert_to_tensor(b, a.dtype.base_dtype, name="b")
+        a_axes, b_axes = _tensordot_axes(a, axes)
+        a_rank, b_rank = a.shape.rank, b.shape.rank
+        if a_rank is None or b_rank is None:
+            raise ValueError("tensordot needs arguments of known rank")
+        a_axes, b_axes = [i % a_rank for i in a_axes], [i % b_rank for i in b_axes]
+        if len(a_axes) != len(b_axes):
+            raise ValueError(f"Different number of contraction axes `a` and `b`, {len(a_axes)} != {len(b_axes)}.")
+        a_free = [i for i in range(a_rank) if i not in a_axes]
+        b_free = [i for i in range(b_rank) if i not in b_axes]
+        a_shape, b_shape = array_ops.shape(a), array_ops.shape(b)
+        left = array_ops.transpose(a, a_free + a_axes)
+        right = array_ops.transpose(b, b_axes + b_free)
+        inner = reduce_prod(array_ops.gather(a_shape, a_axes)) if a_axes else constant(1)
+        left = array_ops.reshape(left, array_ops.stack([-1, inner]))
+        right = array_ops.reshape(right, array_ops.stack([inner, -1]))
+        parts = [array_ops.gather(a_shape, a_free)] if a_free else []
+        parts += [array_ops.gather(b_shape, b_free)] if b_free else []
+        product = matmul(left, right)
+        wanted = array_ops.concat(parts, 0) if parts else constant([], dtypes.int32)
+        out = apply_op("Reshape", scope, tensor=product, shape=wanted)
+        a_dims, b_dims = a.shape.dims_or_none, b.shape.dims_or_none
+        if a_dims is not None and b_dims is not None:
+            out.set_shape([a_dims[i] for i in a_free] + [b_dims[i] for i in b_free])
+        return out  # type: ignore[no-any-return]
+
+
+def _tensordot_axes(a: Tensor, axes: Any) -> tuple[list[int], list[int]]:
+    if isinstance(axes, (int, np.integer)):
+        n, rank = int(axes), a.shape.rank
+        if n < 0 or rank is None or n > rank:
+            raise ValueError(f"`axes` must be between 0 and the rank of `a`, got {axes}")
+        return list(range(rank - n, rank)), list(range(n))
+    first, second = axes
+    return (
+        [int(first)] if isinstance(first, (int, np.integer)) else [int(i) for i in first],
+        [int(second)] if isinstance(second, (int, np.integer)) else [int(i) for i in second],
+    )
+
+
+def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
+    return apply_op("Cross", name, a=a, b=b)  # type: ignore[no-any-return]
+
+
+def trace(x: Any, name: str | None = None) -> Tensor:
+    """The sum of the diagonal of (each) matrix."""
+    with name_scope(name, "Trace"):
+        return reduce_sum(apply_op("MatrixDiagPart", input=x), axis=[-1])

@@ -1,0 +1,119 @@
+"""The arithmetic operators of tensors, and IndexedSlices as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dtfctl.runtime.framework import context, dtypes
+from dtfctl.runtime.framework.convert import (
+    IndexedSlices,
+    SparseTensor,
+    convert_to_tensor,
+    register_tensor_conversion_function,
+)
+from dtfctl.runtime.framework.dtypes import as_dtype
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.ops.math_ops.division import div, floordiv, truediv
+from dtfctl.runtime.ops.math_ops.elementwise import abs, bitwise_xor, invert, logical_not, logical_xor, negative
+from dtfctl.runtime.ops.math_ops.matrices import matmul
+
+
+def _dense(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+    """An IndexedSlices where a tensor is wanted: its rows, summed into zeros."""
+    from dtfctl.runtime.framework.gradients import as_dense
+
+    if dtype is not None and as_dtype(dtype).base_dtype is not value.dtype.base_dtype:
+        raise ValueError(f"Tensor conversion requested dtype {dtype} for IndexedSlices with dtype {value.dtype.name}")
+    return as_dense(value)
+
+
+register_tensor_conversion_function(IndexedSlices, _dense)
+
+
+def _operator(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def binary(self: Any, other: Any) -> Any:
+        return _with_operands(function, name, self, other, False)
+
+    return binary
+
+
+def _reflected(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def binary(self: Any, other: Any) -> Any:
+        return _with_operands(function, name, self, other, True)
+
+    return binary
+
+
+def _with_operands(function: Callable[..., Any], name: str, self: Any, other: Any, swap: bool) -> Any:
+    if isinstance(other, (SparseTensor,)):
+        return NotImplemented
+    with context.get_default_graph().name_scope(name) as scope:
+        x = self if isinstance(self, Tensor) else convert_to_tensor(self)
+        try:
+            y = convert_to_tensor(other, x.dtype.base_dtype, name="y" if not swap else "x")
+        except (TypeError, ValueError):
+            if hasattr(type(other), "__r" + name + "__"):
+                return NotImplemented
+            raise
+        return function(y, x, scope) if swap else function(x, y, scope)
+
+
+def _add_operator(x: Tensor, y: Tensor, name: str) -> Tensor:
+    op_type = "Add" if x.dtype.base_dtype is dtypes.string else "AddV2"
+    return apply_op(op_type, name, x=x, y=y)  # type: ignore[no-any-return]
+
+
+def _logical(bitwise: str, boolean: str) -> Callable[..., Tensor]:
+    def function(x: Tensor, y: Tensor, name: str) -> Tensor:
+        op_type = boolean if x.dtype.base_dtype is dtypes.bool_ else bitwise
+        return apply_op(op_type, name, x=x, y=y)  # type: ignore[no-any-return]
+
+    return function
+
+
+def _xor(x: Tensor, y: Tensor, name: str) -> Tensor:
+    if x.dtype.base_dtype is dtypes.bool_:
+        return logical_xor(x, y, name)
+    return bitwise_xor(x, y, name)
+
+
+def _simple(op_type: str) -> Callable[..., Tensor]:
+    return lambda x, y, name: apply_op(op_type, name, x=x, y=y)
+
+
+_BINARY_OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": _add_operator,
+    "sub": _simple("Sub"),
+    "mul": _simple("Mul"),
+    "truediv": truediv,
+    "div": div,
+    "floordiv": floordiv,
+    "mod": _simple("FloorMod"),
+    "pow": _simple("Pow"),
+    "and": _logical("BitwiseAnd", "LogicalAnd"),
+    "or": _logical("BitwiseOr", "LogicalOr"),
+    "xor": _xor,
+}
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "__matmul__": lambda self, other: matmul(self, other),
+    "__rmatmul__": lambda self, other: matmul(other, self),
+    "__neg__": lambda self: negative(self),
+    "__abs__": lambda self: abs(self),
+}
+for _name, _function in _BINARY_OPERATORS.items():
+    OPERATORS[f"__{_name}__"] = _operator(_function, _name)
+    OPERATORS[f"__r{_name}__"] = _reflected(_function, _name)
+for _name, _op in {"lt": "Less", "le": "LessEqual", "gt": "Greater", "ge": "GreaterEqual"}.items():
+    OPERATORS[f"__{_name}__"] = _operator(_simple(_op), _op)
+
+
+def _invert(self: Any) -> Tensor:
+    x = convert_to_tensor(self)
+    return logical_not(x) if x.dtype.base_dtype is dtypes.bool_ else invert(x)
+
+
+OPERATORS["__invert__"] = _invert
+for _name, _function in OPERATORS.items():
+    Tensor._override_operator(_name, _function)

@@ -1,0 +1,105 @@
+"""Ranges of numbers, and the bins that numbers fall into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.convert import constant, convert_to_tensor
+from dtfctl.runtime.framework.dtypes import as_dtype
+from dtfctl.runtime.framework.graph_keys import name_scope
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.ops.math_ops.division import truediv
+from dtfctl.runtime.ops.math_ops.elementwise import floor, greater, maximum, minimum
+from dtfctl.runtime.ops.math_ops.reductions import reduce_max, reduce_prod
+from dtfctl.runtime.ops.math_ops.types import cast
+
+
+def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str | None = "range") -> Tensor:
+    """start, start + delta, ... below limit; range(n) counts from 0."""
+    if limit is None:
+        start, limit = 0, start
+    with name_scope(name, "Range") as scope:
+        values = [v if isinstance(v, Tensor) else convert_to_tensor(v, dtype) for v in (start, limit, delta)]
+        if dtype is None:
+            order = [dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.bfloat16, dtypes.float16]
+            order += [dtypes.float32, dtypes.float64]
+            widest = max((v.dtype.base_dtype for v in values), key=order.index)
+        else:
+            widest = as_dtype(dtype)
+        first, last, step = (cast(v, widest) for v in values)
+        return apply_op("Range", scope, start=first, limit=last, delta=step)  # type: ignore[no-any-return]
+
+
+def linspace(start: Any, stop: Any, num: Any, name: str | None = None) -> Tensor:
+    start = convert_to_tensor(start, name="start")
+    return apply_op("LinSpace", name, start=start, stop=stop, num=num)  # type: ignore[no-any-return]
+
+
+lin_space = linspace
+
+
+def bincount(
+    arr: Any,
+    weights: Any = None,
+    minlength: Any = None,
+    maxlength: Any = None,
+    dtype: Any = dtypes.int32,
+    name: str | None = None,
+) -> Tensor:
+    """How often each integer occurs in arr."""
+    with name_scope(name, "bincount"):
+        arr = convert_to_tensor(arr, dtypes.int32, name="arr")
+        some = greater(reduce_prod(apply_op("Shape", input=arr)), 0)
+        size = cast(some, dtypes.int32) * (reduce_max(arr) + 1)
+        if minlength is not None:
+            size = maximum(convert_to_tensor(minlength, dtypes.int32), size)
+        if maxlength is not None:
+            size = minimum(convert_to_tensor(maxlength, dtypes.int32), size)
+        if weights is None:
+            w: Any = constant([], dtype)
+        else:
+            w = convert_to_tensor(weights, name="weights")
+        return apply_op("Bincount", arr=arr, size=size, weights=w)  # type: ignore[no-any-return]
+
+
+def bucketize(input: Any, boundaries: Sequence[float], name: str | None = None) -> Tensor:
+    return apply_op("Bucketize", name, input=input, boundaries=list(boundaries))  # type: ignore[no-any-return]
+
+
+def histogram_fixed_width(
+    values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: str | None = None
+) -> Tensor:
+    values = convert_to_tensor(values, name="values")
+    return apply_op(  # type: ignore[no-any-return]
+        "HistogramFixedWidth",
+        name,
+        values=values,
+        value_range=convert_to_tensor(value_range, values.dtype.base_dtype),
+        nbins=nbins,
+        dtype=dtype,
+    )
+
+
+def sobol_sample(
+    dim: Any, num_results: Any, skip: Any = 0, dtype: Any = dtypes.float32, name: str | None = None
+) -> Tensor:
+    return apply_op("SobolSample", name, dim=dim, num_results=num_results, skip=skip, dtype=dtype)  # type: ignore[no-any-return]
+
+
+def histogram_fixed_width_bins(
+    values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: str | None = None
+) -> Tensor:
+    """The bin each value falls into."""
+    with name_scope(name, "histogram_fixed_width_bins"):
+        tensor = convert_to_tensor(values)
+        flat = apply_op("Reshape", tensor=tensor, shape=[-1])
+        ends = convert_to_tensor(value_range, tensor.dtype.base_dtype)
+        count = convert_to_tensor(nbins, dtypes.int32)
+        scaled = truediv(flat - ends[0], ends[1] - ends[0])
+        places = floor(cast(count, scaled.dtype) * scaled)
+        last = cast(count - 1, scaled.dtype)
+        clipped = maximum(minimum(places, last), constant(0, scaled.dtype.base_dtype))
+        return apply_op("Reshape", tensor=cast(clipped, dtype), shape=apply_op("Shape", input=tensor))  # type: ignore[no-any-return]

@@ -1,0 +1,41 @@
+"""Fourier transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.ops.math_ops.elementwise import maximum, unary
+
+fft, fft2d, fft3d = unary("FFT", "input"), unary("FFT2D", "input"), unary("FFT3D", "input")
+ifft, ifft2d, ifft3d = unary("IFFT", "input"), unary("IFFT2D", "input"), unary("IFFT3D", "input")
+
+
+def _real_fft(op_type: str, rank: int) -> Callable[..., Tensor]:
+    inverse = op_type.startswith("I")
+
+    def function(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Tensor:
+        x = convert_to_tensor(input_tensor, preferred_dtype=dtypes.complex64 if inverse else dtypes.float32)
+        if fft_length is None:
+            dims = apply_op("Shape", input=x)
+            size = apply_op("StridedSlice", input=dims, begin=[-rank], end=[0], strides=[1], end_mask=1)
+            if inverse:
+                last = apply_op("StridedSlice", input=size, begin=[-1], end=[0], strides=[1], end_mask=1)
+                front = apply_op("StridedSlice", input=size, begin=[0], end=[-1], strides=[1], begin_mask=1)
+                size = apply_op("ConcatV2", values=[front, maximum(2 * (last - 1), 0)], axis=0)
+            fft_length = size
+        if inverse:
+            return apply_op(op_type, name, input=x, fft_length=fft_length, Treal=x.dtype.real_dtype)  # type: ignore[no-any-return]
+        out = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}[x.dtype.base_dtype]
+        return apply_op(op_type, name, input=x, fft_length=fft_length, Tcomplex=out)  # type: ignore[no-any-return]
+
+    function.__name__ = function.__qualname__ = op_type.lower()
+    return function
+
+
+rfft, rfft2d, rfft3d = _real_fft("RFFT", 1), _real_fft("RFFT2D", 2), _real_fft("RFFT3D", 3)
+irfft, irfft2d, irfft3d = _real_fft("IRFFT", 1), _real_fft("IRFFT2D", 2), _real_fft("IRFFT3D", 3)

@@ -1,0 +1,75 @@
+"""`tf.nn`'s functions, with TF1's names and argument orders: a module a concept."""
+
+from __future__ import annotations
+
+from dtfctl.runtime.ops.nn_ops.activations import (
+    bias_add,
+    crelu,
+    dropout,
+    elu,
+    l2_loss,
+    leaky_relu,
+    log_softmax,
+    relu,
+    relu6,
+    relu_layer,
+    selu,
+    silu,
+    softmax,
+    softplus,
+    softsign,
+    swish,
+    xw_plus_b,
+    zero_fraction,
+)
+from dtfctl.runtime.ops.nn_ops.common import apply_mixed, reduce_over
+from dtfctl.runtime.ops.nn_ops.convolutions import (
+    atrous_conv2d,
+    conv1d,
+    conv2d,
+    conv2d_backprop_filter,
+    conv2d_backprop_input,
+    conv2d_transpose,
+    conv3d,
+    conv3d_transpose,
+    convolution,
+    depthwise_conv2d,
+    depthwise_conv2d_native,
+    dilation2d,
+    erosion2d,
+    separable_conv2d,
+)
+from dtfctl.runtime.ops.nn_ops.ctc import ctc_beam_search_decoder, ctc_greedy_decoder, ctc_loss
+from dtfctl.runtime.ops.nn_ops.losses import (
+    log_poisson_loss,
+    sigmoid_cross_entropy_with_logits,
+    softmax_cross_entropy_with_logits,
+    softmax_cross_entropy_with_logits_v2,
+    sparse_softmax_cross_entropy_with_logits,
+    weighted_cross_entropy_with_logits,
+)
+from dtfctl.runtime.ops.nn_ops.normalization import (
+    batch_norm_with_global_normalization,
+    batch_normalization,
+    fused_batch_norm,
+    l2_normalize,
+    local_response_normalization,
+    lrn,
+    moments,
+    normalize_moments,
+    sufficient_statistics,
+    weighted_moments,
+)
+from dtfctl.runtime.ops.nn_ops.pooling import (
+    avg_pool,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    max_pool,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    max_pool_with_argmax,
+    pool,
+)
+from dtfctl.runtime.ops.nn_ops.ranking import TopK, in_top_k, nth_element, top_k

@@ -1,0 +1,60 @@
+"""What the functions of `tf.nn` share: calls with mixed arguments, and arguments of windows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+
+
+def apply_mixed(op: str, x: Any, y: Any = None, name: str | None = None) -> Tensor:
+    """An elementwise op; a Python number as `y` takes the type of `x`."""
+    if y is None:
+        return apply_op(op, x=x, name=name)  # type: ignore[no-any-return]
+    if isinstance(x, Tensor) and not isinstance(y, Tensor):
+        y = convert_to_tensor(y, x.dtype.base_dtype)
+    elif isinstance(y, Tensor) and not isinstance(x, Tensor):
+        x = convert_to_tensor(x, y.dtype.base_dtype)
+    return apply_op(op, x=x, y=y, name=name)  # type: ignore[no-any-return]
+
+
+def reduce_over(op: str, x: Any, axes: Any, keep_dims: bool = False, name: str | None = None) -> Tensor:
+    axes = list(axes) if isinstance(axes, (list, tuple, range)) else axes
+    index = convert_to_tensor(axes, dtypes.int32)
+    return apply_op(op, input=x, reduction_indices=index, keep_dims=keep_dims, name=name)  # type: ignore[no-any-return]
+
+
+def reshape_to(x: Any, shape: Any, name: str | None = None) -> Tensor:
+    return apply_op("Reshape", tensor=x, shape=shape, name=name)  # type: ignore[no-any-return]
+
+
+def shape_of(x: Tensor) -> Tensor:
+    return apply_op("Shape", input=x)  # type: ignore[no-any-return]
+
+
+def window(value: Any, count: int, data_format: str, name: str) -> list[int]:
+    """Per-dimension attribute of a window from one number, one a spatial dimension, or all."""
+    values = [1] if value is None else [int(v) for v in np.ravel(value)]
+    first = data_format.startswith("NC")
+    if len(values) == count + 2:
+        return values
+    if len(values) == 1:
+        values = values * count
+    if len(values) != count:
+        raise ValueError(f"{name} should be of length 1, {count} or {count + 2}. Received: {value}")
+    return [1, 1, *values] if first else [1, *values, 1]
+
+
+def padding_attrs(padding: Any) -> dict[str, Any]:
+    if isinstance(padding, (list, tuple)):
+        return {"padding": "EXPLICIT", "explicit_paddings": [int(p) for pair in padding for p in pair]}
+    return {"padding": padding}
+
+
+def cast_to(x: Tensor, dtype: Any) -> Tensor:
+    return x if x.dtype.base_dtype is dtype else apply_op("Cast", x=x, DstT=dtype)

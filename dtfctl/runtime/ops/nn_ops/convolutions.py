@@ -1,0 +1,310 @@
+"""Convolutions, their transposes, and morphology."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.graph_keys import name_scope
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.ops.nn_ops.common import apply_mixed, padding_attrs, window
+
+
+def conv2d(
+    input: Any,
+    filter: Any = None,
+    strides: Any = None,
+    padding: Any = None,
+    use_cudnn_on_gpu: bool = True,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str | None = None,
+    filters: Any = None,
+) -> Tensor:
+    filter = filter if filters is None else filters
+    if padding is None:
+        raise ValueError("`padding` must be provided.")
+    data_format = data_format or "NHWC"
+    return apply_op(  # type: ignore[no-any-return]
+        "Conv2D",
+        input=input,
+        filter=filter,
+        strides=window(strides, 2, data_format, "strides"),
+        use_cudnn_on_gpu=use_cudnn_on_gpu,
+        data_format=data_format,
+        dilations=window(dilations, 2, data_format, "dilations"),
+        name=name,
+        **padding_attrs(padding),
+    )
+
+
+def conv2d_backprop_input(
+    input_sizes: Any,
+    filter: Any = None,
+    out_backprop: Any = None,
+    strides: Any = None,
+    padding: Any = None,
+    use_cudnn_on_gpu: bool = True,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str | None = None,
+    filters: Any = None,
+) -> Tensor:
+    return apply_op(  # type: ignore[no-any-return]
+        "Conv2DBackpropInput",
+        input_sizes=input_sizes,
+        filter=filter if filters is None else filters,
+        out_backprop=out_backprop,
+        strides=strides,
+        use_cudnn_on_gpu=use_cudnn_on_gpu,
+        data_format=data_format,
+        dilations=list(dilations),
+        name=name,
+        **padding_attrs(padding),
+    )
+
+
+def conv2d_backprop_filter(
+    input: Any,
+    filter_sizes: Any,
+    out_backprop: Any,
+    strides: Any = None,
+    padding: Any = None,
+    use_cudnn_on_gpu: bool = True,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str | None = None,
+) -> Tensor:
+    return apply_op(  # type: ignore[no-any-return]
+        "Conv2DBackpropFilter",
+        input=input,
+        filter_sizes=filter_sizes,
+        out_backprop=out_backprop,
+        strides=strides,
+        use_cudnn_on_gpu=use_cudnn_on_gpu,
+        data_format=data_format,
+        dilations=list(dilations),
+        name=name,
+        **padding_attrs(padding),
+    )
+
+
+def conv2d_transpose(
+    value: Any = None,
+    filter: Any = None,
+    output_shape: Any = None,
+    strides: Any = None,
+    padding: Any = "SAME",
+    data_format: str = "NHWC",
+    name: str | None = None,
+    input: Any = None,
+    filters: Any = None,
+    dilations: Any = None,
+) -> Tensor:
+    """The gradient of a convolution, used forward."""
+    value = value if input is None else input
+    filter = filter if filters is None else filters
+    with name_scope(name, "conv2d_transpose") as scope:
+        return apply_op(  # type: ignore[no-any-return]
+            "Conv2DBackpropInput",
+            input_sizes=output_shape,
+            filter=filter,
+            out_backprop=value,
+            strides=window(strides, 2, data_format, "strides"),
+            data_format=data_format,
+            dilations=window(dilations, 2, data_format, "dilations"),
+            name=scope,
+            **padding_attrs(padding),
+        )
+
+
+def conv1d(
+    value: Any = None,
+    filters: Any = None,
+    stride: Any = None,
+    padding: Any = None,
+    use_cudnn_on_gpu: bool | None = None,
+    data_format: str | None = None,
+    name: str | None = None,
+    input: Any = None,
+    dilations: Any = None,
+) -> Tensor:
+    """A convolution of one dimension, done as one of two."""
+    value = value if input is None else input
+    with name_scope(name, "conv1d"):
+        first = data_format in ("NCW", "NCHW")
+        axis = 2 if first else 1
+        value = convert_to_tensor(value, name="input")
+        steps = [int(s) for s in np.ravel(stride)]
+        step = steps[0] if len(steps) == 1 else steps[axis]
+        spread = [1] if dilations is None else [int(d) for d in np.ravel(dilations)]
+        rate = spread[0] if len(spread) == 1 else spread[axis]
+        out = apply_op(
+            "Conv2D",
+            input=apply_op("ExpandDims", input=value, dim=axis),
+            filter=apply_op("ExpandDims", input=filters, dim=0),
+            strides=[1, 1, 1, step] if first else [1, 1, step, 1],
+            dilations=[1, 1, 1, rate] if first else [1, 1, rate, 1],
+            data_format="NCHW" if first else "NHWC",
+            use_cudnn_on_gpu=True if use_cudnn_on_gpu is None else use_cudnn_on_gpu,
+            **padding_attrs(padding),
+        )
+        return apply_op("Squeeze", input=out, squeeze_dims=[axis])  # type: ignore[no-any-return]
+
+
+def conv3d(
+    input: Any,
+    filter: Any = None,
+    strides: Any = None,
+    padding: Any = None,
+    data_format: str = "NDHWC",
+    dilations: Any = (1, 1, 1, 1, 1),
+    name: str | None = None,
+    filters: Any = None,
+) -> Tensor:
+    return apply_op(  # type: ignore[no-any-return]
+        "Conv3D",
+        input=input,
+        filter=filter if filters is None else filters,
+        strides=strides,
+        padding=padding,
+        data_format=data_format,
+        dilations=list(dilations),
+        name=name,
+    )
+
+
+def conv3d_transpose(
+    value: Any = None,
+    filter: Any = None,
+    output_shape: Any = None,
+    strides: Any = None,
+    padding: str = "SAME",
+    data_format: str = "NDHWC",
+    name: str | None = None,
+    input: Any = None,
+    filters: Any = None,
+    dilations: Any = None,
+) -> Tensor:
+    with name_scope(name, "conv3d_transpose") as scope:
+        return apply_op(  # type: ignore[no-any-return]
+            "Conv3DBackpropInputV2",
+            input_sizes=output_shape,
+            filter=filter if filters is None else filters,
+            out_backprop=value if input is None else input,
+            strides=window(strides, 3, data_format, "strides"),
+            padding=padding,
+            data_format=data_format,
+            dilations=window(dilations, 3, data_format, "dilations"),
+            name=scope,
+        )
+
+
+def depthwise_conv2d_native(
+    input: Any,
+    filter: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str | None = None,
+) -> Tensor:
+    return apply_op(  # type: ignore[no-any-return]
+        "DepthwiseConv2dNative",
+        input=input,
+        filter=filter,
+        strides=strides,
+        data_format=data_format,
+        dilations=list(dilations),
+        name=name,
+        **padding_attrs(padding),
+    )
+
+
+def depthwise_conv2d(
+    input: Any,
+    filter: Any,
+    strides: Any,
+    padding: Any,
+    rate: Any = None,
+    name: str | None = None,
+    data_format: str | None = None,
+    dilations: Any = None,
+) -> Tensor:
+    rate = rate if dilations is None else dilations
+    data_format = data_format or "NHWC"
+    with name_scope(name, "depthwise") as scope:
+        return depthwise_conv2d_native(
+            convert_to_tensor(input, name="tensor_in"),
+            convert_to_tensor(filter, name="filter_in"),
+            strides,
+            padding,
+            data_format,
+            window(rate, 2, data_format, "rate"),
+            scope,
+        )
+
+
+def separable_conv2d(
+    input: Any,
+    depthwise_filter: Any,
+    pointwise_filter: Any,
+    strides: Any,
+    padding: Any,
+    rate: Any = None,
+    name: str | None = None,
+    data_format: str | None = None,
+    dilations: Any = None,
+) -> Tensor:
+    """A depthwise convolution, then one of 1 x 1."""
+    data_format = data_format or "NHWC"
+    with name_scope(name, "separable_conv2d") as scope:
+        inner = depthwise_conv2d(input, depthwise_filter, strides, padding, rate, "depthwise", data_format, dilations)
+        return conv2d(inner, pointwise_filter, [1, 1, 1, 1], "VALID", data_format=data_format, name=scope)
+
+
+def atrous_conv2d(value: Any, filters: Any, rate: int, padding: Any, name: str | None = None) -> Tensor:
+    return conv2d(value, filters, [1, 1, 1, 1], padding, dilations=[1, rate, rate, 1], name=name)
+
+
+def convolution(
+    input: Any,
+    filter: Any = None,
+    padding: Any = "VALID",
+    strides: Any = None,
+    dilation_rate: Any = None,
+    name: str | None = None,
+    data_format: str | None = None,
+    filters: Any = None,
+    dilations: Any = None,
+) -> Tensor:
+    """Convolution of as many dimensions as the filter has."""
+    filter = convert_to_tensor(filter if filters is None else filters)
+    rank = filter.shape.rank
+    rate = dilation_rate if dilations is None else dilations
+    if rank not in (3, 4, 5):
+        raise ValueError(f"`filter` must be of rank 3, 4 or 5, got {rank}")
+    with name_scope(name, "convolution") as scope:
+        if rank == 3:
+            step = 1 if strides is None else strides
+            return conv1d(input, filter, step, padding, data_format=data_format, dilations=rate, name=scope)
+        form = data_format or ("NHWC" if rank == 4 else "NDHWC")
+        steps, spread = window(strides, rank - 2, form, "strides"), window(rate, rank - 2, form, "dilations")
+        if rank == 4:
+            return conv2d(input, filter, steps, padding, data_format=form, dilations=spread, name=scope)
+        return conv3d(input, filter, steps, padding, form, spread, scope)
+
+
+def dilation2d(input: Any, filter: Any, strides: Any, rates: Any, padding: str, name: str | None = None) -> Tensor:
+    return apply_op(  # type: ignore[no-any-return]
+        "Dilation2D", input=input, filter=filter, strides=strides, rates=rates, padding=padding, name=name
+    )
+
+
+def erosion2d(value: Any, kernel: Any, strides: Any, rates: Any, padding: str, name: str | None = None) -> Tensor:
+    with name_scope(name, "erosion2d") as scope:
+        turned = apply_op("ReverseV2", tensor=kernel, axis=[0, 1])
+        return apply_mixed("Neg", dilation2d(apply_mixed("Neg", value), turned, strides, rates, padding), name=scope)

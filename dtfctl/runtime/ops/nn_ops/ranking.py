@@ -1,0 +1,34 @@
+"""The largest elements."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from dtfctl.runtime.framework.convert import constant, convert_to_tensor
+from dtfctl.runtime.framework.graph_keys import name_scope
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+
+
+class TopK(NamedTuple):
+    """What `top_k` gives."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> Any:
+    """Values and indices of the k largest entries of each row."""
+    values, indices = apply_op("TopKV2", input=input, k=k, sorted=sorted, name=name)
+    return TopK(values, indices)
+
+
+def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
+    with name_scope(name, "in_top_k"):
+        targets = convert_to_tensor(targets, name="targets")
+        k = k if isinstance(k, Tensor) else constant(k, targets.dtype.base_dtype)
+        return apply_op("InTopKV2", predictions=predictions, targets=targets, k=k)  # type: ignore[no-any-return]
+
+
+def nth_element(input: Any, n: Any, reverse: bool = False, name: str | None = None) -> Tensor:
+    return apply_op("NthElement", input=input, n=n, reverse=reverse, name=name)  # type: ignore[no-any-return]
