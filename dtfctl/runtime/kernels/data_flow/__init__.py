@@ -5,6 +5,8 @@ from dtfctl.runtime.kernels.data_flow import (  # noqa: F401
     barrier,
     partition,
     queue_ops,
+    record_input,
+    remap,
     session_tensor,
     stack,
     staging,

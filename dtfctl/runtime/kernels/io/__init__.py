@@ -8,6 +8,7 @@ from dtfctl.runtime.kernels.io import (  # noqa: F401
     numbers,
     readers,
     save_restore,
+    sequence_examples,
     summaries,
     wav,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import zlib
 from pathlib import Path
@@ -109,7 +110,9 @@ def parse_tensor(k: KernelBuild) -> Kernel:
         try:
             proto = tensor_pb2.TensorProto.FromString(text)
         except Exception as e:
-            raise InvalidArgumentError("Could not parse `serialized` as TensorProto, discarding it.") from e
+            raise InvalidArgumentError(
+                f"Could not parse `serialized` as TensorProto, base64: {base64.b64encode(text).decode()}"
+            ) from e
         value = decode_tensor(proto)
         if as_dtype(int(proto.dtype)) is not dtype:
             raise InvalidArgumentError(

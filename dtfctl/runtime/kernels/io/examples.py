@@ -17,7 +17,8 @@ from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.data_flow.handles import shape_text, type_text
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
-_KINDS = {"bytes_list": dtypes.string, "float_list": dtypes.float32, "int64_list": dtypes.int64}
+COUNTED = {dtypes.string: "bytes", dtypes.float32: "float", dtypes.int64: "int64"}
+KINDS = {"bytes_list": dtypes.string, "float_list": dtypes.float32, "int64_list": dtypes.int64}
 
 
 @dataclass
@@ -74,9 +75,9 @@ def _values(feature: example_pb2.Feature, dtype: DType, where: str) -> list[Any]
     kind = feature.WhichOneof("kind")
     if kind is None:
         return None
-    if _KINDS[kind] is not dtype:
+    if KINDS[kind] is not dtype:
         raise InvalidArgumentError(
-            f"{where}.  Data types don't match. Data type: {type_text(_KINDS[kind])} but expected type: "
+            f"{where}.  Data types don't match. Data type: {type_text(KINDS[kind])} but expected type: "
             f"{type_text(dtype)}"
         )
     return list(getattr(feature, kind).value)
@@ -145,12 +146,12 @@ def _dense(d: Dense, rows: Sequence[Any], names: Sequence[str]) -> Any:
         elif d.variable:
             if size == 0 or len(values) % size:
                 raise InvalidArgumentError(
-                    f"Name: {name}, Key: {d.key}, Index: {i}.  Number of {type_text(d.dtype)} values is not a multiple "
+                    f"Name: {name}, Key: {d.key}, Index: {i}.  Number of {COUNTED[d.dtype]} values is not a multiple "
                     f"of stride length. Saw {len(values)} values but output shape is: {shape_text(d.shape)}"
                 )
         elif len(values) != size:
             raise InvalidArgumentError(
-                f"Name: {name}, Key: {d.key}, Index: {i}.  Number of {type_text(d.dtype)} values != expected.  values "
+                f"Name: {name}, Key: {d.key}, Index: {i}.  Number of {COUNTED[d.dtype]} values != expected.  Values "
                 f"size: {len(values)} but output shape: {shape_text(d.shape)}"
             )
         found.append(values)
@@ -168,7 +169,7 @@ def _texts(value: Any) -> list[str]:
 
 def _wanted_dense(keys: list[str], k: KernelBuild, defaults: Sequence[Any]) -> list[Dense]:
     types, shapes = k.attr("Tdense"), k.attr("dense_shapes")
-    out = []
+    out: list[Dense] = []
     for key, dtype, shape, default in zip(keys, types, shapes, defaults, strict=True):
         dense = Dense(key, dtype, shape, np.asarray(default))
         if dense.variable and default.size != 1:
@@ -198,9 +199,30 @@ def _run_batch(serialized: Any, names: Any, wanted: Wanted) -> list[Any]:
     return single(serialized.reshape(-1)[0], wanted)
 
 
+def _check_alone(row: Any, wanted: Wanted) -> None:
+    """What is wrong with the numbers of values of an example that is parsed by itself has texts of its own."""
+    for d in wanted.dense:
+        values = _feature_values(row, d.key, d.dtype, [], 0)
+        if values is None:
+            continue
+        size, kind = int(np.prod(d.row, dtype=np.int64)), COUNTED[d.dtype]
+        if d.variable and (size == 0 or len(values) % size):
+            raise InvalidArgumentError(
+                f"Error while parsing the example, key {d.key}: {len(values)} {kind} values are not a multiple of the "
+                f"stride {size}, output shape {shape_text(d.shape)}"
+            )
+        if not d.variable and len(values) != size:
+            what = f"Parsing {kind}_list failed." if len(values) > size else f"Some {kind}_list slice was not parsed."
+            raise InvalidArgumentError(
+                f"Key: {d.key}.  Can't parse serialized Example: {what} {len(values)} values instead of {size}"
+            )
+
+
 def single(serialized: bytes, wanted: Wanted) -> list[Any]:
     """As for a batch of one, without the batch dimension."""
-    out = parse_features([_parse(serialized, 0).features.feature], [], wanted)
+    row = _parse(serialized, 0).features.feature
+    _check_alone(row, wanted)
+    out = parse_features([row], [], wanted)
     s, d, r = len(wanted.sparse), len(wanted.dense), len(wanted.ragged)
     indices = [v[:, 1:] for v in out[:s]]
     values, shapes = out[s : 2 * s], [v[1:] for v in out[2 * s : 3 * s]]
