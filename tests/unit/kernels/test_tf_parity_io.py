@@ -80,7 +80,7 @@ def test_sparse_and_ragged_lists_of_a_batch_and_of_one_message() -> None:
 
 
 def test_what_is_wrong_with_a_sequence() -> None:
-    with pytest.raises(InvalidArgumentError, match="Index: 1.  Number of int64 values != expected.  values size: 3"):
+    with pytest.raises(InvalidArgumentError, match=r"Index: 1\.  Number of int64 values != expected\.  values size: 3"):
         parse_sequences(strings(sequence(7, [[1, 2], [1, 2, 3]])), dense=True)
     with pytest.raises(InvalidArgumentError, match="Feature list 'f' is required but could not be found"):
         parse_sequences(strings(sequence(7, [])), dense=True)
@@ -93,7 +93,7 @@ def test_an_example_alone_has_texts_of_its_own() -> None:
     proto = example_pb2.Example()
     proto.features.feature["a"].bytes_list.value.extend([b"x", b"y"])
     with pytest.raises(
-        InvalidArgumentError, match="Key: a.  Can't parse serialized Example: Parsing bytes_list failed"
+        InvalidArgumentError, match=r"Key: a\.  Can't parse serialized Example: Parsing bytes_list failed"
     ):
         run_op(
             "ParseSingleExample",

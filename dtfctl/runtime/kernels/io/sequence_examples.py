@@ -83,8 +83,8 @@ class _Batch:
             for i, step in enumerate(steps or []):
                 if len(step) != size:
                     raise InvalidArgumentError(
-                        f"Name: {self.name(e)}, Key: {key}, Index: {i}.  Number of {COUNTED[dtype]} values != expected.  "
-                        f"values size: {len(step)} but output shape: {shape_text(shape)}"
+                        f"Name: {self.name(e)}, Key: {key}, Index: {i}.  Number of {COUNTED[dtype]} values "
+                        f"!= expected.  values size: {len(step)} but output shape: {shape_text(shape)}"
                     )
             rows.append(steps or [])
         longest = max(map(len, rows), default=0)
