@@ -6,22 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.framework.convert import constant
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import not_differentiable, register_gradient
 from dtfctl.runtime.ops import array_ops, linalg_ops, math_ops
-from dtfctl.runtime.ops.gradients.math import reduce_to
+from dtfctl.runtime.ops.gradients.common import number_like, reduce_to
 
 not_differentiable("Lu")
 
 
 def _h(x: Tensor) -> Tensor:
     return linalg_ops.adjoint(x)
-
-
-def _number(value: float, like: Tensor) -> Tensor:
-    return constant(value, like.dtype.base_dtype)
 
 
 def _mm(a: Tensor, b: Tensor, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
@@ -69,10 +64,10 @@ def _cholesky(op: Operation, grad: Tensor) -> Any:
     n = array_ops.shape(l)[-1]
     inverse = linalg_ops.matrix_triangular_solve(l, array_ops.eye(n, dtype=l.dtype.base_dtype))
     middle = _mm(l, grad, adjoint_a=True)
-    diagonal = _number(0.5, middle) * apply_op("MatrixDiagPart", input=middle)
+    diagonal = number_like(0.5, middle) * apply_op("MatrixDiagPart", input=middle)
     middle = _lower(array_ops.matrix_set_diag(middle, diagonal))
     out = _mm(_mm(inverse, middle, adjoint_a=True), inverse)
-    return (out + _h(out)) * _number(0.5, out)
+    return (out + _h(out)) * number_like(0.5, out)
 
 
 @register_gradient("MatrixSolve")
@@ -132,7 +127,7 @@ def _self_adjoint_eig(op: Operation, grad_e: Tensor, grad_v: Tensor) -> Any:
         ga = _mm(v, _mm(array_ops.matrix_diag(grad_e), v, adjoint_b=True))
     # Only the lower triangle is an input.
     ga = _lower(ga + _h(ga))
-    return array_ops.matrix_set_diag(ga, _number(0.5, ga) * apply_op("MatrixDiagPart", input=ga))
+    return array_ops.matrix_set_diag(ga, number_like(0.5, ga) * apply_op("MatrixDiagPart", input=ga))
 
 
 def _safe_reciprocal(x: Tensor) -> Tensor:

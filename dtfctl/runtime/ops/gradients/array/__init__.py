@@ -1,0 +1,14 @@
+"""Gradients of the array family, those TensorFlow builds: importing this package registers them."""
+
+from dtfctl.runtime.ops.gradients.array import (
+    diagonals,
+    gathering,
+    joining,
+    quantization,
+    rearranging,
+    shapes,
+    slicing,
+    stops,
+)
+
+__all__ = ["diagonals", "gathering", "joining", "quantization", "rearranging", "shapes", "slicing", "stops"]

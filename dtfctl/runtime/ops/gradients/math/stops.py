@@ -1,0 +1,45 @@
+"""Ops of the math family that stop gradients."""
+
+from __future__ import annotations
+
+from dtfctl.runtime.framework.registries import not_differentiable
+
+not_differentiable(
+    "ApproximateEqual",
+    "ArgMax",
+    "ArgMin",
+    "All",
+    "Any",
+    "Bincount",
+    "BitwiseAnd",
+    "BitwiseOr",
+    "BitwiseXor",
+    "Bucketize",
+    "Ceil",
+    "DenseBincount",
+    "Equal",
+    "Greater",
+    "GreaterEqual",
+    "HistogramFixedWidth",
+    "Invert",
+    "IsFinite",
+    "IsInf",
+    "IsNan",
+    "LeftShift",
+    "Less",
+    "LessEqual",
+    "LinSpace",
+    "LogicalAnd",
+    "LogicalNot",
+    "LogicalOr",
+    "NotEqual",
+    "PopulationCount",
+    "Range",
+    "RightShift",
+    "Rint",
+    "Round",
+    "Floor",
+    "TruncateMod",
+    "TruncateDiv",
+    "FloorDiv",
+)
