@@ -42,7 +42,7 @@ argparse ast asyncio bisect calendar cmd collections concurrent.futures configpa
 decimal difflib doctest email enum fractions functools getopt gettext heapq html http.client inspect io
 ipaddress json locale logging mailbox math multiprocessing numbers optparse os pathlib pdb pickle platform
 pprint random re sched selectors shelve shlex shutil smtplib socket sqlite3 ssl statistics string struct
-subprocess tarfile tempfile textwrap threading timeit tokenize traceback turtle typing unittest urllib.request
+subprocess tarfile tempfile textwrap threading timeit tokenize traceback turtle unittest urllib.request
 uuid wave weakref xml.dom.minidom zipfile
 """
 
