@@ -48,6 +48,14 @@ from dtfctl.runtime.client.session import (
     Session,
     get_default_session,
 )
+from dtfctl.runtime.eager.enable import (
+    enable_eager_execution,
+    executing_eagerly,
+)
+from dtfctl.runtime.eager.tape import (
+    GradientTape,
+)
+from dtfctl.runtime.framework.constant_value import constant_value as get_static_value
 from dtfctl.runtime.framework.context import (
     get_default_graph,
     reset_default_graph,
@@ -91,6 +99,7 @@ from dtfctl.runtime.framework.dtypes import (
     uint64,
     variant,
 )
+from dtfctl.runtime.framework.errors import OpError
 from dtfctl.runtime.framework.func_graph import (
     init_scope,
 )
@@ -231,6 +240,31 @@ from dtfctl.runtime.ops.array_ops import (
     zeros,
     zeros_like,
 )
+from dtfctl.runtime.ops.check_ops import (
+    assert_equal,
+    assert_greater,
+    assert_greater_equal,
+    assert_integer,
+    assert_less,
+    assert_less_equal,
+    assert_near,
+    assert_negative,
+    assert_non_negative,
+    assert_non_positive,
+    assert_none_equal,
+    assert_positive,
+    assert_proper_iterable,
+    assert_rank,
+    assert_rank_at_least,
+    assert_rank_in,
+    assert_same_float_dtype,
+    assert_scalar,
+    assert_type,
+    is_non_decreasing,
+    is_numeric_tensor,
+    is_strictly_increasing,
+    verify_tensor_all_finite,
+)
 from dtfctl.runtime.ops.clip_ops import (
     clip_by_average_norm,
     clip_by_global_norm,
@@ -337,9 +371,11 @@ from dtfctl.runtime.ops.linalg_ops import (
 from dtfctl.runtime.ops.logging_ops import (
     Print,
     print_v2,
+    print_v2 as print,
     timestamp,
 )
 from dtfctl.runtime.ops.lookup_ops import (
+    initialize_all_tables,
     tables_initializer,
 )
 from dtfctl.runtime.ops.math_ops import (
@@ -526,6 +562,18 @@ from dtfctl.runtime.ops.math_ops import (
     xlogy,
     zeta,
 )
+from dtfctl.runtime.ops.parsing_ops import (
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    VarLenFeature,
+    decode_csv,
+    decode_json_example,
+    decode_raw,
+    parse_example,
+    parse_single_example,
+    parse_tensor,
+    serialize_tensor,
+)
 from dtfctl.runtime.ops.partitioned_variables import (
     fixed_size_partitioner,
     min_max_variable_partitioner,
@@ -542,6 +590,29 @@ from dtfctl.runtime.ops.random_ops import (
     truncated_normal,
 )
 from dtfctl.runtime.ops.rnn_cell import LSTMStateTuple
+from dtfctl.runtime.ops.sort_ops import argsort, confusion_matrix, sort
+from dtfctl.runtime.ops.sparse_ops import (
+    deserialize_many_sparse,
+    serialize_many_sparse,
+    serialize_sparse,
+    sparse_add,
+    sparse_concat,
+    sparse_fill_empty_rows,
+    sparse_mask,
+    sparse_merge,
+    sparse_reorder,
+    sparse_reset_shape,
+    sparse_reshape,
+    sparse_retain,
+    sparse_slice,
+    sparse_softmax,
+    sparse_split,
+    sparse_tensor_dense_matmul,
+    sparse_tensor_to_dense,
+    sparse_to_dense,
+    sparse_to_indicator,
+    sparse_transpose,
+)
 from dtfctl.runtime.ops.state_ops import (
     assign,
     assign_add,
@@ -566,6 +637,7 @@ from dtfctl.runtime.ops.string_ops import (
     regex_replace,
     string_join,
     string_split,
+    string_strip,
     string_to_hash_bucket,
     string_to_hash_bucket_fast,
     string_to_hash_bucket_strong,

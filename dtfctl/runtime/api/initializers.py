@@ -20,6 +20,7 @@ from dtfctl.runtime.ops.init_ops import (
     lecun_normal,
     lecun_uniform,
 )
+from dtfctl.runtime.ops.lookup_ops import tables_initializer
 from dtfctl.runtime.ops.variables import (
     global_variables_initializer as global_variables,
     local_variables_initializer as local_variables,

@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+from dtfctl.runtime.ops.data_flow_ops import PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
+from dtfctl.runtime.ops.image_ops import (
+    decode_bmp,
+    decode_gif,
+    decode_image,
+    decode_jpeg,
+    decode_png,
+    encode_jpeg,
+    encode_png,
+    extract_jpeg_shape,
+)
 from dtfctl.runtime.ops.io_ops import (
     FixedLengthRecordReader,
     IdentityReader,
@@ -17,4 +28,18 @@ from dtfctl.runtime.ops.io_ops import (
     sharded_filename,
     write_file,
 )
+from dtfctl.runtime.ops.parsing_ops import (
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    VarLenFeature,
+    decode_csv,
+    decode_json_example,
+    decode_raw,
+    parse_example,
+    parse_single_example,
+    parse_tensor,
+    serialize_tensor,
+)
+from dtfctl.runtime.ops.sparse_ops import deserialize_many_sparse, serialize_many_sparse, serialize_sparse
+from dtfctl.runtime.ops.string_ops import decode_base64, encode_base64
 from dtfctl.runtime.platform import gfile

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dtfctl.runtime.ops.array_ops import invert_permutation
+from dtfctl.runtime.ops.check_ops import is_non_decreasing, is_strictly_increasing
 from dtfctl.runtime.ops.math_ops import (
     OPERATORS,
     abs,
@@ -189,8 +191,11 @@ from dtfctl.runtime.ops.math_ops import (
 from dtfctl.runtime.ops.nn_ops import (
     in_top_k,
     l2_normalize,
+    log_softmax,
+    softmax,
     softplus,
     softsign,
     top_k,
     zero_fraction,
 )
+from dtfctl.runtime.ops.sort_ops import confusion_matrix

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dtfctl.runtime.ops import rnn_cell
+from dtfctl.runtime.ops.array_ops import depth_to_space, space_to_batch, space_to_depth
 from dtfctl.runtime.ops.candidate_sampling_ops import (
     all_candidate_sampler,
     compute_accidental_hits,

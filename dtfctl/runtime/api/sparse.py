@@ -5,3 +5,27 @@ from __future__ import annotations
 from dtfctl.runtime.framework.convert import (
     SparseTensor,
 )
+from dtfctl.runtime.ops.array_ops import sparse_placeholder as placeholder
+from dtfctl.runtime.ops.data_flow_ops import SparseConditionalAccumulator
+from dtfctl.runtime.ops.sparse_ops import (
+    from_dense,
+    sparse_add as add,
+    sparse_concat as concat,
+    sparse_expand_dims as expand_dims,
+    sparse_eye as eye,
+    sparse_fill_empty_rows as fill_empty_rows,
+    sparse_mask as mask,
+    sparse_merge as merge,
+    sparse_reorder as reorder,
+    sparse_reset_shape as reset_shape,
+    sparse_reshape as reshape,
+    sparse_retain as retain,
+    sparse_slice as slice,
+    sparse_softmax as softmax,
+    sparse_split as split,
+    sparse_tensor_dense_matmul as matmul,
+    sparse_tensor_dense_matmul as sparse_dense_matmul,
+    sparse_tensor_to_dense as to_dense,
+    sparse_to_indicator as to_indicator,
+    sparse_transpose as transpose,
+)
