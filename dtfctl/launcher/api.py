@@ -50,6 +50,7 @@ from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.selectors import is_failed
 from dtfctl.launcher.spec.available import require_available
 from dtfctl.launcher.spec.model import ClusterSpec
+from dtfctl.launcher.tunnel import Tunnel
 from dtfctl.launcher.wire import from_message, to_message
 from dtfctl.protocol import controller_pb2 as pb
 
@@ -352,6 +353,15 @@ class Cluster:
                 return
             if not status.clients:
                 self._connection.call(methods.JOBS, pb.JobsRequest(newer_than=reader.version, wait_s=0.2))
+
+    def connect(self, task: str = "worker/0", *, port: int = 0) -> Tunnel:
+        """Open a plaintext port on this machine's loopback that leads to the master of `task`; 0: a free port.
+
+        Raises:
+            UsageError, NoSuchTask: `task` is not one task of this cluster.
+            Conflict: the port is taken, or the task has not started.
+        """
+        return Tunnel(self._connection.paths, self.status(), task, port)
 
     def events(self, *, follow: bool = False, since: float | None = None) -> Iterator[Event]:
         """What happened, oldest first; with `follow` also what will."""

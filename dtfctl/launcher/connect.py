@@ -24,6 +24,8 @@ from dtfctl.protocol import controller_pb2 as pb
 
 START_S = 20.0
 POLL_S = 0.01
+KEPT_LOGS = 3
+"""Earlier clusters of one name whose logs are kept."""
 CALL_S = 30.0
 RECONNECT_S = 15.0
 RETRY_S = 0.05
@@ -87,12 +89,25 @@ def prepare(paths: ClusterPaths) -> None:
     """Folder, certificates and cluster.json, as far as they are missing."""
     private_folder(layout.home())
     private_folder(paths.folder)
+    if read_created(paths) is None:
+        set_logs_aside(paths)
     private_folder(paths.logs)
     ensure_authority(paths.certificates, paths.name)
     ensure_certificate(paths.certificates, paths.name, "controller")
     ensure_certificate(paths.certificates, paths.name, "cli")
     if read_created(paths) is None:
         write_whole(paths.info, json.dumps({"name": paths.name, "created": time.time()}).encode())
+
+
+def set_logs_aside(paths: ClusterPaths) -> None:
+    """Move the logs of an earlier cluster of this name to logs.1, those to logs.2, and so on."""
+    if not paths.logs.is_dir():
+        return
+    older = [paths.logs.with_name(f"logs.{n}") for n in range(1, KEPT_LOGS + 1)]
+    shutil.rmtree(older[-1], ignore_errors=True)
+    for source, target in zip(reversed([paths.logs, *older[:-1]]), reversed(older)):
+        if source.exists():
+            source.rename(target)
 
 
 def find_controller(paths: ClusterPaths) -> tuple[ProcessId, str] | None:

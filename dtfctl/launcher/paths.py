@@ -9,7 +9,7 @@
         certificates/         ca, controller, cli, agents, tasks; keys 0600
         hosts/HOST/           an agent's state: agent.json, state.json, runs/, run/ (sockets)
         jobs/ID/              code/, progress; checkpoint/ stays after `down`
-        logs/                 stays after `down`
+        logs/                 stays after `down`; the next `up` moves it to logs.1
 
 A unix socket's path has room for 107 bytes, so sockets live in a short folder of their own (0700).
 """
