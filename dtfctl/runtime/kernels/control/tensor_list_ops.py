@@ -235,7 +235,9 @@ def tensor_list_stack(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError(
                 "Tried to stack elements of an empty list with non-fully-defined element_shape: " + shape_text(wanted)
             )
-        return _stacked(k, held, held.items.to_list(), wanted, "stack list which only contains uninitialized tensors")
+        return _stacked(
+            k, held, held.items.to_list(), wanted, "stack list which only contains uninitialized tensors and has a"
+        )
 
     return run
 
@@ -247,7 +249,7 @@ def _stacked(k: KernelBuild, held: TensorList, items: list[Any], wanted: TensorS
             if item is not None:
                 wanted = merged(wanted, item.shape)
     if not wanted.is_fully_defined():
-        raise InvalidArgumentError(f"Tried to {doing} and has a non-fully-defined element_shape: {shape_text(wanted)}")
+        raise InvalidArgumentError(f"Tried to {doing} non-fully-defined element_shape: {shape_text(wanted)}")
     shape, dtype = wanted.known(), held.element_dtype
     zeros = None
     for i, item in enumerate(items):
@@ -280,7 +282,7 @@ def tensor_list_gather(k: KernelBuild) -> Kernel:
             if not 0 <= i < len(all_items):
                 raise InvalidArgumentError(f"Trying to gather element {i} in a list with {len(all_items)} elements.")
             items.append(all_items[i])
-        return _stacked(k, held, items, wanted, "gather uninitialized tensors from a list")
+        return _stacked(k, held, items, wanted, "gather uninitialized tensors from a list with")
 
     return run
 
@@ -438,7 +440,9 @@ def tensor_list_concat(k: KernelBuild) -> Kernel:
         else:
             wanted = declared if declared is not None else TensorShape(None)
         if wanted.rank == 0:
-            raise InvalidArgumentError("Concat requires elements to be at least vectors, found scalars instead.")
+            raise InvalidArgumentError(
+                "element_shape must not be empty: concat needs elements that are at least vectors, not scalars."
+            )
         inner = TensorShape(None) if wanted.rank is None else TensorShape(wanted.as_list()[1:])
         if is_v2 and wanted.rank is not None:
             first = wanted.as_list()[0]

@@ -240,7 +240,7 @@ class DenseHashTable(MutableHashTable):
 
     def _lead(self, keys: Any) -> tuple[int, ...]:
         rank = len(self.key_shape)
-        if rank and keys.shape[-rank:] != self.key_shape:
+        if keys.ndim > 1 + rank or keys.shape[keys.ndim - rank :] != self.key_shape:
             expected = (*keys.shape[:1], *self.key_shape)
             raise InvalidArgumentError(f"Expected key shape {shape_text(expected)} got {shape_text(keys.shape)}")
         return super()._lead(keys)

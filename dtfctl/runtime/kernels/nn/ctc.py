@@ -119,10 +119,12 @@ def ctc_loss(k: KernelBuild) -> Kernel:
     def kernel(inputs: Any, indices: Any, values: Any, sequence_length: Any) -> tuple[Any, Any]:
         _check_inputs(inputs, sequence_length)
         time, batch, classes = inputs.shape
+        if not batch:
+            raise InvalidArgumentError("batch_size must not be 0")
         blank = 0 if first else classes - 1
         loss = np.zeros(batch, inputs.dtype)
         gradient = np.zeros_like(inputs)
-        if not batch or not time:
+        if not time:
             return loss, gradient
         log_y = _log_softmax(inputs.astype(np.float64))
         for b, labels in enumerate(_labels_of(batch, indices, values)):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework import dtypes
-from dtfctl.runtime.framework.errors import InvalidArgumentError
-from dtfctl.runtime.kernels.nn.pooling import _lowest
+from dtfctl.runtime.framework.errors import InvalidArgumentError, UnimplementedError
+from dtfctl.runtime.kernels.nn.pooling import lowest
 from dtfctl.runtime.kernels.random.philox import GuardedPhilox, WordStream
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
@@ -42,7 +42,7 @@ def _windows(sequence: Any, limit: int, overlapping: bool) -> list[slice]:
 def fractional_pool(k: KernelBuild) -> Kernel:
     ratio, maximum = k.attr("pooling_ratio"), k.node.op == "FractionalMaxPool"
     if len(ratio) != 4 or ratio[0] != 1.0 or ratio[3] != 1.0:
-        raise InvalidArgumentError("Fractional pooling is not yet supported on the batch nor channel dimension.")
+        raise UnimplementedError("Fractional pooling is not yet supported on the batch nor channel dimension.")
     if min(ratio) < 1.0:
         raise InvalidArgumentError(f"pooling_ratio cannot be smaller than 1, got: {min(ratio)}", k.node.name)
     overlapping, pseudo = k.attr("overlapping", False), k.attr("pseudo_random", False)
@@ -65,7 +65,7 @@ def fractional_pool(k: KernelBuild) -> Kernel:
         for y, row in enumerate(_windows(rows, value.shape[1], overlapping)):
             for x, column in enumerate(_windows(columns, value.shape[2], overlapping)):
                 window = value[:, row, column]
-                out[:, y, x] = window.max(axis=(1, 2), initial=_lowest(value.dtype)) if maximum else _mean(window)
+                out[:, y, x] = window.max(axis=(1, 2), initial=lowest(value.dtype)) if maximum else _mean(window)
         return out, np.array(rows, np.int64), np.array(columns, np.int64)
 
     return kernel
@@ -129,5 +129,8 @@ def _check(shape: tuple[int, ...], grad: Any, rows: Any, columns: Any) -> None:
                 f"Given out_backprop shape {list(grad.shape)}, {name}_seq_tensor must have at least {size + 1} "
                 f"elements, but got {sequence.size}"
             )
-        if sequence.min() < 0 or sequence.max() > limit or (np.diff(sequence) <= 0).any():
+        if sequence.min() < 0:
+            side = "Row" if name == "row" else "Column"
+            raise InvalidArgumentError(f"{side} sequence tensor values must not be negative, got {sequence.tolist()}")
+        if sequence.max() > limit or (np.diff(sequence) <= 0).any():
             raise InvalidArgumentError(f"{name}_pooling_sequence must rise within the input, got {sequence.tolist()}")

@@ -140,7 +140,7 @@ def nth_element(k: KernelBuild) -> Kernel:
         if x.ndim < 1:
             raise InvalidArgumentError("Input must be at least rank 1 but is rank 0")
         if x.shape[-1] <= position:
-            raise InvalidArgumentError(f"Input must have at least n+1={position + 1} columns")
+            raise InvalidArgumentError(f"Input must have last dimension > n = {position}")
         at = x.shape[-1] - 1 - position if reverse else position
         return np.array(np.partition(x, at, axis=-1)[..., at])
 

@@ -150,12 +150,13 @@ def _sparse_split(k: KernelBuild) -> Kernel:
 
     def kernel(split_dim: Any, indices: Any, values: Any, shape: Any) -> Any:
         if split_dim.size != 1:
-            raise InvalidArgumentError("split_dim must be a scalar but has rank " + str(split_dim.ndim))
+            raise InvalidArgumentError(f"axis should be a scalar, got shape {list(split_dim.shape)}")
         dims = common.check(indices, values, shape)
         axis = int(split_dim.reshape(()))
         if not -len(dims) <= axis < len(dims):
-            raise InvalidArgumentError(f"Input split_dim should be between [{-len(dims)}, {len(dims)}), got {axis}")
+            raise InvalidArgumentError(f"axis should be in range [{-len(dims)}, {len(dims)}), got {axis}")
         axis %= len(dims)
+        common.in_bounds(indices, dims)
         size = dims[axis]
         if not 1 <= n <= size:
             raise InvalidArgumentError(

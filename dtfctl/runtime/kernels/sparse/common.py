@@ -42,6 +42,18 @@ def check(indices: Any, values: Any, shape: Any, what: str = "") -> tuple[int, .
     return dims
 
 
+def same_number(indices: Any, values: Any, shape: Any) -> None:
+    """Raise InvalidArgumentError when lengths disagree, in the words of the ops that validate."""
+    if indices.ndim == 2 and values.ndim == 1 and indices.shape[0] != values.shape[0]:
+        raise InvalidArgumentError(
+            f"Number of elements in index ({indices.shape[0]}) and values ({values.shape[0]}) do not match"
+        )
+    if indices.ndim == 2 and shape.ndim == 1 and indices.shape[1] != shape.shape[0]:
+        raise InvalidArgumentError(
+            f"Number of elements in an index ({indices.shape[1]}) and in the shape ({shape.shape[0]}) do not match"
+        )
+
+
 def in_bounds(indices: Any, dims: tuple[int, ...]) -> None:
     """Raise InvalidArgumentError naming the first index outside the dense shape."""
     if indices.size == 0:

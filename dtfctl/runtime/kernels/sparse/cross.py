@@ -31,7 +31,15 @@ def fingerprint_cat(a: int, b: int) -> int:
 
 def sparse_rows(indices: Any, values: Any, shape: Any) -> Rows:
     """A [batch, n] sparse column as a list of its features for each row."""
-    if indices.ndim != 2 or values.ndim != 1 or shape.shape != (2,) or indices.shape != (values.shape[0], 2):
+    if indices.ndim != 2:
+        raise InvalidArgumentError(f"Input indices should be a matrix but received shape {text(indices.shape)}")
+    if values.ndim != 1:
+        raise InvalidArgumentError(f"Input values should be a vector but received shape {text(values.shape)}")
+    if shape.ndim != 1:
+        raise InvalidArgumentError(f"Input shapes should be a vector but received shape {text(shape.shape)}")
+    if indices.shape[1] != 2:
+        raise InvalidArgumentError(f"Expected D2 of index to be 2 got {indices.shape[1]}")
+    if shape.shape != (2,) or indices.shape[0] != values.shape[0]:
         raise InvalidArgumentError(
             f"Expected sparse columns of shape [batch, n], got indices {text(indices.shape)}, values "
             f"{text(values.shape)}, shape {text(shape.shape)}"
@@ -136,6 +144,8 @@ def _sparse_cross_v2(k: KernelBuild) -> Kernel:
     n, dense = int(k.attr("N")), len(k.attr("dense_types") or ())
 
     def kernel(*args: Any) -> Any:
+        if args[-1].ndim:
+            raise InvalidArgumentError(f"Input separator should be a scalar. Received: {text(args[-1].shape)}")
         return _sparse_result(cross(_columns(args, n, dense), joiner(args[-1].item())), np.dtype(object))
 
     return kernel
@@ -147,6 +157,8 @@ def _sparse_cross_hashed(k: KernelBuild) -> Kernel:
 
     def kernel(*args: Any) -> Any:
         *columns, buckets, strong, salt = args
+        if salt.shape != (2,):
+            raise InvalidArgumentError(f'Input "salt" must have length 2, got shape {text(salt.shape)}')
         sparse_hash = keyed_hash(salt.tolist() if strong else None)
         parts = _columns(columns, n, dense)
         hashed: list[Rows] = []

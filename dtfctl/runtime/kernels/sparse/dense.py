@@ -94,7 +94,8 @@ def _sparse_dense_matmul(k: KernelBuild) -> Kernel:
                 if part.min() < 0 or part.max() >= limit:
                     i = int(np.flatnonzero((part < 0) | (part >= limit))[0])
                     raise InvalidArgumentError(
-                        f"{name} ({int(part[i])}) from index[{i},{int(name == 'k')}] out of bounds (>={limit})"
+                        f"{name} ({int(part[i])}) from index[{i},{int((name == 'k') != adjoint_a)}] out of bounds "
+                        f"(>={limit})"
                     )
         if dtype.kind in "fc" and dtype.itemsize >= 4:
             from scipy.sparse import csr_array
@@ -111,6 +112,10 @@ def _sparse_dense_matmul(k: KernelBuild) -> Kernel:
 @register_kernel("SparseTensorDenseAdd")
 def _sparse_dense_add(k: KernelBuild) -> Kernel:
     def kernel(indices: Any, values: Any, shape: Any, b: Any) -> Any:
+        if indices.ndim == 2 and values.ndim == shape.ndim == 1:
+            for p, q in zip(indices.shape, (values.shape[0], shape.shape[0]), strict=True):
+                if p != q:
+                    raise InvalidArgumentError(f"Dimensions {p} and {q} are not compatible")
         dims = common.check(indices, values, shape, "a")
         if len(dims) != b.ndim:
             raise InvalidArgumentError(f"Two operands have different ranks; received: {len(dims)} and {b.ndim}")

@@ -69,39 +69,45 @@ def _serialize_many(k: KernelBuild) -> Kernel:
     return kernel
 
 
-def _from_items(items: list[Any], dtype: DType) -> Parts:
+def _from_items(items: list[Any], dtype: DType, row: int) -> Parts:
     parts = []
     for item, want in zip(items, (dtypes.int64, dtype, dtypes.int64)):
         if isinstance(item, bytes):
             try:
                 proto = tensor_pb2.TensorProto.FromString(item)
             except Exception as e:
-                raise InvalidArgumentError(f"Could not parse serialized_sparse: {e}") from e
+                raise InvalidArgumentError(f"Could not parse serialized proto of SparseTensor[{row}]: {e}") from e
             if proto.dtype != want.as_datatype_enum:
-                raise InvalidArgumentError(
-                    f"Requested SparseTensor of type {dtypes.WIRE_NAME[want]} but SparseTensor values have another type"
-                )
+                raise _other_type(row, want, dtypes.as_dtype(int(proto.dtype)))
             item = decode_tensor(proto)
         if not isinstance(item, (np.ndarray, np.generic)):
             raise InvalidArgumentError("serialized_sparse does not hold tensors")
+        if item.dtype != want.np:
+            raise _other_type(row, want, dtypes.as_dtype(item.dtype))
         parts.append(item)
     indices, values, shape = parts
     common.check(indices, values, shape, "sparse")
     return indices, values, shape
 
 
-def join_rows(rows: list[Parts], lead: tuple[int, ...]) -> Parts:
+def _other_type(row: int, want: DType, got: DType) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"Requested SparseTensor of type {want.name} but SparseTensor[{row}].values.dtype() == {got.name}"
+    )
+
+
+def join_rows(rows: list[Parts], lead: tuple[int, ...], what: str = "shape", batched: int = 0) -> Parts:
     """One sparse tensor [lead..., elementwise greatest shape] of several.
 
     Raises:
         InvalidArgumentError: their ranks differ.
     """
     rank = rows[0][2].shape[0]
-    for _, _, shape in rows:
+    for i, (_, _, shape) in enumerate(rows):
         if shape.shape[0] != rank:
             raise InvalidArgumentError(
-                "Inconsistent rank across SparseTensors: rank prior to SparseTensor was: "
-                f"{rank} but rank of SparseTensor is: {shape.shape[0]}"
+                f"Inconsistent {what} across SparseTensors: rank prior to SparseTensor[{i}] was: {rank + batched} but "
+                f"rank of SparseTensor[{i}] is: {shape.shape[0] + batched}"
             )
     places = np.array(list(np.ndindex(lead)), np.int64).reshape(len(rows), len(lead))
     indices = np.concatenate(
@@ -127,7 +133,9 @@ def _deserialize_many(k: KernelBuild) -> Kernel:
             )
         if serialized.shape[0] == 0:
             raise InvalidArgumentError("Must have at least 1 serialized SparseTensor, but input matrix has 0 rows")
-        return join_rows([_from_items(row, dtype) for row in serialized.tolist()], (serialized.shape[0],))
+        return join_rows(
+            [_from_items(row, dtype, i) for i, row in enumerate(serialized.tolist())], (serialized.shape[0],)
+        )
 
     return kernel
 
@@ -144,7 +152,7 @@ def _deserialize(k: KernelBuild) -> Kernel:
                 f"Serialized sparse should have 3 as the last dimension but received shape {text(serialized.shape)}"
             )
         lead = serialized.shape[:-1]
-        rows = [_from_items([serialized[(*p, i)] for i in range(3)], dtype) for p in np.ndindex(lead)]
+        rows = [_from_items([serialized[(*p, i)] for i in range(3)], dtype, n) for n, p in enumerate(np.ndindex(lead))]
         if not rows:
             raise InvalidArgumentError("Must have at least 1 serialized SparseTensor, but input matrix has 0 rows")
         return rows[0] if not lead else join_rows(rows, lead)
@@ -213,6 +221,6 @@ def _take_many(k: KernelBuild) -> Kernel:
         rows = _map_of(k, step).take(ints(handles))
         if not rows:
             raise InvalidArgumentError("Must have at least 1 SparseTensor to take")
-        return join_rows(rows, (len(rows),))
+        return join_rows(rows, (len(rows),), "rank", 1)
 
     return kernel

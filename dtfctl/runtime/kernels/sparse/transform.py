@@ -16,6 +16,7 @@ from dtfctl.runtime.kernels.sparse import common
 @register_kernel("SparseReorder")
 def _reorder(k: KernelBuild) -> Kernel:
     def kernel(indices: Any, values: Any, shape: Any) -> Any:
+        common.same_number(indices, values, shape)
         dims = common.check(indices, values, shape)
         common.in_bounds(indices, dims)
         order = common.order_of(indices)
@@ -50,19 +51,16 @@ def _reshape(k: KernelBuild) -> Kernel:
                 raise InvalidArgumentError(f"size {i} must be non-negative, not {d}")
         if -1 in wanted:
             if known == 0:
-                if size:
-                    raise InvalidArgumentError(
-                        "reshape cannot infer the missing input size for an empty tensor unless all specified input "
-                        "sizes are non-zero"
-                    )
-                wanted[wanted.index(-1)] = 0
-            elif size % known:
+                raise InvalidArgumentError(
+                    "reshape cannot infer the missing input size for an empty tensor unless all specified input "
+                    "sizes are non-zero"
+                )
+            if size % known:
                 raise InvalidArgumentError(
                     f"Input to reshape is a SparseTensor with {size} dense values, but the requested shape requires a "
                     f"multiple of {known}. input_shape={text(dims)} output_shape={text(wanted)}"
                 )
-            else:
-                wanted[wanted.index(-1)] = size // known
+            wanted[wanted.index(-1)] = size // known
         elif known != size:
             raise InvalidArgumentError(
                 f"Input to reshape is a tensor with {size} dense values, but the requested shape has {known}. "
@@ -82,6 +80,7 @@ def _reshape(k: KernelBuild) -> Kernel:
 @register_kernel("SparseSlice")
 def _slice(k: KernelBuild) -> Kernel:
     def kernel(indices: Any, values: Any, shape: Any, start: Any, size: Any) -> Any:
+        common.same_number(indices, values, shape)
         dims = common.check(indices, values, shape)
         for name, t in (("start", start), ("size", size)):
             if t.ndim != 1:
@@ -91,9 +90,9 @@ def _slice(k: KernelBuild) -> Kernel:
                     f"Expected {name} to be a vector of length {len(dims)} but got length {t.shape[0]}"
                 )
         common.in_bounds(indices, dims)
-        if (start < 0).any() or (size < 0).any():
-            raise InvalidArgumentError("start and size of a sparse slice must not be negative")
-        end = start + size
+        if (size < 0).any():
+            raise InvalidArgumentError(f"The size of a sparse slice must not be negative, got {size.tolist()}")
+        end = np.where(size > shape - np.maximum(start, 0), shape, start + np.minimum(size, shape + 1))
         inside = ((indices >= start) & (indices < end)).all(axis=1)
         out_shape = np.maximum(np.minimum(end, shape) - start, 0)
         out_shape = np.where(start >= shape, 0, out_shape).astype(np.int64)

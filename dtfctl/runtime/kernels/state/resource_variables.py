@@ -214,7 +214,9 @@ def resource_gather(k: KernelBuild) -> Kernel:
             if xp is np:
                 check_rows(indices, shape[batch_dims])
             if batch_dims == 0:
-                return variable.read().take(indices, axis=0)
+                table = variable.read()
+                # numpy hands out the object itself, not an array, when one item of a vector of objects is taken.
+                return table[indices, ...] if table.dtype == object else table.take(indices, axis=0)
             outer = xp.indices(indices.shape, sparse=True)[:batch_dims]
             return variable.read()[(*outer, indices)]
 

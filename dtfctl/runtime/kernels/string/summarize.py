@@ -23,9 +23,17 @@ def float_text(value: float, single: bool) -> str:
 
 
 def escape(value: bytes) -> str:
-    """C escapes for what is not printable ASCII."""
+    """C escapes for control characters, quotes and bytes that are no UTF-8; other characters stay."""
     short = {10: "\\n", 13: "\\r", 9: "\\t", 34: '\\"', 39: "\\'", 92: "\\\\"}
-    return "".join(short.get(b) or (chr(b) if 32 <= b < 127 else f"\\{b:03o}") for b in value)
+    out = []
+    for char in value.decode("utf-8", "surrogateescape"):
+        code = ord(char)
+        if 0xDC80 <= code <= 0xDCFF:
+            code -= 0xDC00
+            out.append(f"\\{code:03o}")
+        else:
+            out.append(short.get(code) or (char if code >= 32 and code != 127 else f"\\{code:03o}"))
+    return "".join(out)
 
 
 def _element(value: Any, dtype: DType, v2: bool) -> str:
