@@ -12,6 +12,7 @@ from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.device_spec import device_name, task_name
 from dtfctl.runtime.framework.errors import CancelledError, InvalidArgumentError, NotFoundError
 from dtfctl.runtime.framework.resource_manager import ResourceManager
+from dtfctl.runtime.services.gpu import find_gpus
 from dtfctl.runtime.services.local_masters import find_local_master
 from dtfctl.runtime.services.master import Master
 from dtfctl.runtime.services.worker import Worker
@@ -90,6 +91,7 @@ def _new_direct_master(config: config_pb2.ConfigProto) -> Master:
     devices = [
         Device(device_name(_LOCAL_JOB, 0, "CPU", i), resources=ResourceManager(_LOCAL_JOB)) for i in range(count)
     ]
+    devices += find_gpus(_LOCAL_JOB, 0, config)
     worker = Worker(task_name(_LOCAL_JOB, 0), devices)
     master = Master(worker, direct=True)
     with _direct_lock:

@@ -29,7 +29,7 @@ def device_scope(device: Device) -> AbstractContextManager[Any]:
     """Inside it the calling thread's kernels run on that device."""
     if not is_gpu(device):
         return nullcontext()
-    scope: AbstractContextManager[Any] = device.array_module.cuda.Device(device.spec.device_index or 0)
+    scope: AbstractContextManager[Any] = device.array_module.cuda.Device(device.physical_index)
     return scope
 
 

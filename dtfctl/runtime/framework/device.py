@@ -28,6 +28,7 @@ class Device:
         incarnation: random, new at every start of the process; names this life of the device.
         resources: state shared by all sessions that do not ask for isolation.
         array_module: numpy, or cupy for a GPU; kernels compute through it.
+        physical_index: CUDA's number of a GPU, which visible_device_list may make another than the device's index.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Device:
     incarnation: int = field(default_factory=_new_incarnation)
     resources: ResourceManager = field(default_factory=ResourceManager)
     array_module: ModuleType = numpy
+    physical_index: int = 0
 
     @cached_property
     def spec(self) -> DeviceSpec:

@@ -16,6 +16,7 @@ from dtfctl.runtime.framework.errors import CancelledError, OpError
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.rendezvous.frames import Frame
 from dtfctl.runtime.services.deadlines import DEADLINES
+from dtfctl.runtime.services.gpu import find_gpus
 from dtfctl.runtime.services.grpc_tools import CHANNEL_OPTIONS, listen_tcp, listen_unix, new_server
 from dtfctl.runtime.services.local_masters import forget_local_master, register_local_master
 from dtfctl.runtime.services.master import Master
@@ -99,6 +100,7 @@ class TaskServer:
             )
             for i in range(config.device_count)
         ]
+        devices += find_gpus(config.job_name, config.task_index, config.default_session_config)
         alone = len(addresses) == 1
         self.worker = Worker(config.task, devices, None if alone else self._peers)
         self.master = Master(

@@ -3,6 +3,7 @@
 from dtfctl.runtime.kernels.array import (
     diag,
     gather,
+    gpu_gather,
     identity,
     join,
     patches,
@@ -13,4 +14,16 @@ from dtfctl.runtime.kernels.array import (
     slicing,
 )
 
-__all__ = ["diag", "gather", "identity", "join", "patches", "quantize", "rearrange", "search", "shapes", "slicing"]
+__all__ = [
+    "diag",
+    "gather",
+    "gpu_gather",
+    "identity",
+    "join",
+    "patches",
+    "quantize",
+    "rearrange",
+    "search",
+    "shapes",
+    "slicing",
+]

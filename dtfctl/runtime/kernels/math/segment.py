@@ -39,7 +39,7 @@ def _check_sorted(ids: Any, rows: int) -> int:
     return count
 
 
-def _neutral(kind: str, dtype: DType) -> Any:
+def neutral_value(kind: str, dtype: DType) -> Any:
     """What an unsorted segment without members holds."""
     if kind in ("Sum", "Mean"):
         return dtype.np.type(0)
@@ -82,7 +82,7 @@ def _segment(k: KernelBuild) -> Kernel:
 @register_kernel(("SegmentSumV2", "SegmentProdV2", "SegmentMaxV2", "SegmentMinV2"))
 def _segment_v2(k: KernelBuild) -> Kernel:
     kind = k.node.op.removeprefix("Segment").removesuffix("V2")
-    gap = _neutral(kind, k.dtype("T"))
+    gap = neutral_value(kind, k.dtype("T"))
 
     def kernel(data: Any, ids: Any, num_segments: Any) -> Any:
         if data.ndim < 1:
@@ -100,7 +100,7 @@ def _segment_v2(k: KernelBuild) -> Kernel:
 @register_kernel(("UnsortedSegmentSum", "UnsortedSegmentProd", "UnsortedSegmentMax", "UnsortedSegmentMin"))
 def _unsorted_segment(k: KernelBuild) -> Kernel:
     kind = k.node.op.removeprefix("UnsortedSegment")
-    neutral, ufunc = _neutral(kind, k.dtype("T")), _UFUNC[kind]
+    neutral, ufunc = neutral_value(kind, k.dtype("T")), _UFUNC[kind]
 
     def kernel(data: Any, ids: Any, num_segments: Any) -> Any:
         if num_segments.ndim != 0:

@@ -149,7 +149,7 @@ def _out(x: Any, window: Window, dtype: np.dtype[Any]) -> Any:
     return np.ascontiguousarray(x, dtype)
 
 
-def _check_filter(x: Any, w_shape: tuple[int, ...]) -> None:
+def check_filter(x: Any, w_shape: tuple[int, ...]) -> None:
     if w_shape[-2] <= 0:
         raise InvalidArgumentError(f"filter depth must be stricly positive, got {w_shape[-2]}")
     if x.shape[-1] % w_shape[-2]:
@@ -167,7 +167,7 @@ def _check_filter(x: Any, w_shape: tuple[int, ...]) -> None:
         )
 
 
-def _rank(name: str, shape: tuple[int, ...], rank: int) -> None:
+def require_rank(name: str, shape: tuple[int, ...], rank: int) -> None:
     if len(shape) != rank:
         raise InvalidArgumentError(f"{name} must be {rank}-dimensional: {shape_text(shape)}")
 
@@ -186,10 +186,10 @@ def _forward(k: KernelBuild, spatial: int) -> Kernel:
     window, dtype = window_of(k, spatial), k.dtype("T").np
 
     def kernel(x: Any, w: Any) -> Any:
-        _rank("convolution input", x.shape, spatial + 2)
-        _rank("convolution filter", w.shape, spatial + 2)
+        require_rank("convolution input", x.shape, spatial + 2)
+        require_rank("convolution filter", w.shape, spatial + 2)
         wide = _in(x, window, dtype)
-        _check_filter(wide, w.shape)
+        check_filter(wide, w.shape)
         g = window.geometry(wide.shape[1:-1], w.shape[:-2])
         return _out(convolve(wide, np.ascontiguousarray(w, wide.dtype), g), window, dtype)
 
@@ -212,7 +212,7 @@ def conv(k: KernelBuild) -> Kernel:
         window = window_of(k, spatial)
         lead = x.shape[:batch_dims]
         wide = _in(x.reshape((-1, *x.shape[batch_dims:])), window, dtype)
-        _check_filter(wide, w.shape)
+        check_filter(wide, w.shape)
         g = window.geometry(wide.shape[1:-1], w.shape[:-2])
         out = _out(convolve(wide, np.ascontiguousarray(w, wide.dtype), g), window, dtype)
         return out.reshape(lead + out.shape[1:])
@@ -220,7 +220,7 @@ def conv(k: KernelBuild) -> Kernel:
     return kernel
 
 
-def _full_input_shape(sizes: Any, dy: Any, w: Any, window: Window) -> tuple[int, ...]:
+def full_input_shape(sizes: Any, dy: Any, w: Any, window: Window) -> tuple[int, ...]:
     """Channels-last input shape from `input_sizes`, which may be [H, W] only."""
     if sizes.ndim != 1:
         raise InvalidArgumentError(f"Conv2DBackpropInput: input_sizes input must be 1-dim, not {sizes.ndim}")
@@ -234,7 +234,7 @@ def _full_input_shape(sizes: Any, dy: Any, w: Any, window: Window) -> tuple[int,
     return (shape[0], *shape[2:], shape[1]) if window.channels_first else shape
 
 
-def _check_backprop(label: str, shape: tuple[int, ...], w_shape: tuple[int, ...], dy: Any, window: Window) -> Geometry:
+def check_backprop(label: str, shape: tuple[int, ...], w_shape: tuple[int, ...], dy: Any, window: Window) -> Geometry:
     rank = len(w_shape)
     for name, have in (("input", len(shape)), ("out_backprop", dy.ndim)):
         if have != rank:
@@ -266,12 +266,12 @@ def _backprop_input(k: KernelBuild, spatial: int, by_shape: bool) -> Kernel:
     op = k.node.op
 
     def kernel(input_or_sizes: Any, w: Any, out_backprop: Any) -> Any:
-        _rank(f"{op}: filter", w.shape, spatial + 2)
-        _rank(f"{op}: out_backprop", out_backprop.shape, spatial + 2)
+        require_rank(f"{op}: filter", w.shape, spatial + 2)
+        require_rank(f"{op}: out_backprop", out_backprop.shape, spatial + 2)
         dy = _in(out_backprop, window, dtype)
         sizes = input_or_sizes if by_shape else np.array(input_or_sizes.shape)
-        shape = _full_input_shape(sizes, dy, w, window)
-        g = _check_backprop(op, shape, w.shape, dy, window)
+        shape = full_input_shape(sizes, dy, w, window)
+        g = check_backprop(op, shape, w.shape, dy, window)
         dx = input_gradient(dy, np.ascontiguousarray(w, dy.dtype), g, shape[-1])
         return _out(dx, window, dtype)
 
@@ -288,10 +288,10 @@ def _backprop_filter(k: KernelBuild, spatial: int, by_shape: bool) -> Kernel:
         w_shape = tuple(int(s) for s in filter_or_sizes) if by_shape else tuple(filter_or_sizes.shape)
         if len(w_shape) != spatial + 2:
             raise InvalidArgumentError(f"{op}: filter must be {spatial + 2}-dimensional")
-        _rank(f"{op}: input", x.shape, spatial + 2)
-        _rank(f"{op}: out_backprop", out_backprop.shape, spatial + 2)
+        require_rank(f"{op}: input", x.shape, spatial + 2)
+        require_rank(f"{op}: out_backprop", out_backprop.shape, spatial + 2)
         wide, dy = _in(x, window, dtype), _in(out_backprop, window, dtype)
-        g = _check_backprop(op, wide.shape, w_shape, dy, window)
+        g = check_backprop(op, wide.shape, w_shape, dy, window)
         return filter_gradient(wide, dy, g, w_shape).astype(dtype, copy=False)
 
     return kernel

@@ -12,7 +12,7 @@ from dtfctl.runtime.kernels.nn.common import Geometry, Window, shape_text, windo
 from dtfctl.runtime.kernels.registry import FLOATS, Kernel, KernelBuild, register_kernel
 
 
-def _window(k: KernelBuild) -> Window:
+def depthwise_window(k: KernelBuild) -> Window:
     window = window_of(k, 2, "depthwise")
     if window.strides[0] != window.strides[1]:
         raise InvalidArgumentError(
@@ -36,7 +36,7 @@ def _taps(g: Geometry) -> list[tuple[int, ...]]:
 
 @register_kernel("DepthwiseConv2dNative", T=FLOATS)
 def depthwise_conv2d(k: KernelBuild) -> Kernel:
-    window, dtype = _window(k), k.dtype("T").np
+    window, dtype = depthwise_window(k), k.dtype("T").np
 
     def kernel(x: Any, w: Any) -> Any:
         if x.ndim != 4:
@@ -58,7 +58,7 @@ def depthwise_conv2d(k: KernelBuild) -> Kernel:
     return kernel
 
 
-def _geometry(shape: tuple[int, ...], w_shape: tuple[int, ...], dy: Any, window: Window, op: str) -> Geometry:
+def backprop_geometry(shape: tuple[int, ...], w_shape: tuple[int, ...], dy: Any, window: Window, op: str) -> Geometry:
     if len(shape) != 4 or len(w_shape) != 4 or dy.ndim != 4:
         raise InvalidArgumentError(f"{op}: input, filter and out_backprop must be 4-dimensional")
     g = window.geometry(shape[1:3], w_shape[:2])
@@ -73,7 +73,7 @@ def _geometry(shape: tuple[int, ...], w_shape: tuple[int, ...], dy: Any, window:
 
 @register_kernel("DepthwiseConv2dNativeBackpropInput", T=FLOATS)
 def depthwise_backprop_input(k: KernelBuild) -> Kernel:
-    window, dtype = _window(k), k.dtype("T").np
+    window, dtype = depthwise_window(k), k.dtype("T").np
 
     def kernel(input_sizes: Any, w: Any, out_backprop: Any) -> Any:
         if input_sizes.ndim != 1:
@@ -82,7 +82,7 @@ def depthwise_backprop_input(k: KernelBuild) -> Kernel:
         if window.channels_first and len(shape) == 4:
             shape = (shape[0], shape[2], shape[3], shape[1])
         dy = _in(out_backprop, window, dtype)
-        g = _geometry(shape, w.shape, dy, window, k.node.op)
+        g = backprop_geometry(shape, w.shape, dy, window, k.node.op)
         w = w.astype(dy.dtype, copy=False)
         dy = dy.reshape(*dy.shape[:3], *w.shape[2:])
         padded = np.zeros((shape[0], *g.reach, shape[3]), dy.dtype)
@@ -95,14 +95,14 @@ def depthwise_backprop_input(k: KernelBuild) -> Kernel:
 
 @register_kernel("DepthwiseConv2dNativeBackpropFilter", T=FLOATS)
 def depthwise_backprop_filter(k: KernelBuild) -> Kernel:
-    window, dtype = _window(k), k.dtype("T").np
+    window, dtype = depthwise_window(k), k.dtype("T").np
 
     def kernel(x: Any, filter_sizes: Any, out_backprop: Any) -> Any:
         if filter_sizes.ndim != 1:
             raise InvalidArgumentError(f"{k.node.op}: filter_sizes input must be 1-dim, not {filter_sizes.ndim}")
         shape = tuple(int(s) for s in filter_sizes)
         wide, dy = _in(x, window, dtype), _in(out_backprop, window, dtype)
-        g = _geometry(wide.shape, shape, dy, window, k.node.op)
+        g = backprop_geometry(wide.shape, shape, dy, window, k.node.op)
         dy = dy.reshape(*dy.shape[:3], *shape[2:])
         out = np.zeros(shape, wide.dtype)
         padded = g.pad(np, wide)

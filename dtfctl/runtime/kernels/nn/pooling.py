@@ -23,12 +23,12 @@ _finfo: Any = ml_dtypes.finfo
 _ARGMAX = (dtypes.int32, dtypes.int64)
 
 
-def _lowest(dtype: np.dtype[Any]) -> Any:
+def lowest(dtype: np.dtype[Any]) -> Any:
     info: Any = np.iinfo(dtype) if dtype.kind in "iu" else _finfo(dtype)
     return dtype.type(info.min)
 
 
-def _pool_window(k: KernelBuild, spatial: int) -> tuple[Window, int]:
+def pool_window(k: KernelBuild, spatial: int) -> tuple[Window, int]:
     """The spatial window and the depth of the pooling (1 unless channels are pooled)."""
     rank = spatial + 2
     window = _with_attributes(k, tuple(k.attr("ksize")), tuple(k.attr("strides")), rank)
@@ -81,7 +81,7 @@ def _back(x: Any, window: Window) -> Any:
     return np.ascontiguousarray(np.moveaxis(x, -1, 1)) if window.channels_first else x
 
 
-def _place(x: Any, window: Window, spatial: int, what: str = "tensor_in") -> Geometry:
+def place(x: Any, window: Window, spatial: int, what: str = "tensor_in") -> Geometry:
     if x.ndim != spatial + 2:
         raise InvalidArgumentError(f"{what} must be {spatial + 2}-dimensional")
     return window.geometry(x.shape[1:-1], window.ksize)
@@ -100,7 +100,7 @@ def _along(g: Geometry, axis: int, offset: int, rank: int) -> tuple[slice, ...]:
 
 def max_pool(x: Any, g: Geometry) -> Any:
     """(N, *spatial, C) -> (N, *output, C), one dimension after the other."""
-    low = _lowest(x.dtype)
+    low = lowest(x.dtype)
     current = g.pad(np, x, low)
     for axis, size in enumerate(g.kernel):
         out = current[_along(g, axis, 0, x.ndim)]
@@ -118,20 +118,20 @@ def _depth_pool(x: Any, depth: int) -> Any:
 
 def _max_pool(window: Window, depth: int, spatial: int, x: Any) -> Any:
     x = _last(x, window)
-    g = _place(x, window, spatial)
+    g = place(x, window, spatial)
     out = _depth_pool(x, depth) if depth > 1 else max_pool(x, g)
     return _back(out, window)
 
 
 @register_kernel("MaxPool", T=(*REALS, dtypes.qint8))
 def max_pool_2d(k: KernelBuild) -> Kernel:
-    window, depth = _pool_window(k, 2)
+    window, depth = pool_window(k, 2)
     return lambda x: _max_pool(window, depth, 2, x)
 
 
 @register_kernel("MaxPool3D", T=FLOATS)
 def max_pool_3d(k: KernelBuild) -> Kernel:
-    window, depth = _pool_window(k, 3)
+    window, depth = pool_window(k, 3)
     return lambda x: _max_pool(window, depth, 3, x)
 
 
@@ -151,9 +151,9 @@ def max_pool_v2(k: KernelBuild) -> Kernel:
 
 def first_maximum(x: Any, g: Geometry) -> tuple[Any, Any]:
     """The maximum of each window and the number of the tap that holds it (-1 for a window without elements)."""
-    padded = g.pad(np, x, _lowest(x.dtype))
+    padded = g.pad(np, x, lowest(x.dtype))
     exists = g.pad(np, np.ones((1, *x.shape[1:-1], 1), bool), False)
-    best = np.full((x.shape[0], *g.output, x.shape[-1]), _lowest(x.dtype), x.dtype)
+    best = np.full((x.shape[0], *g.output, x.shape[-1]), lowest(x.dtype), x.dtype)
     winner = np.full(best.shape, -1, np.int32)
     for i, tap in enumerate(_taps(g)):
         index = (slice(None), *g.tap(tap))
@@ -183,7 +183,7 @@ def _collect(values: Any, winner: Any, g: Geometry) -> Any:
     return out
 
 
-def _expect(name: str, have: tuple[int, ...], want: tuple[int, ...]) -> None:
+def expect_shape(name: str, have: tuple[int, ...], want: tuple[int, ...]) -> None:
     if have != want:
         raise InvalidArgumentError(f"Expected {name} shape to be {shape_text(want)}, but got {shape_text(have)}")
 
@@ -194,11 +194,11 @@ def _output_shape(x: Any, g: Geometry, depth: int) -> tuple[int, ...]:
 
 def _max_pool_grad(window: Window, depth: int, spatial: int, x: Any, y: Any, grad: Any) -> Any:
     x, y, grad = _last(x, window), _last(y, window), _last(grad, window)
-    g = _place(x, window, spatial)
+    g = place(x, window, spatial)
     if depth > 1:
         raise UnimplementedError("Gradients of depthwise max pooling are not supported")
-    _expect("orig_output", y.shape, _output_shape(x, g, 1))
-    _expect("grad", grad.shape, _output_shape(x, g, 1))
+    expect_shape("orig_output", y.shape, _output_shape(x, g, 1))
+    expect_shape("grad", grad.shape, _output_shape(x, g, 1))
     if spatial == 3:
         return _back(_near_maximum_grad(x, y, grad, g), window)
     _, winner = first_maximum(x, g)
@@ -221,11 +221,11 @@ def _near_maximum_grad(x: Any, y: Any, grad: Any, g: Geometry) -> Any:
 
 def _max_pool_grad_grad(window: Window, depth: int, spatial: int, x: Any, y: Any, grad: Any) -> Any:
     x, y, grad = _last(x, window), _last(y, window), _last(grad, window)
-    g = _place(x, window, spatial)
+    g = place(x, window, spatial)
     if depth > 1:
         raise UnimplementedError("Gradients of depthwise max pooling are not supported")
-    _expect("orig_output", y.shape, _output_shape(x, g, 1))
-    _expect("grad", grad.shape, x.shape)
+    expect_shape("orig_output", y.shape, _output_shape(x, g, 1))
+    expect_shape("grad", grad.shape, x.shape)
     _, winner = first_maximum(x, g)
     return _back(_collect(grad, winner, g), window)
 
@@ -235,7 +235,7 @@ _Gradient = Callable[[Window, int, int, Any, Any, Any], Any]
 
 def _fixed(gradient: _Gradient, spatial: int) -> Callable[[KernelBuild], Kernel]:
     def factory(k: KernelBuild) -> Kernel:
-        window, depth = _pool_window(k, spatial)
+        window, depth = pool_window(k, spatial)
         return lambda x, y, grad: gradient(window, depth, spatial, x, y, grad)
 
     return factory
@@ -262,11 +262,11 @@ register_kernel("MaxPool3DGradGrad", T=REALS)(_fixed(_max_pool_grad_grad, 3))
 
 @register_kernel("MaxPoolWithArgmax", T=REALS, Targmax=_ARGMAX)
 def max_pool_with_argmax(k: KernelBuild) -> Kernel:
-    window, _ = _pool_window(k, 2)
+    window, _ = pool_window(k, 2)
     with_batch, index_type = k.attr("include_batch_in_index", False), k.dtype("Targmax").np
 
     def kernel(x: Any) -> tuple[Any, Any]:
-        g = _place(x, window, 2)
+        g = place(x, window, 2)
         best, winner = first_maximum(x, g)
         _, height, width, channels = x.shape
         tap_row, tap_column = np.divmod(winner, g.kernel[1])
@@ -294,7 +294,7 @@ def max_pool_grad_with_argmax(k: KernelBuild) -> Kernel:
     def kernel(x: Any, grad: Any, argmax: Any) -> Any:
         if x.ndim != 4:
             raise InvalidArgumentError("tensor_in must be 4-dimensional")
-        _expect("grad", grad.shape, argmax.shape)
+        expect_shape("grad", grad.shape, argmax.shape)
         out = np.zeros(x.size, work_dtype(grad.dtype))
         index = _flat_index(argmax, with_batch, x.shape[0], prod(x.shape[1:]))
         if index.size and (index.min() < 0 or index.max() >= x.size):
@@ -310,7 +310,7 @@ def max_pool_grad_grad_with_argmax(k: KernelBuild) -> Kernel:
     with_batch = k.attr("include_batch_in_index", False)
 
     def kernel(x: Any, grad: Any, argmax: Any) -> Any:
-        _expect("grad", grad.shape, x.shape)
+        expect_shape("grad", grad.shape, x.shape)
         index = _flat_index(argmax, with_batch, x.shape[0], prod(x.shape[1:]))
         if index.size and (index.min() < 0 or index.max() >= x.size):
             raise InvalidArgumentError(f"Invalid input backprop index: {index.max()}, {x.size}")
@@ -356,14 +356,14 @@ def avg_pool_grad(grad: Any, g: Geometry) -> Any:
 
 def _average(spatial: int) -> Callable[[KernelBuild], Kernel]:
     def factory(k: KernelBuild) -> Kernel:
-        window, depth = _pool_window(k, spatial)
+        window, depth = pool_window(k, spatial)
         dtype = k.dtype("T").np
 
         def kernel(x: Any) -> Any:
             if depth != 1:
                 raise UnimplementedError("Non-spatial pooling is not yet supported. Volunteers? :)")
             x = _last(x, window)
-            g = _place(x, window, spatial)
+            g = place(x, window, spatial)
             return _back(avg_pool(x.astype(work_dtype(dtype), copy=False), g).astype(dtype, copy=False), window)
 
         return kernel
@@ -373,7 +373,7 @@ def _average(spatial: int) -> Callable[[KernelBuild], Kernel]:
 
 def _average_grad(spatial: int) -> Callable[[KernelBuild], Kernel]:
     def factory(k: KernelBuild) -> Kernel:
-        window, depth = _pool_window(k, spatial)
+        window, depth = pool_window(k, spatial)
         dtype = k.dtype("T").np
         rank = spatial + 2
 
@@ -389,7 +389,7 @@ def _average_grad(spatial: int) -> Callable[[KernelBuild], Kernel]:
                 shape = (shape[0], *shape[2:], shape[1])
             dy = _last(grad, window)
             g = window.geometry(shape[1:-1], window.ksize)
-            _expect("grad", dy.shape, (shape[0], *g.output, shape[-1]))
+            expect_shape("grad", dy.shape, (shape[0], *g.output, shape[-1]))
             dx = avg_pool_grad(dy.astype(work_dtype(dtype), copy=False), g)
             return _back(np.ascontiguousarray(dx.astype(dtype, copy=False)), window)
 
@@ -429,7 +429,7 @@ def _check_dilation(k: KernelBuild) -> None:
 
 def _dilate(x: Any, w: Any, g: Geometry) -> tuple[Any, Any]:
     """Morphological dilation and the tap that won."""
-    low = _lowest(x.dtype)
+    low = lowest(x.dtype)
     padded = g.pad(np, x, low)
     exists = g.pad(np, np.ones((1, *x.shape[1:-1], 1), bool), False)
     best = np.full((x.shape[0], *g.output, x.shape[-1]), low, x.dtype)
@@ -457,7 +457,7 @@ def dilation_2d_backprop_input(k: KernelBuild) -> Kernel:
     def kernel(x: Any, w: Any, grad: Any) -> Any:
         g = _dilation_geometry(k, x, w)
         _, winner = _dilate(x, w, g)
-        _expect("out_backprop", grad.shape, winner.shape)
+        expect_shape("out_backprop", grad.shape, winner.shape)
         return _spread(grad, winner, g, x.shape)
 
     return kernel
@@ -470,7 +470,7 @@ def dilation_2d_backprop_filter(k: KernelBuild) -> Kernel:
     def kernel(x: Any, w: Any, grad: Any) -> Any:
         g = _dilation_geometry(k, x, w)
         _, winner = _dilate(x, w, g)
-        _expect("out_backprop", grad.shape, winner.shape)
+        expect_shape("out_backprop", grad.shape, winner.shape)
         out = np.zeros(w.shape, work_dtype(grad.dtype))
         for i, tap in enumerate(_taps(g)):
             out[tap] = np.where(winner == i, grad, grad.dtype.type(0)).sum(axis=(0, 1, 2), dtype=out.dtype)

@@ -1,5 +1,5 @@
 """Kernels of the state family: importing this package registers them."""
 
-from dtfctl.runtime.kernels.state import mutex, resource_variables, scatter, variables
+from dtfctl.runtime.kernels.state import gpu_scatter, mutex, resource_variables, scatter, variables
 
-__all__ = ["mutex", "resource_variables", "scatter", "variables"]
+__all__ = ["gpu_scatter", "mutex", "resource_variables", "scatter", "variables"]

@@ -15,13 +15,18 @@ from dtfctl.runtime.framework.errors import (
     NotFoundError,
 )
 from dtfctl.runtime.framework.op_signature import OpSignature, find_signature
-from dtfctl.runtime.kernels.registry import COMPLEX, CPU_GPU, FLOATS, INDICES, Kernel, KernelBuild, register_kernel
+from dtfctl.runtime.kernels.cuda.arrays import CUDA_FLOATS
+from dtfctl.runtime.kernels.registry import COMPLEX, CPU_GPU, FLOATS, GPU, INDICES, Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.state.common import shape_text, variable_finder
 from dtfctl.runtime.kernels.state.scatter_update import rounds
 from dtfctl.runtime.kernels.training import rules
+from dtfctl.runtime.kernels.training.gpu_rows import GPU_ROW_RULES, apply_rows_on_gpu
 from dtfctl.runtime.kernels.variable import Variable
 
 Rule = Callable[..., None]
+
+# Arguments of sparse ops that are on the device where the variables are.
+_TENSORS = ("grad", "indices")
 
 _RULES: dict[str, tuple[Rule, bool]] = {
     # op core name -> (rule, takes complex numbers)
@@ -161,6 +166,10 @@ def _factory(rule: Rule, core: str, sparse: bool, by_handle: bool) -> Callable[[
                     scalars["alpha"] = scalars.pop("lr")
                 grad, indices = inputs[grad_at], inputs[indices_at]
                 _check_rows(shape, grad, indices)
+                if xp is not np:
+                    apply_rows_on_gpu(xp, core, _writable(variables), grad, indices, {**scalars, **flags})
+                    return None if by_handle else variables[0]
+                _check_indices(shape, indices)
                 if indices.size:
                     _apply_rows(xp, rule, _writable(variables), grad, indices, {**scalars, **flags})
             return None if by_handle else variables[0]
@@ -187,6 +196,9 @@ def _check_rows(shape: tuple[int, ...], grad: Any, indices: Any) -> None:
         raise InvalidArgumentError("grad must be the same size as indices in the first dimension.")
     if 0 in shape[1:]:
         raise InvalidArgumentError("Inner dimension should be greater than zero.")
+
+
+def _check_indices(shape: tuple[int, ...], indices: Any) -> None:
     bad = (indices < 0) | (indices >= shape[0])
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
@@ -214,6 +226,9 @@ def _register() -> None:
                 factory = _factory(rule, core, sparse, bool(prefix))
                 if sparse:
                     register_kernel(op, T=types, Tindices=INDICES)(factory)
+                    if core in GPU_ROW_RULES:
+                        on_host = tuple(a.name for a in signature.inputs if a.name not in _TENSORS and not a.is_ref)
+                        register_kernel(op, devices=GPU, host_inputs=on_host, T=CUDA_FLOATS, Tindices=INDICES)(factory)
                 else:
                     handles = tuple(_variable_args(signature)) if prefix else ()
                     register_kernel(op, devices=CPU_GPU, host_inputs=handles, T=types)(factory)
