@@ -23,7 +23,9 @@ from dtfctl.protocol.tensor_pb2 import TensorProto
 from dtfctl.runtime import data, train
 from dtfctl.runtime.api import (
     bitwise,
+    debugging,
     distribute,
+    dtypes,
     errors,
     image,
     initializers,
@@ -31,18 +33,23 @@ from dtfctl.runtime.api import (
     layers,
     linalg,
     lookup,
+    manip,
     math,
+    nest,
     nn,
+    quantization,
     queue,
     random,
     raw_ops,
     sets,
     signal,
     sparse,
+    spectral,
     strings,
     summary,
 )
 from dtfctl.runtime.client.fetches import IndexedSlicesValue, SparseTensorValue
+from dtfctl.runtime.client.script_ops import numpy_function, py_func
 from dtfctl.runtime.client.session import (
     InteractiveSession,
     Session,
@@ -129,6 +136,7 @@ from dtfctl.runtime.framework.graph_keys import (
 from dtfctl.runtime.framework.importer import (
     import_graph_def,
 )
+from dtfctl.runtime.framework.node_graph import GRAPH_DEF_VERSION
 from dtfctl.runtime.framework.op_builder import (
     apply_op,
 )
@@ -140,7 +148,9 @@ from dtfctl.runtime.framework.operation import (
     Tensor,
 )
 from dtfctl.runtime.framework.registries import (
+    not_differentiable as NoGradient,
     not_differentiable as NotDifferentiable,
+    not_differentiable as no_gradient,
     register_gradient as RegisterGradient,
     register_shape,
 )
@@ -165,17 +175,20 @@ from dtfctl.runtime.ops.array_ops import (
     check_numerics,
     concat,
     depth_to_space,
+    dequantize,
     diag,
     diag_part,
     edit_distance,
     ensure_shape,
     expand_dims,
     extract_image_patches,
+    extract_volume_patches,
     eye,
     fake_quant_with_min_max_args,
     fake_quant_with_min_max_vars,
     fake_quant_with_min_max_vars_per_channel,
     fill,
+    fingerprint,
     gather,
     gather_nd,
     guarantee_const,
@@ -198,8 +211,11 @@ from dtfctl.runtime.ops.array_ops import (
     placeholder,
     placeholder_with_default,
     prevent_gradient,
+    quantize,
+    quantize_v2,
     rank,
     repeat,
+    required_space_to_batch_paddings,
     reshape,
     reverse,
     reverse_sequence,
@@ -226,6 +242,9 @@ from dtfctl.runtime.ops.array_ops import (
     tensor_scatter_max,
     tensor_scatter_min,
     tensor_scatter_nd_add,
+    tensor_scatter_nd_max,
+    tensor_scatter_nd_min,
+    tensor_scatter_nd_sub,
     tensor_scatter_nd_update,
     tensor_scatter_sub,
     tensor_scatter_update,
@@ -241,6 +260,7 @@ from dtfctl.runtime.ops.array_ops import (
     zeros_like,
 )
 from dtfctl.runtime.ops.check_ops import (
+    Assert,
     assert_equal,
     assert_greater,
     assert_greater_equal,
@@ -452,6 +472,7 @@ from dtfctl.runtime.ops.math_ops import (
     greater,
     greater_equal,
     histogram_fixed_width,
+    histogram_fixed_width_bins,
     ifft,
     ifft2d,
     ifft3d,
@@ -599,7 +620,13 @@ from dtfctl.runtime.ops.sparse_ops import (
     sparse_concat,
     sparse_fill_empty_rows,
     sparse_mask,
+    sparse_maximum,
     sparse_merge,
+    sparse_minimum,
+    sparse_reduce_max,
+    sparse_reduce_max_sparse,
+    sparse_reduce_sum,
+    sparse_reduce_sum_sparse,
     sparse_reorder,
     sparse_reset_shape,
     sparse_reshape,
@@ -667,15 +694,18 @@ from dtfctl.runtime.ops.variables import (
     enable_resource_variables,
     global_variables,
     global_variables_initializer,
+    global_variables_initializer as initialize_all_variables,
     is_variable_initialized,
     local_variables,
     local_variables_initializer,
+    local_variables_initializer as initialize_local_variables,
     model_variables,
     moving_average_variables,
     report_uninitialized_variables,
     resource_variables_enabled,
     trainable_variables,
     variables_initializer,
+    variables_initializer as initialize_variables,
 )
 from dtfctl.runtime.ops.while_loop import (
     while_loop,

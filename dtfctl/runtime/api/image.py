@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dtfctl.runtime.ops.array_ops import (
+    extract_image_patches,
+)
 from dtfctl.runtime.ops.image_ops import (
     ResizeMethod,
     adjust_brightness,

@@ -49,6 +49,8 @@ from dtfctl.runtime.ops.linalg_ops import (
     slogdet,
     sqrtm,
     svd,
+    tensor_diag,
+    tensor_diag_part,
     triangular_solve,
     tridiagonal_matmul,
     tridiagonal_solve,

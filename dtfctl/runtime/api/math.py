@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dtfctl.runtime.api import (
+    special,
+)
 from dtfctl.runtime.ops.array_ops import invert_permutation
 from dtfctl.runtime.ops.check_ops import is_non_decreasing, is_strictly_increasing
 from dtfctl.runtime.ops.math_ops import (
@@ -58,6 +61,7 @@ from dtfctl.runtime.ops.math_ops import (
     div,
     div_no_nan,
     divide,
+    divide_no_nan,
     equal,
     erf,
     erfc,
@@ -118,12 +122,14 @@ from dtfctl.runtime.ops.math_ops import (
     nextafter,
     not_equal,
     polygamma,
+    polyval,
     population_count,
     pow,
     range,
     real,
     realdiv,
     reciprocal,
+    reciprocal_no_nan,
     reduce_all,
     reduce_any,
     reduce_euclidean_norm,
@@ -153,6 +159,7 @@ from dtfctl.runtime.ops.math_ops import (
     sign,
     sin,
     sinh,
+    sobol_sample,
     sparse_matmul,
     sparse_segment_mean,
     sparse_segment_sqrt_n,

@@ -7,6 +7,11 @@ from dtfctl.runtime.framework.convert import (
 )
 from dtfctl.runtime.ops.array_ops import sparse_placeholder as placeholder
 from dtfctl.runtime.ops.data_flow_ops import SparseConditionalAccumulator
+from dtfctl.runtime.ops.math_ops import (
+    sparse_segment_mean as segment_mean,
+    sparse_segment_sqrt_n as segment_sqrt_n,
+    sparse_segment_sum as segment_sum,
+)
 from dtfctl.runtime.ops.sparse_ops import (
     from_dense,
     sparse_add as add,
@@ -15,7 +20,13 @@ from dtfctl.runtime.ops.sparse_ops import (
     sparse_eye as eye,
     sparse_fill_empty_rows as fill_empty_rows,
     sparse_mask as mask,
+    sparse_maximum as maximum,
     sparse_merge as merge,
+    sparse_minimum as minimum,
+    sparse_reduce_max as reduce_max,
+    sparse_reduce_max_sparse as reduce_max_sparse,
+    sparse_reduce_sum as reduce_sum,
+    sparse_reduce_sum_sparse as reduce_sum_sparse,
     sparse_reorder as reorder,
     sparse_reset_shape as reset_shape,
     sparse_reshape as reshape,

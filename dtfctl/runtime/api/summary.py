@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dtfctl.protocol.summary_pb2 import (
+    Event,
+    Summary,
+)
 from dtfctl.runtime.ops.summary import (
     audio,
     histogram,

@@ -1,0 +1,14 @@
+"""`tf.manip`."""
+
+from __future__ import annotations
+
+from dtfctl.runtime.ops.array_ops import (
+    batch_to_space_nd,
+    gather_nd,
+    reshape,
+    reverse,
+    roll,
+    scatter_nd,
+    space_to_batch_nd,
+    tile,
+)

@@ -1,0 +1,12 @@
+"""`tf.quantization`."""
+
+from __future__ import annotations
+
+from dtfctl.runtime.ops.array_ops import (
+    dequantize,
+    fake_quant_with_min_max_args,
+    fake_quant_with_min_max_vars,
+    fake_quant_with_min_max_vars_per_channel,
+    quantize,
+    quantize_and_dequantize,
+)
