@@ -22,6 +22,11 @@ def _assert(condition: Tensor, data: Sequence[Any], summarize: int | None, name:
     return make_op("Assert", name, condition=condition, data=tensors, summarize=3 if summarize is None else summarize)
 
 
+def Assert(condition: Any, data: Sequence[Any], summarize: int | None = None, name: str | None = None) -> Operation:
+    """Fails with InvalidArgumentError, printing `summarize` items of each of `data`, when `condition` is false."""
+    return _assert(convert_to_tensor(condition), data, summarize, name)
+
+
 def _comparison(
     python_name: str, symbol: str, dynamic: Callable[..., Tensor], static: Callable[[Any, Any], Any]
 ) -> Callable[..., Operation]:

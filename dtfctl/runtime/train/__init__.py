@@ -31,6 +31,7 @@ _MODULES = {
         "remove_checkpoint",
         "update_checkpoint_state",
     ),
+    "checkpoint_utils": ("NewCheckpointReader", "list_variables", "load_checkpoint", "load_variable"),
     "coordinator": ("Coordinator", "LooperThread"),
     "device_setter": (
         "GreedyLoadBalancingStrategy",
@@ -45,6 +46,7 @@ _MODULES = {
         "linear_cosine_decay",
         "natural_exp_decay",
         "piecewise_constant",
+        "piecewise_constant_decay",
         "polynomial_decay",
     ),
     "meta_graph": ("export_meta_graph", "import_meta_graph"),
@@ -88,7 +90,22 @@ _MODULES = {
         "global_step",
     ),
 }
-_HOME = {name: module for module, names in _MODULES.items() for name in names}
+_MESSAGES = {
+    "config_pb2": ("ClusterDef", "JobDef", "ServerDef"),
+    "example_pb2": (
+        "BytesList",
+        "Example",
+        "Feature",
+        "FeatureList",
+        "FeatureLists",
+        "Features",
+        "FloatList",
+        "Int64List",
+        "SequenceExample",
+    ),
+}
+_HOME = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
+_HOME |= {name: f"dtfctl.protocol.{module}" for module, names in _MESSAGES.items() for name in names}
 __all__ = sorted(_HOME)
 
 
@@ -96,7 +113,7 @@ def __getattr__(name: str) -> Any:
     module = _HOME.get(name)
     if module is None:
         raise AttributeError(f"module 'tf.train' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    value = getattr(importlib.import_module(module), name)
     globals()[name] = value
     return value
 

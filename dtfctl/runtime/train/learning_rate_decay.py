@@ -119,6 +119,9 @@ def piecewise_constant(x: Any, boundaries: Sequence[Any], values: Sequence[Any],
         return result
 
 
+piecewise_constant_decay = piecewise_constant
+
+
 def _fraction(step: Tensor, steps: Tensor) -> Tensor:
     return _call("RealDiv", _call("Minimum", step, steps), steps)
 

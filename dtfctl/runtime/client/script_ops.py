@@ -1,0 +1,62 @@
+"""`tf.py_func`: a Python function as an op, run in the process that built the graph."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.dtypes import as_dtype
+from dtfctl.runtime.framework.func_graph import outermost_graph
+from dtfctl.runtime.framework.op_builder import make_op
+from dtfctl.runtime.kernels.control.py_func import register_py_func, unregister_py_func
+
+
+def py_func(
+    func: Callable[..., Any], inp: Sequence[Any], Tout: Any, stateful: bool = True, name: str | None = None
+) -> Any:
+    """Call a Python function with arrays.
+
+    Args:
+        func: gets one array for each of `inp`, returns one value or a sequence of them.
+        Tout: the type of the result, or a list of types.
+        stateful: False lets equal calls be joined, and dropped where their value is known.
+
+    Returns:
+        A tensor of unknown shape, a list of them when `Tout` is one, or the operation when that is empty.
+
+    The function is kept for as long as the graph. On another task than the client's own the op fails with
+    NotFoundError.
+    """
+    single = not isinstance(Tout, (list, tuple))
+    types = [as_dtype(t) for t in ([Tout] if single else Tout)]
+    token = register_py_func(func)
+    weakref.finalize(outermost_graph(), unregister_py_func, token)
+    op = make_op(
+        "PyFunc" if stateful else "PyFuncStateless",
+        input=[convert_to_tensor(x) for x in inp],
+        token=token,
+        Tout=types,
+        name=name,
+    )
+    if single:
+        return op.outputs[0]
+    return list(op.outputs) if types else op
+
+
+def numpy_function(
+    func: Callable[..., Any] | None = None,
+    inp: Sequence[Any] = (),
+    Tout: Any = (),
+    stateful: bool = True,
+    name: str | None = None,
+) -> Any:
+    """`py_func` under TensorFlow's later name.
+
+    Raises:
+        ValueError: there is no function.
+    """
+    if func is None:
+        raise ValueError("numpy_function needs a function")
+    return py_func(func, inp, Tout, stateful, name)
