@@ -115,7 +115,7 @@ COMMANDS: dict[str, CommandInfo] = {}
 Registrar = Callable[[typer.Typer], None]
 _REGISTRARS: dict[str, Registrar] = {}
 ORDER = (
-    ("init", "validate", "plan", "up", "status", "restart", "stop", "start", "down", "clusters")
+    ("init", "validate", "plan", "up", "status", "restart", "stop", "start", "down", "clusters", "connect")
     + ("submit", "jobs", "job", "cancel", "logs", "events")
     + ("config", "schema", "version")
 )

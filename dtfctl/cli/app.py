@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import typer
 
 from dtfctl._version import VERSION
-from dtfctl.cli import about, clusters, files, jobs, streams
+from dtfctl.cli import about, clusters, connect, files, jobs, streams
 from dtfctl.cli._command import (
     ClusterOption,
     Launcher,
@@ -20,7 +20,7 @@ from dtfctl.cli._command import (
     report_bug,
 )
 
-MODULES = (clusters, jobs, streams, files, about)
+MODULES = (clusters, connect, jobs, streams, files, about)
 """The modules whose commands exist; importing them declares the commands."""
 
 HELP = """Start clusters of TensorFlow-style ps and worker tasks, keep them healthy, and run jobs on them.

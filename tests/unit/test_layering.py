@@ -1,6 +1,6 @@
 """Imports point downward only: a module may use its own layer and those below, never one above or beside its stack.
 
-`dtfctl/task.py` is the one place where launcher and runtime meet.
+`dtfctl/task.py` and `dtfctl/connect.py`, programs of their own, are the places where launcher and runtime meet.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ RUNTIME = [
     {"runtime.client", "runtime.train", "runtime.distribute", "runtime.data", "runtime.eager", "runtime.profiler"},
     {"runtime.api", "runtime"},
 ]
-FREE = {"task", "__main__", ""}
-"""May import anything: the meeting place, and the package itself."""
+FREE = {"task", "connect", "__main__", ""}
+"""May import anything: the meeting places, which nobody imports, and the package itself."""
 SHARED = {"errors", "_version", "protocol"}
 """May be imported from anywhere."""
 
@@ -107,6 +107,9 @@ def test_the_rules_tell_up_from_down() -> None:
     assert not may_import("launcher", "runtime.client")
     assert not may_import("runtime.client", "launcher")
     assert may_import("task", "runtime.services")
+    assert may_import("connect", "runtime.services")
+    assert not may_import("cli", "connect")
+    assert not may_import("launcher", "connect")
 
 
 def test_imports_are_found_in_every_form() -> None:

@@ -1,10 +1,13 @@
 """A plaintext port on this machine that leads to a task's master over mutual TLS: for clients that know no TLS.
 
-TensorFlow's own client speaks plaintext only. What it says is passed on as it is; nothing is parsed.
+TensorFlow's own client speaks plaintext only. What it says is passed on as it is; nothing is parsed. While the task is
+away, calls that begin something (`CreateSession`, `Reset`) wait for it, as a client of the task itself would; all others
+belong to what died with it and fail at once with UNAVAILABLE.
 """
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import grpc
@@ -14,6 +17,7 @@ from dtfctl.runtime.services.master_service import NAME
 
 # Without a deadline gRPC says that a time beyond any counting is left.
 _FOR_EVER_S = 1e8
+_WAITS = frozenset({f"/{NAME}/CreateSession", f"/{NAME}/Reset"})
 
 
 class MasterProxy:
@@ -26,13 +30,17 @@ class MasterProxy:
     """
 
     def __init__(self, address: str, credentials: grpc.ChannelCredentials | None, server_name: str = "") -> None:
-        if credentials is None:
-            self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
-        else:
-            name = (("grpc.ssl_target_name_override", server_name),) if server_name else ()
-            self._channel = grpc.secure_channel(address, credentials, options=(*CHANNEL_OPTIONS, *name))
+        self._credentials = credentials
+        self._server_name = server_name
+        self._forward = _Forward(self._connect(address))
         self._server = new_server()
-        self._server.add_generic_rpc_handlers((_Forward(self._channel),))
+        self._server.add_generic_rpc_handlers((self._forward,))
+
+    def _connect(self, address: str) -> grpc.Channel:
+        if self._credentials is None:
+            return grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+        name = (("grpc.ssl_target_name_override", self._server_name),) if self._server_name else ()
+        return grpc.secure_channel(address, self._credentials, options=(*CHANNEL_OPTIONS, *name))
 
     def start(self, listen: str = "127.0.0.1:0") -> int:
         """Listen; the port.
@@ -44,10 +52,14 @@ class MasterProxy:
         self._server.start()
         return port
 
+    def move(self, address: str) -> None:
+        """The task is at `address` now. What still runs at the old one is cancelled."""
+        self._forward.replace(self._connect(address))
+
     def stop(self) -> None:
         """Cancel what runs and close."""
         self._server.stop(0).wait(5.0)
-        self._channel.close()
+        self._forward.close()
 
 
 class _Forward(grpc.GenericRpcHandler):  # type: ignore[misc]
@@ -55,16 +67,28 @@ class _Forward(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def __init__(self, channel: grpc.Channel) -> None:
         self._channel = channel
+        self._lock = threading.Lock()
+
+    def replace(self, channel: grpc.Channel) -> None:
+        with self._lock:
+            old, self._channel = self._channel, channel
+        old.close()
+
+    def close(self) -> None:
+        self._channel.close()
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
         method = str(handler_call_details.method)
         if not method.startswith(f"/{NAME}/"):
             return None
-        call = self._channel.unary_unary(method)
+        waits = method in _WAITS
 
         def forward(data: bytes, context: grpc.ServicerContext) -> bytes:
             left = context.time_remaining()
-            answer = call.future(data, timeout=left if left is not None and left < _FOR_EVER_S else None)
+            with self._lock:
+                answer = self._channel.unary_unary(method).future(
+                    data, timeout=left if left is not None and left < _FOR_EVER_S else None, wait_for_ready=waits
+                )
             context.add_callback(answer.cancel)
             try:
                 return bytes(answer.result())
@@ -72,6 +96,8 @@ class _Forward(grpc.GenericRpcHandler):  # type: ignore[misc]
                 error: Any = e
                 context.abort(error.code(), error.details() or "")
             except grpc.FutureCancelledError:
+                if context.is_active():
+                    context.abort(grpc.StatusCode.UNAVAILABLE, "The task behind this port has moved")
                 context.abort(grpc.StatusCode.CANCELLED, "The client gave up the request")
             raise AssertionError("abort returned")
 
