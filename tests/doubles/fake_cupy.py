@@ -156,7 +156,14 @@ _METHODS = (
 for _name in _PLAIN:
     setattr(GpuArray, _name, property(lambda self, n=_name: getattr(self.host, n)))
 for _name in _VIEWS:
-    setattr(GpuArray, _name, property(lambda self, n=_name: GpuArray(getattr(self.host, n))))
+    setattr(
+        GpuArray,
+        _name,
+        property(
+            lambda self, n=_name: GpuArray(getattr(self.host, n)),
+            lambda self, value, n=_name: setattr(self.host, n, _inward(value, n)),
+        ),
+    )
 for _name in _METHODS:
     setattr(
         GpuArray,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, KernelSpec, require_kernel
+import numpy as np
+
+from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, KernelSpec, find_kernel, require_kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,5 +53,13 @@ class KernelCache:
 
 
 def _make(build: KernelBuild) -> BoundKernel:
+    node, device = build.node, build.device
+    if device.device_type == "GPU" and find_kernel(node, "GPU") is None:
+        on_host = find_kernel(node, "CPU")
+        if on_host is not None:
+            # A body of a function is on the caller's device, also those of its nodes that only a CPU can run.
+            inputs = tuple(a.name for a in node.signature.inputs)
+            kernel = on_host.factory(replace(build, device=replace(device, array_module=np)))
+            return BoundKernel(replace(on_host, host_inputs=inputs), kernel)
     spec = require_kernel(build.node, build.device.device_type)
     return BoundKernel(spec, spec.factory(build))

@@ -54,9 +54,26 @@ def count_of(x: Any, axes: tuple[int, ...]) -> int:
     return n
 
 
+# cupy's ufuncs reduce no further than sums and products, so a GPU uses the functions instead.
+_FUNCTION_OF = {
+    "add": "sum",
+    "multiply": "prod",
+    "maximum": "max",
+    "minimum": "min",
+    "logical_and": "all",
+    "logical_or": "any",
+}
+
+
+def _reduction(xp: Any, ufunc: str) -> Callable[..., Any]:
+    """The reduction by a ufunc in an array namespace: (x, axis=, keepdims=[, dtype=])."""
+    function: Callable[..., Any] = getattr(xp, ufunc).reduce if xp is np else getattr(xp, _FUNCTION_OF[ufunc])
+    return function
+
+
 @register_kernel(("Sum", "Prod"), devices=CPU_GPU, host_inputs=("reduction_indices",))
 def _sum(k: KernelBuild) -> Kernel:
-    function = k.xp.add.reduce if k.node.op == "Sum" else k.xp.multiply.reduce
+    function = _reduction(k.xp, "add" if k.node.op == "Sum" else "multiply")
     dtype = k.dtype("T").np
     if is_low_precision(dtype):
         return _reducer(k, lambda x, axes, keep: function(x.astype(np.float32), axis=axes, keepdims=keep).astype(dtype))
@@ -66,7 +83,8 @@ def _sum(k: KernelBuild) -> Kernel:
 @register_kernel(("Max", "Min"), devices=CPU_GPU, host_inputs=("reduction_indices",))
 def _extremum(k: KernelBuild) -> Kernel:
     is_max = k.node.op == "Max"
-    function = k.xp.maximum.reduce if is_max else k.xp.minimum.reduce
+    xp = k.xp
+    function = _reduction(xp, "maximum" if is_max else "minimum")
     dtype = k.dtype("T")
     if dtype.is_floating:
         neutral = dtype.np.type(-np.inf if is_max else np.inf)
@@ -75,7 +93,8 @@ def _extremum(k: KernelBuild) -> Kernel:
 
     def reduce(x: Any, axes: tuple[int, ...], keep: bool) -> Any:
         if x.size == 0:
-            return function(x, axis=axes, keepdims=keep, initial=neutral)
+            # cupy's extrema take no initial value.
+            return xp.full(xp.sum(x, axis=axes, keepdims=keep).shape, neutral, x.dtype)
         return function(x, axis=axes, keepdims=keep)
 
     return _reducer(k, reduce)
@@ -83,7 +102,7 @@ def _extremum(k: KernelBuild) -> Kernel:
 
 @register_kernel("Mean", devices=CPU_GPU, host_inputs=("reduction_indices",))
 def _mean(k: KernelBuild) -> Kernel:
-    add = k.xp.add.reduce
+    add = _reduction(k.xp, "add")
     dtype = k.dtype("T").np
     if is_low_precision(dtype):
 
@@ -109,13 +128,13 @@ def _mean(k: KernelBuild) -> Kernel:
 
 @register_kernel("EuclideanNorm", devices=CPU_GPU, host_inputs=("reduction_indices",))
 def _euclidean_norm(k: KernelBuild) -> Kernel:
-    xp = k.xp
+    xp, add = k.xp, _reduction(k.xp, "add")
     dtype = k.dtype("T").np
     work = np.dtype(np.float32) if is_low_precision(dtype) else dtype
 
     def reduce(x: Any, axes: tuple[int, ...], keep: bool) -> Any:
         x = x.astype(work, copy=False)
-        total = xp.add.reduce((x * x.conj()) if work.kind == "c" else x * x, axis=axes, dtype=work, keepdims=keep)
+        total = add((x * x.conj()) if work.kind == "c" else x * x, axis=axes, dtype=work, keepdims=keep)
         return xp.sqrt(total).astype(dtype)
 
     return _reducer(k, reduce)
@@ -123,7 +142,7 @@ def _euclidean_norm(k: KernelBuild) -> Kernel:
 
 @register_kernel(("All", "Any"), devices=CPU_GPU, host_inputs=("reduction_indices",))
 def _logical(k: KernelBuild) -> Kernel:
-    function = k.xp.logical_and.reduce if k.node.op == "All" else k.xp.logical_or.reduce
+    function = _reduction(k.xp, "logical_and" if k.node.op == "All" else "logical_or")
     return _reducer(k, lambda x, axes, keep: function(x, axis=axes, keepdims=keep))
 
 
