@@ -1,8 +1,8 @@
 """A plaintext port on this machine that leads to a task's master over mutual TLS: for clients that know no TLS.
 
-TensorFlow's own client speaks plaintext only. What it says is passed on as it is; nothing is parsed. While the task is
-away, calls that begin something (`CreateSession`, `Reset`) wait for it, as a client of the task itself would; all others
-belong to what died with it and fail at once with UNAVAILABLE.
+TensorFlow's own client speaks plaintext only. What it says is passed on as it is; nothing is parsed. While the task
+is away, calls that begin something (`CreateSession`, `Reset`) wait for it, as a client of the task itself would; all
+others belong to what died with it and fail at once with UNAVAILABLE.
 """
 
 from __future__ import annotations
