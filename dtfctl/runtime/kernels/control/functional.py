@@ -89,6 +89,12 @@ def case_op(k: KernelBuild) -> Kernel:
     return run
 
 
+def _goes_on(outputs: Sequence[Any]) -> bool:
+    if len(outputs) != 1:
+        raise InvalidArgumentError(f"Expected a single scalar from the condition, but got {len(outputs)} tensors.")
+    return truth(outputs[0])
+
+
 @register_kernel(("While", "StatelessWhile", "_While"), devices=CPU_GPU, step=True)
 def while_op(k: KernelBuild) -> Kernel:
     condition, body = _prepare(k, "cond"), _prepare(k, "body")
@@ -96,9 +102,11 @@ def while_op(k: KernelBuild) -> Kernel:
     def run(step: StepContext, *inputs: Any) -> Any:
         values: Sequence[Any] = inputs
         check = step.cancellation.check
-        while truth(condition(values, step)[0]):
+        while _goes_on(condition(values, step)):
             check()
             values = body(values, step)
+            if len(values) != len(inputs):
+                raise InvalidArgumentError(f"While loop body returned {len(values)} arguments. Expected: {len(inputs)}")
         return values
 
     return run
@@ -115,12 +123,13 @@ def for_op(k: KernelBuild) -> Kernel:
         if delta == 0 and start != limit:
             raise InvalidArgumentError("delta must not be zero")
         if (delta > 0 and start > limit) or (delta < 0 and start < limit):
-            relation = "<=" if delta > 0 else ">="
-            raise InvalidArgumentError(f"start {int(start)} must be {relation} limit {int(limit)} for this delta")
+            raise InvalidArgumentError(f"Invalid start/limit/delta: {int(start)} {int(limit)} {int(delta)}")
         values: Sequence[Any] = inputs
         for i in range(int(start), int(limit), int(delta) or 1):
             step.cancellation.check()
             values = body([np.array(i, np.int32), *values], step)
+            if len(values) != len(inputs):
+                raise InvalidArgumentError(f"For loop body returned {len(values)} arguments. Expected: {len(inputs)}")
         return values
 
     return run

@@ -441,7 +441,9 @@ def tensor_list_concat(k: KernelBuild) -> Kernel:
             wanted = declared if declared is not None else TensorShape(None)
         if wanted.rank == 0:
             raise InvalidArgumentError(
-                "element_shape must not be empty: concat needs elements that are at least vectors, not scalars."
+                "Concat requires elements to be at least vectors, found scalars instead."
+                if is_v2
+                else "element_shape must not be empty: concat needs elements that are at least vectors."
             )
         inner = TensorShape(None) if wanted.rank is None else TensorShape(wanted.as_list()[1:])
         if is_v2 and wanted.rank is not None:

@@ -233,6 +233,7 @@ class DenseHashTable(MutableHashTable):
     ) -> None:
         super().__init__(name, key_dtype, value_dtype, value_shape, empty_key.shape)
         self._buckets, self._max_load = buckets, max_load
+        self._removed: list[Any] = []
         self._empty = self._keys(empty_key)[0]
         self._deleted = self._keys(deleted_key)[0] if deleted_key is not None else _MISSING
         if self._empty == self._deleted:
@@ -251,12 +252,29 @@ class DenseHashTable(MutableHashTable):
             super().insert(keys, values)
             while self._buckets * self._max_load < pending:
                 self._buckets *= 2
+                self._removed = []
+
+    def remove(self, keys: Any) -> None:
+        """Take keys out. Their buckets keep the values under the deleted key until the table grows."""
+        with self.lock:
+            for key in self._checked(self._keys(keys)):
+                if key in self._items:
+                    self._removed.append(self._items.pop(key))
 
     def export(self) -> tuple[Any, Any]:
-        """All buckets: those in use first, then empty ones under the empty key, as TensorFlow exports them too."""
+        """All buckets: those in use, those of removed keys under the deleted key, empty ones under the empty key."""
         with self.lock:
             keys, values = super().export()
             unused = max(0, self._buckets - len(keys))
+            removed = self._removed[:unused]
+        gone: Any = np.empty((len(removed), *self.key_shape), self.key_dtype.np)
+        if removed:
+            gone[...] = self._unpack_key(self._deleted)
+            left: Any = np.empty((len(removed), *self.value_shape), self.value_dtype.np)
+            for i, value in enumerate(removed):
+                left[i] = value
+            keys, values = np.concatenate([keys, gone]), np.concatenate([values, left])
+            unused -= len(removed)
         empty: Any = np.empty((unused, *self.key_shape), self.key_dtype.np)
         empty[...] = self._unpack_key(self._empty)
         zeros: Any = np.zeros((unused, *self.value_shape), self.value_dtype.np)
@@ -276,3 +294,6 @@ class DenseHashTable(MutableHashTable):
         new = {k: v for k, v in pairs if k != self._empty and k != self._deleted}
         with self.lock:
             self._items = new
+            self._removed = []
+            # What is imported are the buckets of another table, empty ones included.
+            self._buckets = max(1, int(np.prod(self._lead(keys), dtype=np.int64)))

@@ -189,6 +189,8 @@ def initialize_table(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError(f"Values must be a vector, but received shape{shape_text(values.shape)}")
         if keys.size != values.size:
             raise InvalidArgumentError(f"Keys and values must have the same size {keys.size} vs {values.size}")
+        if not keys.size:
+            raise InvalidArgumentError("keys and values cannot be empty tensors.")
         table.import_values(keys, values)
 
     return run

@@ -110,6 +110,9 @@ def _self_adjoint_eig_v1(k: KernelBuild) -> Kernel:
 @register_kernel("Eig")
 def _eig(k: KernelBuild) -> Kernel:
     compute, out = bool(k.attr("compute_v")), k.dtype("Tout").np
+    expected = np.result_type(k.dtype("T").np, np.complex64)
+    if out != expected:
+        raise InvalidArgumentError(f"Invalid output dtype {np.dtype(out).name}, expected {expected.name}", k.node.name)
 
     def kernel(x: Any) -> Any:
         matrices(x)

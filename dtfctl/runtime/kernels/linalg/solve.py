@@ -120,11 +120,30 @@ def _inverse(k: KernelBuild) -> Kernel:
     return widened(kernel)
 
 
+def _eliminated(x: Any) -> Any:
+    """The determinant of one matrix by elimination, with infinities and NaNs going where arithmetic takes them."""
+    a, sign = np.array(x), 1
+    with np.errstate(all="ignore"):
+        for i in range(a.shape[0]):
+            pivot = i + int(np.argmax(np.nan_to_num(np.abs(a[i:, i]), nan=np.inf)))
+            if pivot != i:
+                a[[i, pivot]] = a[[pivot, i]]
+                sign = -sign
+            factors = a[i + 1 :, i] / a[i, i]
+            a[i + 1 :, i:] -= factors[:, None] * a[i, i:]
+        return sign * np.prod(np.diagonal(a))
+
+
 @register_kernel(("MatrixDeterminant", "BatchMatrixDeterminant"))
 def _determinant(k: KernelBuild) -> Kernel:
     def kernel(x: Any) -> Any:
         matrices(x)
-        return np.asarray(np.linalg.det(x)).astype(x.dtype, copy=False)
+        out = np.array(np.linalg.det(x), x.dtype)
+        if not np.isfinite(x).all():
+            # LAPACK calls matrices with infinities singular.
+            for place in np.argwhere(~np.isfinite(x).all((-2, -1))):
+                out[tuple(place)] = _eliminated(x[tuple(place)])
+        return out
 
     return widened(kernel)
 

@@ -223,7 +223,7 @@ def _beam_search(log_y: Any, width: int, blank: int) -> list[tuple[tuple[int, ..
 def ctc_beam_search_decoder(k: KernelBuild) -> Kernel:
     width, paths, merge = k.attr("beam_width"), k.attr("top_paths"), k.attr("merge_repeated", True)
     if paths > width:
-        raise InvalidArgumentError("top_paths must be <= beam_width", k.node.name)
+        raise InvalidArgumentError(f"requested more paths than the beam width: {paths} > {width}", k.node.name)
 
     def kernel(inputs: Any, sequence_length: Any) -> tuple[Any, ...]:
         _check_inputs(inputs, sequence_length)
