@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from google.protobuf import text_format
 
 from dtfctl.protocol import meta_graph_pb2
+from dtfctl.runtime.checkpoint.atomic import atomic_file
 
 CheckpointState = meta_graph_pb2.CheckpointState
 
@@ -95,17 +95,13 @@ def _update(
 
 
 def write_atomically(target: Path, content: bytes) -> None:
-    """Write a file so that a reader sees the old content or the new one, also after a crash."""
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as f:
-            f.write(content)
-            f.flush()
-            os.fsync(f.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    """Write a file so that a reader sees the old content or the new one, also after a crash.
+
+    Raises:
+        OpError: the file system refuses.
+    """
+    with atomic_file(str(target)) as file:
+        file.write(content)
 
 
 def get_checkpoint_state(checkpoint_dir: str, latest_filename: str | None = None) -> Any:

@@ -6,30 +6,15 @@ import itertools
 import os
 import queue
 import socket
-import struct
 import threading
 import time
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import google_crc32c
+from typing import Any
 
 from dtfctl.protocol import summary_pb2
+from dtfctl.runtime.kernels.io.records import tfrecord
 
 _counter = itertools.count()
-_MASK_DELTA = 0xA282EAD8
-
-
-def masked_crc(data: bytes) -> int:
-    """The checksum of the record format: a crc32c, rotated and shifted so that checksums of checksums stay sound."""
-    crc = int(google_crc32c.value(data))
-    return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
-
-
-def write_record(out: BinaryIO, data: bytes) -> None:
-    """One record: length, its checksum, data, its checksum."""
-    header = struct.pack("<Q", len(data))
-    out.write(header + struct.pack("<I", masked_crc(header)) + data + struct.pack("<I", masked_crc(data)))
 
 
 class EventFileWriter:
@@ -52,7 +37,7 @@ class EventFileWriter:
         self._error: BaseException | None = None
         self._file = self.path.open("ab")
         first = summary_pb2.Event(wall_time=time.time(), file_version="brain.Event:2")
-        write_record(self._file, first.SerializeToString())
+        self._file.write(tfrecord(first.SerializeToString()))
         self._file.flush()
         self._thread = threading.Thread(target=self._write, name="event-writer", daemon=True)
         self._thread.start()
@@ -70,7 +55,7 @@ class EventFileWriter:
                     self._file.flush()
                     return
                 elif self._error is None:
-                    write_record(self._file, item.SerializeToString())
+                    self._file.write(tfrecord(item.SerializeToString()))
                     if time.monotonic() - flushed > self._flush_secs:
                         self._file.flush()
                         flushed = time.monotonic()

@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
+
 from dtfctl.protocol import summary_pb2
+from dtfctl.runtime.checkpoint.sstable import unmask_crc
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.errors import DataLossError
 from dtfctl.runtime.framework.graph import Graph
-from dtfctl.runtime.train.event_file import EventFileWriter, masked_crc
+from dtfctl.runtime.train.event_file import EventFileWriter
 
 
 class FileWriter:
@@ -135,12 +138,12 @@ def read_records(path: str | Path) -> Iterator[bytes]:
             if len(header) < 12:
                 return
             (length,) = struct.unpack("<Q", header[:8])
-            if struct.unpack("<I", header[8:])[0] != masked_crc(header[:8]):
+            if unmask_crc(struct.unpack("<I", header[8:])[0]) != google_crc32c.value(header[:8]):
                 raise DataLossError(f"corrupted record in {path}: the length's checksum is wrong")
             data = f.read(length + 4)
             if len(data) < length + 4:
                 return
-            if struct.unpack("<I", data[length:])[0] != masked_crc(data[:length]):
+            if unmask_crc(struct.unpack("<I", data[length:])[0]) != google_crc32c.value(data[:length]):
                 raise DataLossError(f"corrupted record in {path}: the data's checksum is wrong")
             yield data[:length]
 
