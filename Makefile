@@ -30,6 +30,7 @@ unit: $(VENV)/.ready-test
 
 docs: $(VENV)/.ready-test
 	$(BIN)/python tools/gen_docs.py
+	$(BIN)/python tools/gen_api_doc.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
