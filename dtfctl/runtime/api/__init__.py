@@ -37,6 +37,7 @@ from dtfctl.runtime.api import (
     math,
     nest,
     nn,
+    python_io,
     quantization,
     queue,
     random,

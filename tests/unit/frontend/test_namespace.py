@@ -71,3 +71,19 @@ def test_namespaces_hold_what_their_name_says() -> None:
         assert session.run(tf.image.flip_left_right(tf.reshape(tf.range(2), [1, 2, 1]))).ravel().tolist() == [1, 0]
         hits = tf.nn.log_uniform_candidate_sampler(tf.constant([[0]], tf.int64), 1, 4, True, 9, seed=1)
         assert len(set(session.run(hits[0]).tolist())) == 4
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP"])
+def test_records_written_in_the_client_are_read_by_a_dataset(tmp_path: Path, compression: str) -> None:
+    path = tmp_path / "records"
+    with tf.python_io.TFRecordWriter(path, compression) as writer:
+        for record in (b"one", b"", b"three"):
+            writer.write(record)
+    with tf.Graph().as_default(), tf.Session() as session:
+        dataset = tf.data.TFRecordDataset(str(path), compression_type=compression)
+        following = dataset.make_one_shot_iterator().get_next()
+        assert [session.run(following) for _ in range(3)] == [b"one", b"", b"three"]
+        with pytest.raises(tf.errors.OutOfRangeError):
+            session.run(following)
+    if not compression:
+        assert list(tf.python_io.tf_record_iterator(path)) == [b"one", b"", b"three"]
