@@ -23,6 +23,7 @@ from dtfctl.runtime.framework.errors import (
     NotFoundError,
     UnimplementedError,
 )
+from dtfctl.runtime.framework.local_path import local_path
 from dtfctl.runtime.framework.tensor_codec import decode_variant, object_array, shape_of_proto
 
 Entry = tensor_bundle_pb2.BundleEntryProto
@@ -38,7 +39,7 @@ class BundleReader:
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
-        path = Path(index_file(prefix))
+        path = Path(index_file(local_path(prefix)))
         try:
             self._table = Table(path.read_bytes())
         except FileNotFoundError:
@@ -133,7 +134,7 @@ class BundleReader:
     def _shard(self, shard: int) -> Any:
         data = self._shards.get(shard)
         if data is None:
-            path = data_file(self.prefix, shard, self.header.num_shards)
+            path = data_file(local_path(self.prefix), shard, self.header.num_shards)
             try:
                 size = Path(path).stat().st_size
                 data = np.memmap(path, np.uint8, "r") if size else np.zeros(0, np.uint8)

@@ -22,6 +22,7 @@ from dtfctl.runtime.checkpoint.sstable import build_table, mask_crc, varint
 from dtfctl.runtime.checkpoint.tensor_slice import TensorSlice
 from dtfctl.runtime.framework.dtypes import WIRE_NAME, DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError, UnimplementedError
+from dtfctl.runtime.framework.local_path import local_path
 from dtfctl.runtime.framework.tensor_codec import encode_variant, to_bytes
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 
@@ -47,7 +48,7 @@ class BundleWriter:
     """
 
     def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
+        prefix = self._prefix = local_path(prefix)
         self._entries: dict[bytes, tensor_bundle_pb2.BundleEntryProto] = {}
         self._offset = 0
         self._temporary = temporary_name(data_file(prefix, 0, 1))

@@ -10,6 +10,7 @@ from dtfctl.runtime.checkpoint.atomic import os_error, sync_directory
 from dtfctl.runtime.checkpoint.bundle_reader import BundleReader
 from dtfctl.runtime.checkpoint.bundle_writer import data_file, index_file, write_index
 from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError
+from dtfctl.runtime.framework.local_path import local_path
 
 
 def merge_bundles(prefixes: Sequence[str], merged: str, allow_missing_files: bool = False) -> None:
@@ -22,7 +23,8 @@ def merge_bundles(prefixes: Sequence[str], merged: str, allow_missing_files: boo
     entries: dict[bytes, tensor_bundle_pb2.BundleEntryProto] = {}
     renames: list[str] = []
     found: list[str] = []
-    for prefix in prefixes:
+    merged = local_path(merged)
+    for prefix in map(local_path, prefixes):
         if not Path(index_file(prefix)).exists():
             if allow_missing_files:
                 continue

@@ -20,6 +20,7 @@ from dtfctl.runtime.checkpoint.tensor_slice import TensorSlice
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import WIRE_NAME, DType
 from dtfctl.runtime.framework.errors import DataLossError, InvalidArgumentError, NotFoundError, UnimplementedError
+from dtfctl.runtime.framework.local_path import local_path
 from dtfctl.runtime.framework.tensor_codec import decode_tensor, shape_of_proto, to_bytes
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 
@@ -43,6 +44,7 @@ def write_slice_table(path: str, slices: Sequence[SliceToSave]) -> None:
         InvalidArgumentError: slices of one tensor disagree.
         OpError: the file system refuses.
     """
+    path = local_path(path)
     saved = tensor_bundle_pb2.SavedTensorSlices()
     saved.meta.versions.producer = 1
     described: dict[str, tensor_bundle_pb2.SavedSliceMeta] = {}
@@ -107,7 +109,8 @@ class SliceTableReader:
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
-        paths = sorted(glob.glob(pattern)) or ([pattern] if Path(pattern).is_file() else [])
+        where = local_path(pattern)
+        paths = sorted(glob.glob(where)) or ([where] if Path(where).is_file() else [])
         if not paths:
             raise NotFoundError(
                 f"Unsuccessful TensorSliceReader constructor: Failed to find any matching files for {pattern}"

@@ -13,6 +13,7 @@ from dtfctl.runtime.checkpoint.atomic import os_error
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.local_path import local_path
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.data_flow.handles import ResourceKernel, handle_scalar, lookup, shape_text, type_text
 from dtfctl.runtime.kernels.data_flow.table import DenseHashTable, HashTable, LookupTable, MutableHashTable
@@ -242,7 +243,7 @@ def _rows(
     """(line number, line, columns) of a vocabulary file, checked as it is read."""
     number = 0
     try:
-        with Path(path).open("rb") as file:
+        with Path(local_path(path)).open("rb") as file:
             for raw in file:
                 line = raw.rstrip(b"\n").removesuffix(b"\r")
                 if size != -1 and number >= size:

@@ -15,6 +15,7 @@ from dtfctl.protocol import example_pb2, tensor_pb2
 from dtfctl.runtime.checkpoint.atomic import os_error
 from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.errors import DataLossError, InvalidArgumentError, UnimplementedError
+from dtfctl.runtime.framework.local_path import local_path
 from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor, object_array, object_scalar
 from dtfctl.runtime.kernels.data_flow.handles import shape_text, type_text
 from dtfctl.runtime.kernels.io.records import matching_files
@@ -146,7 +147,7 @@ def read_file(k: KernelBuild) -> Kernel:
     def run(filename: Any) -> Any:
         path = _path(filename, "Input filename tensor")
         try:
-            return object_scalar(Path(path).read_bytes())
+            return object_scalar(Path(local_path(path)).read_bytes())
         except OSError as e:
             raise os_error(e, path) from e
 
@@ -156,7 +157,7 @@ def read_file(k: KernelBuild) -> Kernel:
 @register_kernel("WriteFile", blocking=True)
 def write_file(k: KernelBuild) -> Kernel:
     def run(filename: Any, contents: Any) -> None:
-        path = Path(_path(filename, "Input filename tensor"))
+        path = Path(local_path(_path(filename, "Input filename tensor")))
         if contents.shape != ():
             raise InvalidArgumentError(f"Contents tensor must be scalar, but had shape: {shape_text(contents.shape)}")
         try:

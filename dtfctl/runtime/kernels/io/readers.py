@@ -12,6 +12,7 @@ import numpy as np
 from dtfctl.runtime.checkpoint.atomic import os_error
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OutOfRangeError, UnimplementedError
+from dtfctl.runtime.framework.local_path import local_path
 from dtfctl.runtime.framework.resource_manager import Resource
 from dtfctl.runtime.framework.tensor_codec import object_array, object_scalar
 from dtfctl.runtime.kernels.context import StepContext
@@ -91,7 +92,7 @@ def identity_reader(k: KernelBuild) -> Kernel:
 def whole_file_reader(k: KernelBuild) -> Kernel:
     def files(path: str) -> Iterator[Record]:
         try:
-            yield path.encode(), Path(path).read_bytes()
+            yield path.encode(), Path(local_path(path)).read_bytes()
         except OSError as e:
             raise os_error(e, path) from e
 

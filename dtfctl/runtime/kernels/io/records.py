@@ -17,6 +17,7 @@ import google_crc32c
 from dtfctl.runtime.checkpoint.atomic import os_error
 from dtfctl.runtime.checkpoint.sstable import mask_crc, unmask_crc
 from dtfctl.runtime.framework.errors import DataLossError, InvalidArgumentError, NotFoundError
+from dtfctl.runtime.framework.local_path import local_path
 
 _HEADER, _FOOTER = 12, 4
 
@@ -27,6 +28,7 @@ def open_file(path: str, compression: str = "") -> BinaryIO:
     Raises:
         OpError: it cannot be read.
     """
+    path = local_path(path)
     try:
         if compression == "GZIP":
             return cast(BinaryIO, gzip.open(path, "rb"))
@@ -107,6 +109,7 @@ def tfrecord(record: bytes) -> bytes:
 
 def write_tfrecords(path: str, records: Iterable[bytes], compression: str = "") -> None:
     """Write a TFRecord file."""
+    path = local_path(path)
     try:
         with Path(path).open("wb") as file:
             if compression == "GZIP":
@@ -129,10 +132,12 @@ def matching_files(patterns: Iterable[str]) -> list[bytes]:
         NotFoundError: a pattern's folder does not exist.
     """
     found: set[str] = set()
-    for pattern in patterns:
+    for given in patterns:
+        pattern = local_path(given)
+        scheme = given.removesuffix(pattern)
         folder = pattern.rpartition("/")[0]
         if folder and not glob.has_magic(folder) and not Path(folder).is_dir():
             raise NotFoundError(f"{folder}; No such file or directory")
         matches = glob.glob(pattern, include_hidden=True)
-        found.update(m for m in matches if fnmatch.fnmatchcase(m, pattern))
+        found.update(scheme + m for m in matches if fnmatch.fnmatchcase(m, pattern))
     return [name.encode() for name in sorted(found)]

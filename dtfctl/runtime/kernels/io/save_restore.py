@@ -13,6 +13,7 @@ from dtfctl.runtime.checkpoint.slice_table import SliceTableReader, SliceToSave,
 from dtfctl.runtime.checkpoint.tensor_slice import TensorSlice, parse_shape_and_slice, shape_text
 from dtfctl.runtime.framework.dtypes import WIRE_NAME, DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.local_path import local_path
 from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
@@ -80,7 +81,7 @@ def restore_v2(k: KernelBuild) -> Kernel:
         _check_v2(prefix, names, specs, None)
         path = _texts(prefix)[0]
         wanted = list(zip(_texts(names), _texts(specs), types))
-        if not Path(index_file(path)).exists():
+        if not Path(index_file(local_path(path))).exists():
             table = SliceTableReader(path)
             return [_restore_v1(table, *item) for item in wanted]
         reader = BundleReader(path)
@@ -182,10 +183,11 @@ def merge_v2_checkpoints(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError(
                 f"Input destination_prefix should be a scalar tensor, got {shape_text(destination.shape)} instead."
             )
-        merged = _texts(destination)[0]
-        merge_bundles(_texts(prefixes), merged, allow_missing)
+        merged = local_path(_texts(destination)[0])
+        sources = [local_path(prefix) for prefix in _texts(prefixes)]
+        merge_bundles(sources, merged, allow_missing)
         if delete:
-            for folder in {Path(p).parent for p in _texts(prefixes)} - {Path(merged).parent}:
+            for folder in {Path(p).parent for p in sources} - {Path(merged).parent}:
                 # Others may still keep files there; their folder then stays.
                 with contextlib.suppress(OSError):
                     folder.rmdir()

@@ -1,0 +1,67 @@
+"""`file://` URIs name files; other schemes are refused by name. Nothing lands in a folder called `file:`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import dtfctl.runtime as tf
+from dtfctl.runtime.framework.local_path import local_path
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("/a/b", "/a/b"),
+        ("a/b", "a/b"),
+        ("file:///a/b", "/a/b"),
+        ("file://localhost/a/b", "/a/b"),
+        ("file:/a", "file:/a"),
+        ("1x://a", "1x://a"),
+        ("a b://c", "a b://c"),
+    ],
+)
+def test_the_path_of_a_name(name: str, path: str) -> None:
+    assert local_path(name) == path
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_saver_writes_and_reads_through_a_uri(folder: Path) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        variable = tf.Variable([1.0, 2.0], name="v")
+        saver = tf.train.Saver()
+        session.run(tf.global_variables_initializer())
+        saver.save(session, f"file://{folder}/model", write_meta_graph=False)
+        assert {"model.index", "model.data-00000-of-00001"} <= {path.name for path in folder.iterdir()}
+        assert not (folder / "file:").exists()
+        session.run(variable.assign([0.0, 0.0]))
+        saver.restore(session, f"file://{folder}/model")
+        assert session.run(variable).tolist() == [1.0, 2.0]
+        with pytest.raises(tf.errors.UnimplementedError, match="File system scheme 'gs' not implemented"):
+            saver.save(session, "gs://bucket/model", write_meta_graph=False)
+        assert not (folder / "gs:").exists()
+
+
+def test_file_ops_take_uris(folder: Path) -> None:
+    uri = f"file://{folder}/sub/x.txt"
+    with tf.Graph().as_default(), tf.Session() as session:
+        session.run(tf.write_file(uri, b"hello"))
+        assert (folder / "sub" / "x.txt").read_bytes() == b"hello"
+        assert session.run(tf.read_file(uri)) == b"hello"
+        assert session.run(tf.matching_files(f"file://{folder}/sub/*.txt")).tolist() == [uri.encode()]
+        for op in (tf.read_file("s3://b/x"), tf.write_file("s3://b/x", b""), tf.matching_files("s3://b/*")):
+            with pytest.raises(tf.errors.UnimplementedError, match="File system scheme 's3' not implemented"):
+                session.run(op)
+
+
+def test_datasets_read_uris(folder: Path) -> None:
+    (folder / "lines").write_text("a\nb\n")
+    with tf.Graph().as_default(), tf.Session() as session:
+        item = tf.data.TextLineDataset(f"file://{folder}/lines").make_one_shot_iterator().get_next()
+        assert [session.run(item), session.run(item)] == [b"a", b"b"]
