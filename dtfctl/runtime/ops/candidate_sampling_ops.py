@@ -11,6 +11,7 @@ from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import nn_ops
 from dtfctl.runtime.ops.embedding_ops import embedding_lookup
+from dtfctl.runtime.ops.operands import apply_mixed
 
 
 def _sampler(op: str, true_classes: Any, seed: int | None, name: str | None, **attrs: Any) -> Any:
@@ -149,7 +150,7 @@ def compute_accidental_hits(
 
 
 def _op(op: str, x: Any, y: Any = None) -> Tensor:
-    return nn_ops.apply_mixed(op, x, y)
+    return apply_mixed(op, x, y)
 
 
 def _reshape(x: Any, shape: Any) -> Tensor:

@@ -14,7 +14,8 @@ from dtfctl.runtime.framework.graph_keys import get_seed, name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import random_ops
-from dtfctl.runtime.ops.nn_ops import apply_mixed, reduce_over
+from dtfctl.runtime.ops.nn_ops import reduce_over
+from dtfctl.runtime.ops.operands import apply_mixed
 
 
 class ResizeMethod:

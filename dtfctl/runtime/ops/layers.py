@@ -7,11 +7,11 @@ from typing import Any
 
 from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
-from dtfctl.runtime.framework.graph_keys import GraphKeys, get_seed
+from dtfctl.runtime.framework.graph_keys import GraphKeys
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
-from dtfctl.runtime.ops import init_ops
+from dtfctl.runtime.ops import init_ops, nn_ops
 from dtfctl.runtime.ops.cond import smart_cond
 from dtfctl.runtime.ops.variable_scope import get_variable, variable_scope
 
@@ -273,31 +273,9 @@ def dropout(
     with context.get_default_graph().name_scope(name or "dropout"):
         return smart_cond(  # type: ignore[no-any-return]
             training,
-            lambda: apply_dropout(x, rate, noise_shape, seed),
+            lambda: nn_ops.dropout(x, rate=rate, noise_shape=noise_shape, seed=seed),
             lambda: apply_op("Identity", input=x),
         )
-
-
-def apply_dropout(x: Tensor, rate: Any, noise_shape: Any = None, seed: int | None = None) -> Tensor:
-    """x with a fraction `rate` of the elements zeroed and the others divided by 1 - rate.
-
-    Raises:
-        ValueError: the rate is not in [0, 1).
-    """
-    if isinstance(rate, (int, float)) and not 0 <= rate < 1:
-        raise ValueError(f"`rate` must be a scalar tensor or a float in the range [0, 1). Received: {rate}")
-    if isinstance(rate, (int, float)) and rate == 0:
-        return apply_op("Identity", input=x)  # type: ignore[no-any-return]
-    dtype = x.dtype.base_dtype
-    fraction = convert_to_tensor(rate, dtype)
-    shape = apply_op("Shape", input=x) if noise_shape is None else convert_to_tensor(noise_shape, dtypes.int32)
-    first, second = get_seed(seed)
-    noise = apply_op("RandomUniform", shape=shape, dtype=dtype, seed=first, seed2=second)
-    keep = apply_op("GreaterEqual", x=noise, y=fraction)
-    scaled = apply_op("RealDiv", x=x, y=apply_op("Sub", x=constant(1, dtype), y=fraction))
-    out: Tensor = apply_op("SelectV2", condition=keep, t=scaled, e=constant(0, dtype))
-    out.set_shape(x.shape)
-    return out
 
 
 def batch_normalization(

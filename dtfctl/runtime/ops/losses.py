@@ -10,6 +10,8 @@ from dtfctl.runtime.framework.graph_keys import GraphKeys, name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import broadcast_static
+from dtfctl.runtime.ops import nn_ops
+from dtfctl.runtime.ops.operands import apply_mixed, cast_to
 
 
 class Reduction:
@@ -32,10 +34,6 @@ class Reduction:
             raise ValueError(f"Invalid Reduction Key: {key}.")
 
 
-def _call(op: str, x: Any, y: Any = None) -> Tensor:
-    return apply_op(op, x=x) if y is None else apply_op(op, x=x, y=y)  # type: ignore[no-any-return]
-
-
 def _total(t: Tensor) -> Tensor:
     axes = apply_op("Range", start=0, limit=apply_op("Rank", input=t), delta=1)
     out: Tensor = apply_op("Sum", input=t, reduction_indices=axes)
@@ -46,11 +44,6 @@ def _total(t: Tensor) -> Tensor:
 def _float(value: Any) -> Tensor:
     tensor = convert_to_tensor(value)
     return tensor if tensor.dtype.base_dtype.is_floating else apply_op("Cast", x=tensor, DstT=dtypes.float32)
-
-
-def _as(value: Any, dtype: Any) -> Tensor:
-    tensor = convert_to_tensor(value)
-    return tensor if tensor.dtype.base_dtype is dtype else apply_op("Cast", x=tensor, DstT=dtype)
 
 
 def compute_weighted_loss(
@@ -69,14 +62,14 @@ def compute_weighted_loss(
     with name_scope(scope, "weighted_loss"):
         losses = convert_to_tensor(losses)
         original = losses.dtype
-        losses, weights = _float(losses), _as(weights, dtypes.float32)
+        losses, weights = _float(losses), cast_to(weights, dtypes.float32)
         if weights.shape.rank not in (None, 0):
             broadcast_static(losses.shape, weights.shape)
-        losses32 = _as(losses, dtypes.float32)
-        weighted = _call("Mul", losses32, weights)
+        losses32 = cast_to(losses, dtypes.float32)
+        weighted = apply_mixed("Mul", losses32, weights)
         loss = _reduce(weighted, losses32, weights, reduction)
         if original.is_floating and original.base_dtype is not dtypes.float32:
-            loss = _as(loss, original.base_dtype)
+            loss = cast_to(loss, original.base_dtype)
         if loss_collection is not None:
             context.get_default_graph().add_to_collection(loss_collection, loss)
         return loss
@@ -89,19 +82,19 @@ def _reduce(weighted: Tensor, losses: Tensor, weights: Tensor, reduction: str) -
     if reduction == Reduction.SUM:
         return total
     if reduction == Reduction.SUM_OVER_BATCH_SIZE:
-        return _call("DivNoNan", total, _as(apply_op("Size", input=losses), dtypes.float32))
-    spread = _call("Mul", apply_op("OnesLike", x=losses), weights)
+        return apply_mixed("DivNoNan", total, cast_to(apply_op("Size", input=losses), dtypes.float32))
+    spread = apply_mixed("Mul", apply_op("OnesLike", x=losses), weights)
     if reduction == Reduction.MEAN:
-        return _call("DivNoNan", total, _total(spread))
-    present = _as(_call("NotEqual", spread, constant(0.0)), dtypes.float32)
-    return _call("DivNoNan", total, _total(present))
+        return apply_mixed("DivNoNan", total, _total(spread))
+    present = cast_to(apply_mixed("NotEqual", spread, constant(0.0)), dtypes.float32)
+    return apply_mixed("DivNoNan", total, _total(present))
 
 
 def _pair(labels: Any, predictions: Any) -> tuple[Tensor, Tensor]:
     if labels is None or predictions is None:
         raise ValueError("labels and predictions must not be None.")
     p = _float(predictions)
-    label_tensor = _as(labels, p.dtype.base_dtype)
+    label_tensor = cast_to(labels, p.dtype.base_dtype)
     p.shape.assert_is_compatible_with(label_tensor.shape)
     return label_tensor, p
 
@@ -116,7 +109,9 @@ def absolute_difference(
 ) -> Tensor:
     with name_scope(scope, "absolute_difference"):
         y, p = _pair(labels, predictions)
-        return compute_weighted_loss(_call("Abs", _call("Sub", p, y)), weights, None, loss_collection, reduction)
+        return compute_weighted_loss(
+            apply_mixed("Abs", apply_mixed("Sub", p, y)), weights, None, loss_collection, reduction
+        )
 
 
 def mean_squared_error(
@@ -129,7 +124,7 @@ def mean_squared_error(
 ) -> Tensor:
     with name_scope(scope, "mean_squared_error"):
         y, p = _pair(labels, predictions)
-        return compute_weighted_loss(_call("SquaredDifference", p, y), weights, None, loss_collection, reduction)
+        return compute_weighted_loss(apply_mixed("SquaredDifference", p, y), weights, None, loss_collection, reduction)
 
 
 def huber_loss(
@@ -144,11 +139,11 @@ def huber_loss(
     """Squared up to `delta`, linear beyond (Huber, 1964)."""
     with name_scope(scope, "huber_loss"):
         y, p = _pair(labels, predictions)
-        error = _call("Abs", _call("Sub", p, y))
-        near = _call("Minimum", error, constant(delta, error.dtype))
-        far = _call("Sub", error, near)
-        squared = _call("Mul", constant(0.5, error.dtype), _call("Mul", near, near))
-        losses = _call("AddV2", squared, _call("Mul", constant(delta, error.dtype), far))
+        error = apply_mixed("Abs", apply_mixed("Sub", p, y))
+        near = apply_mixed("Minimum", error, constant(delta, error.dtype))
+        far = apply_mixed("Sub", error, near)
+        squared = apply_mixed("Mul", constant(0.5, error.dtype), apply_mixed("Mul", near, near))
+        losses = apply_mixed("AddV2", squared, apply_mixed("Mul", constant(delta, error.dtype), far))
         return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
 
 
@@ -164,10 +159,10 @@ def log_loss(
     with name_scope(scope, "log_loss"):
         y, p = _pair(labels, predictions)
         eps, one = constant(epsilon, p.dtype), constant(1.0, p.dtype)
-        positive = _call("Mul", y, _call("Log", _call("AddV2", p, eps)))
-        rest = _call("AddV2", _call("Sub", one, p), eps)
-        negative = _call("Mul", _call("Sub", one, y), _call("Log", rest))
-        losses = _call("Sub", _call("Neg", positive), negative)
+        positive = apply_mixed("Mul", y, apply_mixed("Log", apply_mixed("AddV2", p, eps)))
+        rest = apply_mixed("AddV2", apply_mixed("Sub", one, p), eps)
+        negative = apply_mixed("Mul", apply_mixed("Sub", one, y), apply_mixed("Log", rest))
+        losses = apply_mixed("Sub", apply_mixed("Neg", positive), negative)
         return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
 
 
@@ -183,8 +178,8 @@ def hinge_loss(
     with name_scope(scope, "hinge_loss"):
         y, p = _pair(labels, logits)
         one = constant(1.0, p.dtype)
-        signed = _call("Sub", _call("Mul", constant(2.0, p.dtype), y), one)
-        losses = apply_op("Relu", features=_call("Sub", one, _call("Mul", signed, p)))
+        signed = apply_mixed("Sub", apply_mixed("Mul", constant(2.0, p.dtype), y), one)
+        losses = apply_op("Relu", features=apply_mixed("Sub", one, apply_mixed("Mul", signed, p)))
         return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
 
 
@@ -204,8 +199,8 @@ def cosine_distance(
         raise ValueError("You must specify argument `axis`.")
     with name_scope(scope, "cosine_distance_loss"):
         y, p = _pair(labels, predictions)
-        inner = apply_op("Sum", input=_call("Mul", p, y), reduction_indices=[axis], keep_dims=True)
-        losses = _call("Sub", constant(1.0, p.dtype), inner)
+        inner = apply_op("Sum", input=apply_mixed("Mul", p, y), reduction_indices=[axis], keep_dims=True)
+        losses = apply_mixed("Sub", constant(1.0, p.dtype), inner)
         return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
 
 
@@ -222,17 +217,10 @@ def sigmoid_cross_entropy(
     with name_scope(scope, "sigmoid_cross_entropy_loss"):
         y, x = _pair(multi_class_labels, logits)
         if label_smoothing > 0:
-            y = _call("Mul", y, constant(1 - label_smoothing, x.dtype))
-            y = _call("AddV2", y, constant(0.5 * label_smoothing, x.dtype))
-        losses = sigmoid_losses(y, x)
+            y = apply_mixed("Mul", y, constant(1 - label_smoothing, x.dtype))
+            y = apply_mixed("AddV2", y, constant(0.5 * label_smoothing, x.dtype))
+        losses = nn_ops.sigmoid_cross_entropy_with_logits(labels=y, logits=x)
         return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
-
-
-def sigmoid_losses(labels: Tensor, logits: Tensor) -> Tensor:
-    """max(x, 0) - x * y + log(1 + exp(-|x|)), which neither overflows nor loses digits."""
-    positive = apply_op("Relu", features=logits)
-    tail = _call("Log1p", _call("Exp", _call("Neg", _call("Abs", logits))))
-    return _call("AddV2", _call("Sub", positive, _call("Mul", logits, labels)), tail)
 
 
 def softmax_cross_entropy(
@@ -250,8 +238,8 @@ def softmax_cross_entropy(
         if label_smoothing > 0:
             shape = apply_op("Shape", input=y)
             classes = apply_op("StridedSlice", input=shape, begin=[1], end=[2], strides=[1], shrink_axis_mask=1)
-            share = _call("RealDiv", constant(label_smoothing, x.dtype), _as(classes, x.dtype.base_dtype))
-            y = _call("AddV2", _call("Mul", y, constant(1.0 - label_smoothing, x.dtype)), share)
+            share = apply_mixed("RealDiv", constant(label_smoothing, x.dtype), cast_to(classes, x.dtype.base_dtype))
+            y = apply_mixed("AddV2", apply_mixed("Mul", y, constant(1.0 - label_smoothing, x.dtype)), share)
         y = apply_op("StopGradient", input=y)
         losses, _ = apply_op("SoftmaxCrossEntropyWithLogits", features=x, labels=y)
         return compute_weighted_loss(losses, weights, None, loss_collection, reduction)

@@ -1,4 +1,4 @@
-"""Operands as tensors of one type."""
+"""Operands as tensors of one type, and ops on them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 
 
@@ -20,3 +21,20 @@ def typed_pair(x: Any, y: Any) -> tuple[Any, Any]:
 
 def _has_dtype(value: Any) -> bool:
     return isinstance(value, Tensor) or (hasattr(value, "dtype") and not isinstance(value, (np.ndarray, np.generic)))
+
+
+def apply_mixed(op: str, x: Any, y: Any = None, name: str | None = None) -> Tensor:
+    """An elementwise op; a Python number as `y` takes the type of `x`."""
+    if y is None:
+        return apply_op(op, x=x, name=name)  # type: ignore[no-any-return]
+    if isinstance(x, Tensor) and not isinstance(y, Tensor):
+        y = convert_to_tensor(y, x.dtype.base_dtype)
+    elif isinstance(y, Tensor) and not isinstance(x, Tensor):
+        x = convert_to_tensor(x, y.dtype.base_dtype)
+    return apply_op(op, x=x, y=y, name=name)  # type: ignore[no-any-return]
+
+
+def cast_to(value: Any, dtype: Any) -> Tensor:
+    """A tensor of type `dtype`: the value's own where it has that type already."""
+    tensor = convert_to_tensor(value)
+    return tensor if tensor.dtype.base_dtype is dtype else apply_op("Cast", x=tensor, DstT=dtype)

@@ -11,8 +11,8 @@ from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
-from dtfctl.runtime.ops import init_ops
-from dtfctl.runtime.ops.layers import apply_dropout
+from dtfctl.runtime.ops import init_ops, nn_ops
+from dtfctl.runtime.ops.operands import apply_mixed
 from dtfctl.runtime.ops.variable_scope import get_variable, variable_scope
 
 Activation = Callable[[Tensor], Tensor]
@@ -27,10 +27,6 @@ class LSTMStateTuple(NamedTuple):
     @property
     def dtype(self) -> Any:
         return self.c.dtype
-
-
-def _call(op: str, x: Any, y: Any = None) -> Tensor:
-    return apply_op(op, x=x) if y is None else apply_op(op, x=x, y=y)  # type: ignore[no-any-return]
 
 
 class RNNCell:
@@ -105,7 +101,7 @@ class BasicRNNCell(RNNCell):
     ):
         super().__init__(name=name, reuse=reuse)
         self._num_units = num_units
-        self._activation = activation or (lambda x: _call("Tanh", x))
+        self._activation = activation or (lambda x: apply_mixed("Tanh", x))
 
     @property
     def state_size(self) -> int:
@@ -136,7 +132,7 @@ class GRUCell(RNNCell):
     ) -> None:
         super().__init__(name=name, reuse=reuse)
         self._num_units = num_units
-        self._activation = activation or (lambda x: _call("Tanh", x))
+        self._activation = activation or (lambda x: apply_mixed("Tanh", x))
         self._bias = bias_initializer
 
     @property
@@ -149,12 +145,14 @@ class GRUCell(RNNCell):
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
         gates = _linear([inputs, state], 2 * self._num_units, self._bias or init_ops.Ones(), "gates/")
-        reset, update = apply_op("Split", value=_call("Sigmoid", gates), split_dim=1, num_split=2)
-        held = _call("Mul", reset, state)
+        reset, update = apply_op("Split", value=apply_mixed("Sigmoid", gates), split_dim=1, num_split=2)
+        held = apply_mixed("Mul", reset, state)
         bias = self._bias or init_ops.Zeros()
         candidate = self._activation(_linear([inputs, held], self._num_units, bias, "candidate/"))
         one = constant(1, update.dtype)
-        new = _call("AddV2", _call("Mul", update, state), _call("Mul", _call("Sub", one, update), candidate))
+        new = apply_mixed(
+            "AddV2", apply_mixed("Mul", update, state), apply_mixed("Mul", apply_mixed("Sub", one, update), candidate)
+        )
         return new, new
 
 
@@ -181,7 +179,7 @@ class LSTMCell(RNNCell):
         self._num_units, self._peepholes, self._cell_clip = num_units, use_peepholes, cell_clip
         self._initializer, self._num_proj, self._proj_clip = initializer, num_proj, proj_clip
         self._forget_bias, self._tuple = forget_bias, state_is_tuple
-        self._activation = activation or (lambda x: _call("Tanh", x))
+        self._activation = activation or (lambda x: apply_mixed("Tanh", x))
 
     @property
     def state_size(self) -> Any:
@@ -205,18 +203,18 @@ class LSTMCell(RNNCell):
         with variable_scope(_current(), initializer=self._initializer, auxiliary_name_scope=False):
             gates = _linear([inputs, h], 4 * self._num_units, init_ops.Zeros())
             i, j, f, o = apply_op("Split", value=gates, split_dim=1, num_split=4)
-            forget = _call("AddV2", f, constant(self._forget_bias, f.dtype))
+            forget = apply_mixed("AddV2", f, constant(self._forget_bias, f.dtype))
             if self._peepholes:
                 forget, i = (
-                    _call("AddV2", forget, self._peep("w_f_diag", c)),
-                    _call("AddV2", i, self._peep("w_i_diag", c)),
+                    apply_mixed("AddV2", forget, self._peep("w_f_diag", c)),
+                    apply_mixed("AddV2", i, self._peep("w_i_diag", c)),
                 )
-            kept = _call("Mul", _call("Sigmoid", forget), c)
-            new_c = _call("AddV2", kept, _call("Mul", _call("Sigmoid", i), self._activation(j)))
+            kept = apply_mixed("Mul", apply_mixed("Sigmoid", forget), c)
+            new_c = apply_mixed("AddV2", kept, apply_mixed("Mul", apply_mixed("Sigmoid", i), self._activation(j)))
             new_c = _clipped(new_c, self._cell_clip)
             if self._peepholes:
-                o = _call("AddV2", o, self._peep("w_o_diag", new_c))
-            new_h = _call("Mul", _call("Sigmoid", o), self._activation(new_c))
+                o = apply_mixed("AddV2", o, self._peep("w_o_diag", new_c))
+            new_h = apply_mixed("Mul", apply_mixed("Sigmoid", o), self._activation(new_c))
             if self._num_proj is not None:
                 shape = [self._num_units, self._num_proj]
                 projection = get_variable("projection/kernel", shape, inputs.dtype.base_dtype)
@@ -226,7 +224,7 @@ class LSTMCell(RNNCell):
         return new_h, apply_op("ConcatV2", values=[new_c, new_h], axis=1)
 
     def _peep(self, name: str, c: Tensor) -> Tensor:
-        return _call("Mul", get_variable(name, [self._num_units], c.dtype.base_dtype).value(), c)
+        return apply_mixed("Mul", get_variable(name, [self._num_units], c.dtype.base_dtype).value(), c)
 
 
 def _current() -> Any:
@@ -238,8 +236,8 @@ def _current() -> Any:
 def _clipped(t: Tensor, limit: float | None) -> Tensor:
     if limit is None:
         return t
-    low = _call("Maximum", t, constant(-limit, t.dtype))
-    return _call("Minimum", low, constant(limit, t.dtype))
+    low = apply_mixed("Maximum", t, constant(-limit, t.dtype))
+    return apply_mixed("Minimum", low, constant(limit, t.dtype))
 
 
 class BasicLSTMCell(LSTMCell):
@@ -333,8 +331,8 @@ class DropoutWrapper(RNNCell):
     def _drop(self, t: Tensor, keep: Any) -> Tensor:
         if _is_one(keep):
             return t
-        rate = 1 - keep if isinstance(keep, (int, float)) else _call("Sub", constant(1.0, keep.dtype), keep)
-        return apply_dropout(t, rate, seed=self._seed)
+        rate = 1 - keep if isinstance(keep, (int, float)) else apply_mixed("Sub", constant(1.0, keep.dtype), keep)
+        return nn_ops.dropout(t, rate=rate, seed=self._seed)
 
 
 class ResidualWrapper(RNNCell):
@@ -354,7 +352,7 @@ class ResidualWrapper(RNNCell):
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Tensor, Any]:
         output, new = self._cell(inputs, state, scope)
-        return _call("AddV2", output, convert_to_tensor(inputs)), new
+        return apply_mixed("AddV2", output, convert_to_tensor(inputs)), new
 
 
 def _is_one(keep: Any) -> bool:

@@ -22,7 +22,7 @@ from dtfctl.runtime.ops.nn_ops.activations import (
     xw_plus_b,
     zero_fraction,
 )
-from dtfctl.runtime.ops.nn_ops.common import apply_mixed, reduce_over
+from dtfctl.runtime.ops.nn_ops.common import reduce_over
 from dtfctl.runtime.ops.nn_ops.convolutions import (
     atrous_conv2d,
     conv1d,

@@ -11,7 +11,8 @@ from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import get_seed, name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
-from dtfctl.runtime.ops.nn_ops.common import apply_mixed, reduce_over, reshape_to, shape_of
+from dtfctl.runtime.ops.nn_ops.common import reduce_over, reshape_to, shape_of
+from dtfctl.runtime.ops.operands import apply_mixed
 
 
 def relu(features: Any, name: str | None = None) -> Tensor:

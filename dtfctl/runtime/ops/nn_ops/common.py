@@ -12,17 +12,6 @@ from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 
 
-def apply_mixed(op: str, x: Any, y: Any = None, name: str | None = None) -> Tensor:
-    """An elementwise op; a Python number as `y` takes the type of `x`."""
-    if y is None:
-        return apply_op(op, x=x, name=name)  # type: ignore[no-any-return]
-    if isinstance(x, Tensor) and not isinstance(y, Tensor):
-        y = convert_to_tensor(y, x.dtype.base_dtype)
-    elif isinstance(y, Tensor) and not isinstance(x, Tensor):
-        x = convert_to_tensor(x, y.dtype.base_dtype)
-    return apply_op(op, x=x, y=y, name=name)  # type: ignore[no-any-return]
-
-
 def reduce_over(op: str, x: Any, axes: Any, keep_dims: bool = False, name: str | None = None) -> Tensor:
     axes = list(axes) if isinstance(axes, (list, tuple, range)) else axes
     index = convert_to_tensor(axes, dtypes.int32)
@@ -54,7 +43,3 @@ def padding_attrs(padding: Any) -> dict[str, Any]:
     if isinstance(padding, (list, tuple)):
         return {"padding": "EXPLICIT", "explicit_paddings": [int(p) for pair in padding for p in pair]}
     return {"padding": padding}
-
-
-def cast_to(x: Tensor, dtype: Any) -> Tensor:
-    return x if x.dtype.base_dtype is dtype else apply_op("Cast", x=x, DstT=dtype)

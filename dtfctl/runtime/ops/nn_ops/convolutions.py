@@ -10,7 +10,8 @@ from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
-from dtfctl.runtime.ops.nn_ops.common import apply_mixed, padding_attrs, window
+from dtfctl.runtime.ops.nn_ops.common import padding_attrs, window
+from dtfctl.runtime.ops.operands import apply_mixed
 
 
 def conv2d(

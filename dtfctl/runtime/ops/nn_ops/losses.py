@@ -12,7 +12,8 @@ from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.nn_ops.activations import relu
-from dtfctl.runtime.ops.nn_ops.common import apply_mixed, cast_to, reshape_to, shape_of
+from dtfctl.runtime.ops.nn_ops.common import reshape_to, shape_of
+from dtfctl.runtime.ops.operands import apply_mixed, cast_to
 
 
 def softmax_cross_entropy_with_logits_v2(

@@ -12,7 +12,8 @@ from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
-from dtfctl.runtime.ops.nn_ops.common import apply_mixed, cast_to, reduce_over, shape_of
+from dtfctl.runtime.ops.nn_ops.common import reduce_over, shape_of
+from dtfctl.runtime.ops.operands import apply_mixed, cast_to
 
 
 def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None) -> Tensor:
