@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from dtfctl.runtime.data.structure import Structure, trace
-from dtfctl.runtime.framework import dtypes, nest
+from dtfctl.runtime.framework import context, dtypes, nest
 from dtfctl.runtime.framework.constant_value import constant_value
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.dtypes import as_dtype
@@ -273,6 +273,19 @@ class Dataset:
 
     def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
         return transformation_func(self)
+
+    def __iter__(self) -> Iterator[Any]:
+        """The elements, where ops run eagerly.
+
+        Raises:
+            RuntimeError: in a graph, where elements have no values; make an iterator and fetch its `get_next()`.
+        """
+        from dtfctl.runtime.data.iterator import make_initializable_iterator
+
+        if not context.get_default_graph().executes:
+            raise RuntimeError("__iter__() is only supported inside of tf.function or when eager execution is enabled.")
+        iterator = make_initializable_iterator(self)
+        return iterator.elements()
 
     def make_initializable_iterator(self, shared_name: str | None = None) -> Any:
         from dtfctl.runtime.data.iterator import make_initializable_iterator

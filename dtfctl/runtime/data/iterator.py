@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 from dtfctl.runtime.data.dataset import Dataset, as_structure
@@ -9,6 +10,7 @@ from dtfctl.runtime.data.one_shot import dataset_factory
 from dtfctl.runtime.data.structure import Structure
 from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.errors import OutOfRangeError
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 
@@ -71,6 +73,23 @@ class Iterator:
             tensor.set_shape(shape)
         return self._structure.pack(flat)
 
+    def __iter__(self) -> Generator[Any, None, None]:
+        if not context.get_default_graph().executes:
+            raise TypeError("'Iterator' object is not iterable in a graph; use get_next().")
+        return self.elements()
+
+    def elements(self) -> Generator[Any, None, None]:
+        """Every element that is left, where ops run eagerly; the iterator is released at the end."""
+        try:
+            while True:
+                try:
+                    element = self.get_next()
+                except OutOfRangeError:
+                    return
+                yield element
+        finally:
+            apply_op("DestroyResourceOp", resource=self._resource)
+
     def string_handle(self, name: str | None = None) -> Tensor:
         return apply_op("IteratorToStringHandle", name, resource_handle=self._resource)  # type: ignore[no-any-return]
 
@@ -90,6 +109,8 @@ def make_one_shot_iterator(dataset: Dataset) -> Iterator:
     Raises:
         ValueError: the dataset depends on a placeholder, variable or table of the graph.
     """
+    if context.get_default_graph().executes:
+        return make_initializable_iterator(dataset)
     factory = dataset_factory(dataset)
     resource = apply_op("OneShotIterator", dataset_factory=factory, **dataset.structure.attrs)
     return Iterator(resource, None, dataset.structure)

@@ -18,6 +18,8 @@ def constant_value(tensor: Any, depth: int = 0) -> np.ndarray[Any, Any] | None:
         return np.asarray(tensor)
     if not isinstance(tensor, Tensor) or depth > _MAX_DEPTH:
         return None
+    if tensor._value is not None:
+        return np.asarray(tensor._value)
     evaluate = _EVALUATORS.get(tensor.op.type)
     return None if evaluate is None else evaluate(tensor.op, depth + 1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ class _Stack(threading.local):
 
 _stack = _Stack()
 _global: list[Graph] = []
+# What the global default graph is an instance of: runtime.eager sets it, None means Graph.
+_global_type: Callable[[], Graph] | None = None
 _lock = threading.Lock()
 
 
@@ -29,8 +31,26 @@ def get_default_graph() -> Graph:
         if not _global:
             from dtfctl.runtime.framework.graph import Graph
 
-            _global.append(Graph())
+            _global.append((_global_type or Graph)())
         return _global[0]
+
+
+def global_graph_type() -> Callable[[], Graph] | None:
+    return _global_type
+
+
+def set_global_graph_type(make: Callable[[], Graph] | None) -> None:
+    """Let the global default graph be made by this, and replace the one there is."""
+    global _global_type
+    with _lock:
+        _global_type = make
+        _global.clear()
+
+
+def global_graph_is_used() -> bool:
+    """Whether operations were added to the global default graph."""
+    with _lock:
+        return bool(_global) and _global[0].last_id > 0
 
 
 def reset_default_graph() -> None:

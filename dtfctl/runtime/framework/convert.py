@@ -221,6 +221,8 @@ def constant(
         array = _shaped(array, as_shape(shape).known(), verify_shape)
     graph = context.get_default_graph()
     dtype = wanted or as_dtype(array.dtype)
+    if graph.executes:
+        return graph.constant(array, dtype)  # type: ignore[attr-defined,no-any-return]
     proto = encode_tensor(array, dtype)
     op = graph.create_op(
         get_signature("Const"),

@@ -10,7 +10,7 @@ from typing import Any
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework import context, nest
 from dtfctl.runtime.framework.attrs import encode_attr
-from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.graph_keys import GraphKeys
@@ -96,6 +96,8 @@ class FuncGraph(Graph):
             known = self._copied.get(tensor)
         if known is not None:
             return known
+        if tensor._value is not None:
+            return self._capture_value(tensor)
         if tensor.op.type == "Const" and tensor.op.attrs["value"].ByteSize() <= _COPIED_CONSTANT_BYTES:
             attrs = {k: v for k, v in tensor.op.attrs.items() if k != "_class"}
             with self.name_scope(None), self.control_dependencies(None):
@@ -103,6 +105,15 @@ class FuncGraph(Graph):
             self._copied[tensor] = op.outputs[0]
             return op.outputs[0]
         return self.capture_always(tensor)
+
+    def _capture_value(self, tensor: Tensor) -> Tensor:
+        """An eager tensor here: a constant where it is small and nothing flows back into it, else a capture."""
+        dtype = tensor.dtype
+        if not (dtype.is_integer or dtype.is_bool) or tensor._value.nbytes > _COPIED_CONSTANT_BYTES:
+            return self.capture_always(tensor)
+        with self.as_default(), self.name_scope(None), self.control_dependencies(None):
+            known = self._copied[tensor] = constant(tensor._value, dtype)
+        return known
 
     def capture_always(self, tensor: Tensor) -> Tensor:
         """The placeholder of an outer tensor, also where a constant would have been copied."""

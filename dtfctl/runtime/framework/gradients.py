@@ -62,6 +62,10 @@ def gradients(
         LookupError: an op on the way has no gradient registered.
         TypeError: a y is not of a floating or complex type.
     """
+    if context.get_default_graph().executes:
+        raise RuntimeError(
+            "tf.gradients is not supported when eager execution is enabled. Use tf.GradientTape instead."
+        )
     ys, xs = _as_list(ys), _as_list(xs)
     stops = [] if stop_gradients is None else _as_list(stop_gradients)
     graph = context.get_default_graph()

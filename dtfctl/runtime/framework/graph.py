@@ -27,7 +27,13 @@ DeviceFunction = Callable[[Operation], Any]
 
 
 class Graph:
-    """Operations by name. Thread-safe for construction; a session may run it while it grows."""
+    """Operations by name. Thread-safe for construction; a session may run it while it grows.
+
+    Attributes:
+        executes: True where operations run as they are created (runtime.eager).
+    """
+
+    executes = False
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -143,6 +149,8 @@ class Graph:
 
     def capture(self, tensor: Tensor) -> Tensor:
         """A tensor of another graph, brought into this one; only function bodies can."""
+        if tensor._value is not None:
+            raise RuntimeError("Attempting to capture an EagerTensor without building a function.")
         raise ValueError(f"{tensor!r} must be from the same graph as the operation that uses it")
 
     def inner(self, tensor: Tensor) -> Tensor:

@@ -28,6 +28,11 @@ class Tensor:
     # numpy must not try to apply its operators element by element with us.
     __array_priority__ = 100
 
+    # Of a tensor that runtime.eager computed: its array.
+    _value: Any = None
+    # Of the handle of an eager variable: a weak reference to the variable.
+    _variable: Any = None
+
     def __init__(self, op: Operation, value_index: int, dtype: DType) -> None:
         self._op = op
         self._value_index = value_index

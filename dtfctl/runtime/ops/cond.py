@@ -49,9 +49,11 @@ def cond(
         raise TypeError("true_fn must be callable.")
     if not callable(false_fn):
         raise TypeError("false_fn must be callable.")
-    if isinstance(pred, bool):
+    if isinstance(pred, bool) and not context.get_default_graph().executes:
         raise TypeError("pred must not be a Python bool")
-    graph = context.get_default_graph()
+    graph: Any = context.get_default_graph()
+    if graph.executes:
+        return graph.cond(pred, true_fn, false_fn, strict)
     with graph.name_scope(name or "cond"):
         pred = convert_to_tensor(pred, name="pred")
         true_body, true_result = _trace("cond_true", true_fn, strict)
@@ -347,7 +349,9 @@ def switch_case(
         raise ValueError(f"branch indices must form 0..{len(numbered) - 1}, got {sorted(numbered)}")
     functions = [numbered[i] for i in range(len(numbered))]
     functions.append(default or functions[-1])
-    graph = context.get_default_graph()
+    graph: Any = context.get_default_graph()
+    if graph.executes:
+        return graph.switch_case(branch_index, functions)
     with graph.name_scope(name):
         index = convert_to_tensor(branch_index)
         last = constant(len(functions) - 1, index.dtype)

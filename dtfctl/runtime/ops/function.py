@@ -116,7 +116,9 @@ def call(body: FuncGraph, arguments: Sequence[Tensor]) -> list[Tensor]:
     Returns:
         Its outputs, with their static shapes.
     """
-    graph = context.get_default_graph()
+    graph: Any = context.get_default_graph()
+    if graph.executes:
+        return graph.call(body, arguments)  # type: ignore[no-any-return]
     inputs = [*arguments, *body.external_captures]
     op = make_op(
         "StatefulPartitionedCall" if body.is_stateful else "PartitionedCall",

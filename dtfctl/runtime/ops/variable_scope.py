@@ -214,6 +214,9 @@ def _get_single(
 ) -> Any:
     store = _store()
     found = store.variables.get(name)
+    if outermost_graph().executes and not reuse:
+        # An eager program shares variables by sharing the object: asking again makes another, as in TensorFlow.
+        found = None
     _check_reuse(name, reuse, found)
     if found is not None:
         if shape is not None and not shape.is_compatible_with(found.shape):

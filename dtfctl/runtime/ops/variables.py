@@ -17,7 +17,7 @@ from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.attrs import encode_attr
 from dtfctl.runtime.framework.convert import convert_to_tensor, register_tensor_conversion_function
 from dtfctl.runtime.framework.dtypes import DType, as_dtype
-from dtfctl.runtime.framework.func_graph import init_scope
+from dtfctl.runtime.framework.func_graph import init_scope, outermost_graph
 from dtfctl.runtime.framework.graph_keys import GraphKeys, name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
@@ -87,6 +87,9 @@ class Variable:
         use_resource = kwargs.get("use_resource")
         if use_resource is None:
             use_resource = _use_resource_by_default
+        outermost: Any = outermost_graph()
+        if outermost.executes:
+            return super().__new__(outermost.make_variable())  # type: ignore[no-any-return]
         from dtfctl.runtime.ops.resource_variable import ResourceVariable
 
         return super().__new__(ResourceVariable if use_resource else RefVariable)

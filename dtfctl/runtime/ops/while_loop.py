@@ -63,14 +63,17 @@ def while_loop(
     if parallel_iterations < 1:
         raise TypeError("'parallel_iterations' must be a positive integer.")
     structure = list(loop_vars) if isinstance(loop_vars, (list, tuple)) else [loop_vars]
-    graph = context.get_default_graph()
+    graph: Any = context.get_default_graph()
     with graph.name_scope(name or "while"):
-        loop = _Loop(structure, shape_invariants, cond, body, maximum_iterations)
-        op = loop.build(parallel_iterations)
-        outputs = loop.results(op)
-        if not back_prop:
-            outputs = [apply_op("StopGradient", input=t) if t.dtype.base_dtype.is_floating else t for t in outputs]
-        packed = loop.pack(outputs)
+        if graph.executes:
+            packed = graph.while_loop(cond, body, structure, maximum_iterations)
+        else:
+            loop = _Loop(structure, shape_invariants, cond, body, maximum_iterations)
+            op = loop.build(parallel_iterations)
+            outputs = loop.results(op)
+            if not back_prop:
+                outputs = [apply_op("StopGradient", input=t) if t.dtype.base_dtype.is_floating else t for t in outputs]
+            packed = loop.pack(outputs)
     if return_same_structure:
         return packed if isinstance(loop_vars, list) else tuple(packed) if isinstance(loop_vars, tuple) else packed[0]
     return packed[0] if len(packed) == 1 else packed

@@ -88,6 +88,13 @@ class Optimizer:
             raise ValueError(
                 f"gate_gradients must be one of: Optimizer.GATE_NONE, GATE_OP, GATE_GRAPH. Not {gate_gradients}"
             )
+        graph: Any = context.get_default_graph()
+        if graph.executes:
+            if not callable(loss):
+                raise RuntimeError(
+                    "`loss` passed to Optimizer.compute_gradients should be a function when eager execution is enabled."
+                )
+            return list(zip(*graph.loss_gradients(loss, var_list, grad_loss)))
         tensor = convert_to_tensor(loss() if callable(loss) else loss)
         _check_type(tensor)
         variables = trainable_variables() if var_list is None else list(var_list)
