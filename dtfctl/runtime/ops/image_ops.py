@@ -15,7 +15,7 @@ from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import random_ops
 from dtfctl.runtime.ops.nn_ops import reduce_over
-from dtfctl.runtime.ops.operands import apply_mixed
+from dtfctl.runtime.ops.operands import apply_mixed, cast_to
 
 
 class ResizeMethod:
@@ -26,10 +26,6 @@ class ResizeMethod:
 
 
 _RESIZE_OPS = {0: "ResizeBilinear", 1: "ResizeNearestNeighbor", 2: "ResizeBicubic", 3: "ResizeArea"}
-
-
-def _cast(x: Tensor, dtype: Any) -> Tensor:
-    return x if x.dtype.base_dtype is dtype else apply_op("Cast", x=x, DstT=dtype)
 
 
 def _resize(op: str, images: Any, size: Any, align: bool, half: bool, name: str | None) -> Tensor:
@@ -280,11 +276,11 @@ def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: st
             if top_in > top_out:
                 scaled = apply_mixed("FloorDiv", image, (top_in + 1) // (top_out + 1))
                 return apply_op("Cast", x=scaled, DstT=wanted, name=scope)  # type: ignore[no-any-return]
-            return apply_mixed("Mul", _cast(image, wanted), (top_out + 1) // (top_in + 1), scope)
+            return apply_mixed("Mul", cast_to(image, wanted), (top_out + 1) // (top_in + 1), scope)
         if have.is_floating and wanted.is_floating:
             return apply_op("Cast", x=image, DstT=wanted, name=scope)  # type: ignore[no-any-return]
         if have.is_integer:
-            return apply_mixed("Mul", _cast(image, wanted), 1.0 / int(have.max), scope)
+            return apply_mixed("Mul", cast_to(image, wanted), 1.0 / int(have.max), scope)
         scaled = apply_mixed("Mul", image, int(wanted.max) + 0.5)
         if saturate:
             scaled = apply_mixed("Maximum", apply_mixed("Minimum", scaled, float(wanted.max)), float(wanted.min))
@@ -386,7 +382,7 @@ def per_image_standardization(image: Any) -> Tensor:
     with name_scope(None, "per_image_standardization") as scope:
         image = _image(image)
         dtype = image.dtype.base_dtype
-        x = _cast(image, dtypes.float32) if dtype not in (dtypes.float16, dtypes.float32) else image
+        x = cast_to(image, dtypes.float32) if dtype not in (dtypes.float16, dtypes.float32) else image
         axes = [-1, -2, -3]
         pixels = int(np.prod(image.shape[-3:].known()))
         mean = reduce_over("Mean", x, axes, True)

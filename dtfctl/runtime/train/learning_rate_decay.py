@@ -10,6 +10,7 @@ from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.ops.operands import apply_mixed, cast_to
 
 
 def _prepare(learning_rate: Any, global_step: Any, decay_steps: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -21,12 +22,7 @@ def _prepare(learning_rate: Any, global_step: Any, decay_steps: Any) -> tuple[Te
 
 
 def _cast(value: Any, like: Tensor) -> Tensor:
-    tensor = convert_to_tensor(value)
-    return tensor if tensor.dtype.base_dtype is like.dtype else apply_op("Cast", x=tensor, DstT=like.dtype)
-
-
-def _call(op: str, x: Any, y: Any = None) -> Tensor:
-    return apply_op(op, x=x) if y is None else apply_op(op, x=x, y=y)  # type: ignore[no-any-return]
+    return cast_to(value, like.dtype)
 
 
 def exponential_decay(
@@ -40,9 +36,9 @@ def exponential_decay(
     """learning_rate * decay_rate ^ (global_step / decay_steps)."""
     with name_scope(name, "ExponentialDecay"):
         rate, step, steps = _prepare(learning_rate, global_step, decay_steps)
-        p = _call("RealDiv", step, steps)
-        p = _call("Floor", p) if staircase else p
-        return _call("Mul", rate, _call("Pow", _cast(decay_rate, rate), p))
+        p = apply_mixed("RealDiv", step, steps)
+        p = apply_mixed("Floor", p) if staircase else p
+        return apply_mixed("Mul", rate, apply_mixed("Pow", _cast(decay_rate, rate), p))
 
 
 def natural_exp_decay(
@@ -56,9 +52,11 @@ def natural_exp_decay(
     """learning_rate * exp(-decay_rate * global_step / decay_steps)."""
     with name_scope(name, "NaturalExpDecay"):
         rate, step, steps = _prepare(learning_rate, global_step, decay_steps)
-        p = _call("RealDiv", step, steps)
-        p = _call("Floor", p) if staircase else p
-        return _call("Mul", rate, _call("Exp", _call("Mul", _call("Neg", _cast(decay_rate, rate)), p)))
+        p = apply_mixed("RealDiv", step, steps)
+        p = apply_mixed("Floor", p) if staircase else p
+        return apply_mixed(
+            "Mul", rate, apply_mixed("Exp", apply_mixed("Mul", apply_mixed("Neg", _cast(decay_rate, rate)), p))
+        )
 
 
 def inverse_time_decay(
@@ -72,9 +70,11 @@ def inverse_time_decay(
     """learning_rate / (1 + decay_rate * global_step / decay_steps)."""
     with name_scope(name, "InverseTimeDecay"):
         rate, step, steps = _prepare(learning_rate, global_step, decay_steps)
-        p = _call("RealDiv", step, steps)
-        p = _call("Floor", p) if staircase else p
-        return _call("RealDiv", rate, _call("AddV2", _cast(1, rate), _call("Mul", _cast(decay_rate, rate), p)))
+        p = apply_mixed("RealDiv", step, steps)
+        p = apply_mixed("Floor", p) if staircase else p
+        return apply_mixed(
+            "RealDiv", rate, apply_mixed("AddV2", _cast(1, rate), apply_mixed("Mul", _cast(decay_rate, rate), p))
+        )
 
 
 def polynomial_decay(
@@ -91,14 +91,18 @@ def polynomial_decay(
         rate, step, steps = _prepare(learning_rate, global_step, decay_steps)
         end = _cast(end_learning_rate, rate)
         if cycle:
-            turns = _call("Ceil", _call("RealDiv", step, steps))
+            turns = apply_mixed("Ceil", apply_mixed("RealDiv", step, steps))
             zero = _cast(0, rate)
-            turns = apply_op("SelectV2", condition=_call("Equal", step, zero), t=_cast(1, rate), e=turns)
-            steps = _call("Mul", steps, turns)
+            turns = apply_op("SelectV2", condition=apply_mixed("Equal", step, zero), t=_cast(1, rate), e=turns)
+            steps = apply_mixed("Mul", steps, turns)
         else:
-            step = _call("Minimum", step, steps)
-        left = _call("Sub", _cast(1, rate), _call("RealDiv", step, steps))
-        return _call("AddV2", _call("Mul", _call("Sub", rate, end), _call("Pow", left, _cast(power, rate))), end)
+            step = apply_mixed("Minimum", step, steps)
+        left = apply_mixed("Sub", _cast(1, rate), apply_mixed("RealDiv", step, steps))
+        return apply_mixed(
+            "AddV2",
+            apply_mixed("Mul", apply_mixed("Sub", rate, end), apply_mixed("Pow", left, _cast(power, rate))),
+            end,
+        )
 
 
 def piecewise_constant(x: Any, boundaries: Sequence[Any], values: Sequence[Any], name: str | None = None) -> Tensor:
@@ -114,7 +118,7 @@ def piecewise_constant(x: Any, boundaries: Sequence[Any], values: Sequence[Any],
         first = convert_to_tensor(values[0])
         result = _cast(values[-1], first)
         for boundary, value in reversed(list(zip(boundaries, values[:-1]))):
-            within = _call("LessEqual", position, _cast(boundary, position))
+            within = apply_mixed("LessEqual", position, _cast(boundary, position))
             result = apply_op("SelectV2", condition=within, t=_cast(value, first), e=result)
         return result
 
@@ -123,12 +127,12 @@ piecewise_constant_decay = piecewise_constant
 
 
 def _fraction(step: Tensor, steps: Tensor) -> Tensor:
-    return _call("RealDiv", _call("Minimum", step, steps), steps)
+    return apply_mixed("RealDiv", apply_mixed("Minimum", step, steps), steps)
 
 
 def _half_cosine(fraction: Tensor) -> Tensor:
-    cosine = _call("Cos", _call("Mul", _cast(math.pi, fraction), fraction))
-    return _call("Mul", _cast(0.5, fraction), _call("AddV2", _cast(1, fraction), cosine))
+    cosine = apply_mixed("Cos", apply_mixed("Mul", _cast(math.pi, fraction), fraction))
+    return apply_mixed("Mul", _cast(0.5, fraction), apply_mixed("AddV2", _cast(1, fraction), cosine))
 
 
 def cosine_decay(
@@ -138,10 +142,12 @@ def cosine_decay(
     with name_scope(name, "CosineDecay"):
         rate, step, steps = _prepare(learning_rate, global_step, decay_steps)
         low = _cast(alpha, rate)
-        decayed = _call(
-            "AddV2", _call("Mul", _call("Sub", _cast(1, rate), low), _half_cosine(_fraction(step, steps))), low
+        decayed = apply_mixed(
+            "AddV2",
+            apply_mixed("Mul", apply_mixed("Sub", _cast(1, rate), low), _half_cosine(_fraction(step, steps))),
+            low,
         )
-        return _call("Mul", rate, decayed)
+        return apply_mixed("Mul", rate, decayed)
 
 
 def linear_cosine_decay(
@@ -157,6 +163,6 @@ def linear_cosine_decay(
     with name_scope(name, "LinearCosineDecay"):
         rate, step, steps = _prepare(learning_rate, global_step, decay_steps)
         fraction = _fraction(step, steps)
-        cosine = _half_cosine(_call("Mul", _cast(2 * num_periods, rate), fraction))
-        line = _call("AddV2", _cast(alpha, rate), _call("Sub", _cast(1, rate), fraction))
-        return _call("Mul", rate, _call("AddV2", _call("Mul", line, cosine), _cast(beta, rate)))
+        cosine = _half_cosine(apply_mixed("Mul", _cast(2 * num_periods, rate), fraction))
+        line = apply_mixed("AddV2", _cast(alpha, rate), apply_mixed("Sub", _cast(1, rate), fraction))
+        return apply_mixed("Mul", rate, apply_mixed("AddV2", apply_mixed("Mul", line, cosine), _cast(beta, rate)))

@@ -11,6 +11,7 @@ from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.ops import init_ops
 from dtfctl.runtime.ops.grouping import group
+from dtfctl.runtime.ops.operands import cast_to
 from dtfctl.runtime.train.optimizer import Optimizer
 
 
@@ -32,17 +33,12 @@ class _TrainingOps(Optimizer):
             if held or key in ("indices", "use_locking", "use_nesterov"):
                 arguments[key] = value
             else:
-                arguments[key] = _cast(value, dtype)
+                arguments[key] = cast_to(value, dtype)
         arguments.setdefault("use_locking", self._use_locking)
         return make_op(kind, **arguments)
 
     def _hyper(self, value: Any, name: str) -> Tensor:
         return convert_to_tensor(self._call_if_callable(value), name=name)
-
-
-def _cast(value: Any, dtype: Any) -> Tensor:
-    tensor = convert_to_tensor(value) if not isinstance(value, Tensor) else value
-    return tensor if tensor.dtype.base_dtype is dtype else apply_op("Cast", x=tensor, DstT=dtype)
 
 
 class GradientDescentOptimizer(_TrainingOps):
@@ -62,7 +58,7 @@ class GradientDescentOptimizer(_TrainingOps):
         return False
 
     def _apply_sparse(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
-        step = apply_op("Mul", x=grad, y=_cast(self._rate, var.dtype.base_dtype))
+        step = apply_op("Mul", x=grad, y=cast_to(self._rate, var.dtype.base_dtype))
         if var._is_resource:
             negative = apply_op("Neg", x=step)
             return make_op(
@@ -212,8 +208,8 @@ class AdamOptimizer(_TrainingOps):
     def _apply_sparse(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
         """Moments decay everywhere and grow at the rows named, as TF1 does."""
         dtype = var.dtype.base_dtype
-        power1, power2 = (_cast(p.value(), dtype) for p in self._get_beta_accumulators())
-        rate, b1, b2, eps = (_cast(t, dtype) for t in (self._rate, self._b1, self._b2, self._eps))
+        power1, power2 = (cast_to(p.value(), dtype) for p in self._get_beta_accumulators())
+        rate, b1, b2, eps = (cast_to(t, dtype) for t in (self._rate, self._b1, self._b2, self._eps))
         one = constant(1, dtype)
         scaled_rate = rate * apply_op("Sqrt", x=one - power2) / (one - power1)
         m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
@@ -246,7 +242,7 @@ class AdamOptimizer(_TrainingOps):
         power1, power2 = self._get_beta_accumulators()
         with graph.control_dependencies(update_ops), graph.colocate_with(power1.op):
             decayed = [
-                p.assign(p.value() * _cast(b, p.dtype.base_dtype), use_locking=self._use_locking, read_value=False)
+                p.assign(p.value() * cast_to(b, p.dtype.base_dtype), use_locking=self._use_locking, read_value=False)
                 for p, b in ((power1, self._b1), (power2, self._b2))
             ]
         return group(*update_ops, *decayed, name=name_scope)
