@@ -153,6 +153,11 @@ def _log_determinant(k: KernelBuild) -> Kernel:
     def kernel(x: Any) -> Any:
         matrices(x)
         sign, logdet = np.linalg.slogdet(x)
+        if not np.isfinite(x).all():
+            sign, logdet = np.array(sign), np.array(logdet)
+            for place in map(tuple, np.argwhere(~np.isfinite(x).all((-2, -1)))):
+                det = _eliminated(x[place])
+                sign[place], logdet[place] = np.sign(det), np.log(np.abs(det))
         return np.asarray(sign).astype(x.dtype), np.asarray(logdet).astype(x.dtype)
 
     return widened(kernel)
@@ -346,9 +351,7 @@ def _tridiagonal_solve(k: KernelBuild) -> Kernel:
         gtsv = lapack.get_lapack_funcs("gtsv", dtype=rhs.dtype)
         for i in np.ndindex(rhs.shape[:-2]):
             if m == 1:
-                if main[i][0] == 0:
-                    raise InvalidArgumentError("The first element of diagonal is zero.")
-                out[i] = rhs[i] / main[i][0]
+                out[i] = rhs[i] / main[i][0] if main[i][0] != 0 else np.nan
                 continue
             *_, x, info = gtsv(lower[i][1:], main[i], upper[i][:-1], rhs[i])
             out[i] = np.nan if info > 0 else x
@@ -358,22 +361,21 @@ def _tridiagonal_solve(k: KernelBuild) -> Kernel:
 
 
 def _thomas(upper: Any, main: Any, lower: Any, rhs: Any) -> Any:
-    """Elimination without pivoting, all systems of the batch at once."""
+    """Elimination without pivoting, all systems of the batch at once; NaN where a pivot is zero."""
     m = main.shape[-1]
     u = np.zeros_like(main)
     x = np.array(rhs)
-    if np.any(main[..., 0] == 0):
-        raise InvalidArgumentError("The first element of diagonal is zero.")
+    singular = main[..., 0] == 0
+    main = np.where(singular[..., None], 1, main).astype(main.dtype)
     u[..., 0] = upper[..., 0] / main[..., 0]
     x[..., 0, :] = x[..., 0, :] / main[..., 0, None]
     for i in range(1, m):
         denominator = main[..., i] - lower[..., i] * u[..., i - 1]
-        if np.any(denominator == 0):
-            raise InvalidArgumentError(
-                f"The {i + 1} element of diagonal of the U matrix is zero; try partial_pivoting=True"
-            )
+        singular = singular | (denominator == 0)
+        denominator = np.where(denominator == 0, 1, denominator).astype(denominator.dtype)
         u[..., i] = upper[..., i] / denominator
         x[..., i, :] = (x[..., i, :] - lower[..., i, None] * x[..., i - 1, :]) / denominator[..., None]
     for i in range(m - 2, -1, -1):
         x[..., i, :] -= u[..., i, None] * x[..., i + 1, :]
+    x[singular] = np.nan
     return x
