@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dtfctl.protocol import graph_pb2
-from dtfctl.runtime.framework.attrs import decode_attr, encode_attr, types_of
+from dtfctl.runtime.framework.attrs import decode_attr, types_of
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.op_signature import OpSignature
 from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
@@ -79,9 +79,6 @@ class Tensor:
             ValueError: it contradicts what is known.
         """
         self._shape = self._shape.merge_with(as_shape(shape))
-
-    def _shape_tuple(self) -> tuple[int | None, ...] | None:
-        return self._shape.dims_or_none
 
     @property
     def ndim(self) -> int | None:
@@ -288,10 +285,6 @@ class Operation:
 
     def __str__(self) -> str:
         return str(self.node_def)
-
-
-def text_attr_value(text: str | bytes) -> graph_pb2.AttrValue:
-    return encode_attr("string", text)
 
 
 def _user_frames(limit: int = 8) -> tuple[tuple[str, int, str], ...]:

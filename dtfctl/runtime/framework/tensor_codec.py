@@ -7,7 +7,7 @@ Lengths are checked before anything is allocated, because messages come from str
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -51,12 +51,6 @@ _VALUE_FIELD: dict[int, str] = {
     32: "int_val",
 }
 _FLOAT8 = frozenset(range(24, 29))
-
-
-class VariantValue(Protocol):
-    """What an object must offer to be encoded as a DT_VARIANT element."""
-
-    def to_variant_proto(self) -> tensor_pb2.VariantTensorDataProto: ...
 
 
 def shape_of_proto(proto: tensor_pb2.TensorShapeProto) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dtfctl.runtime.framework import dtypes
@@ -104,15 +104,6 @@ def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Any
         limit = convert_to_tensor(clip_norm, values.dtype)
         one = apply_op("RealDiv", x=constant(1.0, values.dtype), y=limit)
         return apply_op("Mul", x=apply_op("Mul", x=values, y=limit), y=apply_op("Minimum", x=inverse, y=one))
-
-
-def all_finite(tensors: Iterable[Any]) -> Tensor:
-    """Whether every element of every tensor is finite: a scalar bool."""
-    flags = []
-    for t in tensors:
-        values = _values(t)
-        flags.append(apply_op("All", input=apply_op("IsFinite", x=values), reduction_indices=_axes(values)))
-    return apply_op("All", input=apply_op("Pack", values=flags), reduction_indices=0)  # type: ignore[no-any-return]
 
 
 def _axes(t: Tensor) -> Any:

@@ -24,10 +24,6 @@ class PartitionInfo:
         self.full_shape = list(full_shape)
         self.var_offset = list(var_offset)
 
-    def single_offset(self, shape: Sequence[int]) -> int:
-        dim = self.single_slice_dim(shape)
-        return 0 if dim is None else self.var_offset[dim]
-
     def single_slice_dim(self, shape: Sequence[int]) -> int | None:
         cut = [i for i, (full, part) in enumerate(zip(self.full_shape, shape)) if full != part]
         if len(cut) > 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -429,12 +428,3 @@ def _save_together(prefix: Tensor, saveables: list[SaveableObject]) -> Tensor:
     save = _save_op(prefix, saveables)
     with context.get_default_graph().control_dependencies([save]):
         return apply_op("Identity", input=prefix, name="control_dependency")  # type: ignore[no-any-return]
-
-
-_STEP = re.compile(r"-(\d+)$")
-
-
-def step_of(prefix: str) -> int | None:
-    """The global step in a checkpoint's name, if there is one."""
-    found = _STEP.search(prefix)
-    return int(found.group(1)) if found else None

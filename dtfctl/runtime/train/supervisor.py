@@ -66,7 +66,6 @@ class Supervisor:
         self._init_feed_dict, self._stop_grace_secs = init_feed_dict, stop_grace_secs
         self._save_summaries_secs, self._save_model_secs = save_summaries_secs, save_model_secs
         self._coord = Coordinator()
-        self._started_threads: list[threading.Thread] = []
         with self._graph.as_default():
 
             def pick(value: Any, key: str, make: Callable[[], Any]) -> Any:
@@ -197,7 +196,6 @@ class Supervisor:
             threads.append(LooperThread(self._coord, self._save_model_secs, self._save, (sess,)))
         for thread in threads:
             thread.start()
-        self._started_threads += threads
         return threads
 
     def _write_summary(self, sess: Session) -> None:
@@ -221,11 +219,8 @@ class Supervisor:
 
     def start_queue_runners(self, sess: Session, queue_runners: Sequence[Any] | None = None) -> list[threading.Thread]:
         if queue_runners is None:
-            threads = start_queue_runners(sess, coord=self._coord)
-        else:
-            threads = [t for q in queue_runners for t in q.create_threads(sess, self._coord, daemon=True, start=True)]
-        self._started_threads += threads
-        return threads
+            return start_queue_runners(sess, coord=self._coord)
+        return [t for q in queue_runners for t in q.create_threads(sess, self._coord, daemon=True, start=True)]
 
     def loop(
         self, timer_interval_secs: float | None, target: Callable[..., Any], args: Any = (), kwargs: Any = None

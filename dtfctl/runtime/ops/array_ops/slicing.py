@@ -145,13 +145,3 @@ def _pack_indices(values: list[Any]) -> Any:
 
 
 Tensor._override_operator("__getitem__", _slice_helper)
-
-
-def _iterate(tensor: Tensor) -> Any:
-    dims = tensor.shape.dims_or_none
-    if not dims or dims[0] is None:
-        raise TypeError(
-            f"Tensor objects are not iterable when the first dimension is unknown ({tensor.name}). Use tf.unstack, "
-            "tf.map_fn or indexing."
-        )
-    return iter([tensor[i] for i in range(dims[0])])
