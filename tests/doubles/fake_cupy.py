@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -138,21 +138,53 @@ def _operator(name: str) -> Callable[..., Any]:
     return call
 
 
-_BINARY = "add sub mul truediv floordiv mod pow and or xor lshift rshift matmul".split()
+_BINARY = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift", "matmul"]
 for _name in [
     *(f"__{n}__" for n in _BINARY),
     *(f"__r{n}__" for n in _BINARY),
     *(f"__i{n}__" for n in _BINARY if n != "matmul"),
-    *(f"__{n}__" for n in "eq ne lt le gt ge neg pos abs invert divmod rdivmod".split()),
+    *(f"__{n}__" for n in ["eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "abs", "invert", "divmod", "rdivmod"]),
 ]:
     setattr(GpuArray, _name, _operator(_name))
 
 _PLAIN = ("dtype", "shape", "ndim", "size", "nbytes", "itemsize", "strides", "flags")
 _VIEWS = ("T", "real", "imag", "mT")
-_METHODS = (
-    "all any argmax argmin argsort astype clip conj copy cumprod cumsum diagonal dot fill flatten max mean min nonzero "
-    "prod ravel repeat reshape round sort squeeze std sum swapaxes take trace transpose var view"
-).split()
+_METHODS = [
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "argsort",
+    "astype",
+    "clip",
+    "conj",
+    "copy",
+    "cumprod",
+    "cumsum",
+    "diagonal",
+    "dot",
+    "fill",
+    "flatten",
+    "max",
+    "mean",
+    "min",
+    "nonzero",
+    "prod",
+    "ravel",
+    "repeat",
+    "reshape",
+    "round",
+    "sort",
+    "squeeze",
+    "std",
+    "sum",
+    "swapaxes",
+    "take",
+    "trace",
+    "transpose",
+    "var",
+    "view",
+]
 for _name in _PLAIN:
     setattr(GpuArray, _name, property(lambda self, n=_name: getattr(self.host, n)))
 for _name in _VIEWS:
@@ -237,7 +269,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="dtfctl-cuda-shim-")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _build(code: str) -> ctypes.CDLL:
     command = compiler()
     assert command is not None, "no g++"

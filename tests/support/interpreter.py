@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from dtfctl.protocol import graph_pb2
+from dtfctl.runtime.executor.binding import placing_inputs
+from dtfctl.runtime.executor.device_memory import is_gpu, to_host
 from dtfctl.runtime.executor.functions import FunctionRunner
-from dtfctl.runtime.executor.kernel_cache import KernelCache
+from dtfctl.runtime.executor.kernel_cache import BoundKernel, KernelCache
 from dtfctl.runtime.framework.attrs import encode_attr
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.device import Device
@@ -20,16 +22,21 @@ from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph, make_node
 from dtfctl.runtime.framework.op_signature import get_signature
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.context import StepContext
-from dtfctl.runtime.kernels.registry import KernelBuild, require_kernel, run_kernel
+from dtfctl.runtime.kernels.registry import KernelBuild, run_kernel
 from dtfctl.runtime.kernels.variable import Variable
 
 
 class Interpreter:
     def __init__(self, graph: NodeGraph | graph_pb2.GraphDef) -> None:
         self.graph = graph if isinstance(graph, NodeGraph) else NodeGraph.from_graph_def(graph)
-        self.device = Device("/job:localhost/replica:0/task:0/device:CPU:0")
-        self._kernels: dict[Node, Any] = {}
+        self.device = self.make_device()
+        self._kernels: dict[Node, BoundKernel] = {}
         self._functions = FunctionRunner(self.graph.library, self.device, self.device.resources, KernelCache())
+
+    @staticmethod
+    def make_device() -> Device:
+        """The device everything runs on; tests of GPU kernels give another."""
+        return Device("/job:localhost/replica:0/task:0/device:CPU:0")
 
     def run(
         self, fetches: list[str], feeds: dict[str, Any] | None = None, targets: list[str] | None = None
@@ -51,7 +58,7 @@ class Interpreter:
         for fetch in fetches:
             name, slot = parse_input(fetch)
             self._evaluate(self.graph.nodes[name], values, done, step)
-            out.append(_deref(values[name, slot]))
+            out.append(to_host(_deref(values[name, slot])))
         for target in targets or []:
             self._evaluate(self.graph.nodes[target], values, done, step)
         return out
@@ -71,17 +78,21 @@ class Interpreter:
                 continue
             stack.pop()
             done.add(node.name)
-            spec = require_kernel(node, "CPU")
             if node not in self._kernels:
-                self._kernels[node] = spec.factory(
-                    KernelBuild(node, self.device, self.device.resources, self.graph.library)
-                )
+                self._kernels[node] = self._bind(node)
+            bound = self._kernels[node]
             inputs = [
                 values[e.node.name, e.slot] if want.is_ref else _deref(values[e.node.name, e.slot])
                 for e, want in zip(node.inputs, node.input_types)
             ]
-            for i, value in enumerate(run_kernel(spec, self._kernels[node], step, inputs)):
+            for i, value in enumerate(run_kernel(bound.spec, bound.call, step, inputs)):
                 values.setdefault((node.name, i), value)
+
+    def _bind(self, node: Node) -> BoundKernel:
+        bound = KernelCache().get(KernelBuild(node, self.device, self.device.resources, self.graph.library))
+        if not is_gpu(self.device):
+            return bound
+        return BoundKernel(bound.spec, placing_inputs(node, bound, self.device.array_module))
 
 
 def _deref(value: Any) -> Any:

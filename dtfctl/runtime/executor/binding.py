@@ -50,7 +50,7 @@ class Environment:
             except Exception as e:
                 raise located(e, node.name) from e
             if is_gpu(self.device):
-                bound = BoundKernel(bound.spec, _placing_inputs(node, bound, self.device.array_module))
+                bound = BoundKernel(bound.spec, placing_inputs(node, bound, self.device.array_module))
         self._bound[node] = bound
         return bound
 
@@ -132,7 +132,7 @@ def single(result: Any) -> Any:
     return result[0] if isinstance(result, (tuple, list)) else result
 
 
-def _placing_inputs(node: Node, bound: BoundKernel, xp: Any) -> Callable[..., Any]:
+def placing_inputs(node: Node, bound: BoundKernel, xp: Any) -> Callable[..., Any]:
     """The kernel with its inputs brought to the memory it wants them in."""
     host = frozenset(argument_positions(node, node.signature.inputs, bound.spec.host_inputs))
     count = len(node.inputs)

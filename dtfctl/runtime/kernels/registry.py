@@ -30,6 +30,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.dtypes import DType
@@ -86,6 +88,10 @@ class KernelBuild:
     def xp(self) -> Any:
         """The array namespace of the device: numpy or cupy."""
         return self.device.array_module
+
+    def xp_for(self, attr: str) -> Any:
+        """The array namespace for values of a type attribute: numpy where they are arrays of objects."""
+        return np if self.dtype(attr).is_object else self.xp
 
     @property
     def function_caller(self) -> FunctionCaller:

@@ -6,30 +6,82 @@ in, or uses what cupy lacks, fails; CUDA sources run through a C++ compiler.
 
 from __future__ import annotations
 
+import base64
+from typing import Any
+
 import pytest
 
-from dtfctl.protocol import config_pb2
+from dtfctl.protocol import config_pb2, graph_pb2
 from dtfctl.runtime.client import targets
+from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.device_spec import device_name
+from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
+from dtfctl.runtime.kernels.registry import find_kernel, kernels_of
 from tests.doubles.fake_cupy import compiler, fake_cupy
 from tests.support.golden import Case, cases
 from tests.support.golden_run import parametrize_cases, run_case
+from tests.support.interpreter import Interpreter
+from tests.unit.kernels import graph_cases, oracle_cases
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="needs g++ to run CUDA sources without a GPU")
 CUPY = fake_cupy()
 
 
+def _gpu(job: str = "localhost", task: int = 0) -> Device:
+    return Device(device_name(job, task, "GPU", 0), resources=ResourceManager(job), array_module=CUPY)
+
+
 @pytest.fixture(autouse=True)
 def one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     def find(job: str, task: int, config: config_pb2.ConfigProto) -> list[Device]:
-        name = device_name(job, task, "GPU", 0)
-        return [Device(name, resources=ResourceManager(job), array_module=CUPY)]
+        return [_gpu(job, task)]
 
     monkeypatch.setattr(targets, "find_gpus", find)
+    monkeypatch.setattr(Interpreter, "make_device", staticmethod(_gpu))
 
 
 @parametrize_cases(cases())
 def test_golden_on_a_gpu(case: Case) -> None:
     run_case(case, "", config_pb2.ConfigProto(allow_soft_placement=True, operation_timeout_in_ms=60_000))
+
+
+def _has_gpu_kernel(op: str) -> bool:
+    return any("GPU" in spec.devices for spec in kernels_of(op))
+
+
+ORACLE = {
+    f"{family}-{op}": [c for c in entries if "want" in c]
+    for family in ("array", "math", "linalg")
+    for op, entries in oracle_cases.cases_by_op(family).items()
+    if _has_gpu_kernel(op)
+}
+
+
+@pytest.mark.parametrize("name", sorted(n for n, entries in ORACLE.items() if entries))
+def test_op_alone(name: str) -> None:
+    for case in ORACLE[name]:
+        oracle_cases.check(case)
+
+
+def _fits_a_gpu(case: dict[str, Any]) -> bool:
+    """No step fails (on a GPU bad indices are not looked for), and all that works on variables has a GPU kernel."""
+    graph = NodeGraph.from_graph_def(graph_pb2.GraphDef.FromString(base64.b64decode(case["graph"])))
+    on_variables = [
+        n for n in graph if any(t.is_ref or t is dtypes.resource for t in (*n.input_types, *n.output_types))
+    ]
+    return all("want" in step for step in case["steps"]) and all(find_kernel(n, "GPU") for n in on_variables)
+
+
+GRAPHS = {
+    f"{family}-{name}": case
+    for family in ("nn", "state", "training", "image")
+    for name, case in graph_cases.load(family).items()
+    if _fits_a_gpu(case)
+}
+
+
+@pytest.mark.parametrize("name", sorted(GRAPHS))
+def test_graph(name: str) -> None:
+    graph_cases.check(GRAPHS[name])

@@ -42,7 +42,7 @@ def _concat(k: KernelBuild, axis: Any, values: tuple[Any, ...], name: str) -> An
                 f"ConcatOp : Dimension {next(d for d in range(rank) if d != dim and v.shape[d] != shape[d])} in both "
                 f"shapes must be equal: shape[0] = {text(shape)} vs. shape[{i}] = {text(v.shape)}"
             )
-    return k.xp.concatenate(values, axis=dim)
+    return k.xp_for("T").concatenate(values, axis=dim)
 
 
 @register_kernel("ConcatV2", devices=CPU_GPU, host_inputs=("axis",))

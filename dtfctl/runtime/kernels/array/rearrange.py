@@ -146,7 +146,7 @@ def _roll(k: KernelBuild) -> Kernel:
         for a in ints(axis):
             if not -x.ndim <= a < x.ndim:
                 raise InvalidArgumentError(f"axis {a} is out of range")
-        return k.xp.roll(x, ints(shift), ints(axis))
+        return k.xp_for("T").roll(x, ints(shift), ints(axis))
 
     return kernel
 
@@ -167,7 +167,7 @@ def _tile(k: KernelBuild) -> Kernel:
             if r < 0:
                 raise InvalidArgumentError(f"Expected multiples[{i}] >= 0, but got {r}")
         check_size([d * r for d, r in zip(x.shape, reps)])
-        return k.xp.tile(x, reps)
+        return k.xp_for("T").tile(x, reps)
 
     return kernel
 

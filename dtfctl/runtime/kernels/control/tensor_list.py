@@ -101,6 +101,9 @@ def _add(a: Any, b: Any) -> Any:
             f"Trying to add two tensors with incompatible element shapes. One is "
             f"{shape_text(a.shape)} and the other is {shape_text(b.shape)}"
         )
+    if isinstance(a, (np.ndarray, np.generic)) != isinstance(b, (np.ndarray, np.generic)):
+        # In a GPU's plan some items are still in host memory.
+        a, b = (x.get() if hasattr(x, "get") else x for x in (a, b))
     return a + b
 
 

@@ -262,7 +262,7 @@ def _stacked(k: KernelBuild, held: TensorList, items: list[Any], wanted: TensorS
             )
     if not items:
         return np.empty((0, *shape), object) if dtype.is_object else k.xp.zeros((0, *shape), dtype.np)
-    return (np if dtype.is_object else k.xp).stack(items)
+    return np.stack(items) if dtype.is_object else k.xp.stack([k.xp.asarray(item) for item in items])
 
 
 @register_kernel("TensorListGather", devices=CPU_GPU, host_inputs=("indices", "element_shape"))

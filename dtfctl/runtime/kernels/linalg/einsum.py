@@ -68,20 +68,20 @@ def _einsum(k: KernelBuild) -> Kernel:
         except ValueError as e:
             raise InvalidArgumentError(f"Einsum: {e}") from None
         if repeated:
-            out = _inflate(out, distinct, output)
+            out = _inflate(k.xp, out, distinct, output)
         return out.astype(dtype, copy=False)
 
     return kernel
 
 
-def _inflate(x: Any, distinct: str, output: str) -> Any:
+def _inflate(xp: Any, x: Any, distinct: str, output: str) -> Any:
     """Spread x over the diagonals that repeated output labels mean."""
     head, dots, tail = output.partition("...")
     extra = x.ndim - len(distinct)
     names: list[Any] = list(head) + ([("...", i) for i in range(extra)] if dots else []) + list(tail)
     held: list[Any] = ([("...", i) for i in range(extra)] if dots else []) + list(distinct)
     sizes = dict(zip(held, x.shape))
-    out = np.zeros([sizes[n] for n in names], x.dtype)
-    grids = dict(zip(held, np.meshgrid(*(np.arange(sizes[n]) for n in held), indexing="ij")))
+    out = xp.zeros([sizes[n] for n in names], x.dtype)
+    grids = dict(zip(held, xp.meshgrid(*(xp.arange(sizes[n]) for n in held), indexing="ij")))
     out[tuple(grids[n] for n in names)] = x
     return out

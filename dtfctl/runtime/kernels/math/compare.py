@@ -27,7 +27,8 @@ for _op, _name in {
 def _equality(k: KernelBuild) -> Kernel:
     """With incompatible_shape_error=False, arguments that do not broadcast are simply not equal."""
     same = k.node.op == "Equal"
-    function = k.xp.equal if same else k.xp.not_equal
+    xp = k.xp_for("T")
+    function = xp.equal if same else xp.not_equal
     if k.dtype("T").is_object:
         plain = function
 
@@ -56,7 +57,7 @@ def _approximate_equal(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError(
                 f"x and y must be of the same shape. x shape: {text(x.shape)}. y shape: {text(y.shape)}"
             )
-        limit = np.asarray(tolerance).astype(x.real.dtype)
+        limit = np.asarray(tolerance).astype(x.real.dtype)[()]
         return k.xp.absolute(x - y) < limit
 
     return kernel

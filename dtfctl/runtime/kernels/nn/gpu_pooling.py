@@ -9,24 +9,26 @@ from dtfctl.runtime.kernels.cuda.arrays import CUDA_FLOATS, CUDA_NUMBERS
 from dtfctl.runtime.kernels.cuda.launch import launch
 from dtfctl.runtime.kernels.nn.common import Window
 from dtfctl.runtime.kernels.nn.gpu_common import channels_last, from_channels_last, offsets, plane_arguments
-from dtfctl.runtime.kernels.nn.pooling import expect_shape, lowest, place, pool_window
+from dtfctl.runtime.kernels.nn.pooling import depth_pool, expect_shape, lowest, place, pool_window
 from dtfctl.runtime.kernels.registry import GPU, Kernel, KernelBuild, register_kernel
 
 
 def _spatial_window(k: KernelBuild) -> Window:
     window, depth = pool_window(k, 2)
     if depth > 1:
-        raise UnimplementedError("Pooling over channels is not supported on a GPU; place the op on a CPU", k.node.name)
+        raise UnimplementedError("This pooling over channels is not supported on any device", k.node.name)
     return window
 
 
 @register_kernel("MaxPool", devices=GPU, T=CUDA_NUMBERS)
 def max_pool(k: KernelBuild) -> Kernel:
-    window, xp = _spatial_window(k), k.xp
+    (window, depth), xp = pool_window(k, 2), k.xp
 
     def kernel(x: Any) -> Any:
         x = channels_last(xp, x, window)
         g = place(x, window, 2)
+        if depth > 1:
+            return from_channels_last(xp, depth_pool(x, depth), window)
         out = xp.empty((x.shape[0], *g.output, x.shape[-1]), x.dtype)
         arguments = (x, out, *plane_arguments(x.shape, g), *offsets(g), lowest(x.dtype))
         launch(xp, "pool", "max_pool", out.size, arguments, element=x.dtype.name)

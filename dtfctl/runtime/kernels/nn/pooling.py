@@ -110,7 +110,7 @@ def max_pool(x: Any, g: Geometry) -> Any:
     return np.maximum(current, low) if x.dtype.kind not in "iu" else np.ascontiguousarray(current)
 
 
-def _depth_pool(x: Any, depth: int) -> Any:
+def depth_pool(x: Any, depth: int) -> Any:
     if x.shape[-1] % depth:
         raise UnimplementedError("Depthwise max pooling requires the depth window to evenly divide the input depth")
     return x.reshape(*x.shape[:-1], x.shape[-1] // depth, depth).max(axis=-1)
@@ -119,7 +119,7 @@ def _depth_pool(x: Any, depth: int) -> Any:
 def _max_pool(window: Window, depth: int, spatial: int, x: Any) -> Any:
     x = _last(x, window)
     g = place(x, window, spatial)
-    out = _depth_pool(x, depth) if depth > 1 else max_pool(x, g)
+    out = depth_pool(x, depth) if depth > 1 else max_pool(x, g)
     return _back(out, window)
 
 
