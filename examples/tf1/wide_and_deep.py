@@ -76,7 +76,7 @@ def deep(ids, features):
 
 
 def main(_):
-    server, is_chief = None, True
+    server, is_chief, config = None, True, None
     device = tf.train.replica_device_setter()
     if FLAGS.job_name:
         cluster = tf.train.ClusterSpec({"ps": FLAGS.ps_hosts.split(","), "worker": FLAGS.worker_hosts.split(",")})
@@ -84,6 +84,8 @@ def main(_):
         if FLAGS.job_name == "ps":
             server.join()
         is_chief = FLAGS.task_index == 0
+        # Workers that have not started yet, or have ended, are no concern of this one.
+        config = tf.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{FLAGS.task_index}"])
         device = tf.train.replica_device_setter(cluster=cluster, worker_device=f"/job:worker/task:{FLAGS.task_index}")
 
     train, test = load()
@@ -110,7 +112,7 @@ def main(_):
     hooks = [tf.train.StopAtStepHook(last_step=FLAGS.steps), tf.train.NanTensorHook(loss), final]
     rows = np.random.RandomState(FLAGS.task_index)
     with tf.train.MonitoredTrainingSession(
-        master=server.target if server else "", is_chief=is_chief, hooks=hooks
+        master=server.target if server else "", is_chief=is_chief, hooks=hooks, config=config
     ) as sess:
         while not sess.should_stop():
             batch = rows.randint(len(train[2]), size=64)

@@ -78,7 +78,7 @@ def batches(ids, size, seed):
 
 
 def main(_):
-    server, is_chief = None, True
+    server, is_chief, config = None, True, None
     device = tf.train.replica_device_setter()
     if FLAGS.job_name:
         cluster = tf.train.ClusterSpec({"ps": FLAGS.ps_hosts.split(","), "worker": FLAGS.worker_hosts.split(",")})
@@ -86,6 +86,8 @@ def main(_):
         if FLAGS.job_name == "ps":
             server.join()
         is_chief = FLAGS.task_index == 0
+        # Workers that have not started yet, or have ended, are no concern of this one.
+        config = tf.ConfigProto(device_filters=["/job:ps", f"/job:worker/task:{FLAGS.task_index}"])
         device = tf.train.replica_device_setter(cluster=cluster, worker_device=f"/job:worker/task:{FLAGS.task_index}")
 
     ids, vocabulary = build_data(read_words())
@@ -122,7 +124,7 @@ def main(_):
     hooks = [tf.train.StopAtStepHook(last_step=FLAGS.steps), tf.train.NanTensorHook(loss), final]
     losses = collections.deque(maxlen=100)
     with tf.train.MonitoredTrainingSession(
-        master=server.target if server else "", is_chief=is_chief, hooks=hooks
+        master=server.target if server else "", is_chief=is_chief, hooks=hooks, config=config
     ) as sess:
         for words, contexts in batches(ids, 128, FLAGS.task_index):
             if sess.should_stop():
