@@ -46,3 +46,11 @@ def test_a_removed_bucket_is_exported_under_the_deleted_key() -> None:
 def test_dense_tables_take_vectors_of_keys_only() -> None:
     with pytest.raises(InvalidArgumentError, match="Expected key shape"):
         dense_table(8).find(np.array([[11, 0], [12, 1]]), np.array(-1))
+
+
+def test_padding_stays_below_the_window() -> None:
+    attrs = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "EXPLICIT"}
+    with pytest.raises(InvalidArgumentError, match="Right padding 2 needs to be smaller than the window size 2"):
+        run_op("MaxPool", np.ones((1, 3, 3, 1), np.float32), explicit_paddings=[0, 0, 0, 1, 0, 2, 0, 0], **attrs)
+    got = run_op("MaxPool", np.ones((1, 3, 3, 1), np.float32), explicit_paddings=[0, 0, 0, 1, 0, 1, 0, 0], **attrs)
+    assert got.shape == (1, 2, 2, 1)

@@ -138,6 +138,8 @@ def lookup_table_import(k: KernelBuild) -> Kernel:
     def run(step: StepContext, handle: Any, keys: Any, values: Any) -> None:
         table = lookup(step, handle, LookupTable)
         table.check_types(*types)
+        if isinstance(table, HashTable) and not keys.size:
+            raise InvalidArgumentError("keys and values cannot be empty tensors.")
         table.import_values(np.asarray(keys), np.asarray(values))
 
     return run

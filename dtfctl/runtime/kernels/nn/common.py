@@ -177,11 +177,19 @@ def window_of(k: KernelBuild, spatial: int, what: str = "conv") -> Window:
     if min((dilations[i] for i in space), default=1) <= 0:
         raise InvalidArgumentError("Dilated rates should be larger than 0.", k.node.name)
     padding = k.text_attr("padding")
+    explicit = _explicit(k, padding, rank, space)
+    for (before, after), i in zip(explicit, space) if ksize else ():
+        last = i == space[-1]
+        for side, amount in (("Left" if last else "Top", before), ("Right" if last else "Bottom", after)):
+            if amount >= ksize[i]:
+                raise InvalidArgumentError(
+                    f"{side} padding {amount} needs to be smaller than the window size {ksize[i]}", k.node.name
+                )
     return Window(
         tuple(strides[i] for i in space),
         tuple(dilations[i] for i in space),
         padding,
-        _explicit(k, padding, rank, space),
+        explicit,
         first,
         tuple(ksize[i] for i in space) if ksize else (),
     )
