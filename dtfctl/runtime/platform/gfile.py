@@ -9,20 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dtfctl.runtime.framework.errors import AlreadyExistsError, NotFoundError, UnimplementedError
+from dtfctl.runtime.framework.errors import AlreadyExistsError, NotFoundError
+from dtfctl.runtime.framework.local_path import local_path
 
 
 def _local(path: Any) -> str:
     text = os.fspath(path)
     text = text.decode() if isinstance(text, bytes) else text
-    if "://" in text:
-        scheme, rest = text.split("://", 1)
-        if scheme != "file":
-            raise UnimplementedError(
-                f"File system scheme '{scheme}' not implemented (file: '{text}'); use a local path"
-            )
-        return rest
-    return text
+    return local_path(text)
 
 
 class GFile:

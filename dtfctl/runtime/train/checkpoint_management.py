@@ -12,12 +12,13 @@ from google.protobuf import text_format
 
 from dtfctl.protocol import meta_graph_pb2
 from dtfctl.runtime.checkpoint.atomic import atomic_file
+from dtfctl.runtime.framework.local_path import local_path
 
 CheckpointState = meta_graph_pb2.CheckpointState
 
 
 def _state_file(save_dir: str, latest_filename: str | None) -> Path:
-    return Path(save_dir) / (latest_filename or "checkpoint")
+    return Path(local_path(save_dir)) / (latest_filename or "checkpoint")
 
 
 def generate_checkpoint_state_proto(
@@ -34,9 +35,9 @@ def generate_checkpoint_state_proto(
     stamps = list(all_model_checkpoint_timestamps or [])
     if stamps and len(stamps) != len(paths):
         raise ValueError("Checkpoint timestamps, if provided, must match checkpoint paths one to one")
-    if not os.path.isabs(save_dir):
-        paths = [p if os.path.isabs(p) else os.path.relpath(p, save_dir) for p in paths]
-        if not os.path.isabs(model_checkpoint_path):
+    if not os.path.isabs(local_path(save_dir)):
+        paths = [p if os.path.isabs(local_path(p)) else os.path.relpath(p, save_dir) for p in paths]
+        if not os.path.isabs(local_path(model_checkpoint_path)):
             model_checkpoint_path = os.path.relpath(model_checkpoint_path, save_dir)
     state = CheckpointState(model_checkpoint_path=model_checkpoint_path, all_model_checkpoint_paths=paths)
     state.all_model_checkpoint_timestamps.extend(stamps)
@@ -115,7 +116,7 @@ def get_checkpoint_state(checkpoint_dir: str, latest_filename: str | None = None
         return None
 
     def full(p: str) -> str:
-        return p if os.path.isabs(p) else os.path.join(checkpoint_dir, p)
+        return p if os.path.isabs(local_path(p)) else os.path.join(checkpoint_dir, p)
 
     state.model_checkpoint_path = full(state.model_checkpoint_path)
     paths = [full(p) for p in state.all_model_checkpoint_paths]
@@ -140,16 +141,17 @@ def latest_checkpoint(checkpoint_dir: str, latest_filename: str | None = None) -
 
 def checkpoint_exists(checkpoint_prefix: str) -> bool:
     """Whether the checkpoint's index file is there, which is written last."""
-    return Path(f"{checkpoint_prefix}.index").exists()
+    return Path(local_path(f"{checkpoint_prefix}.index")).exists()
 
 
 def get_checkpoint_mtimes(checkpoint_prefixes: Sequence[str]) -> list[float]:
     """Times of the checkpoints' index files; those that are missing are left out."""
-    return [Path(f"{p}.index").stat().st_mtime for p in checkpoint_prefixes if checkpoint_exists(p)]
+    return [Path(local_path(f"{p}.index")).stat().st_mtime for p in checkpoint_prefixes if checkpoint_exists(p)]
 
 
 def remove_checkpoint(checkpoint_prefix: str, meta_graph_suffix: str = "meta") -> None:
     """Delete all files of a checkpoint: the index first, so that what is left is never taken for a whole one."""
+    checkpoint_prefix = local_path(checkpoint_prefix)
     prefix = Path(checkpoint_prefix)
     Path(f"{checkpoint_prefix}.index").unlink(missing_ok=True)
     for shard in prefix.parent.glob(f"{prefix.name}.data-?????-of-?????"):

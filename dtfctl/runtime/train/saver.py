@@ -13,6 +13,7 @@ from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.convert import constant
 from dtfctl.runtime.framework.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from dtfctl.runtime.framework.graph_keys import GraphKeys, name_scope
+from dtfctl.runtime.framework.local_path import local_path
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.ops.grouping import group
@@ -275,7 +276,7 @@ class Saver:
             prefix = f"{prefix}-{step:08d}" if self._pad_step_number else f"{prefix}-{step}"
             if os.path.basename(save_path) == (latest_filename or "checkpoint") and not self._sharded:
                 raise ValueError(f"'latest_filename' collides with 'save_path': '{latest_filename}' and '{save_path}'")
-        folder = Path(prefix).parent
+        folder = Path(local_path(prefix)).parent
         if self._is_empty:
             return None
         definition = self._built
@@ -329,7 +330,7 @@ class Saver:
         if save_path is None:
             raise ValueError("Can't load save_path when it is None.")
         prefix = os.fspath(save_path)
-        if not checkpoints.checkpoint_exists(prefix) and not Path(prefix).exists():
+        if not checkpoints.checkpoint_exists(prefix) and not Path(local_path(prefix)).exists():
             raise ValueError(f"The passed save_path is not a valid checkpoint: {prefix}")
         definition = self._built
         try:

@@ -41,7 +41,9 @@ def test_a_saver_writes_and_reads_through_a_uri(folder: Path) -> None:
         assert {"model.index", "model.data-00000-of-00001"} <= {path.name for path in folder.iterdir()}
         assert not (folder / "file:").exists()
         session.run(variable.assign([0.0, 0.0]))
-        saver.restore(session, f"file://{folder}/model")
+        newest = tf.train.latest_checkpoint(f"file://{folder}")
+        assert newest == f"file://{folder}/model"
+        saver.restore(session, newest)
         assert session.run(variable).tolist() == [1.0, 2.0]
         with pytest.raises(tf.errors.UnimplementedError, match="File system scheme 'gs' not implemented"):
             saver.save(session, "gs://bucket/model", write_meta_graph=False)
