@@ -9,6 +9,7 @@ from dtfctl.runtime.framework.convert import IndexedSlices, SparseTensor
 
 
 def is_nested(value: Any) -> bool:
+    """Whether a value is a list, a tuple, a mapping or another structure of values."""
     return isinstance(value, (list, tuple, Mapping))
 
 

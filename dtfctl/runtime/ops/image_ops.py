@@ -37,22 +37,26 @@ def _resize(op: str, images: Any, size: Any, align: bool, half: bool, name: str 
 def resize_bilinear(
     images: Any, size: Any, align_corners: bool = False, name: str | None = None, half_pixel_centers: bool = False
 ) -> Tensor:
+    """Images resized with bilinear interpolation."""
     return _resize("ResizeBilinear", images, size, align_corners, half_pixel_centers, name)
 
 
 def resize_nearest_neighbor(
     images: Any, size: Any, align_corners: bool = False, name: str | None = None, half_pixel_centers: bool = False
 ) -> Tensor:
+    """Images resized by taking the nearest pixel."""
     return _resize("ResizeNearestNeighbor", images, size, align_corners, half_pixel_centers, name)
 
 
 def resize_bicubic(
     images: Any, size: Any, align_corners: bool = False, name: str | None = None, half_pixel_centers: bool = False
 ) -> Tensor:
+    """Images resized with bicubic interpolation."""
     return _resize("ResizeBicubic", images, size, align_corners, half_pixel_centers, name)
 
 
 def resize_area(images: Any, size: Any, align_corners: bool = False, name: str | None = None) -> Tensor:
+    """Images resized by averaging areas."""
     return _resize("ResizeArea", images, size, align_corners, False, name)
 
 
@@ -112,6 +116,7 @@ def crop_and_resize(
     name: str | None = None,
     box_indices: Any = None,
 ) -> Tensor:
+    """Boxes of images, each resized to one size."""
     return apply_op(  # type: ignore[no-any-return]
         "CropAndResize",
         image=image,
@@ -150,6 +155,7 @@ def _axes(image: Tensor) -> tuple[int, int]:
 def crop_to_bounding_box(
     image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int
 ) -> Tensor:
+    """The part of images at an offset, of a size."""
     image = _image(image)
     rank = len(image.shape)
     begin, size = [0] * rank, [-1] * rank
@@ -193,6 +199,7 @@ resize_with_crop_or_pad = resize_image_with_crop_or_pad
 
 
 def central_crop(image: Any, central_fraction: float) -> Tensor:
+    """The central fraction of images."""
     if not 0.0 < central_fraction <= 1.0:
         raise ValueError("central_fraction must be within (0, 1]")
     image = _image(image)
@@ -204,16 +211,19 @@ def central_crop(image: Any, central_fraction: float) -> Tensor:
 
 
 def flip_left_right(image: Any) -> Tensor:
+    """Images mirrored left to right."""
     image = _image(image)
     return apply_op("ReverseV2", tensor=image, axis=[_axes(image)[1]])  # type: ignore[no-any-return]
 
 
 def flip_up_down(image: Any) -> Tensor:
+    """Images mirrored top to bottom."""
     image = _image(image)
     return apply_op("ReverseV2", tensor=image, axis=[_axes(image)[0]])  # type: ignore[no-any-return]
 
 
 def transpose_image(image: Any, name: str | None = None) -> Tensor:
+    """Images with height and width swapped."""
     image = _image(image)
     order = [1, 0, 2] if len(image.shape) == 3 else [0, 2, 1, 3]
     return apply_op("Transpose", x=image, perm=order, name=name)  # type: ignore[no-any-return]
@@ -254,10 +264,12 @@ def _random_flip(image: Any, axis: int, seed: int | None, name: str) -> Tensor:
 
 
 def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
+    """Images mirrored left to right with probability 1/2."""
     return _random_flip(image, 1, seed, "random_flip_left_right")
 
 
 def random_flip_up_down(image: Any, seed: int | None = None) -> Tensor:
+    """Images mirrored top to bottom with probability 1/2."""
     return _random_flip(image, 0, seed, "random_flip_up_down")
 
 
@@ -298,10 +310,12 @@ def _in_float(image: Any, function: Any, name: str) -> Tensor:
 
 
 def adjust_brightness(image: Any, delta: Any) -> Tensor:
+    """`delta` added to all pixels."""
     return _in_float(image, lambda x: apply_mixed("AddV2", x, delta), "adjust_brightness")
 
 
 def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
+    """Pixels moved away from each channel's mean by a factor."""
     return _in_float(
         images,
         lambda x: apply_op("AdjustContrastv2", images=x, contrast_factor=contrast_factor),
@@ -310,36 +324,43 @@ def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
 
 
 def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Tensor:
+    """The hue of RGB images turned by `delta` of a circle."""
     return _in_float(image, lambda x: apply_op("AdjustHue", images=x, delta=delta), name or "adjust_hue")
 
 
 def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = None) -> Tensor:
+    """The saturation of RGB images multiplied."""
     return _in_float(
         image, lambda x: apply_op("AdjustSaturation", images=x, scale=saturation_factor), name or "adjust_saturation"
     )
 
 
 def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
+    """gain * pixel ** gamma."""
     return _in_float(image, lambda x: apply_mixed("Mul", apply_mixed("Pow", x, gamma), gain), "adjust_gamma")
 
 
 def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
+    """Brightness adjusted by a random amount."""
     if max_delta < 0:
         raise ValueError("max_delta must be non-negative.")
     return adjust_brightness(image, random_ops.random_uniform([], -max_delta, max_delta, seed=seed))
 
 
 def random_contrast(image: Any, lower: float, upper: float, seed: int | None = None) -> Tensor:
+    """Contrast adjusted by a random factor."""
     _check_range(lower, upper)
     return adjust_contrast(image, random_ops.random_uniform([], lower, upper, seed=seed))
 
 
 def random_saturation(image: Any, lower: float, upper: float, seed: int | None = None) -> Tensor:
+    """Saturation adjusted by a random factor."""
     _check_range(lower, upper)
     return adjust_saturation(image, random_ops.random_uniform([], lower, upper, seed=seed))
 
 
 def random_hue(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
+    """Hue adjusted by a random amount."""
     if not 0 <= max_delta <= 0.5:
         raise ValueError("max_delta must be in [0, 0.5].")
     return adjust_hue(image, random_ops.random_uniform([], -max_delta, max_delta, seed=seed))
@@ -353,14 +374,17 @@ def _check_range(lower: float, upper: float) -> None:
 
 
 def rgb_to_hsv(images: Any, name: str | None = None) -> Tensor:
+    """RGB images as hue, saturation and value."""
     return apply_op("RGBToHSV", images=images, name=name)  # type: ignore[no-any-return]
 
 
 def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
+    """Hue, saturation and value as RGB images."""
     return apply_op("HSVToRGB", images=images, name=name)  # type: ignore[no-any-return]
 
 
 def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
+    """The luminance of RGB images."""
     with name_scope(name, "rgb_to_grayscale") as scope:
         images = convert_to_tensor(images, name="images")
         dtype = images.dtype.base_dtype
@@ -369,6 +393,7 @@ def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
 
 
 def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
+    """Grayscale images as RGB ones."""
     with name_scope(name, "grayscale_to_rgb") as scope:
         images = convert_to_tensor(images, name="images")
         if images.shape.rank is None:
@@ -441,6 +466,7 @@ def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Tensor:
 
 
 def draw_bounding_boxes(images: Any, boxes: Any, name: str | None = None, colors: Any = None) -> Tensor:
+    """Images with the outlines of boxes drawn on them."""
     if colors is not None:
         return apply_op("DrawBoundingBoxesV2", images=images, boxes=boxes, colors=colors, name=name)  # type: ignore[no-any-return]
     return apply_op("DrawBoundingBoxes", images=images, boxes=boxes, name=name)  # type: ignore[no-any-return]
@@ -454,6 +480,7 @@ def non_max_suppression(
     score_threshold: float = float("-inf"),
     name: str | None = None,
 ) -> Tensor:
+    """Indices of the best boxes that do not overlap better ones."""
     with name_scope(name, "non_max_suppression"):
         dtype = convert_to_tensor(boxes).dtype.base_dtype
         return apply_op(  # type: ignore[no-any-return]
@@ -477,6 +504,7 @@ def combined_non_max_suppression(
     clip_boxes: bool = True,
     name: str | None = None,
 ) -> Any:
+    """The best boxes of each class and image that do not overlap better ones."""
     return apply_op(
         "CombinedNonMaxSuppression",
         boxes=boxes,
@@ -500,6 +528,7 @@ def extract_glimpse(
     uniform_noise: bool = True,
     name: str | None = None,
 ) -> Tensor:
+    """Windows of images around offsets."""
     return apply_op(  # type: ignore[no-any-return]
         "ExtractGlimpse",
         input=input,
@@ -545,6 +574,7 @@ def sample_distorted_bounding_box(
 
 
 def decode_png(contents: Any, channels: int = 0, dtype: Any = dtypes.uint8, name: str | None = None) -> Tensor:
+    """Pixels of a PNG."""
     return apply_op("DecodePng", contents=contents, channels=channels, dtype=dtype, name=name)  # type: ignore[no-any-return]
 
 
@@ -558,6 +588,7 @@ def decode_jpeg(
     dct_method: str = "",
     name: str | None = None,
 ) -> Tensor:
+    """Pixels of a JPEG."""
     return apply_op(  # type: ignore[no-any-return]
         "DecodeJpeg",
         contents=contents,
@@ -572,10 +603,12 @@ def decode_jpeg(
 
 
 def decode_gif(contents: Any, name: str | None = None) -> Tensor:
+    """Frames of a GIF."""
     return apply_op("DecodeGif", contents=contents, name=name)  # type: ignore[no-any-return]
 
 
 def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Tensor:
+    """Pixels of a BMP."""
     return apply_op("DecodeBmp", contents=contents, channels=channels, name=name)  # type: ignore[no-any-return]
 
 
@@ -586,6 +619,7 @@ def decode_image(
     name: str | None = None,
     expand_animations: bool = True,
 ) -> Tensor:
+    """Pixels of a BMP, GIF, JPEG or PNG."""
     return apply_op(  # type: ignore[no-any-return]
         "DecodeImage",
         contents=contents,
@@ -597,12 +631,15 @@ def decode_image(
 
 
 def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Tensor:
+    """A PNG of pixels."""
     return apply_op("EncodePng", image=image, compression=compression, name=name)  # type: ignore[no-any-return]
 
 
 def encode_jpeg(image: Any, format: str = "", quality: int = 95, name: str | None = None, **options: Any) -> Tensor:
+    """A JPEG of pixels."""
     return apply_op("EncodeJpeg", name, image=image, format=format, quality=quality, **options)  # type: ignore[no-any-return]
 
 
 def extract_jpeg_shape(contents: Any, output_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
+    """[height, width, channels] of a JPEG, without decoding it."""
     return apply_op("ExtractJpegShape", contents=contents, output_type=output_type, name=name)  # type: ignore[no-any-return]

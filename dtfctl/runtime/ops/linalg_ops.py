@@ -15,6 +15,7 @@ from dtfctl.runtime.ops import array_ops, math_ops
 
 
 def cholesky(input: Any, name: str | None = None) -> Tensor:
+    """The lower factor of (each) positive definite matrix."""
     return apply_op("Cholesky", name, input=input)  # type: ignore[no-any-return]
 
 
@@ -26,14 +27,17 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
 
 
 def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
+    """The inverse of (each) square matrix."""
     return apply_op("MatrixInverse", name, input=input, adjoint=adjoint)  # type: ignore[no-any-return]
 
 
 def matrix_determinant(input: Any, name: str | None = None) -> Tensor:
+    """The determinant of (each) square matrix."""
     return apply_op("MatrixDeterminant", name, input=input)  # type: ignore[no-any-return]
 
 
 def log_matrix_determinant(input: Any, name: str | None = None) -> Any:
+    """Sign and logarithm of the determinant of (each) square matrix."""
     return tuple(apply_op("LogMatrixDeterminant", name, input=input))
 
 
@@ -49,18 +53,21 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
 
 
 def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
+    """The x of a x = rhs."""
     return apply_op("MatrixSolve", name, matrix=matrix, rhs=rhs, adjoint=adjoint)  # type: ignore[no-any-return]
 
 
 def matrix_triangular_solve(
     matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Tensor:
+    """The x of a x = rhs for triangular a."""
     return apply_op("MatrixTriangularSolve", name, matrix=matrix, rhs=rhs, lower=lower, adjoint=adjoint)  # type: ignore[no-any-return]
 
 
 def banded_triangular_solve(
     bands: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Tensor:
+    """The x of a x = rhs for triangular a given by its bands."""
     return apply_op("BandedTriangularSolve", name, matrix=bands, rhs=rhs, lower=lower, adjoint=adjoint)  # type: ignore[no-any-return]
 
 
@@ -73,10 +80,12 @@ def matrix_solve_ls(
 
 
 def self_adjoint_eig(tensor: Any, name: str | None = None) -> Any:
+    """Eigenvalues and eigenvectors of self-adjoint matrices."""
     return tuple(apply_op("SelfAdjointEigV2", name, input=tensor, compute_v=True))
 
 
 def self_adjoint_eigvals(tensor: Any, name: str | None = None) -> Tensor:
+    """Eigenvalues of self-adjoint matrices."""
     return apply_op("SelfAdjointEigV2", name, input=tensor, compute_v=False)[0]  # type: ignore[no-any-return]
 
 
@@ -89,11 +98,13 @@ def _complex_of(tensor: Tensor) -> Any:
 
 
 def eig(tensor: Any, name: str | None = None) -> Any:
+    """Eigenvalues and eigenvectors of square matrices."""
     x = convert_to_tensor(tensor)
     return tuple(apply_op("Eig", name, input=x, compute_v=True, Tout=_complex_of(x)))
 
 
 def eigvals(tensor: Any, name: str | None = None) -> Tensor:
+    """Eigenvalues of square matrices."""
     x = convert_to_tensor(tensor)
     return apply_op("Eig", name, input=x, compute_v=False, Tout=_complex_of(x))[0]  # type: ignore[no-any-return]
 
@@ -107,14 +118,17 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
 
 
 def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Any:
+    """Orthogonal and upper triangular factors."""
     return tuple(apply_op("Qr", name, input=input, full_matrices=full_matrices))
 
 
 def lu(input: Any, output_idx_type: Any = dtypes.int32, name: str | None = None) -> Any:
+    """Triangular factors and the permutation of rows."""
     return tuple(apply_op("Lu", name, input=input, output_idx_type=output_idx_type))
 
 
 def matrix_exponential(input: Any, name: str | None = None) -> Tensor:
+    """exp of (each) square matrix."""
     return apply_op("MatrixExponential", name, input=input)  # type: ignore[no-any-return]
 
 
@@ -122,6 +136,7 @@ expm = matrix_exponential
 
 
 def matrix_logarithm(input: Any, name: str | None = None) -> Tensor:
+    """The principal logarithm of (each) square complex matrix."""
     return apply_op("MatrixLogarithm", name, input=input)  # type: ignore[no-any-return]
 
 
@@ -129,6 +144,7 @@ logm = matrix_logarithm
 
 
 def matrix_square_root(input: Any, name: str | None = None) -> Tensor:
+    """The matrix whose square is given."""
     return apply_op("MatrixSquareRoot", name, input=input)  # type: ignore[no-any-return]
 
 
@@ -141,6 +157,7 @@ def tridiagonal_solve(diagonals: Any, rhs: Any, partial_pivoting: bool = True, n
 
 
 def adjoint(matrix: Any, name: str | None = None) -> Tensor:
+    """The conjugate transpose of (each) matrix."""
     return array_ops.matrix_transpose(matrix, name=name or "adjoint", conjugate=True)
 
 

@@ -107,6 +107,7 @@ def absolute_difference(
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
+    """|labels - predictions|, weighted and reduced."""
     with name_scope(scope, "absolute_difference"):
         y, p = _pair(labels, predictions)
         return compute_weighted_loss(
@@ -122,6 +123,7 @@ def mean_squared_error(
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
+    """(labels - predictions)^2, weighted and reduced."""
     with name_scope(scope, "mean_squared_error"):
         y, p = _pair(labels, predictions)
         return compute_weighted_loss(apply_mixed("SquaredDifference", p, y), weights, None, loss_collection, reduction)
@@ -156,6 +158,7 @@ def log_loss(
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
+    """The cross entropy of probabilities, weighted and reduced."""
     with name_scope(scope, "log_loss"):
         y, p = _pair(labels, predictions)
         eps, one = constant(epsilon, p.dtype), constant(1.0, p.dtype)
@@ -263,19 +266,23 @@ def sparse_softmax_cross_entropy(
 
 
 def add_loss(loss: Tensor, loss_collection: str | None = GraphKeys.LOSSES) -> None:
+    """Add a loss to a collection."""
     if loss_collection:
         context.get_default_graph().add_to_collection(loss_collection, loss)
 
 
 def get_losses(scope: str | None = None, loss_collection: str = GraphKeys.LOSSES) -> list[Tensor]:
+    """The losses in a collection."""
     return context.get_default_graph().get_collection(loss_collection, scope)
 
 
 def get_regularization_losses(scope: str | None = None) -> list[Tensor]:
+    """The losses that regularizers added."""
     return context.get_default_graph().get_collection(GraphKeys.REGULARIZATION_LOSSES, scope)
 
 
 def get_regularization_loss(scope: str | None = None, name: str = "total_regularization_loss") -> Tensor:
+    """The sum of the losses that regularizers added."""
     found = get_regularization_losses(scope)
     return apply_op("AddN", inputs=found, name=name) if found else constant(0.0)
 

@@ -41,6 +41,7 @@ def _ordered(values: Any, axis: int, direction: str, stable: bool) -> tuple[Tens
 
 
 def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Tensor:
+    """Values sorted along an axis."""
     with name_scope(name, "sort"):
         return _ordered(values, axis, direction, False)[0]
 
@@ -48,6 +49,7 @@ def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | 
 def argsort(
     values: Any, axis: int = -1, direction: str = "ASCENDING", stable: bool = False, name: str | None = None
 ) -> Tensor:
+    """The indices that sort values along an axis."""
     with name_scope(name, "argsort"):
         return _ordered(values, axis, direction, stable)[1]
 

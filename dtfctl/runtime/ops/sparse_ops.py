@@ -40,6 +40,7 @@ def sparse_to_dense(
     validate_indices: bool = True,
     name: str | None = None,
 ) -> Tensor:
+    """A dense tensor with values at coordinates and a default elsewhere."""
     values = convert_to_tensor(sparse_values, name="sparse_values")
     indices = convert_to_tensor(sparse_indices, name="sparse_indices")
     return apply_op(  # type: ignore[no-any-return]
@@ -56,6 +57,7 @@ def sparse_to_dense(
 def sparse_tensor_to_dense(
     sp_input: Any, default_value: Any = None, validate_indices: bool = True, name: str | None = None
 ) -> Tensor:
+    """A SparseTensor as a dense tensor."""
     sp = _sparse(sp_input)
     if default_value is None:
         default_value = {dtypes.string: "", dtypes.bool_: False}.get(sp.dtype.base_dtype, 0)
@@ -100,6 +102,7 @@ def sparse_add(a: Any, b: Any, threshold: Any = None, name: str | None = None, t
 def sparse_tensor_dense_matmul(
     sp_a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None
 ) -> Tensor:
+    """The product of a sparse and a dense matrix."""
     if hasattr(b, "dense_shape"):
         # A dense times a sparse matrix, through its adjoint.
         product = sparse_tensor_dense_matmul(b, sp_a, not adjoint_b, not adjoint_a)
@@ -121,6 +124,7 @@ matmul = sparse_tensor_dense_matmul
 
 
 def sparse_reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
+    """The SparseTensor with its indices in row-major order."""
     sp = _sparse(sp_input)
     indices, values = apply_op(
         "SparseReorder", name, input_indices=sp.indices, input_values=sp.values, input_shape=sp.dense_shape
@@ -129,6 +133,7 @@ def sparse_reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
 
 
 def sparse_reshape(sp_input: Any, shape: Any, name: str | None = None) -> SparseTensor:
+    """The same elements in another dense shape."""
     sp = _sparse(sp_input)
     wanted = convert_to_tensor(shape if isinstance(shape, Tensor) else np.asarray(shape, np.int64), name="shape")
     indices, dense = apply_op(
@@ -148,6 +153,7 @@ def sparse_concat(
     expand_nonconcat_dim: bool = False,
     concat_dim: int | None = None,
 ) -> SparseTensor:
+    """SparseTensors put one after the other along an axis."""
     axis = axis if concat_dim is None else concat_dim
     parts = [_sparse(s) for s in sp_inputs]
     if len(parts) == 1:
@@ -179,6 +185,7 @@ def sparse_split(
     name: str | None = None,
     split_dim: Any = None,
 ) -> list[SparseTensor]:
+    """A SparseTensor cut into parts along an axis."""
     axis = split_dim if axis is None else axis
     if sp_input is None or num_split is None or axis is None:
         raise ValueError("sparse_split needs sp_input, num_split and axis by keyword")
@@ -196,6 +203,7 @@ def sparse_split(
 
 
 def sparse_slice(sp_input: Any, start: Any, size: Any, name: str | None = None) -> SparseTensor:
+    """The part of `size` elements from `start` along each axis."""
     sp = _sparse(sp_input)
     out = apply_op(
         "SparseSlice",
@@ -248,6 +256,7 @@ sparse_reduce_max_sparse = _reduction("SparseReduceMaxSparse", True)
 
 
 def sparse_softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
+    """softmax over the stored elements of each row."""
     sp = _sparse(sp_input)
     values = apply_op("SparseSoftmax", name, sp_indices=sp.indices, sp_values=sp.values, sp_shape=sp.dense_shape)
     return SparseTensor(sp.indices, values, sp.dense_shape)
@@ -311,6 +320,7 @@ def sparse_reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
 
 
 def sparse_transpose(sp_input: Any, perm: Any = None, name: str | None = None) -> SparseTensor:
+    """The SparseTensor with its dimensions permuted (reversed by default)."""
     sp = _sparse(sp_input)
     with name_scope(name, "SparseTranspose"):
         if perm is None:
@@ -324,6 +334,7 @@ def sparse_transpose(sp_input: Any, perm: Any = None, name: str | None = None) -
 
 
 def sparse_expand_dims(sp_input: Any, axis: Any = None, name: str | None = None) -> SparseTensor:
+    """A dimension of size 1 inserted at `axis`."""
     sp = _sparse(sp_input)
     rank = sp.dense_shape.shape.num_elements()
     if rank is None:
@@ -373,6 +384,7 @@ def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
 def sparse_eye(
     num_rows: int, num_columns: int | None = None, dtype: Any = dtypes.float32, name: str | None = None
 ) -> SparseTensor:
+    """A sparse identity matrix."""
     with name_scope(name, "eye"):
         columns = num_rows if num_columns is None else num_columns
         places = np.arange(min(num_rows, columns), dtype=np.int64)
@@ -393,6 +405,7 @@ def sparse_mask(a: Any, mask_indices: Any, name: str | None = None) -> Any:
 
 
 def serialize_sparse(sp_input: Any, name: str | None = None, out_type: Any = dtypes.string) -> Tensor:
+    """A SparseTensor as a vector of three serialized tensors."""
     sp = _sparse(sp_input)
     return apply_op(  # type: ignore[no-any-return]
         "SerializeSparse",
@@ -405,6 +418,7 @@ def serialize_sparse(sp_input: Any, name: str | None = None, out_type: Any = dty
 
 
 def serialize_many_sparse(sp_input: Any, name: str | None = None, out_type: Any = dtypes.string) -> Tensor:
+    """Each row of a SparseTensor as three serialized tensors."""
     sp = _sparse(sp_input)
     return apply_op(  # type: ignore[no-any-return]
         "SerializeManySparse",
@@ -425,12 +439,14 @@ def _deserialized(parts: list[Tensor], rank: int | Dimension | None) -> SparseTe
 
 
 def deserialize_sparse(serialized_sparse: Any, dtype: Any, rank: Any = None, name: str | None = None) -> SparseTensor:
+    """The SparseTensor of its three serialized tensors."""
     return _deserialized(apply_op("DeserializeSparse", name, serialized_sparse=serialized_sparse, dtype=dtype), rank)
 
 
 def deserialize_many_sparse(
     serialized_sparse: Any, dtype: Any, rank: Any = None, name: str | None = None
 ) -> SparseTensor:
+    """The SparseTensor of rows serialized one by one."""
     parts = apply_op("DeserializeManySparse", name, serialized_sparse=serialized_sparse, dtype=dtype)
     return _deserialized(parts, rank)
 
@@ -472,18 +488,22 @@ def _set_operation(operation: str, a: Any, b: Any, validate: bool) -> SparseTens
 
 
 def set_intersection(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
+    """The elements of each row of a that are in that of b."""
     return _set_operation("intersection", a, b, validate_indices)
 
 
 def set_union(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
+    """The elements in a row of a or of b."""
     return _set_operation("union", a, b, validate_indices)
 
 
 def set_difference(a: Any, b: Any, aminusb: bool = True, validate_indices: bool = True) -> SparseTensor:
+    """The elements of each row of a that are not in that of b, or the other way round."""
     return _set_operation("a-b" if aminusb else "b-a", a, b, validate_indices)
 
 
 def set_size(a: Any, validate_indices: bool = True) -> Tensor:
+    """The number of distinct elements in each row."""
     sp = _sparse(a)
     return apply_op(  # type: ignore[no-any-return]
         "SetSize",

@@ -58,6 +58,7 @@ def assign(
 
 
 def assign_add(ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None) -> Any:
+    """Add to a variable; gives the new value."""
     if isinstance(ref, ResourceVariable):
         return ref.assign_add(value, name=name)
     value = convert_to_tensor(value, _dtype(ref))
@@ -65,6 +66,7 @@ def assign_add(ref: Any, value: Any, use_locking: bool | None = None, name: str 
 
 
 def assign_sub(ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None) -> Any:
+    """Subtract from a variable; gives the new value."""
     if isinstance(ref, ResourceVariable):
         return ref.assign_sub(value, name=name)
     value = convert_to_tensor(value, _dtype(ref))
@@ -109,40 +111,50 @@ def _scatter_nd(kind: str, ref: Any, indices: Any, updates: Any, use_locking: bo
 
 
 def scatter_update(ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None) -> Any:
+    """Replace rows of a variable."""
     return _scatter("Update", ref, indices, updates, use_locking, name)
 
 
 def scatter_add(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    """Add to rows of a variable."""
     return _scatter("Add", ref, indices, updates, use_locking, name)
 
 
 def scatter_sub(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    """Subtract from rows of a variable."""
     return _scatter("Sub", ref, indices, updates, use_locking, name)
 
 
 def scatter_mul(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    """Multiply rows of a variable."""
     return _scatter("Mul", ref, indices, updates, use_locking, name)
 
 
 def scatter_div(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    """Divide rows of a variable."""
     return _scatter("Div", ref, indices, updates, use_locking, name)
 
 
 def scatter_min(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    """Rows of a variable become the minimum of themselves and the updates."""
     return _scatter("Min", ref, indices, updates, use_locking, name)
 
 
 def scatter_max(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    """Rows of a variable become the maximum of themselves and the updates."""
     return _scatter("Max", ref, indices, updates, use_locking, name)
 
 
 def scatter_nd_update(ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None) -> Any:
+    """Replace elements or slices of a variable at coordinates."""
     return _scatter_nd("Update", ref, indices, updates, use_locking, name)
 
 
 def scatter_nd_add(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    """Add to elements or slices of a variable at coordinates."""
     return _scatter_nd("Add", ref, indices, updates, use_locking, name)
 
 
 def scatter_nd_sub(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    """Subtract from elements or slices of a variable at coordinates."""
     return _scatter_nd("Sub", ref, indices, updates, use_locking, name)

@@ -36,6 +36,7 @@ def as_string(
 
 
 def string_to_number(string_tensor: Any, out_type: Any = dtypes.float32, name: str | None = None) -> Any:
+    """Numbers that strings spell."""
     return apply_op("StringToNumber", name, string_tensor=string_tensor, out_type=out_type)
 
 
@@ -62,22 +63,27 @@ def string_split_v2(source: Any, sep: Any = "", maxsplit: int = -1, name: str | 
 
 
 def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> Any:
+    """`len` bytes (or characters) of each string from `pos`."""
     return apply_op("Substr", name, input=input, pos=pos, len=len, unit=unit)
 
 
 def string_length(input: Any, name: str | None = None, unit: str = "BYTE") -> Any:
+    """Length of each string, in bytes or characters."""
     return apply_op("StringLength", name, input=input, unit=unit)
 
 
 def string_strip(input: Any, name: str | None = None) -> Any:
+    """Strings without white space at their ends."""
     return apply_op("StringStrip", name, input=input)
 
 
 def string_lower(input: Any, encoding: str = "", name: str | None = None) -> Any:
+    """Strings in lower case."""
     return apply_op("StringLower", name, input=input, encoding=encoding)
 
 
 def string_upper(input: Any, encoding: str = "", name: str | None = None) -> Any:
+    """Strings in upper case."""
     return apply_op("StringUpper", name, input=input, encoding=encoding)
 
 
@@ -96,31 +102,37 @@ def regex_replace(input: Any, pattern: Any, rewrite: Any, replace_global: bool =
 
 
 def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Any:
+    """Whether the pattern (RE2) matches each whole string."""
     if isinstance(pattern, (str, bytes)):
         return apply_op("StaticRegexFullMatch", name, input=input, pattern=pattern)
     return apply_op("RegexFullMatch", name, input=input, pattern=pattern)
 
 
 def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Any:
+    """A bucket for each string by a fast hash."""
     return apply_op("StringToHashBucketFast", name, input=input, num_buckets=num_buckets)
 
 
 def string_to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int], name: str | None = None) -> Any:
+    """A bucket for each string by a keyed hash that resists crafted input."""
     return apply_op("StringToHashBucketStrong", name, input=input, num_buckets=num_buckets, key=list(key))
 
 
 def string_to_hash_bucket(
     string_tensor: Any = None, num_buckets: int | None = None, name: str | None = None, input: Any = None
 ) -> Any:
+    """A bucket for each string, by the hash of TF's first releases."""
     source = string_tensor if input is None else input
     return apply_op("StringToHashBucket", name, string_tensor=source, num_buckets=num_buckets)
 
 
 def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Any:
+    """Strings in web-safe base64."""
     return apply_op("EncodeBase64", name, input=input, pad=pad)
 
 
 def decode_base64(input: Any, name: str | None = None) -> Any:
+    """The strings that web-safe base64 encodes."""
     return apply_op("DecodeBase64", name, input=input)
 
 
@@ -165,6 +177,7 @@ def unicode_transcode(
     replace_control_characters: bool = False,
     name: str | None = None,
 ) -> Any:
+    """Strings from one Unicode encoding to another."""
     return apply_op(
         "UnicodeTranscode",
         name,
@@ -178,12 +191,14 @@ def unicode_transcode(
 
 
 def unicode_script(input: Any, name: str | None = None) -> Any:
+    """The script of each code point, by ICU's numbers."""
     return apply_op("UnicodeScript", name, input=input)
 
 
 def unsorted_segment_join(
     inputs: Any, segment_ids: Any, num_segments: Any, separator: str = "", name: str | None = None
 ) -> Any:
+    """Strings with the same segment number joined."""
     return apply_op(
         "UnsortedSegmentJoin",
         name,

@@ -58,6 +58,7 @@ def create_global_step(graph: Graph | None = None) -> Any:
 
 
 def get_or_create_global_step(graph: Graph | None = None) -> Any:
+    """The global step of the graph, made if there is none."""
     graph = graph or context.get_default_graph()
     step = get_global_step(graph)
     return create_global_step(graph) if step is None else step

@@ -20,6 +20,7 @@ from dtfctl.runtime.ops.array_ops.shapes import expand_dims, index_tensor, resha
 
 
 def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
+    """A tensor of shape `dims`, every element `value`."""
     return apply_op("Fill", name, dims=index_tensor(dims), value=value)  # type: ignore[no-any-return]
 
 
@@ -62,6 +63,7 @@ def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize
 
 
 def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
+    """Ones in the shape of a tensor."""
     with name_scope(name, "ones_like") as scope:
         x = convert_to_tensor(tensor, name="tensor")
         out = ones(shape(x, optimize=optimize), x.dtype.base_dtype if dtype is None else dtype, name=scope)

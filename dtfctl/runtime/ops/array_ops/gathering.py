@@ -36,6 +36,7 @@ def gather(
 
 
 def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
+    """Slices along the last axis of `indices`, batch by batch."""
     indices = convert_to_tensor(indices)
     if indices.shape.rank is None:
         raise ValueError("batch_gather does not allow indices with unknown shape.")
@@ -43,6 +44,7 @@ def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
 
 
 def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: int = 0) -> Tensor:
+    """Elements or slices at the coordinates in the last dimension of `indices`."""
     if batch_dims:
         raise ValueError("gather_nd with batch_dims is not supported here; fold the batch into the indices")
     read = getattr(params, "gather_nd", None)
@@ -52,6 +54,7 @@ def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: in
 
 
 def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Tensor:
+    """Zeros of `shape` with updates added at coordinates."""
     indices = convert_to_tensor(indices)
     wanted = (
         convert_to_tensor(index_tensor(shape), indices.dtype.base_dtype) if not isinstance(shape, Tensor) else shape

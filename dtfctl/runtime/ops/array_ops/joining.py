@@ -17,6 +17,7 @@ from dtfctl.runtime.ops.array_ops.shapes import expand_dims, index_tensor
 
 
 def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
+    """Tensors put one after the other along an axis."""
     if not isinstance(values, (list, tuple)):
         values = [values]
     if len(values) == 1:
@@ -45,6 +46,7 @@ def stacked(values: Any, axis: int, name: str) -> Tensor:
 
 
 def parallel_stack(values: Sequence[Any], name: str = "parallel_stack") -> Tensor:
+    """Tensors of one known shape stacked along a new first axis, each copied as soon as it is there."""
     with name_scope(name) as scope:
         tensors = [expand_dims(convert_to_tensor(v), 0) for v in values]
         whole = TensorShape([len(tensors)]).concatenate(tensors[0].shape[1:])
@@ -52,6 +54,7 @@ def parallel_stack(values: Sequence[Any], name: str = "parallel_stack") -> Tenso
 
 
 def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unstack") -> list[Tensor]:
+    """The slices of a tensor along an axis."""
     value = convert_to_tensor(value)
     if num is None:
         dims = value.shape.dims_or_none

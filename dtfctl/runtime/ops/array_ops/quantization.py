@@ -13,6 +13,7 @@ from dtfctl.runtime.framework.operation import Tensor
 def fake_quant_with_min_max_args(
     inputs: Any, min: float = -6, max: float = 6, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
 ) -> Tensor:
+    """Values rounded to what `num_bits` can represent in a fixed range."""
     return apply_op(  # type: ignore[no-any-return]
         "FakeQuantWithMinMaxArgs", name, inputs=inputs, min=min, max=max, num_bits=num_bits, narrow_range=narrow_range
     )
@@ -21,6 +22,7 @@ def fake_quant_with_min_max_args(
 def fake_quant_with_min_max_vars(
     inputs: Any, min: Any, max: Any, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
 ) -> Tensor:
+    """Values rounded to what `num_bits` can represent in a range given by tensors."""
     return apply_op(  # type: ignore[no-any-return]
         "FakeQuantWithMinMaxVars", name, inputs=inputs, min=min, max=max, num_bits=num_bits, narrow_range=narrow_range
     )
@@ -29,6 +31,7 @@ def fake_quant_with_min_max_vars(
 def fake_quant_with_min_max_vars_per_channel(
     inputs: Any, min: Any, max: Any, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
 ) -> Tensor:
+    """Values rounded to `num_bits`, with a range for each index of the last axis."""
     return apply_op(  # type: ignore[no-any-return]
         "FakeQuantWithMinMaxVarsPerChannel",
         name,
@@ -82,6 +85,7 @@ def dequantize(
     narrow_range: bool = False,
     dtype: Any = dtypes.float32,
 ) -> Tensor:
+    """Quantized values as floats."""
     return apply_op(  # type: ignore[no-any-return]
         "Dequantize",
         name,
@@ -107,6 +111,7 @@ def quantize_and_dequantize(
     narrow_range: bool = False,
     axis: int | None = None,
 ) -> Tensor:
+    """Floats rounded as if they were quantized."""
     return apply_op(  # type: ignore[no-any-return]
         "QuantizeAndDequantizeV2",
         name,

@@ -20,6 +20,7 @@ from dtfctl.runtime.ops.array_ops.slicing import strided_slice
 
 
 def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
+    """The tensor repeated `multiples` times along each axis."""
     return apply_op("Tile", name, input=input, multiples=index_tensor(multiples))  # type: ignore[no-any-return]
 
 
@@ -54,6 +55,7 @@ def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool
 
 
 def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = False) -> Tensor:
+    """The last two axes swapped, conjugated if wanted."""
     with name_scope(name):
         x = convert_to_tensor(a)
         known = x.shape.rank
@@ -68,10 +70,12 @@ def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = F
 
 
 def invert_permutation(x: Any, name: str | None = None) -> Tensor:
+    """The permutation that undoes the given one."""
     return apply_op("InvertPermutation", name, x=x)  # type: ignore[no-any-return]
 
 
 def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
+    """The order of elements reversed along axes."""
     return apply_op("ReverseV2", name, tensor=tensor, axis=index_tensor(axis))  # type: ignore[no-any-return]
 
 
@@ -87,6 +91,7 @@ def reverse_sequence(
     seq_dim: int | None = None,
     batch_dim: int | None = None,
 ) -> Tensor:
+    """The first `seq_lengths` elements of each row reversed."""
     seq = seq_dim if seq_axis is None else seq_axis
     batch = batch_dim if batch_axis is None else batch_axis
     return apply_op(  # type: ignore[no-any-return]
@@ -95,12 +100,14 @@ def reverse_sequence(
 
 
 def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
+    """Elements shifted along axes; what leaves at one end enters at the other."""
     return apply_op("Roll", name, input=input, shift=shift, axis=axis)  # type: ignore[no-any-return]
 
 
 def pad(
     tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = None, constant_values: Any = 0
 ) -> Tensor:
+    """The tensor with a border of a constant, or of its mirrored edge."""
     mode = mode.upper()
     if mode == "CONSTANT":
         if not isinstance(constant_values, Tensor) and np.isscalar(constant_values) and constant_values == 0:
@@ -112,28 +119,34 @@ def pad(
 
 
 def space_to_depth(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
+    """Blocks of pixels moved to channels."""
     return apply_op("SpaceToDepth", name, input=input, block_size=block_size, data_format=data_format)  # type: ignore[no-any-return]
 
 
 def depth_to_space(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
+    """Channels moved to blocks of pixels."""
     return apply_op("DepthToSpace", name, input=input, block_size=block_size, data_format=data_format)  # type: ignore[no-any-return]
 
 
 def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | None = None) -> Tensor:
+    """Blocks of spatial dimensions moved to the batch, after padding."""
     return apply_op("SpaceToBatchND", name, input=input, block_shape=block_shape, paddings=paddings)  # type: ignore[no-any-return]
 
 
 def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Tensor:
+    """Blocks of the batch moved to spatial dimensions, then cropped."""
     return apply_op("BatchToSpaceND", name, input=input, block_shape=block_shape, crops=crops)  # type: ignore[no-any-return]
 
 
 def space_to_batch(
     input: Any, paddings: Any, block_size: int | None = None, name: str | None = None, block_shape: Any = None
 ) -> Tensor:
+    """`space_to_batch_nd` of images with square blocks."""
     return space_to_batch_nd(input, [block_size] * 2 if block_shape is None else block_shape, paddings, name)
 
 
 def batch_to_space(input: Any, crops: Any, block_size: int, name: str | None = None, block_shape: Any = None) -> Tensor:
+    """`batch_to_space_nd` of images with square blocks."""
     return batch_to_space_nd(input, [block_size] * 2 if block_shape is None else block_shape, crops, name)
 
 
@@ -146,6 +159,7 @@ def extract_image_patches(
     name: str | None = None,
     sizes: Any = None,
 ) -> Tensor:
+    """Patches of images, each flattened into channels."""
     return apply_op(  # type: ignore[no-any-return]
         "ExtractImagePatches",
         name,
@@ -158,6 +172,7 @@ def extract_image_patches(
 
 
 def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, name: str | None = None) -> Tensor:
+    """Patches of volumes, each flattened into channels."""
     return apply_op("ExtractVolumePatches", name, input=input, ksizes=ksizes, strides=strides, padding=padding)  # type: ignore[no-any-return]
 
 

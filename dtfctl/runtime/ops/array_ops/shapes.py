@@ -27,10 +27,12 @@ def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32, opt
 
 
 def shape_n(input: Sequence[Any], out_type: Any = dtypes.int32, name: str | None = None) -> list[Tensor]:
+    """The shapes of several tensors."""
     return apply_op("ShapeN", name, input=list(input), out_type=out_type)  # type: ignore[no-any-return]
 
 
 def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
+    """The number of elements; a constant where it is known."""
     with name_scope(name, "Size") as scope:
         if isinstance(input, SparseTensor):
             dims = apply_op("Cast", x=input.dense_shape, DstT=out_type)
@@ -43,6 +45,7 @@ def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> T
 
 
 def rank(input: Any, name: str | None = None) -> Tensor:
+    """The number of dimensions; a constant where it is known."""
     with name_scope(name, "Rank") as scope:
         if isinstance(input, SparseTensor):
             return apply_op("Size", scope, input=input.dense_shape)  # type: ignore[no-any-return]
@@ -53,6 +56,7 @@ def rank(input: Any, name: str | None = None) -> Tensor:
 
 
 def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
+    """The same elements in another shape; one dimension may be -1."""
     if isinstance(shape, (list, tuple)) and not len(shape):
         shape = np.zeros(0, np.int32)
     return apply_op("Reshape", name, tensor=tensor, shape=index_tensor(shape))  # type: ignore[no-any-return]
@@ -72,6 +76,7 @@ def index_tensor(value: Any) -> Any:
 
 
 def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None) -> Tensor:
+    """Dimensions of size 1 removed: all, or those in `axis`."""
     axis = squeeze_dims if axis is None else axis
     if axis is None:
         dims: list[int] = []
@@ -81,6 +86,7 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims:
 
 
 def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
+    """A dimension of size 1 inserted at `axis`."""
     axis = dim if axis is None else axis
     if axis is None:
         raise ValueError("Must specify an axis argument to tf.expand_dims()")
@@ -88,14 +94,16 @@ def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any 
 
 
 def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
+    """The tensor repeated along its dimensions of size 1 to fill `shape`."""
     return apply_op("BroadcastTo", name, input=input, shape=index_tensor(shape))  # type: ignore[no-any-return]
 
 
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
+    """The shape that two shapes known in the step broadcast to."""
     x = convert_to_tensor(index_tensor(shape_x))
     return apply_op("BroadcastArgs", s0=x, s1=convert_to_tensor(index_tensor(shape_y), x.dtype))  # type: ignore[no-any-return]
 
 
 def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
-
+    """The shape that two static shapes broadcast to."""
     return broadcast_static(as_shape(shape_x), as_shape(shape_y))

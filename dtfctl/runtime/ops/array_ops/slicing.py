@@ -23,6 +23,7 @@ newaxis = None
 
 
 def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
+    """`size` elements from `begin` along each axis; a size of -1 takes the rest."""
     begin = convert_to_tensor(index_tensor(begin), name="begin")
     size_ = convert_to_tensor(index_tensor(size), begin.dtype.base_dtype, name="size")
     return apply_op("Slice", name, input=input_, begin=begin, size=size_)  # type: ignore[no-any-return]
@@ -41,6 +42,7 @@ def strided_slice(
     var: Any = None,
     name: str | None = None,
 ) -> Tensor:
+    """What numpy's `input_[begin:end:strides]` takes, with masks for open ends, new and dropped axes."""
     begin = convert_to_tensor(index_tensor(begin), name="begin")
     if strides is None:
         strides = ones_like(begin)

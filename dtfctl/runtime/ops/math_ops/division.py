@@ -46,5 +46,6 @@ def div(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 
 def floordiv(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """x / y rounded down."""
     x, y = typed_pair(x, y)
     return apply_op("FloorDiv", name or "floordiv", x=x, y=y)  # type: ignore[no-any-return]

@@ -15,6 +15,8 @@ Unary = Callable[..., Tensor]
 
 
 def unary(op_type: str, argument: str = "x") -> Unary:
+    """A function that builds an op of one argument."""
+
     def function(x: Any, name: str | None = None) -> Tensor:
         if isinstance(x, SparseTensor):
             return SparseTensor(x.indices, function(x.values, name=name), x.dense_shape)  # type: ignore[return-value]
@@ -140,49 +142,60 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
 
 
 def atan2(y: Any, x: Any, name: str | None = None) -> Tensor:
+    """The angle of the point (x, y)."""
     return apply_op("Atan2", name, y=y, x=x)  # type: ignore[no-any-return]
 
 
 def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
+    """The next number after x1 towards x2."""
     return apply_op("NextAfter", name, x1=x1, x2=x2)  # type: ignore[no-any-return]
 
 
 def equal(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """Whether x == y, element by element."""
     x, y = typed_pair(x, y)
     return apply_op("Equal", name, x=x, y=y)  # type: ignore[no-any-return]
 
 
 def not_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """Whether x != y, element by element."""
     x, y = typed_pair(x, y)
     return apply_op("NotEqual", name, x=x, y=y)  # type: ignore[no-any-return]
 
 
 def approximate_equal(x: Any, y: Any, tolerance: float = 1e-5, name: str | None = None) -> Tensor:
+    """Whether |x - y| < tolerance, element by element."""
     x, y = typed_pair(x, y)
     return apply_op("ApproximateEqual", name, x=x, y=y, tolerance=tolerance)  # type: ignore[no-any-return]
 
 
 def logical_xor(x: Any, y: Any, name: str = "LogicalXor") -> Tensor:
+    """Whether one of two truth values holds but not both."""
     return logical_and(logical_or(x, y), logical_not(logical_and(x, y)), name=name)
 
 
 def igamma(a: Any, x: Any, name: str | None = None) -> Tensor:
+    """The regularized lower incomplete gamma function."""
     return apply_op("Igamma", name, a=a, x=x)  # type: ignore[no-any-return]
 
 
 def igammac(a: Any, x: Any, name: str | None = None) -> Tensor:
+    """The regularized upper incomplete gamma function."""
     return apply_op("Igammac", name, a=a, x=x)  # type: ignore[no-any-return]
 
 
 def zeta(x: Any, q: Any, name: str | None = None) -> Tensor:
+    """The Hurwitz zeta function."""
     return apply_op("Zeta", name, x=x, q=q)  # type: ignore[no-any-return]
 
 
 def polygamma(a: Any, x: Any, name: str | None = None) -> Tensor:
+    """The derivative of order `a` of digamma at x."""
     return apply_op("Polygamma", name, a=a, x=x)  # type: ignore[no-any-return]
 
 
 def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Tensor:
+    """The regularized incomplete beta integral."""
     return apply_op("Betainc", name, a=a, b=b, x=x)  # type: ignore[no-any-return]
 
 

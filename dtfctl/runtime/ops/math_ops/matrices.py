@@ -61,6 +61,7 @@ def matmul(
 
 
 def sparse_matmul(a: Any, b: Any, **options: Any) -> Tensor:
+    """A product of matrices of which many elements are zero."""
     return apply_op("SparseMatMul", options.pop("name", None), a=a, b=b, **options)  # type: ignore[no-any-return]
 
 
@@ -129,6 +130,7 @@ def _tensordot_axes(a: Tensor, axes: Any) -> tuple[list[int], list[int]]:
 
 
 def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
+    """Cross products of vectors of three elements."""
     return apply_op("Cross", name, a=a, b=b)  # type: ignore[no-any-return]
 
 

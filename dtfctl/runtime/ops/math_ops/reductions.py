@@ -115,6 +115,7 @@ def reduce_logsumexp(
 
 
 def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
+    """The variance over axes (all when None)."""
     with name_scope(name, "reduce_variance"):
         x = convert_to_tensor(input_tensor)
         spread = square(abs(subtract(x, reduce_mean(x, axis=axis, keepdims=True))))
@@ -122,6 +123,7 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
 
 
 def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
+    """The standard deviation over axes (all when None)."""
     with name_scope(name, "reduce_std"):
         return sqrt(reduce_variance(input_tensor, axis=axis, keepdims=keepdims))
 

@@ -50,6 +50,7 @@ def _segment_counts(data: Tensor, ids: Any, num_segments: Any) -> Tensor:
 
 
 def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
+    """Means of the rows with the same number."""
     with name_scope(name, "UnsortedSegmentMean"):
         data = convert_to_tensor(data)
         total = unsorted_segment_sum(data, segment_ids, num_segments)
@@ -57,6 +58,7 @@ def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: 
 
 
 def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
+    """Sums of the rows with the same number, divided by the root of their count."""
     with name_scope(name, "UnsortedSegmentSqrtN"):
         data = convert_to_tensor(data)
         total = unsorted_segment_sum(data, segment_ids, num_segments)

@@ -34,6 +34,7 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
 
 
 def linspace(start: Any, stop: Any, num: Any, name: str | None = None) -> Tensor:
+    """`num` numbers from start to stop, evenly spaced."""
     start = convert_to_tensor(start, name="start")
     return apply_op("LinSpace", name, start=start, stop=stop, num=num)  # type: ignore[no-any-return]
 
@@ -66,12 +67,14 @@ def bincount(
 
 
 def bucketize(input: Any, boundaries: Sequence[float], name: str | None = None) -> Tensor:
+    """Which of the buckets between boundaries each element falls into."""
     return apply_op("Bucketize", name, input=input, boundaries=list(boundaries))  # type: ignore[no-any-return]
 
 
 def histogram_fixed_width(
     values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: str | None = None
 ) -> Tensor:
+    """How many values fall into each of `nbins` bins of one width."""
     values = convert_to_tensor(values, name="values")
     return apply_op(  # type: ignore[no-any-return]
         "HistogramFixedWidth",
@@ -86,6 +89,7 @@ def histogram_fixed_width(
 def sobol_sample(
     dim: Any, num_results: Any, skip: Any = 0, dtype: Any = dtypes.float32, name: str | None = None
 ) -> Tensor:
+    """Points of the Sobol sequence, [num_results, dim]."""
     return apply_op("SobolSample", name, dim=dim, num_results=num_results, skip=skip, dtype=dtype)  # type: ignore[no-any-return]
 
 

@@ -16,30 +16,37 @@ from dtfctl.runtime.ops.operands import apply_mixed
 
 
 def relu(features: Any, name: str | None = None) -> Tensor:
+    """max(x, 0)."""
     return apply_op("Relu", features=features, name=name)  # type: ignore[no-any-return]
 
 
 def relu6(features: Any, name: str | None = None) -> Tensor:
+    """min(max(x, 0), 6)."""
     return apply_op("Relu6", features=features, name=name)  # type: ignore[no-any-return]
 
 
 def elu(features: Any, name: str | None = None) -> Tensor:
+    """x where positive, else exp(x) - 1."""
     return apply_op("Elu", features=features, name=name)  # type: ignore[no-any-return]
 
 
 def selu(features: Any, name: str | None = None) -> Tensor:
+    """The scaled exponential linear unit, which keeps activations normalized."""
     return apply_op("Selu", features=features, name=name)  # type: ignore[no-any-return]
 
 
 def softplus(features: Any, name: str | None = None) -> Tensor:
+    """log(1 + exp(x))."""
     return apply_op("Softplus", features=features, name=name)  # type: ignore[no-any-return]
 
 
 def softsign(features: Any, name: str | None = None) -> Tensor:
+    """x / (1 + |x|)."""
     return apply_op("Softsign", features=features, name=name)  # type: ignore[no-any-return]
 
 
 def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Tensor:
+    """x where positive, else alpha x."""
     with name_scope(name, "LeakyRelu") as scope:
         features = convert_to_tensor(features, name="features")
         if features.dtype.base_dtype.is_integer:
@@ -58,6 +65,7 @@ def crelu(features: Any, name: str | None = None, axis: int = -1) -> Tensor:
 
 
 def swish(features: Any, beta: Any = 1.0) -> Tensor:
+    """x sigmoid(x)."""
     features = convert_to_tensor(features, name="features")
     return apply_mixed("Mul", features, apply_mixed("Sigmoid", apply_mixed("Mul", features, beta)))
 
@@ -66,16 +74,19 @@ silu = swish
 
 
 def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
+    """relu(x w + b)."""
     with name_scope(name, "relu_layer") as scope:
         return relu(apply_op("BiasAdd", value=apply_op("MatMul", a=x, b=weights), bias=biases), name=scope)
 
 
 def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
+    """x w + b."""
     with name_scope(name, "xw_plus_b") as scope:
         return apply_op("BiasAdd", value=apply_op("MatMul", a=x, b=weights), bias=biases, name=scope)  # type: ignore[no-any-return]
 
 
 def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Tensor:
+    """The bias added to each index of the channel dimension."""
     if data_format is not None:
         if data_format not in ("NHWC", "NCHW", "NWC", "NCW", "NDHWC", "NCDHW", "N...C", "NC..."):
             raise ValueError(
@@ -89,6 +100,7 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
 
 
 def l2_loss(t: Any, name: str | None = None) -> Tensor:
+    """Half the sum of squares."""
     return apply_op("L2Loss", t=t, name=name)  # type: ignore[no-any-return]
 
 
@@ -148,10 +160,12 @@ def _noise_shape(x: Tensor, noise_shape: Any) -> Any:
 
 
 def softmax(logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None) -> Tensor:
+    """exp(x) / sum(exp(x)) along an axis."""
     return _along_last("Softmax", logits, axis if axis is not None else dim, name)
 
 
 def log_softmax(logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None) -> Tensor:
+    """x - log(sum(exp(x))) along an axis."""
     return _along_last("LogSoftmax", logits, axis if axis is not None else dim, name)
 
 
@@ -176,6 +190,7 @@ def _along_last(op: str, logits: Any, axis: int | None, name: str | None) -> Ten
 
 
 def zero_fraction(value: Any, name: str | None = None) -> Tensor:
+    """The fraction of elements that are zero."""
     with name_scope(name, "zero_fraction"):
         value = convert_to_tensor(value, name="value")
         zero = apply_mixed("Equal", value, constant(0, value.dtype.base_dtype))

@@ -13,16 +13,19 @@ from dtfctl.runtime.framework.operation import Tensor
 
 
 def reduce_over(op: str, x: Any, axes: Any, keep_dims: bool = False, name: str | None = None) -> Tensor:
+    """A reduction op over `axes`."""
     axes = list(axes) if isinstance(axes, (list, tuple, range)) else axes
     index = convert_to_tensor(axes, dtypes.int32)
     return apply_op(op, input=x, reduction_indices=index, keep_dims=keep_dims, name=name)  # type: ignore[no-any-return]
 
 
 def reshape_to(x: Any, shape: Any, name: str | None = None) -> Tensor:
+    """A Reshape op."""
     return apply_op("Reshape", tensor=x, shape=shape, name=name)  # type: ignore[no-any-return]
 
 
 def shape_of(x: Tensor) -> Tensor:
+    """A Shape op."""
     return apply_op("Shape", input=x)  # type: ignore[no-any-return]
 
 
@@ -40,6 +43,7 @@ def window(value: Any, count: int, data_format: str, name: str) -> list[int]:
 
 
 def padding_attrs(padding: Any) -> dict[str, Any]:
+    """The padding attributes of a window op: a scheme, or explicit sizes."""
     if isinstance(padding, (list, tuple)):
         return {"padding": "EXPLICIT", "explicit_paddings": [int(p) for pair in padding for p in pair]}
     return {"padding": padding}

@@ -25,6 +25,7 @@ def conv2d(
     name: str | None = None,
     filters: Any = None,
 ) -> Tensor:
+    """Convolution of images with [height, width, in, out] filters."""
     filter = filter if filters is None else filters
     if padding is None:
         raise ValueError("`padding` must be provided.")
@@ -54,6 +55,7 @@ def conv2d_backprop_input(
     name: str | None = None,
     filters: Any = None,
 ) -> Tensor:
+    """The gradient of a convolution with respect to its input."""
     return apply_op(  # type: ignore[no-any-return]
         "Conv2DBackpropInput",
         input_sizes=input_sizes,
@@ -79,6 +81,7 @@ def conv2d_backprop_filter(
     dilations: Any = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
+    """The gradient of a convolution with respect to its filter."""
     return apply_op(  # type: ignore[no-any-return]
         "Conv2DBackpropFilter",
         input=input,
@@ -166,6 +169,7 @@ def conv3d(
     name: str | None = None,
     filters: Any = None,
 ) -> Tensor:
+    """Convolution of volumes with [depth, height, width, in, out] filters."""
     return apply_op(  # type: ignore[no-any-return]
         "Conv3D",
         input=input,
@@ -190,6 +194,7 @@ def conv3d_transpose(
     filters: Any = None,
     dilations: Any = None,
 ) -> Tensor:
+    """The transpose of `conv3d`: a larger volume from a smaller one."""
     with name_scope(name, "conv3d_transpose") as scope:
         return apply_op(  # type: ignore[no-any-return]
             "Conv3DBackpropInputV2",
@@ -213,6 +218,7 @@ def depthwise_conv2d_native(
     dilations: Any = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
+    """Convolution of each channel with filters of its own, as one op."""
     return apply_op(  # type: ignore[no-any-return]
         "DepthwiseConv2dNative",
         input=input,
@@ -235,6 +241,7 @@ def depthwise_conv2d(
     data_format: str | None = None,
     dilations: Any = None,
 ) -> Tensor:
+    """Convolution of each channel with filters of its own."""
     rate = rate if dilations is None else dilations
     data_format = data_format or "NHWC"
     with name_scope(name, "depthwise") as scope:
@@ -268,6 +275,7 @@ def separable_conv2d(
 
 
 def atrous_conv2d(value: Any, filters: Any, rate: int, padding: Any, name: str | None = None) -> Tensor:
+    """Convolution with holes of `rate` - 1 pixels between the filter's elements."""
     return conv2d(value, filters, [1, 1, 1, 1], padding, dilations=[1, rate, rate, 1], name=name)
 
 
@@ -300,12 +308,14 @@ def convolution(
 
 
 def dilation2d(input: Any, filter: Any, strides: Any, rates: Any, padding: str, name: str | None = None) -> Tensor:
+    """Grayscale dilation: the maximum of input plus filter."""
     return apply_op(  # type: ignore[no-any-return]
         "Dilation2D", input=input, filter=filter, strides=strides, rates=rates, padding=padding, name=name
     )
 
 
 def erosion2d(value: Any, kernel: Any, strides: Any, rates: Any, padding: str, name: str | None = None) -> Tensor:
+    """Grayscale erosion: the minimum of input minus filter."""
     with name_scope(name, "erosion2d") as scope:
         turned = apply_op("ReverseV2", tensor=kernel, axis=[0, 1])
         return apply_mixed("Neg", dilation2d(apply_mixed("Neg", value), turned, strides, rates, padding), name=scope)

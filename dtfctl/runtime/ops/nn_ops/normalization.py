@@ -17,6 +17,7 @@ from dtfctl.runtime.ops.operands import apply_mixed, cast_to
 
 
 def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None) -> Tensor:
+    """Values divided by their L2 norm along axes."""
     axis = axis if axis is not None else dim
     with name_scope(name, "l2_normalize") as scope:
         x = convert_to_tensor(x, name="x")
@@ -39,6 +40,7 @@ def local_response_normalization(
     beta: float = 0.5,
     name: str | None = None,
 ) -> Tensor:
+    """Values divided by a power of the squares around them along the channels."""
     return apply_op(  # type: ignore[no-any-return]
         "LRN", input=input, depth_radius=depth_radius, bias=bias, alpha=alpha, beta=beta, name=name
     )
@@ -113,6 +115,7 @@ def sufficient_statistics(
 def normalize_moments(
     counts: Any, mean_ss: Any, variance_ss: Any, shift: Any, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
+    """Mean and variance from sufficient statistics."""
     with name_scope(name, "normalize"):
         divisor = apply_mixed("Reciprocal", convert_to_tensor(counts), name="divisor")
         if shift is not None:
@@ -132,6 +135,7 @@ def weighted_moments(
     keep_dims: bool | None = None,
     keepdims: bool | None = None,
 ) -> tuple[Tensor, Tensor]:
+    """Mean and variance with a weight for each element."""
     keep = bool(keepdims if keepdims is not None else keep_dims)
     with name_scope(name, "weighted_moments"):
         x = convert_to_tensor(x, name="x")
@@ -151,6 +155,7 @@ def weighted_moments(
 def batch_normalization(
     x: Any, mean: Any, variance: Any, offset: Any, scale: Any, variance_epsilon: float, name: str | None = None
 ) -> Tensor:
+    """(x - mean) / sqrt(variance + epsilon), scaled and shifted."""
     with name_scope(name, "batchnorm"):
         x = convert_to_tensor(x)
         inverse = apply_mixed("Rsqrt", apply_mixed("AddV2", variance, variance_epsilon))
@@ -215,6 +220,7 @@ def batch_norm_with_global_normalization(
     mean: Any = None,
     variance: Any = None,
 ) -> Tensor:
+    """Batch normalization by given moments, with TF1's older argument order."""
     return batch_normalization(
         t if input is None else input,
         m if mean is None else mean,
