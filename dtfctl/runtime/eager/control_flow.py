@@ -13,16 +13,16 @@ from dtfctl.runtime.framework.operation import Operation
 
 
 def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], strict: bool) -> Any:
+    """What the chosen function returns, as it is."""
     result = true_fn() if bool(pred) else false_fn()
     if not strict and isinstance(result, (list, tuple)) and len(result) == 1 and not hasattr(result, "_fields"):
-        result = result[0]
-    return nest.map_structure(_as_tensor, result) if nest.is_nested(result) else _as_tensor(result)
+        return result[0]
+    return result
 
 
 def switch_case(index: Any, functions: Sequence[Callable[[], Any]]) -> Any:
     chosen = int(index)
-    result = functions[chosen if 0 <= chosen < len(functions) else -1]()
-    return nest.map_structure(_as_tensor, result) if nest.is_nested(result) else _as_tensor(result)
+    return functions[chosen if 0 <= chosen < len(functions) else -1]()
 
 
 def while_loop(

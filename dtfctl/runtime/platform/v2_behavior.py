@@ -5,13 +5,17 @@ Scripts written for TensorFlow 2's `compat.v1` call one of them first; they need
 
 from __future__ import annotations
 
+from dtfctl.runtime.framework import context
+
 
 def disable_v2_behavior() -> None:
     """Nothing to do: graphs, sessions and reference variables are what this module does by default."""
 
 
 def disable_eager_execution() -> None:
-    """Nothing to do: ops are added to a graph."""
+    """Ops are added to a graph, which is the default, also after `enable_eager_execution`."""
+    if context.global_graph_type() is not None:
+        context.set_global_graph_type(None)
 
 
 def disable_v2_tensorshape() -> None:

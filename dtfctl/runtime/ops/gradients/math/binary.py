@@ -60,8 +60,8 @@ def _pow(op: Operation, grad: Tensor) -> Any:
     cx, cy, cz = math_ops.conj(x), math_ops.conj(y), math_ops.conj(z)
     exponent = constant_value(y)
     gx = grad * cy * math_ops.pow(cx, cy - number_like(1, y))
-    if exponent is not None:
-        # What is known to be constant needs no gradient of its own.
+    if exponent is not None and y._value is None:
+        # What is known to be constant in a graph needs no gradient of its own.
         return [reduce_to(x, y, gx, None)[0], None]
     mask = math_ops.not_equal(cx, number_like(0, x)) if x.dtype.is_complex else math_ops.greater(cx, number_like(0, x))
     safe = apply_op("SelectV2", condition=mask, t=cx, e=array_ops.ones_like(cx))
