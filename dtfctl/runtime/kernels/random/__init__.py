@@ -1,5 +1,13 @@
 """Kernels of the random family: importing this package registers them."""
 
-from dtfctl.runtime.kernels.random import candidates, sampling, stateful_seeds, stateful_variable, stateless, truncated
+from dtfctl.runtime.kernels.random import (
+    candidates,
+    index_shuffle,
+    sampling,
+    stateful_seeds,
+    stateful_variable,
+    stateless,
+    truncated,
+)
 
-__all__ = ["candidates", "sampling", "stateful_seeds", "stateful_variable", "stateless", "truncated"]
+__all__ = ["candidates", "index_shuffle", "sampling", "stateful_seeds", "stateful_variable", "stateless", "truncated"]
