@@ -39,6 +39,15 @@ _MODULES = {
         "byte_size_load_fn",
         "replica_device_setter",
     ),
+    "input": (
+        "batch",
+        "input_producer",
+        "limit_epochs",
+        "range_input_producer",
+        "shuffle_batch",
+        "slice_input_producer",
+        "string_input_producer",
+    ),
     "learning_rate_decay": (
         "cosine_decay",
         "exponential_decay",
