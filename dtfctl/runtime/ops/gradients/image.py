@@ -9,7 +9,7 @@ from dtfctl.runtime.framework.convert import constant
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import not_differentiable, register_gradient
-from dtfctl.runtime.ops.gradients.nn import static_shape
+from dtfctl.runtime.ops.gradients.nn.common import static_shape
 
 not_differentiable("DrawBoundingBoxes", "DrawBoundingBoxesV2", "SampleDistortedBoundingBox")
 not_differentiable("SampleDistortedBoundingBoxV2", "StatelessSampleDistortedBoundingBox", "ExtractGlimpse")
