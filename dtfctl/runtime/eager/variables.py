@@ -13,7 +13,7 @@ from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.errors import NotFoundError
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import make_op
-from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.ops.resource_variable import ResourceVariable
 
 
@@ -50,8 +50,8 @@ class EagerVariable(ResourceVariable):
             raise NotImplementedError("numpy() is only available when eager execution is enabled.")
         return value.numpy()
 
-    def _runs(self) -> bool:
-        return context.get_default_graph().executes
+    def _after(self, op: Operation) -> ResourceVariable:
+        return self if context.get_default_graph().executes else super()._after(op)
 
     def _as_graph_element(self) -> Tensor:
         return self.value()
@@ -63,14 +63,6 @@ class EagerVariable(ResourceVariable):
 
     def initialized_value(self) -> Tensor:
         return self.value()
-
-    def _update(self, op_type: str, value: Any, name: str | None, read_value: bool) -> Any:
-        result = super()._update(op_type, value, name, read_value)
-        return self if self._runs() and read_value else result
-
-    def _scatter(self, op_type: str, delta: Any, name: str | None) -> Any:
-        result = super()._scatter(op_type, delta, name)
-        return self if self._runs() else result
 
     def load(self, value: Any, session: Any = None) -> None:
         self.assign(value)

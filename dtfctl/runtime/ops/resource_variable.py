@@ -103,6 +103,10 @@ class ResourceVariable(Variable):
     def is_initialized(self, name: str | None = None) -> Tensor:
         return apply_op("VarIsInitializedOp", resource=self.handle, name=name)  # type: ignore[no-any-return]
 
+    def _after(self, op: Operation) -> ResourceVariable:
+        """This variable as it is once `op` has run."""
+        return _Assigned(self, op)
+
     def _update(self, op_type: str, value: Any, name: str | None, read_value: bool) -> Any:
         tensor = convert_to_tensor(value, self._dtype)
         if not self._shape.is_compatible_with(tensor.shape):
@@ -111,7 +115,7 @@ class ResourceVariable(Variable):
                 f"the assigned value shape {tensor.shape} are incompatible."
             )
         op = make_op(op_type, name=name, resource=self.handle, value=tensor, dtype=self._dtype)
-        return _Assigned(self, op) if read_value else op
+        return self._after(op) if read_value else op
 
     def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
         return self._update("AssignVariableOp", value, name, read_value)
@@ -133,7 +137,7 @@ class ResourceVariable(Variable):
         op = make_op(
             op_type, name=name, resource=self.handle, indices=delta.indices, updates=delta.values, dtype=self._dtype
         )
-        return _Assigned(self, op)
+        return self._after(op)
 
     def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
         return self._scatter("ResourceScatterAdd", sparse_delta, name)

@@ -7,7 +7,7 @@ from typing import Any
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
-from dtfctl.runtime.ops.resource_variable import ResourceVariable, _Assigned
+from dtfctl.runtime.ops.resource_variable import ResourceVariable
 from dtfctl.runtime.ops.variables import Variable
 
 
@@ -83,8 +83,7 @@ def count_up_to(ref: Any, limit: int, name: str | None = None) -> Tensor:
 def _scatter(kind: str, ref: Any, indices: Any, updates: Any, use_locking: bool | None, name: str | None) -> Any:
     updates = convert_to_tensor(updates, _dtype(ref))
     if isinstance(ref, ResourceVariable):
-        return _Assigned(
-            ref,
+        return ref._after(
             apply_op(
                 f"ResourceScatter{kind}",
                 resource=ref.handle,
@@ -102,8 +101,8 @@ def _scatter(kind: str, ref: Any, indices: Any, updates: Any, use_locking: bool 
 def _scatter_nd(kind: str, ref: Any, indices: Any, updates: Any, use_locking: bool | None, name: str | None) -> Any:
     updates = convert_to_tensor(updates, _dtype(ref))
     if isinstance(ref, ResourceVariable):
-        return _Assigned(
-            ref, apply_op(f"ResourceScatterNd{kind}", ref=ref.handle, indices=indices, updates=updates, name=name)
+        return ref._after(
+            apply_op(f"ResourceScatterNd{kind}", ref=ref.handle, indices=indices, updates=updates, name=name)
         )
     return apply_op(
         f"ScatterNd{kind}", ref=_ref(ref), indices=indices, updates=updates, use_locking=use_locking, name=name

@@ -16,7 +16,7 @@ P = _RNG.uniform(0.2, 0.9, (3, 4)).astype(np.float32)
 Q = _RNG.uniform(0.2, 0.9, (3, 4)).astype(np.float32)
 M = _RNG.uniform(0.2, 0.9, (4, 5)).astype(np.float32)
 
-UNARY = [
+UNARY = (
     "exp",
     "log",
     "sqrt",
@@ -40,7 +40,7 @@ UNARY = [
     "cosh",
     "abs",
     "negative",
-]
+)
 BINARY = ("multiply", "divide", "pow", "maximum", "squared_difference", "subtract", "atan2", "floormod")
 
 
