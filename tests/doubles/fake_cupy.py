@@ -22,7 +22,11 @@ from typing import Any
 import numpy as np
 
 _HERE = Path(__file__).resolve().parent
-_NAMES = frozenset((_HERE / "cupy_names.txt").read_text("utf-8").split())
+# For each function its parameters, where cupy's signature tells them.
+_NAMES = {
+    words[0]: frozenset(words[1].split(",")) if len(words) == 2 else None
+    for words in map(str.split, (_HERE / "cupy_names.txt").read_text("utf-8").splitlines())
+}
 # From the host on purpose.
 _FROM_HOST = frozenset({"asarray", "array", "ascontiguousarray", "asanyarray"})
 _MIXED = "cupy refuses a numpy array here: {}"
@@ -48,6 +52,10 @@ def _outward(value: Any) -> Any:
 
 
 def _apply(function: Callable[..., Any], where: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    known = _NAMES.get(where)
+    unknown = set(options) - known if known is not None else set()
+    if unknown and not isinstance(getattr(function, "__self__", None), np.ndarray):
+        raise TypeError(f"cupy.{where} takes no {sorted(unknown)}")
     out = options.get("out")
     options = {k: _inward(v, where) for k, v in options.items()}
     with np.errstate(all="ignore"):

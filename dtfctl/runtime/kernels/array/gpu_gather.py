@@ -10,23 +10,10 @@ import numpy as np
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.cuda.arrays import MOVABLE, contiguous
+from dtfctl.runtime.kernels.cuda.gather import gather_on_gpu
 from dtfctl.runtime.kernels.cuda.launch import launch
 from dtfctl.runtime.kernels.cuda.sources import moved_as
 from dtfctl.runtime.kernels.registry import GPU, INDICES, Kernel, KernelBuild, register_kernel
-
-
-def gather_on_gpu(xp: Any, params: Any, indices: Any, axis: int, batch: int) -> Any:
-    """`params` picked along `axis` by `indices`, whose first `batch` dimensions are those of `params`."""
-    outer, inner = params.shape[:axis], params.shape[axis + 1 :]
-    picks = indices.shape[batch:]
-    out = xp.empty((*outer, *picks, *inner), params.dtype)
-    batches = prod(params.shape[:batch])
-    each = prod(params.shape[batch:axis])
-    arguments = (contiguous(xp, params), contiguous(xp, indices), out)
-    sizes = (batches, each, params.shape[axis], prod(picks), prod(inner))
-    types = {"element": moved_as(params.dtype), "index": indices.dtype.name}
-    launch(xp, "gather", "gather_rows", out.size, (*arguments, *sizes), **types)
-    return out
 
 
 @register_kernel("Gather", devices=GPU, Tparams=MOVABLE, Tindices=INDICES)

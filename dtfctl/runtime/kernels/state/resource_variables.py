@@ -12,6 +12,7 @@ from dtfctl.runtime.framework.errors import FailedPreconditionError, InvalidArgu
 from dtfctl.runtime.framework.resource_handle import ResourceHandle
 from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.kernels.cuda.gather import gather_on_gpu
 from dtfctl.runtime.kernels.registry import CPU_GPU, INDICES, NUMBERS, Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.state.common import (
     ANONYMOUS_NAME,
@@ -211,8 +212,9 @@ def resource_gather(k: KernelBuild) -> Kernel:
                     f"params.shape{shape_text(shape[:batch_dims])} and indices.shape"
                     f"{shape_text(indices.shape[:batch_dims])} must match in the first {batch_dims} dimensions"
                 )
-            if xp is np:
-                check_rows(indices, shape[batch_dims])
+            if xp is not np:
+                return gather_on_gpu(xp, variable.read(), indices, batch_dims, batch_dims)
+            check_rows(indices, shape[batch_dims])
             if batch_dims == 0:
                 table = variable.read()
                 # numpy hands out the object itself, not an array, when one item of a vector of objects is taken.
@@ -240,7 +242,7 @@ def resource_gather_nd(k: KernelBuild) -> Kernel:
                 raise InvalidArgumentError(
                     f"index innermost dimension length must be <= params rank; saw: {depth} vs. {len(shape)}"
                 )
-            limits = np.array(shape[:depth], np.int64)
+            limits = k.xp.asarray(np.array(shape[:depth], np.int64))
             bad = ((indices < 0) | (indices >= limits)).any(axis=-1)
             if bad.any():
                 position = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(bad)))[: bad.ndim]
