@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.support.clusters import free_ports
+from dtfctl.launcher.api import Cluster
+from dtfctl.launcher.model import TaskStatus
+from dtfctl.launcher.spec import load_spec
 
 HERE = Path(__file__).resolve().parent
+SPEC = HERE.parent.parent / "cluster-examples" / "local.yaml"
 
 
 @pytest.fixture(scope="session")
@@ -24,44 +27,52 @@ def tensorflow_python() -> str:
     return python
 
 
-@pytest.fixture(scope="session")
-def stock_client(tensorflow_python: str) -> Iterator[Callable[..., str]]:
-    """A function that runs a script of this folder with the stock client against a cluster of 1 ps and 2 workers.
+@dataclass
+class Stock:
+    """Programs of this folder under the stock client, on a cluster of 1 ps and 2 workers behind `dtfctl connect`."""
 
-    The tasks are processes of their own, since a client's `list_devices` waits while holding the interpreter.
-    """
-    ports = free_ports(3)
-    cluster = {"ps": {0: f"127.0.0.1:{ports[0]}"}, "worker": {i: f"127.0.0.1:{ports[i + 1]}" for i in range(2)}}
-    tasks = [
-        subprocess.Popen(
-            [sys.executable, str(HERE / "serve.py"), repr(cluster), job, str(index)],
-            cwd=HERE.parent.parent,
+    python: str
+    cluster: Cluster
+    targets: tuple[str, str]
+    """Of the two workers."""
+
+    def start(self, script: str, *arguments: str, worker: int = 0) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [self.python, str(HERE / script), self.targets[worker], *arguments],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""},
         )
-        for job, count in (("ps", 1), ("worker", 2))
-        for index in range(count)
-    ]
-    try:
-        for task in tasks:
-            assert task.stdout is not None
-            assert task.stdout.readline() == "serving\n"
 
-        def run(script: str, *arguments: str, timeout: float = 250.0) -> str:
-            env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
-            done = subprocess.run(
-                [tensorflow_python, str(HERE / script), f"grpc://{cluster['worker'][0]}", *arguments],
-                capture_output=True,
-                text=True,
-                timeout=timeout,
-                env=env,
-                check=False,
-            )
-            assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
-            return done.stdout
+    def run(self, script: str, *arguments: str, timeout: float = 280.0) -> str:
+        return self.finish(self.start(script, *arguments), timeout=timeout)
 
-        yield run
-    finally:
-        for task in tasks:
-            task.kill()
-            task.wait()
+    def finish(self, process: subprocess.Popen[str], said: str = "", timeout: float = 280.0) -> str:
+        """Its output, once it has ended well; `said` is what it reads."""
+        try:
+            out, err = process.communicate(said, timeout=timeout)
+        finally:
+            process.kill()
+            process.wait()
+        assert process.returncode == 0, out[-3000:] + err[-6000:]
+        return out
+
+    def task(self, name: str) -> TaskStatus:
+        return next(task for task in self.cluster.status().tasks if task.name == name)
+
+
+@pytest.fixture(scope="session")
+def stock(tensorflow_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stock]:
+    """The cluster of cluster-examples/local.yaml, reached as a user of TensorFlow reaches it."""
+    home = tmp_path_factory.mktemp("interop") / "home"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DTFCTL_HOME", str(home))
+        cluster = Cluster.up(load_spec(str(SPEC)), timeout_s=120.0).cluster
+        assert cluster is not None
+        try:
+            with cluster.connect("worker/0") as first, cluster.connect("worker/1") as second:
+                yield Stock(tensorflow_python, cluster, (first.target, second.target))
+        finally:
+            cluster.down(grace_s=1.0)
