@@ -10,7 +10,7 @@ from dtfctl.runtime.kernels.cuda.sources import VARIANTS, source_text
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="needs cuda-bindings and nvidia-cuda-nvrtc (the dev extra)")
 
-from tests.support.nvrtc import compile_cubin  # noqa: E402
+from tests.support.nvrtc import compile_cubin
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 # One variant of each source for every architecture, and every variant for one.
