@@ -42,3 +42,8 @@ def test_noise_stays_within_the_image() -> None:
         assert values.min() >= 0 and values.max() <= 24 and values.std() > 0
     with pytest.raises(InvalidArgumentError, match="at the same time"):
         glimpse("ExtractGlimpse", (0, 0), uniform_noise=True)
+
+
+def test_a_glimpse_of_an_empty_image() -> None:
+    image, size = np.zeros((0, 4, 4, 0), np.float32), np.array([2, 2], np.int32)
+    assert run_op("ExtractGlimpse", image, size, np.zeros((0, 2), np.float32)).shape == (0, 2, 2, 0)

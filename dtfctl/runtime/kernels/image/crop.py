@@ -244,6 +244,8 @@ def extract_glimpse(k: KernelBuild) -> Kernel:
             if r0 < r1 and c0 < c1:
                 out[b, r0 - top : r1 - top, c0 - left : c1 - left] = x[b, r0:r1, c0:c1]
                 inside[b, r0 - top : r1 - top, c0 - left : c1 - left] = True
+        if not x.size:
+            return out
         if noise == "uniform":
             low, high = x.min((1, 2, 3), keepdims=True), x.max((1, 2, 3), keepdims=True)
             fill = np.asarray(low + (high - low) * generator.random(out.shape, _F), _F)
