@@ -27,8 +27,8 @@ def test_programs(stock: Stock, program: str, tmp_path: Path) -> None:
 
 @pytest.mark.xfail(
     strict=True,
-    reason="TensorFlow's optimizer reads global_step through an Identity that shares the variable's memory, so that the "
-    "tokens carry the value after the update; ours are read before it, and the gradients made with them are stale",
+    reason="TensorFlow reads global_step for the tokens through an Identity that shares the variable's memory: "
+    "after the update. Ours is read before it, so the tokens are stale and global_step stays where it is",
 )
 def test_two_clients_train_in_step(stock: Stock, tmp_path: Path) -> None:
     """SyncReplicasOptimizer: every update is the mean of both workers' gradients."""
