@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dtfctl.runtime.client.grpc_backend import GrpcBackend
 
 from dtfctl.launcher.api import Cluster
 from dtfctl.protocol import config_pb2
+from dtfctl.runtime.client.grpc_backend import GrpcBackend
 from dtfctl.runtime.framework.errors import AbortedError, UnavailableError
 from tests.cluster.conftest import kill, spec_of, task, wait_until
 from tests.support.clusters import free_ports
