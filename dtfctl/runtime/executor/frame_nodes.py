@@ -143,7 +143,9 @@ def build_entries(graph: NodeGraph, env: Environment, heavy: frozenset[Node]) ->
     for node in order:
         entries[node] = entry = NodeEntry(node, _kind(node, env, heavy), frames[node])
         _configure(entry, env, children.get(node))
-    for node, consumers in graph.consumers().items():
+    users = graph.consumers()
+    _share_reads(entries, users)
+    for node, consumers in users.items():
         entry = entries[node]
         by_slot: list[list[tuple[NodeEntry, int, int]]] = [[] for _ in range(entry.count)]
         controls: list[NodeEntry] = []
@@ -158,6 +160,24 @@ def build_entries(graph: NodeGraph, env: Environment, heavy: frozenset[Node]) ->
         entry.only = entry.consumers[0] if entry.count == 1 else ()
         entry.controls = tuple(controls)
     return root, list(entries.values())
+
+
+_PLAIN = (Kind.KERNEL, Kind.STEP_KERNEL, Kind.BLOCKING, Kind.HEAVY, Kind.PASS, Kind.SEND, Kind.RETVAL)
+
+
+def _share_reads(entries: dict[Node, NodeEntry], users: dict[Node, list[tuple[Node, int]]]) -> None:
+    """Let plain reads of reference variables pass the variable on; who uses the value reads it.
+
+    As in TensorFlow, where the read's result shares the variable's memory: a user sees the updates that ran before it.
+    """
+    for node, entry in entries.items():
+        if node.op != "Identity" or not node.inputs[0].dtype.is_ref:
+            continue
+        data = [(entries[user], position) for user, position in users[node] if position != CONTROL]
+        if all(user.kind in _PLAIN and not user.node.input_types[position].is_ref for user, position in data):
+            entry.reads, entry.checked = (), (0,)
+            for user, position in data:
+                user.reads = (*user.reads, position)
 
 
 def _configure(entry: NodeEntry, env: Environment, child: StaticFrame | None) -> None:

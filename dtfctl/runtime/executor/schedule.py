@@ -66,4 +66,23 @@ def sequential_order(graph: NodeGraph, may_block: Callable[[Node], bool]) -> Sch
     if len(order) != len(left):
         stuck = next(node for node, count in left.items() if count)
         raise InvalidArgumentError(f"Graph contains a cycle through node '{stuck.name}'", stuck.name)
-    return Schedule(order, is_safe)
+    return Schedule(_with_late_reads(order, consumers), is_safe)
+
+
+def _with_late_reads(order: list[Node], consumers: dict[Node, list[tuple[Node, int]]]) -> list[Node]:
+    """The same order with each plain read of a reference variable moved to just before its first user.
+
+    In TensorFlow the read's result shares the variable's memory, so a user sees the updates that ran before itself,
+    not only those that ran before the read. Programs order the user, not the read, after an update: the tokens of
+    SyncReplicasOptimizer do.
+    """
+    place = {node: i for i, node in enumerate(order)}
+    before: dict[Node, list[Node]] = {}
+    for node in order:
+        if node.op == "Identity" and node.inputs[0].dtype.is_ref and consumers[node]:
+            first = min((user for user, _ in consumers[node]), key=place.__getitem__)
+            before.setdefault(first, []).append(node)
+    if not before:
+        return order
+    moved = {read for reads in before.values() for read in reads}
+    return [item for node in order if node not in moved for item in (*before.get(node, ()), node)]
