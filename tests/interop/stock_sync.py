@@ -5,11 +5,20 @@ stock_sync.py TARGET WORKER CHECKPOINTS: says "ready" when it begins, "steps S w
 
 from __future__ import annotations
 
+import pathlib
 import sys
+import time
 
 import tensorflow.compat.v1 as tf
 
 STEPS = 20
+
+
+def _meet(folder: pathlib.Path, worker: int) -> None:
+    """Wait for the other client: alone, the chief would give both gradients of each step."""
+    (folder / f"there-{worker}").touch()
+    while not (folder / f"there-{1 - worker}").exists():
+        time.sleep(0.05)
 
 
 def main(target: str, worker: int, folder: str) -> None:
@@ -25,9 +34,16 @@ def main(target: str, worker: int, folder: str) -> None:
     hooks = [optimizer.make_session_run_hook(worker == 0), tf.train.StopAtStepHook(last_step=STEPS)]
     seen, last = 0, 0.0
     with tf.train.MonitoredTrainingSession(
-        target, is_chief=worker == 0, checkpoint_dir=folder, save_summaries_steps=None, hooks=hooks
+        target,
+        is_chief=worker == 0,
+        checkpoint_dir=folder,
+        save_summaries_steps=None,
+        hooks=hooks,
+        # The thread that applies gradients waits for the next ones; TensorFlow gives it two minutes.
+        stop_grace_period_secs=3,
     ) as session:
         print("ready", flush=True)
+        _meet(pathlib.Path(folder), worker)
         while not session.should_stop():
             session.run(train)
             if not session.should_stop():
