@@ -266,7 +266,7 @@ def test_the_error_reported_is_the_one_that_came_first_with_its_task(cluster: In
 
 @pytest.mark.slow
 def test_a_task_frozen_by_the_system_is_noticed_without_a_launcher(cluster: InProcessCluster) -> None:
-    serve = Path(__file__).resolve().parents[2] / "interop" / "serve.py"
+    serve = Path(__file__).resolve().parents[2] / "support" / "serve.py"
     frozen = subprocess.Popen(
         [sys.executable, str(serve), repr(cluster.cluster), "ps", "0"], stdout=subprocess.PIPE, text=True
     )
