@@ -76,11 +76,5 @@ def push_graph(graph: Graph) -> Iterator[Graph]:
         _stack.graphs.pop()
 
 
-@contextlib.contextmanager
-def no_control_flow() -> Iterator[None]:
-    """Control flow is functional here: a body is a graph of its own, so there is no context to leave."""
-    yield
-
-
 def graph_stack() -> list[Any]:
     return list(_stack.graphs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -359,7 +358,3 @@ def _string_array(array: np.ndarray[Any, Any], dtype: DType | None) -> np.ndarra
         else:
             raise TypeError(f"Expected string, but got {item!r} of type '{type(item).__name__}'.")
     return flat.reshape(array.shape)
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, (numbers.Number, np.generic))

@@ -54,7 +54,6 @@ class Graph:
         self._last_id = 0
         # True in the body of a function; captures of outer tensors then go through `capture`.
         self.building_function = False
-        self._modified: set[Operation] = set()
         # Objects that live as long as the graph: iterators' functions, py_func callbacks.
         self._keep_alive: list[Any] = []
 
@@ -86,7 +85,6 @@ class Graph:
 
     def _changed(self, op: Operation) -> None:
         self._version += 1
-        self._modified.add(op)
 
     @contextlib.contextmanager
     def as_default(self) -> Iterator[Graph]:
@@ -372,12 +370,11 @@ class Graph:
         """Ops made inside run after all of these; None clears what is around."""
         old = self._control_stack
         if control_inputs is None:
-            with context.no_control_flow():
-                self._scopes.controls = []
-                try:
-                    yield
-                finally:
-                    self._scopes.controls = old
+            self._scopes.controls = []
+            try:
+                yield
+            finally:
+                self._scopes.controls = old
             return
         ops: list[Operation] = []
         for item in control_inputs:

@@ -200,9 +200,3 @@ def _encode(op_type: str, signature: OpSignature, attrs: dict[str, Any]) -> dict
         else:
             raise TypeError(f"Missing attr '{attr.name}' of op {op_type}")
     return raw
-
-
-def check_float(tensor: Tensor, what: str) -> None:
-    """Raise TypeError unless the tensor is of a floating or complex type."""
-    if not (tensor.dtype.base_dtype.is_floating or tensor.dtype.base_dtype.is_complex):
-        raise TypeError(f"{what} must be of a floating point type, got {tensor.dtype.name}")
