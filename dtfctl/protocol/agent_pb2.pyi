@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RestartRules(_message.Message):
-    __slots__ = ("when", "attempts", "within_s", "first_s", "then_s", "factor", "max_s", "jitter", "healthy_after_s", "never_exit", "only_exit", "limited", "never_log")
+    __slots__ = ("when", "attempts", "within_s", "first_s", "then_s", "factor", "max_s", "jitter", "healthy_after_s", "never_exit", "only_exit", "limited", "never_log", "together")
     WHEN_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     WITHIN_S_FIELD_NUMBER: _ClassVar[int]
@@ -21,6 +21,7 @@ class RestartRules(_message.Message):
     ONLY_EXIT_FIELD_NUMBER: _ClassVar[int]
     LIMITED_FIELD_NUMBER: _ClassVar[int]
     NEVER_LOG_FIELD_NUMBER: _ClassVar[int]
+    TOGETHER_FIELD_NUMBER: _ClassVar[int]
     when: str
     attempts: int
     within_s: float
@@ -34,10 +35,11 @@ class RestartRules(_message.Message):
     only_exit: _containers.RepeatedScalarFieldContainer[int]
     limited: bool
     never_log: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, when: _Optional[str] = ..., attempts: _Optional[int] = ..., within_s: _Optional[float] = ..., first_s: _Optional[float] = ..., then_s: _Optional[float] = ..., factor: _Optional[float] = ..., max_s: _Optional[float] = ..., jitter: _Optional[float] = ..., healthy_after_s: _Optional[float] = ..., never_exit: _Optional[_Iterable[int]] = ..., only_exit: _Optional[_Iterable[int]] = ..., limited: bool = ..., never_log: _Optional[_Iterable[str]] = ...) -> None: ...
+    together: bool
+    def __init__(self, when: _Optional[str] = ..., attempts: _Optional[int] = ..., within_s: _Optional[float] = ..., first_s: _Optional[float] = ..., then_s: _Optional[float] = ..., factor: _Optional[float] = ..., max_s: _Optional[float] = ..., jitter: _Optional[float] = ..., healthy_after_s: _Optional[float] = ..., never_exit: _Optional[_Iterable[int]] = ..., only_exit: _Optional[_Iterable[int]] = ..., limited: bool = ..., never_log: _Optional[_Iterable[str]] = ..., together: bool = ...) -> None: ...
 
 class HealthRules(_message.Message):
-    __slots__ = ("beat_s", "suspect_phi", "down_phi", "pause_s", "down_after_s", "busy_limit_s", "startup_s")
+    __slots__ = ("beat_s", "suspect_phi", "down_phi", "pause_s", "down_after_s", "busy_limit_s", "startup_s", "progress_s")
     BEAT_S_FIELD_NUMBER: _ClassVar[int]
     SUSPECT_PHI_FIELD_NUMBER: _ClassVar[int]
     DOWN_PHI_FIELD_NUMBER: _ClassVar[int]
@@ -45,6 +47,7 @@ class HealthRules(_message.Message):
     DOWN_AFTER_S_FIELD_NUMBER: _ClassVar[int]
     BUSY_LIMIT_S_FIELD_NUMBER: _ClassVar[int]
     STARTUP_S_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_S_FIELD_NUMBER: _ClassVar[int]
     beat_s: float
     suspect_phi: float
     down_phi: float
@@ -52,7 +55,8 @@ class HealthRules(_message.Message):
     down_after_s: float
     busy_limit_s: float
     startup_s: float
-    def __init__(self, beat_s: _Optional[float] = ..., suspect_phi: _Optional[float] = ..., down_phi: _Optional[float] = ..., pause_s: _Optional[float] = ..., down_after_s: _Optional[float] = ..., busy_limit_s: _Optional[float] = ..., startup_s: _Optional[float] = ...) -> None: ...
+    progress_s: float
+    def __init__(self, beat_s: _Optional[float] = ..., suspect_phi: _Optional[float] = ..., down_phi: _Optional[float] = ..., pause_s: _Optional[float] = ..., down_after_s: _Optional[float] = ..., busy_limit_s: _Optional[float] = ..., startup_s: _Optional[float] = ..., progress_s: _Optional[float] = ...) -> None: ...
 
 class LogRules(_message.Message):
     __slots__ = ("rotate_bytes", "keep", "bytes_per_s", "folder")
@@ -67,7 +71,7 @@ class LogRules(_message.Message):
     def __init__(self, rotate_bytes: _Optional[int] = ..., keep: _Optional[int] = ..., bytes_per_s: _Optional[int] = ..., folder: _Optional[str] = ...) -> None: ...
 
 class TaskOrder(_message.Message):
-    __slots__ = ("job", "index", "run", "incarnation_floor", "restart_request", "env", "gpus", "memory_bytes", "first_port", "last_port", "grace_s", "now")
+    __slots__ = ("job", "index", "run", "incarnation_floor", "restart_request", "env", "gpus", "memory_bytes", "first_port", "last_port", "grace_s", "now", "earlier_failures")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -87,6 +91,7 @@ class TaskOrder(_message.Message):
     LAST_PORT_FIELD_NUMBER: _ClassVar[int]
     GRACE_S_FIELD_NUMBER: _ClassVar[int]
     NOW_FIELD_NUMBER: _ClassVar[int]
+    EARLIER_FAILURES_FIELD_NUMBER: _ClassVar[int]
     job: str
     index: int
     run: bool
@@ -99,11 +104,19 @@ class TaskOrder(_message.Message):
     last_port: int
     grace_s: float
     now: bool
-    def __init__(self, job: _Optional[str] = ..., index: _Optional[int] = ..., run: bool = ..., incarnation_floor: _Optional[int] = ..., restart_request: _Optional[int] = ..., env: _Optional[_Mapping[str, str]] = ..., gpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., first_port: _Optional[int] = ..., last_port: _Optional[int] = ..., grace_s: _Optional[float] = ..., now: bool = ...) -> None: ...
+    earlier_failures: int
+    def __init__(self, job: _Optional[str] = ..., index: _Optional[int] = ..., run: bool = ..., incarnation_floor: _Optional[int] = ..., restart_request: _Optional[int] = ..., env: _Optional[_Mapping[str, str]] = ..., gpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., first_port: _Optional[int] = ..., last_port: _Optional[int] = ..., grace_s: _Optional[float] = ..., now: bool = ..., earlier_failures: _Optional[int] = ...) -> None: ...
 
 class ClientOrder(_message.Message):
-    __slots__ = ("job_id", "job", "index", "run", "chief", "command", "env", "cwd", "restart", "grace_s")
+    __slots__ = ("job_id", "job", "index", "run", "chief", "command", "env", "cwd", "restart", "grace_s", "script", "script_sha256", "args", "slot", "generation", "ports", "first_port", "last_port", "needs_task", "gpus", "view", "remapped")
     class EnvEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class ViewEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -120,6 +133,18 @@ class ClientOrder(_message.Message):
     CWD_FIELD_NUMBER: _ClassVar[int]
     RESTART_FIELD_NUMBER: _ClassVar[int]
     GRACE_S_FIELD_NUMBER: _ClassVar[int]
+    SCRIPT_FIELD_NUMBER: _ClassVar[int]
+    SCRIPT_SHA256_FIELD_NUMBER: _ClassVar[int]
+    ARGS_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    PORTS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_PORT_FIELD_NUMBER: _ClassVar[int]
+    LAST_PORT_FIELD_NUMBER: _ClassVar[int]
+    NEEDS_TASK_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    VIEW_FIELD_NUMBER: _ClassVar[int]
+    REMAPPED_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     job: str
     index: int
@@ -130,7 +155,19 @@ class ClientOrder(_message.Message):
     cwd: str
     restart: RestartRules
     grace_s: float
-    def __init__(self, job_id: _Optional[str] = ..., job: _Optional[str] = ..., index: _Optional[int] = ..., run: bool = ..., chief: bool = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., restart: _Optional[_Union[RestartRules, _Mapping]] = ..., grace_s: _Optional[float] = ...) -> None: ...
+    script: str
+    script_sha256: str
+    args: _containers.RepeatedScalarFieldContainer[str]
+    slot: str
+    generation: int
+    ports: int
+    first_port: int
+    last_port: int
+    needs_task: bool
+    gpus: str
+    view: _containers.ScalarMap[str, str]
+    remapped: bool
+    def __init__(self, job_id: _Optional[str] = ..., job: _Optional[str] = ..., index: _Optional[int] = ..., run: bool = ..., chief: bool = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., restart: _Optional[_Union[RestartRules, _Mapping]] = ..., grace_s: _Optional[float] = ..., script: _Optional[str] = ..., script_sha256: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., slot: _Optional[str] = ..., generation: _Optional[int] = ..., ports: _Optional[int] = ..., first_port: _Optional[int] = ..., last_port: _Optional[int] = ..., needs_task: bool = ..., gpus: _Optional[str] = ..., view: _Optional[_Mapping[str, str]] = ..., remapped: bool = ...) -> None: ...
 
 class Peer(_message.Message):
     __slots__ = ("job", "index", "address", "incarnation", "up", "reason")
@@ -149,7 +186,7 @@ class Peer(_message.Message):
     def __init__(self, job: _Optional[str] = ..., index: _Optional[int] = ..., address: _Optional[str] = ..., incarnation: _Optional[int] = ..., up: bool = ..., reason: _Optional[str] = ...) -> None: ...
 
 class HostOrders(_message.Message):
-    __slots__ = ("cluster", "epoch", "revision", "tasks", "clients", "peers", "expected", "task_command", "restart", "health", "logs", "tls_folder")
+    __slots__ = ("cluster", "epoch", "revision", "tasks", "clients", "peers", "expected", "task_command", "restart", "health", "logs", "tls", "transport", "encrypt", "jobs", "bad_host_log", "lease_s", "base")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
@@ -161,7 +198,13 @@ class HostOrders(_message.Message):
     RESTART_FIELD_NUMBER: _ClassVar[int]
     HEALTH_FIELD_NUMBER: _ClassVar[int]
     LOGS_FIELD_NUMBER: _ClassVar[int]
-    TLS_FOLDER_FIELD_NUMBER: _ClassVar[int]
+    TLS_FIELD_NUMBER: _ClassVar[int]
+    TRANSPORT_FIELD_NUMBER: _ClassVar[int]
+    ENCRYPT_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    BAD_HOST_LOG_FIELD_NUMBER: _ClassVar[int]
+    LEASE_S_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     epoch: int
     revision: int
@@ -173,14 +216,48 @@ class HostOrders(_message.Message):
     restart: RestartRules
     health: HealthRules
     logs: LogRules
-    tls_folder: str
-    def __init__(self, cluster: _Optional[str] = ..., epoch: _Optional[int] = ..., revision: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskOrder, _Mapping]]] = ..., clients: _Optional[_Iterable[_Union[ClientOrder, _Mapping]]] = ..., peers: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., expected: _Optional[_Iterable[str]] = ..., task_command: _Optional[_Iterable[str]] = ..., restart: _Optional[_Union[RestartRules, _Mapping]] = ..., health: _Optional[_Union[HealthRules, _Mapping]] = ..., logs: _Optional[_Union[LogRules, _Mapping]] = ..., tls_folder: _Optional[str] = ...) -> None: ...
+    tls: bool
+    transport: str
+    encrypt: bool
+    jobs: _containers.RepeatedScalarFieldContainer[str]
+    bad_host_log: _containers.RepeatedScalarFieldContainer[str]
+    lease_s: float
+    base: int
+    def __init__(self, cluster: _Optional[str] = ..., epoch: _Optional[int] = ..., revision: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskOrder, _Mapping]]] = ..., clients: _Optional[_Iterable[_Union[ClientOrder, _Mapping]]] = ..., peers: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., expected: _Optional[_Iterable[str]] = ..., task_command: _Optional[_Iterable[str]] = ..., restart: _Optional[_Union[RestartRules, _Mapping]] = ..., health: _Optional[_Union[HealthRules, _Mapping]] = ..., logs: _Optional[_Union[LogRules, _Mapping]] = ..., tls: bool = ..., transport: _Optional[str] = ..., encrypt: bool = ..., jobs: _Optional[_Iterable[str]] = ..., bad_host_log: _Optional[_Iterable[str]] = ..., lease_s: _Optional[float] = ..., base: _Optional[int] = ...) -> None: ...
+
+class Script(_message.Message):
+    __slots__ = ("name", "sha256", "content")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    sha256: str
+    content: bytes
+    def __init__(self, name: _Optional[str] = ..., sha256: _Optional[str] = ..., content: _Optional[bytes] = ...) -> None: ...
 
 class Applied(_message.Message):
     __slots__ = ("revision",)
     REVISION_FIELD_NUMBER: _ClassVar[int]
     revision: int
     def __init__(self, revision: _Optional[int] = ...) -> None: ...
+
+class RenewRequest(_message.Message):
+    __slots__ = ("epoch", "revision")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    revision: int
+    def __init__(self, epoch: _Optional[int] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class ProbeRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ProbeReply(_message.Message):
+    __slots__ = ("problem",)
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    problem: str
+    def __init__(self, problem: _Optional[str] = ...) -> None: ...
 
 class WatchRequest(_message.Message):
     __slots__ = ("epoch", "boot", "happening")
@@ -212,7 +289,7 @@ class ProgressLine(_message.Message):
     def __init__(self, step: _Optional[int] = ..., total: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., time: _Optional[float] = ...) -> None: ...
 
 class TaskReport(_message.Message):
-    __slots__ = ("job", "index", "state", "health", "pid", "address", "incarnation", "restarts", "uptime_s", "cpu_percent", "rss_bytes", "steps", "retry_in_s", "exit_code", "last_error", "last_lines", "restart_handled")
+    __slots__ = ("job", "index", "state", "health", "pid", "address", "incarnation", "restarts", "uptime_s", "cpu_percent", "rss_bytes", "steps", "retry_in_s", "exit_code", "last_error", "last_lines", "restart_handled", "transport", "silence_s", "unreachable")
     JOB_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -230,6 +307,9 @@ class TaskReport(_message.Message):
     LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
     LAST_LINES_FIELD_NUMBER: _ClassVar[int]
     RESTART_HANDLED_FIELD_NUMBER: _ClassVar[int]
+    TRANSPORT_FIELD_NUMBER: _ClassVar[int]
+    SILENCE_S_FIELD_NUMBER: _ClassVar[int]
+    UNREACHABLE_FIELD_NUMBER: _ClassVar[int]
     job: str
     index: int
     state: str
@@ -247,10 +327,13 @@ class TaskReport(_message.Message):
     last_error: str
     last_lines: _containers.RepeatedScalarFieldContainer[str]
     restart_handled: int
-    def __init__(self, job: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[str] = ..., health: _Optional[str] = ..., pid: _Optional[int] = ..., address: _Optional[str] = ..., incarnation: _Optional[int] = ..., restarts: _Optional[int] = ..., uptime_s: _Optional[float] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., steps: _Optional[int] = ..., retry_in_s: _Optional[float] = ..., exit_code: _Optional[int] = ..., last_error: _Optional[str] = ..., last_lines: _Optional[_Iterable[str]] = ..., restart_handled: _Optional[int] = ...) -> None: ...
+    transport: str
+    silence_s: float
+    unreachable: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[str] = ..., health: _Optional[str] = ..., pid: _Optional[int] = ..., address: _Optional[str] = ..., incarnation: _Optional[int] = ..., restarts: _Optional[int] = ..., uptime_s: _Optional[float] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., steps: _Optional[int] = ..., retry_in_s: _Optional[float] = ..., exit_code: _Optional[int] = ..., last_error: _Optional[str] = ..., last_lines: _Optional[_Iterable[str]] = ..., restart_handled: _Optional[int] = ..., transport: _Optional[str] = ..., silence_s: _Optional[float] = ..., unreachable: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ClientReport(_message.Message):
-    __slots__ = ("job_id", "job", "index", "state", "pid", "exit_code", "restarts", "last_error", "last_lines", "progress")
+    __slots__ = ("job_id", "job", "index", "state", "pid", "exit_code", "restarts", "last_error", "last_lines", "progress", "generation", "held", "addresses")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -261,6 +344,9 @@ class ClientReport(_message.Message):
     LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
     LAST_LINES_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    ADDRESSES_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     job: str
     index: int
@@ -271,26 +357,31 @@ class ClientReport(_message.Message):
     last_error: str
     last_lines: _containers.RepeatedScalarFieldContainer[str]
     progress: ProgressLine
-    def __init__(self, job_id: _Optional[str] = ..., job: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., exit_code: _Optional[int] = ..., restarts: _Optional[int] = ..., last_error: _Optional[str] = ..., last_lines: _Optional[_Iterable[str]] = ..., progress: _Optional[_Union[ProgressLine, _Mapping]] = ...) -> None: ...
+    generation: int
+    held: int
+    addresses: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job_id: _Optional[str] = ..., job: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., exit_code: _Optional[int] = ..., restarts: _Optional[int] = ..., last_error: _Optional[str] = ..., last_lines: _Optional[_Iterable[str]] = ..., progress: _Optional[_Union[ProgressLine, _Mapping]] = ..., generation: _Optional[int] = ..., held: _Optional[int] = ..., addresses: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Happening(_message.Message):
-    __slots__ = ("number", "time", "kind", "subject", "reason", "incarnation")
+    __slots__ = ("number", "time", "kind", "subject", "reason", "incarnation", "failure")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     SUBJECT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
     number: int
     time: float
     kind: str
     subject: str
     reason: str
     incarnation: int
-    def __init__(self, number: _Optional[int] = ..., time: _Optional[float] = ..., kind: _Optional[str] = ..., subject: _Optional[str] = ..., reason: _Optional[str] = ..., incarnation: _Optional[int] = ...) -> None: ...
+    failure: bool
+    def __init__(self, number: _Optional[int] = ..., time: _Optional[float] = ..., kind: _Optional[str] = ..., subject: _Optional[str] = ..., reason: _Optional[str] = ..., incarnation: _Optional[int] = ..., failure: bool = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("host", "boot", "pid", "revision", "epoch", "tasks", "clients", "happenings", "cores", "load", "memory_bytes", "memory_free_bytes", "disk_free_bytes", "gpus", "problem")
+    __slots__ = ("host", "boot", "pid", "revision", "epoch", "tasks", "clients", "happenings", "cores", "load", "memory_bytes", "memory_free_bytes", "disk_free_bytes", "gpus", "problem", "partial")
     HOST_FIELD_NUMBER: _ClassVar[int]
     BOOT_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
@@ -306,6 +397,7 @@ class Report(_message.Message):
     DISK_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    PARTIAL_FIELD_NUMBER: _ClassVar[int]
     host: str
     boot: str
     pid: int
@@ -321,7 +413,8 @@ class Report(_message.Message):
     disk_free_bytes: int
     gpus: int
     problem: str
-    def __init__(self, host: _Optional[str] = ..., boot: _Optional[str] = ..., pid: _Optional[int] = ..., revision: _Optional[int] = ..., epoch: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskReport, _Mapping]]] = ..., clients: _Optional[_Iterable[_Union[ClientReport, _Mapping]]] = ..., happenings: _Optional[_Iterable[_Union[Happening, _Mapping]]] = ..., cores: _Optional[int] = ..., load: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., memory_free_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
+    partial: bool
+    def __init__(self, host: _Optional[str] = ..., boot: _Optional[str] = ..., pid: _Optional[int] = ..., revision: _Optional[int] = ..., epoch: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskReport, _Mapping]]] = ..., clients: _Optional[_Iterable[_Union[ClientReport, _Mapping]]] = ..., happenings: _Optional[_Iterable[_Union[Happening, _Mapping]]] = ..., cores: _Optional[int] = ..., load: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., memory_free_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., problem: _Optional[str] = ..., partial: bool = ...) -> None: ...
 
 class LogPosition(_message.Message):
     __slots__ = ("process", "file", "offset")
@@ -368,3 +461,175 @@ class ShutdownRequest(_message.Message):
     grace_s: float
     epoch: int
     def __init__(self, grace_s: _Optional[float] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class TerminalSize(_message.Message):
+    __slots__ = ("rows", "columns")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    columns: int
+    def __init__(self, rows: _Optional[int] = ..., columns: _Optional[int] = ...) -> None: ...
+
+class ExecStart(_message.Message):
+    __slots__ = ("host", "process", "command", "terminal", "size", "term")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    TERMINAL_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    process: str
+    command: _containers.RepeatedScalarFieldContainer[str]
+    terminal: bool
+    size: TerminalSize
+    term: str
+    def __init__(self, host: _Optional[str] = ..., process: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., terminal: bool = ..., size: _Optional[_Union[TerminalSize, _Mapping]] = ..., term: _Optional[str] = ...) -> None: ...
+
+class ExecInput(_message.Message):
+    __slots__ = ("start", "data", "end", "size", "signal")
+    START_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    start: ExecStart
+    data: bytes
+    end: bool
+    size: TerminalSize
+    signal: int
+    def __init__(self, start: _Optional[_Union[ExecStart, _Mapping]] = ..., data: _Optional[bytes] = ..., end: bool = ..., size: _Optional[_Union[TerminalSize, _Mapping]] = ..., signal: _Optional[int] = ...) -> None: ...
+
+class ExecOutput(_message.Message):
+    __slots__ = ("out", "err", "exit_code")
+    OUT_FIELD_NUMBER: _ClassVar[int]
+    ERR_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    out: bytes
+    err: bytes
+    exit_code: int
+    def __init__(self, out: _Optional[bytes] = ..., err: _Optional[bytes] = ..., exit_code: _Optional[int] = ...) -> None: ...
+
+class FileHead(_message.Message):
+    __slots__ = ("path", "kind", "mode", "size", "mtime", "link")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    MTIME_FIELD_NUMBER: _ClassVar[int]
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    kind: str
+    mode: int
+    size: int
+    mtime: float
+    link: str
+    def __init__(self, path: _Optional[str] = ..., kind: _Optional[str] = ..., mode: _Optional[int] = ..., size: _Optional[int] = ..., mtime: _Optional[float] = ..., link: _Optional[str] = ...) -> None: ...
+
+class FilePart(_message.Message):
+    __slots__ = ("total_bytes", "head", "data", "sha256", "skipped", "done")
+    TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    HEAD_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    total_bytes: int
+    head: FileHead
+    data: bytes
+    sha256: str
+    skipped: str
+    done: bool
+    def __init__(self, total_bytes: _Optional[int] = ..., head: _Optional[_Union[FileHead, _Mapping]] = ..., data: _Optional[bytes] = ..., sha256: _Optional[str] = ..., skipped: _Optional[str] = ..., done: bool = ...) -> None: ...
+
+class FetchRequest(_message.Message):
+    __slots__ = ("host", "process", "path")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    process: str
+    path: str
+    def __init__(self, host: _Optional[str] = ..., process: _Optional[str] = ..., path: _Optional[str] = ...) -> None: ...
+
+class StoreStart(_message.Message):
+    __slots__ = ("host", "process", "path", "name")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    process: str
+    path: str
+    name: str
+    def __init__(self, host: _Optional[str] = ..., process: _Optional[str] = ..., path: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class StoreInput(_message.Message):
+    __slots__ = ("start", "part")
+    START_FIELD_NUMBER: _ClassVar[int]
+    PART_FIELD_NUMBER: _ClassVar[int]
+    start: StoreStart
+    part: FilePart
+    def __init__(self, start: _Optional[_Union[StoreStart, _Mapping]] = ..., part: _Optional[_Union[FilePart, _Mapping]] = ...) -> None: ...
+
+class Stored(_message.Message):
+    __slots__ = ("path", "files", "bytes")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    files: int
+    bytes: int
+    def __init__(self, path: _Optional[str] = ..., files: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class Gpu(_message.Message):
+    __slots__ = ("index", "name", "busy_percent", "memory_used_bytes", "memory_bytes")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    BUSY_PERCENT_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_USED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    name: str
+    busy_percent: float
+    memory_used_bytes: int
+    memory_bytes: int
+    def __init__(self, index: _Optional[int] = ..., name: _Optional[str] = ..., busy_percent: _Optional[float] = ..., memory_used_bytes: _Optional[int] = ..., memory_bytes: _Optional[int] = ...) -> None: ...
+
+class InspectRequest(_message.Message):
+    __slots__ = ("host", "now")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    NOW_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    now: float
+    def __init__(self, host: _Optional[str] = ..., now: _Optional[float] = ...) -> None: ...
+
+class Inspection(_message.Message):
+    __slots__ = ("version", "python", "time", "open_files", "processes", "disk_free_bytes", "disk_total_bytes", "inodes_free", "certificate_until", "loose_files", "memory_bytes", "system", "gpus")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    PYTHON_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    OPEN_FILES_FIELD_NUMBER: _ClassVar[int]
+    PROCESSES_FIELD_NUMBER: _ClassVar[int]
+    DISK_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DISK_TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    INODES_FREE_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    LOOSE_FILES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SYSTEM_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    version: str
+    python: str
+    time: float
+    open_files: int
+    processes: int
+    disk_free_bytes: int
+    disk_total_bytes: int
+    inodes_free: int
+    certificate_until: float
+    loose_files: _containers.RepeatedScalarFieldContainer[str]
+    memory_bytes: int
+    system: str
+    gpus: _containers.RepeatedCompositeFieldContainer[Gpu]
+    def __init__(self, version: _Optional[str] = ..., python: _Optional[str] = ..., time: _Optional[float] = ..., open_files: _Optional[int] = ..., processes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_total_bytes: _Optional[int] = ..., inodes_free: _Optional[int] = ..., certificate_until: _Optional[float] = ..., loose_files: _Optional[_Iterable[str]] = ..., memory_bytes: _Optional[int] = ..., system: _Optional[str] = ..., gpus: _Optional[_Iterable[_Union[Gpu, _Mapping]]] = ...) -> None: ...

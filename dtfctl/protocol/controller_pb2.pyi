@@ -70,7 +70,7 @@ class Progress(_message.Message):
     def __init__(self, step: _Optional[int] = ..., total: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., time: _Optional[float] = ...) -> None: ...
 
 class TaskStatus(_message.Message):
-    __slots__ = ("job", "index", "state", "health", "host", "pid", "address", "incarnation", "restarts", "uptime_s", "cpu_percent", "rss_bytes", "steps", "retry_in_s", "exit_code", "last_error", "last_lines")
+    __slots__ = ("job", "index", "state", "health", "host", "pid", "address", "incarnation", "restarts", "uptime_s", "cpu_percent", "rss_bytes", "steps", "retry_in_s", "exit_code", "last_error", "last_lines", "transport", "silence_s")
     JOB_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -88,6 +88,8 @@ class TaskStatus(_message.Message):
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
     LAST_LINES_FIELD_NUMBER: _ClassVar[int]
+    TRANSPORT_FIELD_NUMBER: _ClassVar[int]
+    SILENCE_S_FIELD_NUMBER: _ClassVar[int]
     job: str
     index: int
     state: str
@@ -105,10 +107,12 @@ class TaskStatus(_message.Message):
     exit_code: int
     last_error: str
     last_lines: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, job: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[str] = ..., health: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., address: _Optional[str] = ..., incarnation: _Optional[int] = ..., restarts: _Optional[int] = ..., uptime_s: _Optional[float] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., steps: _Optional[int] = ..., retry_in_s: _Optional[float] = ..., exit_code: _Optional[int] = ..., last_error: _Optional[str] = ..., last_lines: _Optional[_Iterable[str]] = ...) -> None: ...
+    transport: str
+    silence_s: float
+    def __init__(self, job: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[str] = ..., health: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., address: _Optional[str] = ..., incarnation: _Optional[int] = ..., restarts: _Optional[int] = ..., uptime_s: _Optional[float] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., steps: _Optional[int] = ..., retry_in_s: _Optional[float] = ..., exit_code: _Optional[int] = ..., last_error: _Optional[str] = ..., last_lines: _Optional[_Iterable[str]] = ..., transport: _Optional[str] = ..., silence_s: _Optional[float] = ...) -> None: ...
 
 class HostStatus(_message.Message):
-    __slots__ = ("name", "state", "agent_pid", "agent_address", "cores", "load", "memory_bytes", "memory_free_bytes", "disk_free_bytes", "gpus", "tasks", "last_error")
+    __slots__ = ("name", "state", "agent_pid", "agent_address", "cores", "load", "memory_bytes", "memory_free_bytes", "disk_free_bytes", "gpus", "tasks", "last_error", "cause", "where", "stage", "note")
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     AGENT_PID_FIELD_NUMBER: _ClassVar[int]
@@ -121,6 +125,10 @@ class HostStatus(_message.Message):
     GPUS_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    WHERE_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
     name: str
     state: str
     agent_pid: int
@@ -133,10 +141,14 @@ class HostStatus(_message.Message):
     gpus: int
     tasks: int
     last_error: str
-    def __init__(self, name: _Optional[str] = ..., state: _Optional[str] = ..., agent_pid: _Optional[int] = ..., agent_address: _Optional[str] = ..., cores: _Optional[int] = ..., load: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., memory_free_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., tasks: _Optional[int] = ..., last_error: _Optional[str] = ...) -> None: ...
+    cause: str
+    where: str
+    stage: str
+    note: str
+    def __init__(self, name: _Optional[str] = ..., state: _Optional[str] = ..., agent_pid: _Optional[int] = ..., agent_address: _Optional[str] = ..., cores: _Optional[int] = ..., load: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., memory_free_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., tasks: _Optional[int] = ..., last_error: _Optional[str] = ..., cause: _Optional[str] = ..., where: _Optional[str] = ..., stage: _Optional[str] = ..., note: _Optional[str] = ...) -> None: ...
 
 class ClientStatus(_message.Message):
-    __slots__ = ("name", "host", "state", "pid", "exit_code", "restarts", "last_error", "last_lines", "progress")
+    __slots__ = ("name", "host", "state", "pid", "exit_code", "restarts", "last_error", "last_lines", "progress", "task", "address")
     NAME_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -146,6 +158,8 @@ class ClientStatus(_message.Message):
     LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
     LAST_LINES_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
     name: str
     host: str
     state: str
@@ -155,10 +169,12 @@ class ClientStatus(_message.Message):
     last_error: str
     last_lines: _containers.RepeatedScalarFieldContainer[str]
     progress: Progress
-    def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., exit_code: _Optional[int] = ..., restarts: _Optional[int] = ..., last_error: _Optional[str] = ..., last_lines: _Optional[_Iterable[str]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ...) -> None: ...
+    task: str
+    address: str
+    def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., exit_code: _Optional[int] = ..., restarts: _Optional[int] = ..., last_error: _Optional[str] = ..., last_lines: _Optional[_Iterable[str]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., task: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
 
 class JobStatus(_message.Message):
-    __slots__ = ("id", "name", "state", "replication", "script", "args", "submitted", "started", "ended", "exit_code", "reason", "restarts", "checkpoint_dir", "position", "clients", "progress")
+    __slots__ = ("id", "name", "state", "replication", "script", "args", "submitted", "started", "ended", "exit_code", "reason", "restarts", "checkpoint_dir", "position", "clients", "progress", "framework", "priority", "tasks", "starts")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -175,6 +191,10 @@ class JobStatus(_message.Message):
     POSITION_FIELD_NUMBER: _ClassVar[int]
     CLIENTS_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    FRAMEWORK_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    STARTS_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     state: str
@@ -191,7 +211,11 @@ class JobStatus(_message.Message):
     position: int
     clients: _containers.RepeatedCompositeFieldContainer[ClientStatus]
     progress: Progress
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., replication: _Optional[str] = ..., script: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., submitted: _Optional[float] = ..., started: _Optional[float] = ..., ended: _Optional[float] = ..., exit_code: _Optional[int] = ..., reason: _Optional[str] = ..., restarts: _Optional[int] = ..., checkpoint_dir: _Optional[str] = ..., position: _Optional[int] = ..., clients: _Optional[_Iterable[_Union[ClientStatus, _Mapping]]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ...) -> None: ...
+    framework: str
+    priority: int
+    tasks: _containers.RepeatedScalarFieldContainer[str]
+    starts: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., replication: _Optional[str] = ..., script: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., submitted: _Optional[float] = ..., started: _Optional[float] = ..., ended: _Optional[float] = ..., exit_code: _Optional[int] = ..., reason: _Optional[str] = ..., restarts: _Optional[int] = ..., checkpoint_dir: _Optional[str] = ..., position: _Optional[int] = ..., clients: _Optional[_Iterable[_Union[ClientStatus, _Mapping]]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., framework: _Optional[str] = ..., priority: _Optional[int] = ..., tasks: _Optional[_Iterable[str]] = ..., starts: _Optional[int] = ...) -> None: ...
 
 class ClusterStatus(_message.Message):
     __slots__ = ("name", "created", "controller", "hosts", "tasks", "jobs", "problems", "version", "usable", "settled")
@@ -218,7 +242,7 @@ class ClusterStatus(_message.Message):
     def __init__(self, name: _Optional[str] = ..., created: _Optional[float] = ..., controller: _Optional[_Union[ControllerStatus, _Mapping]] = ..., hosts: _Optional[_Iterable[_Union[HostStatus, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[TaskStatus, _Mapping]]] = ..., jobs: _Optional[_Iterable[_Union[JobStatus, _Mapping]]] = ..., problems: _Optional[_Iterable[str]] = ..., version: _Optional[int] = ..., usable: bool = ..., settled: bool = ...) -> None: ...
 
 class JobRequest(_message.Message):
-    __slots__ = ("script", "args", "name", "env", "replication", "submission_id", "framework", "retries", "resume", "cwd", "priority", "max_time_s")
+    __slots__ = ("script", "args", "name", "env", "replication", "submission_id", "framework", "retries", "resume", "cwd", "priority", "max_time_s", "tasks", "workers", "share", "python", "success", "exit_code_from", "tf_config")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -238,6 +262,13 @@ class JobRequest(_message.Message):
     CWD_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     MAX_TIME_S_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    PYTHON_FIELD_NUMBER: _ClassVar[int]
+    SUCCESS_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FROM_FIELD_NUMBER: _ClassVar[int]
+    TF_CONFIG_FIELD_NUMBER: _ClassVar[int]
     script: str
     args: _containers.RepeatedScalarFieldContainer[str]
     name: str
@@ -250,7 +281,14 @@ class JobRequest(_message.Message):
     cwd: str
     priority: int
     max_time_s: float
-    def __init__(self, script: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., env: _Optional[_Mapping[str, str]] = ..., replication: _Optional[str] = ..., submission_id: _Optional[str] = ..., framework: _Optional[str] = ..., retries: _Optional[int] = ..., resume: _Optional[str] = ..., cwd: _Optional[str] = ..., priority: _Optional[int] = ..., max_time_s: _Optional[float] = ...) -> None: ...
+    tasks: str
+    workers: int
+    share: bool
+    python: str
+    success: str
+    exit_code_from: str
+    tf_config: str
+    def __init__(self, script: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., env: _Optional[_Mapping[str, str]] = ..., replication: _Optional[str] = ..., submission_id: _Optional[str] = ..., framework: _Optional[str] = ..., retries: _Optional[int] = ..., resume: _Optional[str] = ..., cwd: _Optional[str] = ..., priority: _Optional[int] = ..., max_time_s: _Optional[float] = ..., tasks: _Optional[str] = ..., workers: _Optional[int] = ..., share: bool = ..., python: _Optional[str] = ..., success: _Optional[str] = ..., exit_code_from: _Optional[str] = ..., tf_config: _Optional[str] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
     __slots__ = ("request", "source", "sha256")
@@ -314,6 +352,39 @@ class DesireReply(_message.Message):
     version: int
     def __init__(self, tasks: _Optional[_Iterable[str]] = ..., version: _Optional[int] = ...) -> None: ...
 
+class ScaleRequest(_message.Message):
+    __slots__ = ("counts", "dry_run")
+    class CountsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    counts: _containers.ScalarMap[str, int]
+    dry_run: bool
+    def __init__(self, counts: _Optional[_Mapping[str, int]] = ..., dry_run: bool = ...) -> None: ...
+
+class DesireHostsRequest(_message.Message):
+    __slots__ = ("hosts", "verb", "reason")
+    HOSTS_FIELD_NUMBER: _ClassVar[int]
+    VERB_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    hosts: _containers.RepeatedScalarFieldContainer[str]
+    verb: str
+    reason: str
+    def __init__(self, hosts: _Optional[_Iterable[str]] = ..., verb: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class DesireHostsReply(_message.Message):
+    __slots__ = ("hosts", "version")
+    HOSTS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    hosts: _containers.RepeatedScalarFieldContainer[str]
+    version: int
+    def __init__(self, hosts: _Optional[_Iterable[str]] = ..., version: _Optional[int] = ...) -> None: ...
+
 class LogPosition(_message.Message):
     __slots__ = ("process", "host", "file", "offset")
     PROCESS_FIELD_NUMBER: _ClassVar[int]
@@ -351,12 +422,16 @@ class LogChunk(_message.Message):
     def __init__(self, next: _Optional[_Union[LogPosition, _Mapping]] = ..., data: _Optional[bytes] = ..., at_end: bool = ...) -> None: ...
 
 class LogsReply(_message.Message):
-    __slots__ = ("chunks", "final")
+    __slots__ = ("chunks", "final", "unreachable", "ended")
     CHUNKS_FIELD_NUMBER: _ClassVar[int]
     FINAL_FIELD_NUMBER: _ClassVar[int]
+    UNREACHABLE_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
     chunks: _containers.RepeatedCompositeFieldContainer[LogChunk]
     final: bool
-    def __init__(self, chunks: _Optional[_Iterable[_Union[LogChunk, _Mapping]]] = ..., final: bool = ...) -> None: ...
+    unreachable: _containers.RepeatedScalarFieldContainer[str]
+    ended: bool
+    def __init__(self, chunks: _Optional[_Iterable[_Union[LogChunk, _Mapping]]] = ..., final: bool = ..., unreachable: _Optional[_Iterable[str]] = ..., ended: bool = ...) -> None: ...
 
 class Event(_message.Message):
     __slots__ = ("seq", "time", "kind", "subject", "reason", "incarnation")
@@ -387,19 +462,29 @@ class EventsRequest(_message.Message):
     def __init__(self, after: _Optional[int] = ..., since: _Optional[float] = ..., wait_s: _Optional[float] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class EventsReply(_message.Message):
-    __slots__ = ("events",)
+    __slots__ = ("events", "newest")
     EVENTS_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_FIELD_NUMBER: _ClassVar[int]
     events: _containers.RepeatedCompositeFieldContainer[Event]
-    def __init__(self, events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ...) -> None: ...
+    newest: int
+    def __init__(self, events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ..., newest: _Optional[int] = ...) -> None: ...
 
 class DownRequest(_message.Message):
-    __slots__ = ("grace_s",)
+    __slots__ = ("grace_s", "force")
     GRACE_S_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
     grace_s: float
-    def __init__(self, grace_s: _Optional[float] = ...) -> None: ...
+    force: bool
+    def __init__(self, grace_s: _Optional[float] = ..., force: bool = ...) -> None: ...
 
 class DownReply(_message.Message):
     __slots__ = ("problems",)
     PROBLEMS_FIELD_NUMBER: _ClassVar[int]
     problems: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, problems: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class SpecReply(_message.Message):
+    __slots__ = ("spec_json",)
+    SPEC_JSON_FIELD_NUMBER: _ClassVar[int]
+    spec_json: str
+    def __init__(self, spec_json: _Optional[str] = ...) -> None: ...

@@ -33,21 +33,73 @@ class Peer(_message.Message):
     incarnation: int
     def __init__(self, task: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[int] = ...) -> None: ...
 
+class OpenLinkRequest(_message.Message):
+    __slots__ = ("task", "incarnation", "to_incarnation")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    TO_INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    incarnation: int
+    to_incarnation: int
+    def __init__(self, task: _Optional[str] = ..., incarnation: _Optional[int] = ..., to_incarnation: _Optional[int] = ...) -> None: ...
+
+class OpenLinkResponse(_message.Message):
+    __slots__ = ("place", "unix_name", "port", "ticket", "secret", "encrypted", "incarnation")
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    UNIX_NAME_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    TICKET_FIELD_NUMBER: _ClassVar[int]
+    SECRET_FIELD_NUMBER: _ClassVar[int]
+    ENCRYPTED_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    place: str
+    unix_name: str
+    port: int
+    ticket: bytes
+    secret: bytes
+    encrypted: bool
+    incarnation: int
+    def __init__(self, place: _Optional[str] = ..., unix_name: _Optional[str] = ..., port: _Optional[int] = ..., ticket: _Optional[bytes] = ..., secret: _Optional[bytes] = ..., encrypted: bool = ..., incarnation: _Optional[int] = ...) -> None: ...
+
+class OpenClientRequest(_message.Message):
+    __slots__ = ("place", "incarnation")
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    place: str
+    incarnation: int
+    def __init__(self, place: _Optional[str] = ..., incarnation: _Optional[int] = ...) -> None: ...
+
+class ClientSignature(_message.Message):
+    __slots__ = ("session", "number", "feed", "fetch", "target")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    FEED_FIELD_NUMBER: _ClassVar[int]
+    FETCH_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    number: int
+    feed: _containers.RepeatedScalarFieldContainer[str]
+    fetch: _containers.RepeatedScalarFieldContainer[str]
+    target: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, session: _Optional[str] = ..., number: _Optional[int] = ..., feed: _Optional[_Iterable[str]] = ..., fetch: _Optional[_Iterable[str]] = ..., target: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class CreateWorkerSessionRequest(_message.Message):
-    __slots__ = ("session", "isolate", "master_task", "incarnation", "peer", "master_incarnation")
+    __slots__ = ("session", "isolate", "master_task", "incarnation", "peer", "master_incarnation", "job")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     ISOLATE_FIELD_NUMBER: _ClassVar[int]
     MASTER_TASK_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     PEER_FIELD_NUMBER: _ClassVar[int]
     MASTER_INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
     session: str
     isolate: bool
     master_task: str
     incarnation: int
     peer: _containers.RepeatedCompositeFieldContainer[Peer]
     master_incarnation: int
-    def __init__(self, session: _Optional[str] = ..., isolate: bool = ..., master_task: _Optional[str] = ..., incarnation: _Optional[int] = ..., peer: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., master_incarnation: _Optional[int] = ...) -> None: ...
+    job: str
+    def __init__(self, session: _Optional[str] = ..., isolate: bool = ..., master_task: _Optional[str] = ..., incarnation: _Optional[int] = ..., peer: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., master_incarnation: _Optional[int] = ..., job: _Optional[str] = ...) -> None: ...
 
 class CreateWorkerSessionResponse(_message.Message):
     __slots__ = ()
@@ -94,10 +146,12 @@ class DeregisterPartitionResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ClearContainersRequest(_message.Message):
-    __slots__ = ("container",)
+    __slots__ = ("container", "job")
     CONTAINER_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
     container: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, container: _Optional[_Iterable[str]] = ...) -> None: ...
+    job: str
+    def __init__(self, container: _Optional[_Iterable[str]] = ..., job: _Optional[str] = ...) -> None: ...
 
 class ClearContainersResponse(_message.Message):
     __slots__ = ()

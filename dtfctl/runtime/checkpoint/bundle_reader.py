@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from dtfctl.protocol import tensor_bundle_pb2, tensor_pb2
 from dtfctl.runtime.checkpoint.atomic import os_error
+from dtfctl.runtime.checkpoint.blocks import LARGE, read_block
 from dtfctl.runtime.checkpoint.bundle_writer import data_file, index_file
 from dtfctl.runtime.checkpoint.sstable import Table, read_varint, unmask_crc
 from dtfctl.runtime.checkpoint.tensor_slice import TensorSlice
@@ -62,6 +64,7 @@ class BundleReader:
                 f"Checkpoint {prefix} needs a reader of version {self.header.version.min_consumer}, this one is 1"
             )
         self._shards: dict[int, Any] = {}
+        self._files: dict[int, FileIO] = {}
 
     def has(self, name: str) -> bool:
         return self._table.get(name.encode()) is not None
@@ -91,10 +94,17 @@ class BundleReader:
 
     def read(self, name: str) -> Any:
         """The whole tensor, put together from its slices if it was saved in parts."""
+        return self.begin_read(name)()
+
+    def begin_read(self, name: str) -> Callable[[], Any]:
+        """Start reading a whole tensor; what is returned waits for it and gives it.
+
+        Large ones are read by threads, so that starting several before waiting for the first reads them together.
+        """
         entry = self.entry(name)
         if entry.slices:
-            return self._assemble(name, entry, TensorSlice.full(len(entry.shape.dim)))
-        return self._value(name, entry)
+            return lambda: self._assemble(name, entry, TensorSlice.full(len(entry.shape.dim)))
+        return self._begin_value(name, entry)
 
     def read_slice(self, name: str, piece: TensorSlice) -> Any:
         """A part of the tensor.
@@ -137,13 +147,28 @@ class BundleReader:
             path = data_file(local_path(self.prefix), shard, self.header.num_shards)
             try:
                 size = Path(path).stat().st_size
-                data = np.memmap(path, np.uint8, "r") if size else np.zeros(0, np.uint8)
+                # As a plain array: slices of a memmap cost more.
+                data = np.asarray(np.memmap(path, np.uint8, "r")) if size else np.zeros(0, np.uint8)
             except OSError as e:
                 raise os_error(e, path) from e
             self._shards[shard] = data
         return data
 
+    def _handle(self, shard: int) -> int:
+        """A shard's file, open as long as this reader lives."""
+        file = self._files.get(shard)
+        if file is None:
+            path = data_file(local_path(self.prefix), shard, self.header.num_shards)
+            try:
+                file = self._files[shard] = FileIO(path)
+            except OSError as e:
+                raise os_error(e, path) from e
+        return file.fileno()
+
     def _value(self, name: str, entry: Entry) -> Any:
+        return self._begin_value(name, entry)()
+
+    def _begin_value(self, name: str, entry: Entry) -> Callable[[], Any]:
         dtype, shape = _dtype(entry, name), _shape(entry, name)
         count = int(np.prod(shape, dtype=np.int64))
         data = self._shard(entry.shard_id)
@@ -152,27 +177,47 @@ class BundleReader:
                 f"TensorBundle at {self.prefix} shard {entry.shard_id} ({entry.size} bytes): the file ends before "
                 f"tensor {name} does"
             )
+        if dtype.is_object:
+            return lambda: self._objects(data, entry, dtype, count, shape)
+        if entry.size != count * dtype.np.itemsize:
+            raise DataLossError(
+                f"Invalid size in bundle entry: key {name}; stored size {entry.size}; expected size "
+                f"{count * dtype.np.itemsize}"
+            )
+        value = np.empty(count, dtype.np)
+        if entry.size < LARGE:
+            raw = value.view(np.uint8)
+            raw[:] = data[entry.offset : entry.offset + entry.size]
+            self._check(entry, google_crc32c.value(raw))
+            return lambda: value.reshape(shape)
+        crc = read_block(self._handle(entry.shard_id), value.view(np.uint8), entry.offset)
+
+        def ended() -> Any:
+            try:
+                self._check(entry, crc.result())
+            except (OSError, EOFError) as e:
+                raise DataLossError(f"TensorBundle at {self.prefix}: cannot read tensor {name}: {e}") from e
+            return value.reshape(shape)
+
+        return ended
+
+    def _objects(self, data: Any, entry: Entry, dtype: DType, count: int, shape: tuple[int, ...]) -> Any:
+        """Strings or variants."""
         raw = data[entry.offset : entry.offset + entry.size].tobytes()
+        items: list[Any]
         if dtype is dtypes.string:
             items, actual = _read_strings(raw, count, entry.offset + entry.size)
-            value = object_array(items, shape)
-        elif dtype is dtypes.variant:
-            items, actual = _read_variants(raw, count)
-            value = object_array(items, shape)
         else:
-            if entry.size != count * dtype.np.itemsize:
-                raise DataLossError(
-                    f"Invalid size in bundle entry: key {name}; stored size {entry.size}; expected size "
-                    f"{count * dtype.np.itemsize}"
-                )
-            actual = google_crc32c.value(raw)
-            value = np.frombuffer(raw, dtype.np).reshape(shape)
+            items, actual = _read_variants(raw, count)
+        self._check(entry, actual)
+        return object_array(items, shape)
+
+    def _check(self, entry: Entry, actual: int) -> None:
         if actual != unmask_crc(entry.crc32c):
             raise DataLossError(
                 f"TensorBundle at {self.prefix} shard {entry.shard_id} ({entry.size} bytes): Checksum does not match: "
                 f"stored {unmask_crc(entry.crc32c):08d} vs. calculated on the restored bytes {actual}"
             )
-        return value
 
 
 def _corrupt(path: Path, detail: str) -> str:

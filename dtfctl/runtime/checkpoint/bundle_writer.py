@@ -7,8 +7,10 @@ complete.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
+from concurrent.futures import Future, wait
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -18,6 +20,7 @@ import numpy as np
 
 from dtfctl.protocol import tensor_bundle_pb2
 from dtfctl.runtime.checkpoint.atomic import atomic_file, os_error, temporary_name
+from dtfctl.runtime.checkpoint.blocks import LARGE, write_block
 from dtfctl.runtime.checkpoint.sstable import build_table, mask_crc, varint
 from dtfctl.runtime.checkpoint.tensor_slice import TensorSlice
 from dtfctl.runtime.framework.dtypes import WIRE_NAME, DType
@@ -27,8 +30,8 @@ from dtfctl.runtime.framework.tensor_codec import encode_variant, to_bytes
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 
 _PRODUCER = 1
-# Bytes copied at a time, so that saving needs no second copy of a large variable.
-_CHUNK = 4 << 20
+# Saving to "SNAPSHOT + prefix" keeps the tensors in memory; the next save to that prefix by the same op writes those.
+SNAPSHOT = "dtf-snapshot:"
 
 
 def data_file(prefix: str, shard: int, shards: int) -> str:
@@ -51,9 +54,13 @@ class BundleWriter:
         prefix = self._prefix = local_path(prefix)
         self._entries: dict[bytes, tensor_bundle_pb2.BundleEntryProto] = {}
         self._offset = 0
+        # Large tensors on their way to the file, with the entries that want their checksums.
+        self._pending: list[tuple[tensor_bundle_pb2.BundleEntryProto, Future[int]]] = []
         self._temporary = temporary_name(data_file(prefix, 0, 1))
+        folder = Path(prefix).parent
+        self._made_folder = not folder.exists()
         try:
-            Path(prefix).parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
             self._file: BinaryIO = Path(self._temporary).open("wb")  # noqa: SIM115 (finish and abort close it)
         except OSError as e:
             raise os_error(e, self._temporary) from e
@@ -91,17 +98,20 @@ class BundleWriter:
             size, crc = self._write(value, dtype)
         except OSError as e:
             raise os_error(e, self._temporary) from e
-        self._entries[key] = tensor_bundle_pb2.BundleEntryProto(
+        entry = self._entries[key] = tensor_bundle_pb2.BundleEntryProto(
             dtype=dtype.as_datatype_enum,  # type: ignore[arg-type]
             shape=TensorShape(value.shape).as_proto(),
             offset=self._offset,
             size=size,
-            crc32c=mask_crc(crc),
         )
         self._offset += size
+        if isinstance(crc, int):
+            entry.crc32c = mask_crc(crc)
+        else:
+            self._pending.append((entry, crc))
 
-    def _write(self, value: Any, dtype: DType) -> tuple[int, int]:
-        """Append a tensor's bytes; their number and CRC."""
+    def _write(self, value: Any, dtype: DType) -> tuple[int, int | Future[int]]:
+        """Append a tensor's bytes; their number and CRC, of a large one once it is written."""
         if dtype.kind == "string":
             return self._write_strings([to_bytes(s) for s in value.reshape(-1).tolist()])
         if dtype.kind == "variant":
@@ -111,12 +121,12 @@ class BundleWriter:
         if not value.size:
             return 0, google_crc32c.value(b"")
         flat = np.ascontiguousarray(value, dtype.np).reshape(-1).view(np.uint8)
-        crc = 0
-        for start in range(0, flat.size, _CHUNK):
-            chunk = flat[start : start + _CHUNK].tobytes()
-            crc = google_crc32c.extend(crc, chunk)
-            self._file.write(chunk)
-        return flat.size, crc
+        if flat.size >= LARGE:
+            crc = write_block(self._file.fileno(), flat, self._offset)
+            self._file.seek(self._offset + flat.size)
+            return flat.size, crc
+        self._file.write(flat.data)
+        return flat.size, google_crc32c.value(flat)
 
     def _write_strings(self, strings: list[bytes]) -> tuple[int, int]:
         lengths = b"".join(varint(len(s)) for s in strings)
@@ -147,19 +157,30 @@ class BundleWriter:
     def finish(self) -> None:
         """Make the checkpoint visible."""
         try:
+            for entry, crc in self._pending:
+                entry.crc32c = mask_crc(crc.result())
+            self._pending.clear()
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
             Path(self._temporary).replace(data_file(self._prefix, 0, 1))
         except OSError as e:
             self.abort()
-            raise os_error(e) from e
+            raise os_error(e, self._temporary) from e
         write_index(self._prefix, self._entries, 1)
 
     def abort(self) -> None:
         """Leave nothing behind."""
-        self._file.close()
+        # The threads that still write need the file open.
+        wait(crc for _, crc in self._pending)
+        self._pending.clear()
+        # What is still buffered has no place on a full disk; closing says so again, and closes all the same.
+        with contextlib.suppress(OSError):
+            self._file.close()
         Path(self._temporary).unlink(missing_ok=True)
+        if self._made_folder:
+            with contextlib.suppress(OSError):  # another shard is in it
+                Path(self._temporary).parent.rmdir()
 
 
 def write_index(prefix: str, entries: dict[bytes, tensor_bundle_pb2.BundleEntryProto], shards: int) -> None:

@@ -27,6 +27,16 @@ from dtfctl.runtime.framework.tensor_shape import TensorShape
 _UNSUPPORTED = (dtypes.resource, dtypes.variant, dtypes.uint32, dtypes.uint64)
 
 
+# The most bytes a value may take, by TensorFlow's estimate, and what a slice may have with its description.
+_MOST_BYTES = {
+    **dict.fromkeys((dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.qint8, dtypes.qint16), 10),
+    **dict.fromkeys((dtypes.uint16, dtypes.quint16, dtypes.float16), 3),
+    **dict.fromkeys((dtypes.uint8, dtypes.quint8), 2),
+    dtypes.qint32: 10,
+}
+_DESCRIPTION_BYTES, _SLICE_BYTES = 1 << 10, 1 << 31
+
+
 @dataclass(frozen=True)
 class SliceToSave:
     name: str
@@ -41,7 +51,7 @@ def write_slice_table(path: str, slices: Sequence[SliceToSave]) -> None:
 
     Raises:
         UnimplementedError: a type the format has no field for.
-        InvalidArgumentError: slices of one tensor disagree.
+        InvalidArgumentError: slices of one tensor disagree, or one is larger than the format can hold.
         OpError: the file system refuses.
     """
     path = local_path(path)
@@ -53,6 +63,13 @@ def write_slice_table(path: str, slices: Sequence[SliceToSave]) -> None:
         dtype = item.dtype.base_dtype
         if dtype in _UNSUPPORTED:
             raise UnimplementedError(f"Saving data type {WIRE_NAME[dtype]} not yet supported")
+        if not dtype.is_object:
+            least = np.size(item.value) * _MOST_BYTES.get(dtype, dtype.size) + _DESCRIPTION_BYTES
+            if least > _SLICE_BYTES:
+                raise InvalidArgumentError(
+                    f"Tensor slice is too large to serialize (conservative estimate: {least} bytes): {item.name}; save "
+                    "it in format V2, or in slices"
+                )
         meta = described.get(item.name)
         shape = TensorShape(item.shape).as_proto()
         if meta is None:

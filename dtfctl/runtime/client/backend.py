@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +13,8 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.services.master import Master
 from dtfctl.runtime.services.master_session import MasterSession, StepOptions
 from dtfctl.runtime.services.partial_run import PartialRuns
+
+Direct = Callable[[list[Any]], list[Any]]
 
 
 class Backend(Protocol):
@@ -33,6 +35,9 @@ class Backend(Protocol):
         metadata: config_pb2.RunMetadata | None = None,
     ) -> list[Any]:
         """Run a step; the fetched values in order."""
+
+    def direct(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Direct | None:
+        """A function from fed to fetched values that runs plain steps of a signature; None where there is none."""
 
     def partial_run_setup(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> str: ...
 
@@ -87,6 +92,9 @@ class LocalBackend:
         else:
             values = session.run(feeds, fetches, targets, StepOptions(options, metadata))
         return own_values(values)
+
+    def direct(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Direct | None:
+        return self._made().direct_step(feeds, fetches, targets)
 
     def partial_run_setup(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> str:
         self._made()

@@ -28,6 +28,38 @@ def convert_feeds(graph: Graph, feed_dict: Mapping[Any, Any]) -> dict[Tensor, np
     return out
 
 
+class FeedConverter:
+    """Converts the values of one tensor, again and again.
+
+    Raises (when called):
+        TypeError, ValueError: see `convert_feeds`.
+    """
+
+    __slots__ = ("_graph", "_numpy_type", "_shape", "_sizes", "_tensor")
+
+    def __init__(self, graph: Graph, tensor: Tensor) -> None:
+        self._graph = graph
+        self._tensor = tensor
+        dtype = tensor.dtype.base_dtype
+        self._numpy_type = None if dtype.is_object else dtype.np
+        self._shape = tensor.shape
+        dims = self._shape.dims_or_none
+        # The only shape that fits, if there is one.
+        self._sizes = dims if dims and None not in dims else None
+
+    def __call__(self, value: Any) -> Any:
+        if (
+            value.__class__ is np.ndarray
+            and value.dtype is self._numpy_type
+            and value.shape == self._sizes
+            and self._tensor.shape is self._shape
+        ):
+            return value.copy()
+        array = _convert(self._graph, self._tensor, value, self._tensor)
+        # Operators deal with numpy's scalars much faster than with arrays without dimensions.
+        return array if array.ndim or self._numpy_type is None else array[()]
+
+
 def feed_tensors(graph: Graph, feeds: Any) -> list[Tensor]:
     """The tensors of a list of feed keys (for partial runs).
 

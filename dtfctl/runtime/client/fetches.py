@@ -117,6 +117,8 @@ class FetchPlan:
         self.names = [t.name for t in self.tensors]
         self.target_names = [op.name for op in self.targets]
         self.positions = [self._position[t] for t in self.tensors]
+        # True when the result is the value of the one tensor.
+        self.is_single = type(fetches) is Tensor
         # True when the values of `tensors` are those of `elements`.
         self.only_tensors = not self.targets
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import grpc
 
-from dtfctl.protocol import config_pb2, device_pb2, graph_pb2, master_pb2
-from dtfctl.runtime.client.backend import as_host
+from dtfctl.protocol import config_pb2, device_pb2, graph_pb2, master_pb2, worker_pb2
+from dtfctl.runtime.client.backend import Direct, as_host
+from dtfctl.runtime.client.line import Line
 from dtfctl.runtime.framework.errors import (
     DeadlineExceededError,
     InternalError,
@@ -19,8 +20,11 @@ from dtfctl.runtime.framework.errors import (
     error_from_code,
 )
 from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor
+from dtfctl.runtime.services.client_service import MAX_SIGNATURES, NAME
 from dtfctl.runtime.services.grpc_tools import CHANNEL_OPTIONS
+from dtfctl.runtime.services.job_scope import METADATA_KEY
 
+OPEN = f"/{NAME}/Open"
 _SERVICE = "/tensorflow.MasterService/"
 # How long a session waits for a master that does not answer; TensorFlow's waits for ever.
 CONNECT_TIMEOUT_S = float(os.environ.get("DTF_CONNECT_TIMEOUT_S", "60"))
@@ -38,8 +42,10 @@ class _Stub:
         self.channel = _channel(address)
         self._methods: dict[str, Any] = {}
 
-    def call(self, method: str, request: Any, response: Any, timeout_s: float | None, wait: bool = False) -> Any:
-        """One request.
+    def call(
+        self, method: str, request: Any, response: Any, timeout_s: float | None, wait: bool = False, job: str = ""
+    ) -> Any:
+        """One request; `job` says for whom, where that matters (services/job_scope.py).
 
         Raises:
             OpError: what the master answered; UnavailableError when it cannot be reached.
@@ -47,10 +53,13 @@ class _Stub:
         stub = self._methods.get(method)
         if stub is None:
             stub = self._methods[method] = self.channel.unary_unary(
-                _SERVICE + method, type(request).SerializeToString, response.FromString
+                method if method.startswith("/") else _SERVICE + method,
+                type(request).SerializeToString,
+                response.FromString,
             )
         try:
-            return stub(request, timeout=timeout_s, wait_for_ready=wait)
+            metadata = ((METADATA_KEY, job),) if job else None
+            return stub(request, timeout=timeout_s, wait_for_ready=wait, metadata=metadata)
         except grpc.RpcError as e:
             error: Any = e
             code, details = error.code(), error.details() or ""
@@ -67,13 +76,18 @@ class _Stub:
 class GrpcBackend:
     """A Backend; the channel is opened with the first request."""
 
-    def __init__(self, address: str, config: config_pb2.ConfigProto) -> None:
+    def __init__(self, address: str, config: config_pb2.ConfigProto, job: str = "") -> None:
         self._address = address
+        self._job = job
         self._config = config
         self._timeout_s = config.operation_timeout_in_ms / 1000 or None
         self._stub: _Stub | None = None
         self._handle = ""
         self._version = 0
+        # The short way to a master on this host; None until it is wanted, and where there is none.
+        self._line: Line | None = None
+        self._may_have_line = not (self._timeout_s or config.rpc_options.use_rpc_for_inprocess_master)
+        self._functions: dict[tuple[tuple[str, ...], ...], Direct] = {}
 
     def _call(self, method: str, request: Any, response: Any, timeout_s: float | None = None) -> Any:
         if self._stub is None or not self._handle:
@@ -86,7 +100,9 @@ class GrpcBackend:
         request = master_pb2.CreateSessionRequest(graph_def=graph_def, config=self._config, target=self._address)
         timeout = self._timeout_s or CONNECT_TIMEOUT_S
         try:
-            answer = self._stub.call("CreateSession", request, master_pb2.CreateSessionResponse, timeout, wait=True)
+            answer = self._stub.call(
+                "CreateSession", request, master_pb2.CreateSessionResponse, timeout, wait=True, job=self._job
+            )
         except DeadlineExceededError:
             raise DeadlineExceededError(
                 f"The master at {self._address} did not make a session within {timeout:g} s: is it up?"
@@ -107,6 +123,10 @@ class GrpcBackend:
         options: config_pb2.RunOptions | None = None,
         metadata: config_pb2.RunMetadata | None = None,
     ) -> list[Any]:
+        if options is None and metadata is None:
+            function = self.direct(list(feeds), fetches, targets)
+            if function is not None:
+                return function(list(feeds.values()))
         return self._run_step(feeds, fetches, targets, options, metadata, "")
 
     def _run_step(
@@ -142,6 +162,32 @@ class GrpcBackend:
         if missing:
             raise InternalError(f"The master's answer lacks fetched tensors: {missing}")
         return [got[name] for name in fetches]
+
+    def direct(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Direct | None:
+        """The short way to a master on this host; see client/line.py."""
+        if self._line is None:
+            if not self._may_have_line or self._stub is None or not self._handle:
+                return None
+            self._may_have_line = False
+            line = Line(self._handle, self._address, self._open_line)
+            if not line.open():
+                return None
+            self._line = line
+        key = tuple(feeds), tuple(fetches), tuple(targets)
+        found = self._functions.get(key)
+        if found is None:
+            if len(self._functions) >= MAX_SIGNATURES:
+                return None
+            found = self._functions[key] = self._line.function(*key)
+        return found
+
+    def _open_line(self, request: worker_pb2.OpenClientRequest) -> worker_pb2.OpenLinkResponse:
+        if self._stub is None:
+            raise UnavailableError(f"The session with the master at {self._address} is closed")
+        answer: worker_pb2.OpenLinkResponse = self._stub.call(
+            OPEN, request, worker_pb2.OpenLinkResponse, CONNECT_TIMEOUT_S
+        )
+        return answer
 
     def partial_run_setup(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> str:
         request = master_pb2.PartialRunSetupRequest(
@@ -182,6 +228,8 @@ class GrpcBackend:
     def close(self) -> None:
         stub, self._stub = self._stub, None
         handle, self._handle = self._handle, ""
+        if self._line is not None:
+            self._line.close()
         if stub is None:
             return
         try:
@@ -192,13 +240,13 @@ class GrpcBackend:
             stub.channel.close()
 
 
-def reset(address: str, containers: Sequence[str], config: config_pb2.ConfigProto) -> None:
+def reset(address: str, containers: Sequence[str], config: config_pb2.ConfigProto, job: str = "") -> None:
     """Session.reset of a remote master."""
     stub = _Stub(address)
     try:
         request = master_pb2.ResetRequest(container=containers, device_filters=config.device_filters)
         timeout = config.operation_timeout_in_ms / 1000 or CONNECT_TIMEOUT_S
-        stub.call("Reset", request, master_pb2.ResetResponse, timeout, wait=True)
+        stub.call("Reset", request, master_pb2.ResetResponse, timeout, wait=True, job=job)
     finally:
         stub.channel.close()
 

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from dtfctl.protocol import config_pb2
-from dtfctl.runtime.client.backend import Backend
-from dtfctl.runtime.client.feeds import convert_feeds, feed_tensors
+from dtfctl.runtime.client.backend import Backend, Direct, own_values
+from dtfctl.runtime.client.feeds import FeedConverter, convert_feeds, feed_tensors
 from dtfctl.runtime.client.fetches import FetchPlan
 from dtfctl.runtime.client.targets import open_backend, reset_target
 from dtfctl.runtime.framework import context, operation
@@ -41,6 +41,29 @@ class DeviceAttributes:
 
     def __repr__(self) -> str:
         return f"_DeviceAttributes({self.name}, {self.device_type}, {self.memory_limit_bytes}, {self.incarnation})"
+
+
+class _Call:
+    """A signature whose plain steps take the short way (`Backend.direct`).
+
+    Attributes:
+        converters: one a feed, in the order of the feed_dict.
+        kept: the fetches and keys it was made for, so that their ids stay theirs.
+        single: what it gives is the one fetched tensor's value.
+    """
+
+    __slots__ = ("converters", "direct", "kept", "plan", "single")
+
+    def __init__(self, plan: FetchPlan, direct: Direct, converters: list[FeedConverter], kept: Any) -> None:
+        self.plan = plan
+        self.direct = direct
+        self.converters = converters
+        self.kept = kept
+        self.single = plan.is_single
+
+    def run(self, values: Iterable[Any]) -> Any:
+        results = own_values(self.direct([convert(v) for convert, v in zip(self.converters, values)]))
+        return results[0] if self.single else self.plan.results(results)
 
 
 class BaseSession:
@@ -81,6 +104,7 @@ class BaseSession:
         self._sent_version = -1
         self._sent_id = 0
         self._plans: dict[Any, tuple[FetchPlan, Any]] = {}
+        self._calls: dict[tuple[Any, ...], _Call] = {}
         self._closed = False
 
     @property
@@ -118,10 +142,45 @@ class BaseSession:
             TypeError, ValueError: fetches or feeds are at fault.
             OpError: the step failed; its class tells how.
         """
+        if options is None and run_metadata is None and self._sent_version == self._graph._version:
+            key = _call_key(fetches, feed_dict)
+            call = self._calls.get(key)
+            if call is not None:
+                try:
+                    return call.run(feed_dict.values() if feed_dict else ())
+                except OpError as e:
+                    self._locate(e)
+                    raise
         self._check_usable()
         feeds = convert_feeds(self._graph, feed_dict) if feed_dict else {}
         plan = self._plan(fetches)
-        return self._run_plan(plan, feeds, options, run_metadata)
+        results = self._run_plan(plan, feeds, options, run_metadata)
+        if options is None and run_metadata is None:
+            self._remember(fetches, feed_dict, plan)
+        return results
+
+    def _remember(self, fetches: Any, feed_dict: Mapping[Any, Any] | None, plan: FetchPlan) -> None:
+        """Let the next step of this signature take the short way, if it has one."""
+        keys = list(feed_dict) if feed_dict else []
+        parts = list(fetches) if type(fetches) in (list, tuple) else [fetches]
+        if not all(type(f) is Tensor or type(f) is Operation for f in parts) or type(feed_dict) not in (_NONE, dict):
+            return
+        if not all(type(k) is Tensor and k.graph is self._graph for k in keys) or not set(keys).isdisjoint(parts):
+            return
+        if self._closed or (not plan.names and not plan.target_names):
+            return
+        with self._errors():
+            direct = self._backend.direct([k.name for k in keys], plan.names, plan.target_names)
+        if direct is not None:
+            if len(self._calls) >= _MAX_PLANS:
+                self._calls.clear()
+            converters = [FeedConverter(self._graph, k) for k in keys]
+            self._calls[_call_key(fetches, feed_dict)] = _Call(plan, direct, converters, (parts, keys))
+
+    def _run_with(self, fetches: Any, feeds: Mapping[Tensor, Any]) -> Any:
+        """Run a step with feeds whose shapes are nobody's business but the ops' that get them."""
+        self._check_usable()
+        return self._run_plan(self._plan(fetches), feeds, None, None)
 
     def _run_plan(
         self,
@@ -172,6 +231,8 @@ class BaseSession:
         """Let the master know what was added to the graph since the last time."""
         if self._sent_version == self._graph.version:
             return
+        # What may be fed or fetched may have changed too.
+        self._calls.clear()
         with self._lock, self._graph._lock:
             version, last_id = self._graph.version, self._graph.last_id
             if not self._created:
@@ -305,6 +366,7 @@ class BaseSession:
             return
         self._closed = True
         self._plans.clear()
+        self._calls.clear()
         self._backend.close()
 
     def __del__(self) -> None:
@@ -423,6 +485,21 @@ class InteractiveSession(BaseSession):
             _sessions.stack.remove(self)
         if self._explicit_graph is not None and self._explicit_graph in context._stack.graphs:
             context._stack.graphs.remove(self._explicit_graph)
+
+
+_NONE = type(None)
+
+
+def _call_key(fetches: Any, feed_dict: Mapping[Any, Any] | None) -> tuple[Any, ...]:
+    """Tells signatures of `run` apart by the identity of what is fetched and fed."""
+    kind = fetches.__class__
+    if kind is list or kind is tuple:
+        if feed_dict:
+            return (kind, len(fetches), *map(id, fetches), *map(id, feed_dict))
+        return (kind, *map(id, fetches))
+    if feed_dict:
+        return (id(fetches), *map(id, feed_dict))
+    return (id(fetches),)
 
 
 # The default session of each thread ---------------------------------------------------------------------------------

@@ -30,22 +30,23 @@ def open_backend(target: str, config: config_pb2.ConfigProto) -> Backend:
     """
     if not target or target == "local":
         return LocalBackend(_new_direct_master(config), config)
-    address = parse_target(target)
+    address, job = parse_target(target), job_of_target(target)
     if not config.rpc_options.use_rpc_for_inprocess_master:
         master = find_local_master(address)
-        if master is not None:
+        if master is not None and not job:
             return LocalBackend(master, config)
     from dtfctl.runtime.client.grpc_backend import GrpcBackend
 
-    return GrpcBackend(address, config)
+    return GrpcBackend(address, config, job)
 
 
 def parse_target(target: str) -> str:
-    """The address gRPC is to connect to: "host:port" or "unix:/path".
+    """The address gRPC is to connect to: "host:port" or "unix:/path", without what follows "?".
 
     Raises:
         NotFoundError: no such scheme. InvalidArgumentError: a malformed address.
     """
+    target = target.partition("?")[0]
     if target.startswith("unix:"):
         if len(target) == len("unix:"):
             raise InvalidArgumentError(f'Could not interpret "{target}" as a socket path.')
@@ -62,6 +63,15 @@ def parse_target(target: str) -> str:
     return address
 
 
+def job_of_target(target: str) -> str:
+    """Which job's state and tasks its sessions are to see, as services/job_scope.py reads it; "" for none.
+
+    >>> job_of_target("unix:/run/worker-0.sock?job=train-1")
+    'job=train-1'
+    """
+    return target.partition("?")[2]
+
+
 def reset_target(target: str, containers: Sequence[str], config: config_pb2.ConfigProto) -> None:
     """Close all sessions of a target's master and clear containers."""
     if not target or target == "local":
@@ -76,13 +86,14 @@ def reset_target(target: str, containers: Sequence[str], config: config_pb2.Conf
                     device.resources.clear()
         return
     address = parse_target(target)
+    job = job_of_target(target)
     found = find_local_master(address)
-    if found is not None:
+    if found is not None and not job:
         found.reset(containers, config.device_filters)
         return
     from dtfctl.runtime.client.grpc_backend import reset
 
-    reset(address, containers, config)
+    reset(address, containers, config, job)
 
 
 def _new_direct_master(config: config_pb2.ConfigProto) -> Master:

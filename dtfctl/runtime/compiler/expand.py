@@ -3,6 +3,8 @@
 A call usually stays one node, which the executor runs on one device. Where the function's own nodes ask for devices, or
 a call reaches resources of several devices, its body is put in the caller's place: functions are inlined, If, Case and
 While become Switch, Merge and loop nodes (`lower`), and so the body can be placed and partitioned like everything else.
+The same is done with an If or Case marked for lowering whose branches do more than one of its outputs asks for: a step
+then runs only what its fetches need, as it does with conditionals made of Switch and Merge.
 
 A node of the call's name stays, with the call's outputs, to be fetched, fed and depended on.
 """
@@ -28,7 +30,14 @@ IFS = frozenset(("If", "StatelessIf"))
 CASES = frozenset(("Case", "StatelessCase"))
 WHILES = frozenset(("While", "StatelessWhile"))
 FUNCTIONAL = CALLS | IFS | CASES | WHILES
+LOWER = "_lower_using_switch_merge"
 MAX_NODES = 1_000_000
+
+# Stateful ops that leave the state as it was, or that of their own random numbers.
+_READS = frozenset(
+    ("ReadVariableOp", "VariableShape", "ResourceGather", "ResourceGatherNd", "VarHandleOp", "VarIsInitializedOp")
+    + ("RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal", "Placeholder")
+)
 
 
 def expand(graph: NodeGraph, everything: bool = False) -> NodeGraph:
@@ -60,14 +69,31 @@ class _Spread:
     def __init__(self, library: FunctionLibrary) -> None:
         self._library = library
         self._devices: dict[str, frozenset[str]] = {}
+        self._optional: dict[str, bool] = {}
 
     def must(self, node: Node) -> bool:
+        if self._does_what_may_not_be_asked(node):
+            return True
         own = _spec(node.device)
         for name in called_functions(node.op, node.raw_attrs.values()):
             if any(own.merge(_spec(device)) != own for device in self.devices(name)):
                 return True
         places = {_resource_device(e) for e in node.inputs if e.dtype is dtypes.resource} - {None}
         return len(places) > 1 or any(own.conflicts(_spec(str(p))) for p in places)
+
+    def _does_what_may_not_be_asked(self, node: Node) -> bool:
+        """Whether a branch changes state for some of the outputs only, where the client wants branches pruned."""
+        if node.op not in IFS | CASES or LOWER not in node.raw_attrs or not node.raw_attrs[LOWER].b:
+            return False
+        names = called_functions(node.op, node.raw_attrs.values())[1:]
+        return any(self._has_optional_effects(name) for name in names)
+
+    def _has_optional_effects(self, name: str) -> bool:
+        known = self._optional.get(name)
+        if known is None:
+            function = self._library.find(name)
+            known = self._optional[name] = function is not None and _has_optional_effects(function, self._library)
+        return known
 
     def devices(self, name: str) -> frozenset[str]:
         """Device names that nodes of a function, and of those it calls, ask for."""
@@ -88,6 +114,25 @@ class _Spread:
                     work += called_functions(node.op, node.attr.values())
             known = self._devices[name] = frozenset(found)
         return known
+
+
+def _has_optional_effects(function: graph_pb2.FunctionDef, library: FunctionLibrary) -> bool:
+    """Whether some node that changes state is not needed by every result, nor promised to run with any of them."""
+    nodes = {n.name: n for n in function.node_def}
+    effects = {n.name for n in function.node_def if n.op not in _READS and library.signature(n.op).is_stateful}
+    effects -= _ancestors(nodes, function.control_ret.values())
+    return bool(effects) and any(effects - _ancestors(nodes, [text]) for text in function.ret.values())
+
+
+def _ancestors(nodes: dict[str, graph_pb2.NodeDef], roots: Iterable[str]) -> set[str]:
+    """Names of nodes that an input or output text of a function needs."""
+    work, seen = list(roots), set()
+    while work:
+        name = work.pop().removeprefix("^").split(":")[0]
+        if name in nodes and name not in seen:
+            seen.add(name)
+            work += nodes[name].input
+    return seen
 
 
 def _spec(device: str) -> DeviceSpec:

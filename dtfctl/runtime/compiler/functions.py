@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dtfctl.protocol import graph_pb2
+from dtfctl.runtime.compiler.differentiate import SYMBOLIC_GRADIENT, differentiate, gradient_of
 from dtfctl.runtime.framework.attrs import arg_dtypes, decode_attr
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError
@@ -69,10 +70,25 @@ def instantiate(library: FunctionLibrary, name: str, attrs: AttrMap) -> Function
         NotFoundError: there is no such function.
         InvalidArgumentError: its body is malformed.
     """
+    if name == SYMBOLIC_GRADIENT:
+        return _gradient(library, attrs)
     function = library.find(name)
     if function is None:
         raise NotFoundError(f"Function {name} is not defined.")
     return _Instantiation(library, function, attrs).body()
+
+
+def _gradient(library: FunctionLibrary, attrs: AttrMap) -> FunctionBody:
+    """The body that computes the gradient of the function these attributes name."""
+    registered = gradient_of(library, attrs)
+    if registered is not None:
+        return instantiate(library, registered.name, registered.attr)
+    function = attrs["f"].func
+    forward = library.find(function.name)
+    if forward is None:
+        raise NotFoundError(f"Function {function.name} is not defined.")
+    flat = _Instantiation(library, forward, function.attr).flat()
+    return _Instantiation(library, differentiate(library, function.name, flat), {}).body()
 
 
 def check_types(name: str, got: Sequence[DType], wanted: Sequence[DType]) -> None:
@@ -100,7 +116,8 @@ class _Instantiation:
         # "arg" or "node:output" -> the outputs it stands for.
         self.outputs: dict[str, list[str]] = {}
 
-    def body(self) -> FunctionBody:
+    def flat(self) -> graph_pb2.GraphDef:
+        """The body's nodes as a graph's, with `_Arg` and `_Retval` nodes; one graph of an instantiation."""
         out = graph_pb2.GraphDef()
         decoded = {k: decode_attr(v) for k, v in self.attrs.items()}
         index = 0
@@ -131,8 +148,11 @@ class _Instantiation:
             for source, dtype in zip(sources, types):
                 self._boundary(out, f"{arg.name}_RetVal_{index}", "_Retval", dtype, index, source)
                 index += 1
+        return out
+
+    def body(self) -> FunctionBody:
         graph = NodeGraph(self.library)
-        for rank, added in enumerate(graph.extend(out)):
+        for rank, added in enumerate(graph.extend(self.flat())):
             added.rank = rank
         controls = []
         for node_name in self.function.control_ret.values():

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dtfctl.protocol import config_pb2
+from dtfctl.protocol import config_pb2, graph_pb2
 from dtfctl.runtime.compiler.passes.arithmetic import simplify
 from dtfctl.runtime.compiler.passes.branches import choose_branches
 from dtfctl.runtime.compiler.passes.common import merge_common
+from dtfctl.runtime.compiler.passes.dependencies import drop_idle
 from dtfctl.runtime.compiler.passes.fold import DEFAULT_LIMIT, fold_constants
 from dtfctl.runtime.compiler.passes.rewrite import drop_unused
 from dtfctl.runtime.framework.node_graph import Node, NodeGraph
 
+# Marks nodes that are to run as they are.
+PLAIN_PLAN = "_plain_plan"
 _OFF = config_pb2.RewriterConfig.OFF
 _L0 = config_pb2.OptimizerOptions.L0
 
@@ -26,12 +29,16 @@ class Rewrites:
         common: make equal nodes one.
         arithmetic: bypass nodes that give what they got.
         branches: drop branches of constant conditions.
+        dependencies: do not compute what is only waited for.
+        remapping: let workers plan for the shapes they see, with fused kernels and buffers kept between steps.
     """
 
     fold: bool = True
     common: bool = True
     arithmetic: bool = True
     branches: bool = True
+    dependencies: bool = True
+    remapping: bool = True
     fold_limit: int = DEFAULT_LIMIT
 
     @classmethod
@@ -41,7 +48,7 @@ class Rewrites:
         optimizer, rewriter = options.optimizer_options, options.rewrite_options
         limit = optimizer.max_folded_constant_in_bytes or DEFAULT_LIMIT
         if rewriter.disable_meta_optimizer:
-            return cls(False, False, False, False, limit)
+            return cls(False, False, False, False, False, False, limit)
         every = optimizer.opt_level != _L0
         return cls(
             fold=(every or optimizer.do_constant_folding) and rewriter.constant_folding != _OFF,
@@ -49,6 +56,8 @@ class Rewrites:
             and rewriter.common_subgraph_elimination != _OFF,
             arithmetic=every and rewriter.arithmetic_optimization != _OFF,
             branches=every and rewriter.loop_optimization != _OFF,
+            dependencies=every and rewriter.dependency_optimization != _OFF,
+            remapping=every and rewriter.remapping != _OFF,
             fold_limit=limit,
         )
 
@@ -72,7 +81,12 @@ def optimize(graph: NodeGraph, targets: Iterable[str], rewrites: Rewrites | None
         simplify(graph)
     if rewrites.common:
         merge_common(graph)
+    if rewrites.dependencies:
+        drop_idle(graph, protected)
     drop_unused(graph, roots)
+    if not rewrites.remapping:
+        for node in graph:
+            node.raw_attrs = {**node.raw_attrs, PLAIN_PLAN: graph_pb2.AttrValue(b=True)}
 
 
 def _is_endpoint(node: Node) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.executor.device_memory import is_gpu, to_device, to_host
 from dtfctl.runtime.executor.kernel_cache import BoundKernel, KernelCache
+from dtfctl.runtime.executor.keys import ClientEnds
 from dtfctl.runtime.executor.node_errors import located
 from dtfctl.runtime.framework.attrs import arg_dtypes
 from dtfctl.runtime.framework.device import Device
@@ -21,7 +22,12 @@ from dtfctl.runtime.kernels.registry import KernelBuild, KernelSpec
 
 @dataclass
 class Environment:
-    """Where a plan's nodes run. `scope` names the function instantiation whose body this is, "" for a graph."""
+    """Where a plan's nodes run.
+
+    Attributes:
+        scope: names the function instantiation whose body this is, "" for a graph.
+        ends: which feeds are arguments and which fetches results; the others go through the rendezvous.
+    """
 
     device: Device
     resources: ResourceManager
@@ -29,6 +35,7 @@ class Environment:
     library: FunctionLibrary
     functions: FunctionCaller
     scope: str = ""
+    ends: ClientEnds = field(default_factory=ClientEnds)
     _bound: dict[Node, BoundKernel] = field(default_factory=dict)
     _function_attrs: dict[str, tuple[str, ...]] = field(default_factory=dict)
 

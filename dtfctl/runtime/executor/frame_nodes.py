@@ -193,7 +193,7 @@ def _configure(entry: NodeEntry, env: Environment, child: StaticFrame | None) ->
         except Exception as e:
             raise located(e, node.name) from e
     elif kind in (Kind.ARG, Kind.RETVAL):
-        entry.call = node.attr("index")
+        entry.call = env.ends.argument(node) if kind == Kind.ARG else env.ends.result(node)
     elif kind in (Kind.SEND, Kind.RECV):
         entry.key, entry.whole_key = key_prefix(node), is_client_terminated(node)
     elif kind == Kind.ENTER:
@@ -226,6 +226,10 @@ _KINDS = {
 
 
 def _kind(node: Node, env: Environment, heavy: frozenset[Node]) -> Kind:
+    if env.ends.argument(node) is not None:
+        return Kind.ARG
+    if env.ends.result(node) is not None:
+        return Kind.RETVAL
     built_in = _KINDS.get(node.op)
     if built_in is not None:
         return built_in

@@ -22,13 +22,32 @@ from dtfctl.runtime.executor.schedule import sequential_order
 from dtfctl.runtime.executor.straight_line import ALIASES, StraightLine, compile_straight_line
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph, make_node
-from dtfctl.runtime.framework.op_signature import OpSignature
+from dtfctl.runtime.framework.op_signature import OpSignature, get_signature
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.registry import KernelSpec
 
 LOOP_OPS = frozenset(("Enter", "Exit", "NextIteration", "LoopCond"))
 REF_LOOP_OPS = frozenset(("RefEnter", "RefExit", "RefNextIteration"))
 _SIGNATURE = OpSignature("_Loop", (), (), (), is_stateful=True)
+
+
+def share_reads_with_loops(graph: NodeGraph) -> None:
+    """Let a loop that updates a reference variable see the updates in a plain read made before the loop.
+
+    As in TensorFlow, where the read's result shares the variable's memory: an iteration reads what the last one wrote.
+    The Enter of such a read becomes a RefEnter of the variable, which users of the value read.
+    """
+    updated = {(node.inputs[0], node.text_attr("frame_name")) for node in graph if node.op == "RefEnter"}
+    for node in graph:
+        if node.op != "Enter" or not node.attr("is_constant"):
+            continue
+        read = node.inputs[0].node
+        if read.op == "Identity" and (read.inputs[0], node.text_attr("frame_name")) in updated:
+            node.inputs = [read.inputs[0]]
+            node.control_inputs = [*node.control_inputs, read]
+            node.signature = get_signature("RefEnter")
+            for cached in ("output_types", "input_types"):
+                node.__dict__.pop(cached, None)
 
 
 class _Irregular(Exception):

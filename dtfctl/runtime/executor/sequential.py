@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.executor.binding import Environment, reads_of, ref_positions
-from dtfctl.runtime.executor.keys import RECVS, SENDS, rendezvous_key
+from dtfctl.runtime.executor.keys import DEAD, RECVS, SENDS, rendezvous_key
 from dtfctl.runtime.executor.liveness import MERGES, SWITCHES
 from dtfctl.runtime.executor.node_errors import located
 from dtfctl.runtime.executor.straight_line import ALIASES, NOTHING, Resume, switch_index, uninitialized
@@ -22,16 +22,6 @@ from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.registry import as_outputs
 from dtfctl.runtime.kernels.variable import Variable
-
-
-class _Dead:
-    """The value on a dead edge."""
-
-    def __repr__(self) -> str:
-        return "DEAD"
-
-
-DEAD = _Dead()
 
 
 @dataclass(slots=True)
@@ -43,6 +33,7 @@ class _Record:
     call: Callable[..., Any] | None
     wants_step: bool
     key: str
+    index: int
     inputs: list[int]
     controls: list[int]
     reads: tuple[int, ...]
@@ -70,12 +61,15 @@ class Sequential:
             for slot in range(len(node.output_types)):
                 numbers[node, slot] = first + slot
             bound = None if _is_built_in(node) else env.bind(node)
+            argument, result = env.ends.argument(node), env.ends.result(node)
+            is_end = argument is not None or result is not None
             record = _Record(
                 node,
-                node.op,
+                node.op if not is_end else "_Arg" if argument is not None else "_Retval",
                 bound.call if bound else None,
                 bound.spec.step if bound else False,
-                rendezvous_key(node) if node.op in SENDS or node.op in RECVS else "",
+                rendezvous_key(node) if (node.op in SENDS or node.op in RECVS) and not is_end else "",
+                argument if argument is not None else result if result is not None else -1,
                 [numbers[e.node, e.slot] for e in node.inputs],
                 [position[c] for c in node.control_inputs],
                 reads_of(node),
@@ -98,7 +92,7 @@ class Sequential:
         results: list[Any],
         resume: Resume | None = None,
     ) -> None:
-        """Run the nodes, or those after the receive that got a dead tensor.
+        """Run the nodes, or those a straight-line plan has left.
 
         Raises:
             OpError: a node failed; located.
@@ -110,11 +104,13 @@ class Sequential:
             for output, value in resume.values.items():
                 values[self._numbers[output]] = value
             resume.values.clear()
-            start = resume.at + 1
-            dead_nodes[resume.at] = 1
-            values[self._records[resume.at].first] = DEAD
+            start = resume.at
+            if resume.dead:
+                dead_nodes[start] = 1
+                values[self._records[start].first] = DEAD
+                start += 1
         trace, cancellation = step.trace, step.cancellation
-        for i in range(start, len(self._records)):
+        for i in (*(resume.late if resume is not None else ()), *range(start, len(self._records))):
             record = self._records[i]
             cancellation.check()
             dead = any(dead_nodes[c] for c in record.controls)
@@ -185,9 +181,9 @@ def _compute(
         chosen = switch_index(inputs[1], record.count)
         return [inputs[0] if i == chosen else DEAD for i in range(record.count)]
     if op == "_Arg":
-        return (args[record.node.attr("index")],)
+        return (args[record.index],)
     if op == "_Retval":
-        results[record.node.attr("index")] = inputs[0]
+        results[record.index] = inputs[0]
         return ()
     return inputs
 

@@ -17,12 +17,15 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.executor.binding import Environment, has_list_output, reads_of, ref_positions, single
+from dtfctl.runtime.executor.device_memory import is_gpu
 from dtfctl.runtime.executor.keys import RECVS, SENDS, is_client_terminated, rendezvous_key
 from dtfctl.runtime.executor.liveness import BRANCHES, MERGES, SWITCHES, Liveness, guard
 from dtfctl.runtime.executor.node_errors import located
-from dtfctl.runtime.framework.errors import FailedPreconditionError
+from dtfctl.runtime.executor.shaped import Observation, Shaped, shape_plan
+from dtfctl.runtime.framework.errors import FailedPreconditionError, OpError
 from dtfctl.runtime.framework.node_graph import Edge, Node
 from dtfctl.runtime.kernels.context import StepContext
+from dtfctl.runtime.kernels.into.registry import Unfit
 from dtfctl.runtime.kernels.variable import Variable
 
 # Nodes a function: enough to make the cost of passing values vanish, few enough for the compiler to stay linear.
@@ -34,7 +37,20 @@ CHECK_EVERY = 64
 ALIASES = frozenset(("Identity", "StopGradient", "PreventGradient", "Snapshot", "IdentityN", "LoopCond"))
 NOTHING = frozenset(("NoOp", "ControlTrigger"))
 
+# What these do to numbers is quickest said with the operator: numpy's scalars have a short way for it.
+OPERATORS: dict[Any, str] = {
+    np.add: "{} + {}",
+    np.subtract: "{} - {}",
+    np.multiply: "{} * {}",
+    np.true_divide: "{} / {}",
+    np.negative: "-{}",
+}
+
 Chunk = Callable[[StepContext, list[Any], Sequence[Any], list[Any]], None]
+
+
+class Reshaped(Exception):
+    """A value has not the shape a plan was made for."""
 
 
 class DeadValue(Exception):
@@ -58,6 +74,8 @@ class StraightLine:
         places: for each (node, slot) the local, list item or constant its value is in.
         aliases: outputs of identities, and whose values they are.
         constants: by name.
+        careful: for nodes whose line leaves checks to numpy, the kernel that makes them and says what is wrong, with
+            its operands.
     """
 
     order: list[Node]
@@ -67,6 +85,10 @@ class StraightLine:
     aliases: dict[tuple[Node, int], tuple[Node, int]]
     constants: dict[str, Any]
     slots: int
+    careful: dict[int, tuple[Callable[..., Any], str]]
+    names: dict[str, Any]
+    is_shaped: bool = False
+    folds: Sequence[tuple[int, int]] = ()
 
     def run(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
         """Run all nodes; `results` gets the values of `_Retval` nodes.
@@ -81,12 +103,23 @@ class StraightLine:
                 chunk(step, shared, args, results)
         except Exception as e:
             at, frame = self._failure(e.__traceback__)
-            if isinstance(e, DeadValue):
-                raise Resume(at, self._values(frame.f_locals, shared)) from None
-            error = located(e, self.order[at].name)
+            if isinstance(e, (DeadValue, Reshaped, Unfit)):
+                late = [folded for folded, by in self.folds if folded < at <= by]
+                raise Resume(at, self._values(frame.f_locals, shared), isinstance(e, DeadValue), late) from None
+            error = located(self._explained(e, at, frame), self.order[at].name)
             if error is e:
                 raise
             raise error from e
+
+    def _explained(self, error: Exception, at: int, frame: FrameType) -> Exception:
+        """What the checks that a line left out say of its operands, if they find fault with them."""
+        kernel, operands = self.careful.get(at, (None, ""))
+        if kernel is not None and not isinstance(error, OpError):
+            try:
+                kernel(*eval(f"({operands},)", self.names, frame.f_locals))
+            except Exception as e:
+                return e
+        return error
 
     def _failure(self, trace: TracebackType | None) -> tuple[int, FrameType]:
         """The position of the node a traceback passes through, and the generated function's frame."""
@@ -114,21 +147,32 @@ class StraightLine:
 
 
 class Resume(Exception):
-    """The node at position `at` received a dead tensor; the nodes before it have run and left `values`."""
+    """The node at position `at` received a dead tensor, or cannot be run by the plan; the nodes before it have run and
+    left `values`, except those at the positions `late`."""
 
-    def __init__(self, at: int, values: dict[tuple[Node, int], Any]) -> None:
+    def __init__(
+        self, at: int, values: dict[tuple[Node, int], Any], dead: bool = True, late: Sequence[int] = ()
+    ) -> None:
         super().__init__(at)
         self.at = at
         self.values = values
+        self.dead = dead
+        self.late = late
 
 
-def compile_straight_line(order: list[Node], env: Environment, chunk_size: int = CHUNK) -> StraightLine:
+def compile_straight_line(
+    order: list[Node], env: Environment, chunk_size: int = CHUNK, seen: Observation | None = None
+) -> StraightLine:
     """The plan that runs `order`, topological and without loops; branches of conditionals become `if` statements.
+
+    Args:
+        seen: what a step's nodes gave: the plan is made for such shapes, and for one run at a time. It raises `Resume`
+            where shapes differ.
 
     Raises:
         OpError: a node has no kernel, or its kernel refuses its attributes.
     """
-    return _Compiler(order, env, chunk_size).compile()
+    return _Compiler(order, env, chunk_size, seen).compile()
 
 
 @dataclass
@@ -136,6 +180,8 @@ class _Compiler:
     order: list[Node]
     env: Environment
     chunk_size: int
+    seen: Observation | None = None
+    shaped: Shaped = field(default_factory=Shaped)
     names: dict[str, Any] = field(default_factory=dict)
     alias: dict[tuple[Node, int], tuple[Node, int]] = field(default_factory=dict)
     constants: dict[tuple[Node, int], str] = field(default_factory=dict)
@@ -143,10 +189,13 @@ class _Compiler:
     last_use: dict[tuple[Node, int], int] = field(default_factory=dict)
     liveness: Liveness | None = None
     slots: int = 0
+    careful: dict[int, tuple[Callable[..., Any], str]] = field(default_factory=dict)
+    position: dict[Node, int] = field(default_factory=dict)
 
     def compile(self) -> StraightLine:
         self.names.update(
             DeadValue=DeadValue,
+            Reshaped=Reshaped,
             single=single,
             uninitialized=uninitialized,
             Variable=Variable,
@@ -156,10 +205,16 @@ class _Compiler:
             self._bind(i, node)
         if any(node.op in BRANCHES for node in self.order):
             self.liveness = Liveness(self.order, self._predicate, self._root)
+        if self.seen is not None:
+            self._shape(self.seen)
         self._allocate()
         drops: dict[int, list[tuple[Node, int]]] = defaultdict(list)
         for output, at in self.last_use.items():
-            if output not in self.constants:
+            if (
+                output not in self.constants
+                and output not in self.shaped.buffers
+                and output[0] not in self.shaped.folded
+            ):
                 drops[at].append(output)
         chunks: list[Chunk] = []
         lines: dict[CodeType, list[int]] = {}
@@ -168,8 +223,21 @@ class _Compiler:
             function, table = self._chunk(f"plan_{number}", positions, drops)
             chunks.append(function)
             lines[function.__code__] = table
-        constants = {name: self.names[name] for name in self.constants.values()}
-        return StraightLine(self.order, chunks, lines, self.places, self.alias, constants, self.slots)
+        held = [*self.constants.values(), *(self.places[o] for o in self.shaped.buffers if o in self.places)]
+        constants = {name: self.names[name] for name in held}
+        return StraightLine(
+            self.order,
+            chunks,
+            lines,
+            self.places,
+            self.alias,
+            constants,
+            self.slots,
+            self.careful,
+            self.names,
+            self.shaped.is_worthwhile,
+            sorted((self.position[node], by) for node, by in self.shaped.folded.items()),
+        )
 
     def _bind(self, i: int, node: Node) -> None:
         """Name what the node's line refers to."""
@@ -186,15 +254,40 @@ class _Compiler:
             if reads_of(node):
                 del self.alias[node, 0]
         elif op in SENDS or op in RECVS:
-            self.names[f"key{i}"] = rendezvous_key(node)
+            if not self._is_end(node):
+                self.names[f"key{i}"] = rendezvous_key(node)
         elif op == "Const":
             self.constants[node, 0] = f"c{i}"
             try:
-                self.names[f"c{i}"] = single(self.env.bind(node).call())
+                self.names[f"c{i}"] = short_scalar(single(self.env.bind(node).call()))
             except Exception as e:
                 raise located(e, node.name) from e
         else:
             self.names[f"k{i}"] = self.env.bind(node).call
+
+    def _is_end(self, node: Node) -> bool:
+        return self.env.ends.argument(node) is not None or self.env.ends.result(node) is not None
+
+    def _shape(self, seen: Observation) -> None:
+        """Take what is known of the values' shapes into account."""
+        shaped = shape_plan(self.order, self.env, seen, self.alias)
+        if shaped is None:
+            return
+        self.shaped = shaped
+        position = self.position = {node: i for i, node in enumerate(self.order)}
+        for (node, slot), value in shaped.fixed.items():
+            if node.op != "Const":
+                name = self.constants[node, slot] = f"x{position[node]}_{slot}"
+                self.names[name] = short_scalar(value)
+        for (node, slot), array in shaped.buffers.items():
+            self.names[f"b{position[node]}_{slot}"] = array
+        for node, (into, arrays) in shaped.calls.items():
+            i = position[node]
+            self.names[f"q{i}"] = into.call
+            self.names.update({f"q{i}_{n}": a for n, a in enumerate((*into.extras, *arrays))})
+        for outputs in shaped.guards.values():
+            for output, shape in outputs:
+                self.names[f"s{position[output[0]]}_{output[1]}"] = shape
 
     def _predicate(self, i: int) -> str:
         """Where the predicate of the node at position `i` is kept."""
@@ -221,13 +314,16 @@ class _Compiler:
                 continue
             for edge in node.inputs:
                 root = self._root(edge)
-                self.last_use[root] = i
+                used = self.shaped.folded.get(node, i)
+                self.last_use[root] = max(self.last_use.get(root, used), used)
                 if at[root[0]] // self.chunk_size != i // self.chunk_size:
                     crossing.add(root)
         for root in self.last_use:
             constant = self.constants.get(root)
             if constant is not None:
                 self.places[root] = constant
+            elif root in self.shaped.buffers:
+                self.places[root] = f"b{at[root[0]]}_{root[1]}"
             elif root in crossing:
                 self.places[root] = f"S[{self.slots}]"
                 self.slots += 1
@@ -238,7 +334,7 @@ class _Compiler:
         text = [
             f"def {name}(step, S, args, results):",
             " rendezvous = step.rendezvous; send = rendezvous.send; recv = rendezvous.recv; cancel = step.cancellation"
-            if any(self.order[i].op in SENDS or self.order[i].op in RECVS for i in positions)
+            if any(self._transfers(self.order[i]) for i in positions)
             else " cancel = step.cancellation",
         ]
         table = [positions.start] * 3
@@ -247,7 +343,7 @@ class _Compiler:
         dropped: list[tuple[Node, int]] = []
         for i in positions:
             node = self.order[i]
-            lines = list(self._lines(i, node))
+            lines = [*self._checks(node), *self._lines(i, node)]
             wanted = self._guard(node) if lines else block
             added: list[str] = []
             if wanted != block:
@@ -273,11 +369,14 @@ class _Compiler:
         exec(compile("\n".join(text), f"<{name} on {self.env.device.name}>", "exec"), self.names)
         return self.names[name], table
 
+    def _transfers(self, node: Node) -> bool:
+        return (node.op in SENDS or node.op in RECVS) and not self._is_end(node)
+
     def _guard(self, node: Node) -> str:
         """The condition on which the node's lines run; "" where they always do, or test it themselves."""
-        if self.liveness is None or node.op in SENDS or node.op in MERGES:
+        if self.liveness is None or self._transfers(node) or node.op in MERGES:
             return ""
-        return "" if node.op in RECVS else guard(self.liveness.nodes[node])
+        return guard(self.liveness.nodes[node])
 
     def _drop(self, outputs: list[tuple[Node, int]]) -> list[str]:
         """Lines that let go of values; one made inside a branch may not be there."""
@@ -292,12 +391,27 @@ class _Compiler:
             lines.append(f"del {', '.join(local)}")
         return lines
 
+    def _checks(self, node: Node) -> Iterator[str]:
+        """Lines that see to it that values have the shapes the node is planned for."""
+        for output, _ in self.shaped.guards.get(node, ()):
+            yield f"if {self.places[output]}.shape != s{self.position[output[0]]}_{output[1]}: raise Reshaped"
+
     def _lines(self, i: int, node: Node) -> Iterator[str]:
         op = node.op
-        if op in BRANCHES:
+        if node in self.shaped.calls:
+            yield from self._shaped_call(i, node)
+        elif (node, 0) in self.shaped.buffers or node in self.shaped.folded:
+            return
+        elif op in BRANCHES:
             yield from self._merge(node) if op in MERGES else self._switch(node)
         elif op in NOTHING or (node, 0) in self.constants or (node, 0) in self.alias:
             return
+        elif (argument := self.env.ends.argument(node)) is not None:
+            target = self.places.get((node, 0), "")
+            if target:
+                yield f"{target} = args[{argument}]"
+        elif (result := self.env.ends.result(node)) is not None:
+            yield f"results[{result}] = {self._operands(node)}"
         elif op in SENDS:
             condition = guard(self.liveness.nodes[node]) if self.liveness is not None else ""
             sending = f"send(key{i}, {self._operands(node)}, False)"
@@ -308,12 +422,6 @@ class _Compiler:
                 yield sending
         elif op in RECVS:
             yield from self._receive(i, node)
-        elif op == "_Arg":
-            target = self.places.get((node, 0), "")
-            if target:
-                yield f"{target} = args[{node.attr('index')}]"
-        elif op == "_Retval":
-            yield f"results[{node.attr('index')}] = {self._operands(node)}"
         elif op in ALIASES and len(node.inputs) == 1:
             # A reference is read here; reading it also when nobody uses the value keeps the check of initialization.
             target = self.places.get((node, 0), "")
@@ -370,10 +478,16 @@ class _Compiler:
 
     def _call(self, i: int, node: Node) -> Iterator[str]:
         bound = self.env.bind(node)
-        if not node.signature.allows_uninitialized_input:
-            for position in ref_positions(node):
-                place = self._operand(node, position, read=False)
-                yield f"if {place}.__class__ is Variable and {place}._value is None: uninitialized({place})"
+        plain = bound.call if bound.call is np.negative else getattr(bound.call, "__wrapped__", None)
+        if (
+            plain is not None
+            and not is_gpu(self.env.device)
+            and len(node.output_types) == 1
+            and not has_list_output(node)
+        ):
+            yield from self._plain(i, node, plain)
+            return
+        yield from self._initialized(node)
         arguments = self._operands(node)
         step = ("step, " if arguments else "step") if bound.spec.step else ""
         call = f"k{i}({step}{arguments})"
@@ -392,6 +506,41 @@ class _Compiler:
             yield f"{', '.join(place or '_' for place in used)} = {call}"
             yield "del _"
 
+    def _plain(self, i: int, node: Node, function: Any) -> Iterator[str]:
+        """The line of a kernel that is `function` with checks around it, which are left for when it fails."""
+        operands = self._operands(node)
+        self.careful[i] = self.env.bind(node).call, operands
+        operator = OPERATORS.get(function)
+        reads = reads_of(node)
+        places = [self.places[self._root(edge)] for edge in node.inputs]
+        if operator is not None:
+            # An operator refuses the None of a variable without a value.
+            value = operator.format(*(f"{p}._value" if i in reads else p for i, p in enumerate(places)))
+        else:
+            self.names[f"k{i}"] = function
+            value = f"k{i}({operands})"
+        target = self.places.get((node, 0), "")
+        yield f"{target} = {value}" if target else value
+
+    def _shaped_call(self, i: int, node: Node) -> Iterator[str]:
+        """The line of a kernel that writes where it is told to."""
+        into, arrays = self.shaped.calls[node]
+        yield from self._initialized(node)
+        given = self.shaped.operands.get(node)
+        operands = self._operands(node) if given is None else ", ".join(self.places[o] for o in given)
+        more = "".join(f", q{i}_{n}" for n in range(len(into.extras) + len(arrays)))
+        if into.fills:
+            self.careful[i] = self.env.bind(node).call, operands
+        target = "" if into.fills else self.places.get((node, 0), "")
+        yield f"{target} = q{i}({operands}{more})" if target else f"q{i}({operands}{more})"
+
+    def _initialized(self, node: Node) -> Iterator[str]:
+        """Lines that see to it that the variables whose references the node takes have values."""
+        if not node.signature.allows_uninitialized_input:
+            for position in ref_positions(node):
+                place = self._operand(node, position, read=False)
+                yield f"if {place}.__class__ is Variable and {place}._value is None: uninitialized({place})"
+
     def _operands(self, node: Node) -> str:
         reads = reads_of(node)
         if reads:
@@ -401,6 +550,11 @@ class _Compiler:
     def _operand(self, node: Node, position: int, read: bool) -> str:
         place = self.places[self._root(node.inputs[position])]
         return f"{place}.read()" if read else place
+
+
+def short_scalar(value: Any) -> Any:
+    """A number without dimensions as numpy's scalar, which operators deal with much faster than with an array."""
+    return value[()] if value.__class__ is np.ndarray and not value.ndim and value.dtype.kind in "fiuc" else value
 
 
 def switch_index(index: Any, count: int) -> int:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from dtfctl.runtime.executor.keys import RECVS
+from dtfctl.runtime.executor.shaped import Observation
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.context import StepContext
 
@@ -41,23 +42,14 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class _Timings:
-    """Stands in for a trace: how long each node took."""
-
-    def __init__(self) -> None:
-        self.spent: dict[Node, int] = {}
-
-    def add(self, device: str, node: Node, started: int, ended: int, outputs: Sequence[Any]) -> None:
-        self.spent[node] = ended - started
-
-
 class Tuner:
     """Runs the steps of an executor until it knows which plan is best.
 
     Args:
         straight: the plan to beat.
         interpreter: makes a plan that runs the same nodes and honours `step.trace`.
-        parallel: makes the plan that runs the given heavy nodes in threads.
+        shape: makes the plan for shapes like those of the observed step.
+        parallel: makes the plan that runs the given heavy nodes in threads; None where there is one core.
         decide: called once with the chosen plan.
     """
 
@@ -65,11 +57,13 @@ class Tuner:
         self,
         straight: Plan,
         interpreter: Callable[[], Plan],
-        parallel: Callable[[frozenset[Node]], Plan],
+        shape: Callable[[Observation], Plan],
+        parallel: Callable[[frozenset[Node]], Plan] | None,
         decide: Callable[[Plan], None],
     ) -> None:
         self._straight = straight
         self._make_interpreter = interpreter
+        self._shape = shape
         self._make_parallel = parallel
         self._decide = decide
         self._lock = threading.Lock()
@@ -94,11 +88,12 @@ class Tuner:
             self._lock.release()
 
     def _profile(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
-        timed, timings = copy.copy(step), _Timings()
-        timed.trace = timings
+        timed, seen = copy.copy(step), Observation()
+        timed.trace = seen
         self._make_interpreter().run(timed, args, results)
-        heavy = worth_running_beside(timings.spent)
-        if heavy:
+        self._straight = self._shape(seen)
+        heavy = worth_running_beside(seen.spent)
+        if heavy and self._make_parallel is not None:
             self._parallel = self._make_parallel(heavy)
         else:
             self._decide(self._straight)

@@ -166,12 +166,20 @@ def types_of(args: tuple[Arg, ...], attrs: Mapping[str, Any]) -> tuple[DType, ..
     return tuple(out)
 
 
-def check_attr(signature: OpSignature, attr: Attr, value: graph_pb2.AttrValue) -> None:
-    """Raise InvalidArgumentError unless `value` is of the attribute's kind and within its limits."""
+def check_attr(signature: OpSignature, attr: Attr, value: graph_pb2.AttrValue) -> Any:
+    """The decoded value.
+
+    Raises:
+        InvalidArgumentError: `value` is not of the attribute's kind, or not within its limits.
+    """
     which = value.WhichOneof("value")
+    if which == "type" and attr.kind == "type":
+        decoded = dtypes.BY_NUMBER.get(value.type)
+        if decoded is not None and (not attr.allowed or decoded in attr.allowed):
+            return decoded
     expected = "list" if attr.is_list else _FIELD.get(attr.kind)
     if which == "placeholder" or expected is None:
-        return
+        return decode_attr(value)
     if which != expected:
         raise InvalidArgumentError(
             f"AttrValue of op '{signature.name}' had value with type '{which}' when '{attr.kind}' expected for attr "
@@ -198,6 +206,7 @@ def check_attr(signature: OpSignature, attr: Attr, value: graph_pb2.AttrValue) -
                 f"{what} attr '{attr.name}' of {size} must be at least minimum {attr.minimum}\n"
                 f"\t; NodeDef op: {signature.name}"
             )
+    return decoded
 
 
 def _check_items(signature: OpSignature, attr: Attr, value: graph_pb2.AttrValue) -> None:

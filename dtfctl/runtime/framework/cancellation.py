@@ -11,10 +11,11 @@ from dtfctl.runtime.framework.errors import CancelledError, OpError
 class CancellationToken:
     """Set once, with the error that explains why; callbacks run at that moment, in the cancelling thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, callback: Callable[[], None] | None = None) -> None:
+        """`callback`: called on cancellation, as one given to `on_cancel`."""
         self._lock = threading.Lock()
         self._reason: OpError | None = None
-        self._callbacks: dict[int, Callable[[], None]] = {}
+        self._callbacks: dict[int, Callable[[], None]] = {} if callback is None else {-1: callback}
         self._next = 0
 
     @property

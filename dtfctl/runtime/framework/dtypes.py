@@ -44,7 +44,7 @@ class DType:
     @property
     def ref(self) -> DType:
         """The reference type of this type."""
-        return _BY_NUMBER[self.base_dtype.as_datatype_enum + REF_OFFSET]
+        return BY_NUMBER[self.base_dtype.as_datatype_enum + REF_OFFSET]
 
     # TensorFlow's own name for `ref`, kept for scripts that use it.
     _as_ref = ref
@@ -181,30 +181,30 @@ _TABLE: tuple[tuple[int, str, str, Any, str], ...] = (
     (33, "float4_e2m1fn", "float4_e2m1fn", ml_dtypes.float4_e2m1fn, "float"),
 )
 
-_BY_NUMBER: dict[int, DType] = {}
+BY_NUMBER: dict[int, DType] = {}
 _BY_NAME: dict[str, DType] = {}
 _BY_NUMPY: dict[Any, DType] = {}
 WIRE_NAME: dict[DType, str] = {}
 for _number, _name, _wire, _numpy, _kind in _TABLE:
     _dtype = DType(_number, _name, _numpy, _kind)
     _ref = DType(_number + REF_OFFSET, _name + "_ref", _numpy, _kind, base=_dtype)
-    _BY_NUMBER[_number], _BY_NUMBER[_number + REF_OFFSET] = _dtype, _ref
+    BY_NUMBER[_number], BY_NUMBER[_number + REF_OFFSET] = _dtype, _ref
     for _key in (_name, _wire):
         _BY_NAME[_key], _BY_NAME[_key + "_ref"] = _dtype, _ref
     WIRE_NAME[_dtype], WIRE_NAME[_ref] = _wire, f"ref({_wire})"
     if _kind not in ("quantized", "string", "resource", "variant"):
         _BY_NUMPY[np.dtype(_numpy)] = _dtype
 
-float32, float64, float16 = _BY_NUMBER[1], _BY_NUMBER[2], _BY_NUMBER[19]
-half, double, bfloat16 = float16, float64, _BY_NUMBER[14]
-int8, int16, int32, int64 = _BY_NUMBER[6], _BY_NUMBER[5], _BY_NUMBER[3], _BY_NUMBER[9]
-uint8, uint16, uint32, uint64 = _BY_NUMBER[4], _BY_NUMBER[17], _BY_NUMBER[22], _BY_NUMBER[23]
-complex64, complex128 = _BY_NUMBER[8], _BY_NUMBER[18]
-string, resource, variant = _BY_NUMBER[7], _BY_NUMBER[20], _BY_NUMBER[21]
-qint8, quint8, qint16, quint16, qint32 = (_BY_NUMBER[n] for n in (11, 12, 15, 16, 13))
-int4, uint4 = _BY_NUMBER[29], _BY_NUMBER[30]
+float32, float64, float16 = BY_NUMBER[1], BY_NUMBER[2], BY_NUMBER[19]
+half, double, bfloat16 = float16, float64, BY_NUMBER[14]
+int8, int16, int32, int64 = BY_NUMBER[6], BY_NUMBER[5], BY_NUMBER[3], BY_NUMBER[9]
+uint8, uint16, uint32, uint64 = BY_NUMBER[4], BY_NUMBER[17], BY_NUMBER[22], BY_NUMBER[23]
+complex64, complex128 = BY_NUMBER[8], BY_NUMBER[18]
+string, resource, variant = BY_NUMBER[7], BY_NUMBER[20], BY_NUMBER[21]
+qint8, quint8, qint16, quint16, qint32 = (BY_NUMBER[n] for n in (11, 12, 15, 16, 13))
+int4, uint4 = BY_NUMBER[29], BY_NUMBER[30]
 # `bool` is TensorFlow's public name; inside this module the builtin is not needed below this line.
-bool_ = _BY_NUMBER[10]
+bool_ = BY_NUMBER[10]
 
 
 def as_dtype(value: Any) -> DType:
@@ -216,7 +216,7 @@ def as_dtype(value: Any) -> DType:
     if isinstance(value, DType):
         return value
     if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_)):
-        found = _BY_NUMBER.get(int(value))
+        found = BY_NUMBER.get(int(value))
     elif isinstance(value, str):
         found = _BY_NAME.get(value)
     elif value is float:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
+from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.convert import IndexedSlices, convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op
@@ -203,6 +204,8 @@ class _Backward:
         if op._gradient_function is not None:
             return op._gradient_function
         override = op.attr("_gradient_op_type")
+        if not override and op._bodies is None and called_function(op) is not None:
+            return symbolic_gradient
         try:
             return find_gradient(override.decode() if override else op.type)
         except LookupError:
@@ -222,6 +225,29 @@ class _Backward:
         if len(grads) > 1:
             grads[:] = [aggregate(grads)]
         return grads[0]
+
+
+def called_function(op: Operation) -> graph_pb2.NameAttrList | None:
+    """The library's function an op calls: its own name's, or that of a call node's attribute."""
+    if op.type in ("PartitionedCall", "StatefulPartitionedCall"):
+        return op.attr("f")  # type: ignore[no-any-return]
+    if op.type in op.graph.library.functions:
+        attrs = {k: v for k, v in op.attrs.items() if not k.startswith("_")}
+        return graph_pb2.NameAttrList(name=op.type, attr=attrs)
+    return None
+
+
+def symbolic_gradient(op: Operation, *grads: Any) -> list[Any]:
+    """The gradient of a call whose Python function is not known here: left to the server, which has the body."""
+    out_grads = [
+        apply_op("ZerosLike", x=y) if g is None else as_dense(g) for y, g in zip(op.outputs, grads, strict=True)
+    ]
+    # What flows into a variable's handle is a float32 gradient, as in TensorFlow.
+    types = [dtypes.float32 if x.dtype is dtypes.resource else x.dtype.base_dtype for x in op.inputs]
+    found = apply_op("SymbolicGradient", input=[*op.inputs, *out_grads], Tout=types, f=called_function(op))
+    flat = found if isinstance(found, list) else [found]
+    flows = [x.dtype is dtypes.resource or x.dtype.is_floating or x.dtype.is_complex for x in op.inputs]
+    return [g if wanted else None for g, wanted in zip(flat, flows, strict=True)]
 
 
 def aggregate(grads: Sequence[Any]) -> Any:

@@ -23,6 +23,8 @@ CONTROL = -1
 GRAPH_DEF_VERSION = 2474
 # Names that begin with an underscore are the runtime's own.
 _NODE_NAME = re.compile(r"[A-Za-z0-9._][A-Za-z0-9_.\\/>-]*\Z")
+# Combinations of types an op is remembered with.
+_MOST_TYPES = 1000
 _NEXTS = frozenset(("NextIteration", "RefNextIteration"))
 _MERGES = frozenset(("Merge", "RefMerge"))
 
@@ -88,12 +90,23 @@ class Node:
 
     @cached_property
     def output_types(self) -> tuple[DType, ...]:
-        return types_of(self.signature.outputs, self.attrs)
+        return self._types()[1]
 
     @cached_property
     def input_types(self) -> tuple[DType, ...]:
         """Declared types of the inputs (a reference type only where the op takes a reference)."""
-        return types_of(self.signature.inputs, self.attrs)
+        return self._types()[0]
+
+    def _types(self) -> tuple[tuple[DType, ...], tuple[DType, ...]]:
+        """Of the inputs and of the outputs."""
+        signature = self.signature
+        key = tuple(map(self.attr, signature.typing_attrs))
+        found = signature.known_types.get(key)
+        if found is None:
+            found = types_of(signature.inputs, self.attrs), types_of(signature.outputs, self.attrs)
+            if len(signature.known_types) < _MOST_TYPES:
+                signature.known_types[key] = found
+        return found
 
     __hash__ = object.__hash__
 
@@ -338,6 +351,7 @@ def parse_input(text: str) -> tuple[str, int]:
 def _make_node(proto: graph_pb2.NodeDef, library: FunctionLibrary) -> Node:
     signature = library.signature(proto.op)
     raw: dict[str, graph_pb2.AttrValue] = dict(proto.attr)
+    decoded: dict[str, Any] = {}
     for attr in signature.attrs:
         value = raw.get(attr.name)
         if value is None:
@@ -348,14 +362,18 @@ def _make_node(proto: graph_pb2.NodeDef, library: FunctionLibrary) -> Node:
                 )
             raw[attr.name] = attr.default
         else:
-            check_attr(signature, attr, value)
+            checked = check_attr(signature, attr, value)
+            if attr.kind != "tensor":
+                decoded[attr.name] = checked
+    known = signature.attr_by_name
     for name in raw:
-        if name not in signature.attr_by_name and not name.startswith("_") and proto.op not in library.functions:
+        if name not in known and not name.startswith("_") and proto.op not in library.functions:
             raise InvalidArgumentError(
                 f"NodeDef mentions attribute {name} not in the op definition: Op<name={signature.name}>"
             )
-    node = Node(proto.name, signature, raw, proto.device)
-    _ = node.output_types, node.input_types
+    node = Node(proto.name, signature, raw, proto.device, _decoded=decoded)
+    types = node.__dict__
+    types["input_types"], types["output_types"] = node._types()
     return node
 
 

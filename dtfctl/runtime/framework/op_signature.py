@@ -96,6 +96,17 @@ class OpSignature:
         names = {n for a in self.inputs for n in (a.type_attr, a.number_attr, a.type_list_attr) if n}
         return frozenset(names)
 
+    @cached_property
+    def typing_attrs(self) -> tuple[str, ...]:
+        """Attributes that the types of inputs and outputs follow from."""
+        names = (n for a in (*self.inputs, *self.outputs) for n in (a.type_attr, a.number_attr, a.type_list_attr) if n)
+        return tuple(dict.fromkeys(names))
+
+    @cached_property
+    def known_types(self) -> dict[tuple[Any, ...], tuple[tuple[DType, ...], tuple[DType, ...]]]:
+        """Types of inputs and outputs by the values of `typing_attrs`, as they are found out."""
+        return {}
+
     def to_proto(self) -> graph_pb2.OpDef:
         proto = graph_pb2.OpDef(
             name=self.name,

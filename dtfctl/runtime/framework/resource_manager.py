@@ -39,6 +39,8 @@ class ResourceManager:
         self.default_container = default_container
         self._lock = threading.RLock()
         self._containers: dict[str, dict[str, Resource]] = {}
+        # Grows whenever something is removed: what was found before may be gone.
+        self.removals = 0
 
     def lookup(self, container: str, name: str, kind: type[R]) -> R:
         """The resource.
@@ -47,12 +49,12 @@ class ResourceManager:
             NotFoundError: there is none of that name.
             InvalidArgumentError: it is of another kind.
         """
+        container = container or self.default_container
         with self._lock:
-            found = self._containers.get(container or self.default_container, {}).get(name)
+            held = self._containers.get(container)
+            found = None if held is None else held.get(name)
         if found is None:
-            raise NotFoundError(
-                f"Resource {container or self.default_container}/{name}/{kind.type_name} does not exist."
-            )
+            raise _missing(container, name, f"{name}/{kind.type_name}", held is None)
         return self._checked(found, name, kind)
 
     def lookup_or_create(self, container: str, name: str, kind: type[R], create: Callable[[], R]) -> R:
@@ -80,6 +82,7 @@ class ResourceManager:
         with self._lock:
             held = self._containers.setdefault(container or self.default_container, {})
             old, held[name] = held.get(name), resource
+            self.removals += 1
         if old is not None:
             old.close()
 
@@ -89,15 +92,19 @@ class ResourceManager:
         Raises:
             NotFoundError: there is none of that name.
         """
+        container = container or self.default_container
         with self._lock:
-            found = self._containers.get(container or self.default_container, {}).pop(name, None)
+            held = self._containers.get(container)
+            found = None if held is None else held.pop(name, None)
+            self.removals += 1
         if found is None:
-            raise NotFoundError(f"Resource {container or self.default_container}/{name} does not exist.")
+            raise _missing(container, name, name, held is None)
         found.close()
 
     def clear(self, container: str | None = None) -> None:
         """Remove and close everything in a container ("" is the default one); with None, everything."""
         with self._lock:
+            self.removals += 1
             if container is None:
                 gone = [r for held in self._containers.values() for r in held.values()]
                 self._containers.clear()
@@ -110,6 +117,10 @@ class ResourceManager:
         with self._lock:
             return sorted(self._containers.get(container or self.default_container, {}))
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._containers
+
     def __len__(self) -> int:
         with self._lock:
             return sum(map(len, self._containers.values()))
@@ -121,3 +132,10 @@ class ResourceManager:
                 f"Trying to access resource '{name}' of kind {found.type_name} as {kind.type_name}"
             )
         return found
+
+
+def _missing(container: str, name: str, described: str, no_container: bool) -> NotFoundError:
+    """TensorFlow's words, which tell a container nothing was ever put in from one without this resource."""
+    if no_container:
+        return NotFoundError(f"Container {container} does not exist. (Could not find resource: {container}/{name})")
+    return NotFoundError(f"Resource {container}/{described} does not exist.")

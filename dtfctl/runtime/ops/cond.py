@@ -150,6 +150,8 @@ def _make(kind: str, selector: Tensor, bodies: list[FuncGraph]) -> Operation:
         tensor._shape = shape
         tensor._handle_data = inner._handle_data
     op._bodies = bodies
+    # As TensorFlow marks it: a step runs only what its fetches need of a branch.
+    op._set_attr("_lower_using_switch_merge", encode_attr("bool", True))
     return op
 
 

@@ -104,6 +104,13 @@ class ReaderBase:
     def reset(self, name: str | None = None) -> Operation:
         return apply_op("ReaderResetV2", name, reader_handle=self._reader_ref)  # type: ignore[no-any-return]
 
+    def serialize_state(self, name: str | None = None) -> Tensor:
+        """How far the reader is, for `restore_state`; only readers of whole files and of units themselves have it."""
+        return apply_op("ReaderSerializeStateV2", name, reader_handle=self._reader_ref)  # type: ignore[no-any-return]
+
+    def restore_state(self, state: Any, name: str | None = None) -> Operation:
+        return apply_op("ReaderRestoreStateV2", name, reader_handle=self._reader_ref, state=state)  # type: ignore[no-any-return]
+
 
 class WholeFileReader(ReaderBase):
     def __init__(self, name: str | None = None) -> None:

@@ -1,18 +1,19 @@
-"""The byte stream between two tasks: frames with a fixed binary header, cut into chunks by the transport.
+"""The byte stream between two tasks: frames with a fixed binary header.
 
-A frame is a header, a key (UTF-8), dimensions (int64 each) and a payload: a tensor's raw little-endian bytes, a
-TensorProto for strings, handles and variants, or a few bytes of a control message. Both ends' incarnations are in every
-header, so that nothing from or for a former life of a task is ever taken. Every length is checked before memory is
-reserved.
+A frame is a header, perhaps a name, dimensions (int64 each) and a payload: a tensor's raw little-endian bytes, where to
+find them in shared memory, a TensorProto for strings, handles and variants, or a few bytes of a control message. Names
+are interned: the first frame that uses a key carries it with the number it has from then on in this direction of this
+link. Both ends' incarnations are in every header, so that nothing from or for a former life of a task is ever taken.
+Every length is checked before memory is reserved.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -23,16 +24,25 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor
 
 MAGIC = 0xD7F1
-VERSION = 1
-# magic, version, kind, flags, key length, dtype, rank, step, sender incarnation, receiver incarnation, payload length
-_HEADER = struct.Struct("<HBBHHHHQQQQ")
+VERSION = 2
+# magic, version, kind, flags, dtype, rank, key, step, sender incarnation, receiver incarnation, payload length
+_HEADER = struct.Struct("<HBBHBBIQQQQ")
 HEADER_SIZE = _HEADER.size
+_LENGTH = struct.Struct("<H")
+# Where a payload lies in the sender's arena: offset, length.
+SHARED = struct.Struct("<QQ")
 
 MAX_KEY = 4096
 MAX_RANK = 254
 MAX_PAYLOAD = 1 << 36
 MAX_OBJECT_PAYLOAD = (1 << 31) - 1
+# Keys a direction of a link remembers; then both ends forget them all and begin again.
+MAX_KEYS = 1 << 16
 CHUNK = 1 << 20
+# Payloads that are read together with their headers and copied out; longer ones are read to where they stay.
+BUFFER = 1 << 16
+# Rendezvous keys outside loops end like this; those of iterations are used once and not worth remembering.
+_ROOT = ";0:0"
 
 
 class Kind(IntEnum):
@@ -43,11 +53,35 @@ class Kind(IntEnum):
     DONE = 3
     CANCEL = 4
     CLEANUP = 5
+    PING = 6
+    # Blocks of the receiver's arena that are not needed any more: the payload is their offsets.
+    RELEASE = 7
+    # Between a client and its master (services/client_service.py): what a number means, a step, how it ended.
+    DEFINE = 8
+    CALL = 9
+    ANSWER = 10
 
 
 class Flag(IntFlag):
     DEAD = 1
     OBJECTS = 2
+    NAMED = 4
+    FORGET = 8
+    SHARED = 16
+
+
+# The flags stand as numbers where every frame passes: arithmetic with members of an enumeration is slow.
+_TENSOR = Kind.TENSOR
+
+
+class Message(NamedTuple):
+    """What is to be sent. `key` names a TENSOR; `value` is its array, or the payload of any other kind."""
+
+    kind: Kind
+    step: int
+    key: str = ""
+    value: Any = b""
+    dead: bool = False
 
 
 @dataclass(slots=True)
@@ -64,45 +98,125 @@ class Frame:
     payload: bytes = b""
 
 
-def encode_control(kind: Kind, step: int, sender: int, receiver: int, key: str = "", payload: bytes = b"") -> bytes:
-    text = key.encode()
-    header = _HEADER.pack(MAGIC, VERSION, kind, 0, len(text), 0, 0, step, sender, receiver, len(payload))
-    return b"".join((header, text, payload))
+class SharedMemory(Protocol):
+    """The sender's arena as its receiver sees it."""
+
+    def array(self, offset: int, length: int) -> np.ndarray[Any, Any]:
+        """Bytes of the arena, which the sender leaves alone until nobody holds the array any more.
+
+        Raises:
+            InvalidArgumentError: that is not inside the arena.
+        """
 
 
-def encode_tensor_frame(
-    step: int, sender: int, receiver: int, key: str, value: Any, dead: bool
-) -> tuple[bytes, memoryview | bytes]:
-    """Header (with key and dimensions) and payload of a TENSOR frame.
+_NUMBERS: dict[Any, int] = {}
 
-    Raises:
-        InvalidArgumentError: the value cannot leave its task (a variant that knows no encoding), or the key is long.
-    """
-    text = key.encode()
-    if len(text) > MAX_KEY:
-        raise InvalidArgumentError(f"A rendezvous key of {len(text)} bytes is too long; at most {MAX_KEY} fit")
-    flags = int(Flag.DEAD) if dead else 0
-    payload: memoryview | bytes
-    if value is None or dead:
-        number, dims, payload = 0, (), b""
-    else:
-        array = value.get() if hasattr(value, "get") and not isinstance(value, np.ndarray) else np.asarray(value)
-        dims = array.shape
-        if array.dtype == object:
-            proto = encode_tensor(array, _object_dtype(array))
-            number, payload, flags = int(proto.dtype), proto.SerializeToString(), flags | Flag.OBJECTS
+
+def _number_of(dtype: Any) -> int:
+    number = _NUMBERS.get(dtype)
+    if number is None:
+        number = _NUMBERS[dtype] = dtypes.as_dtype(dtype).as_datatype_enum
+    return number
+
+
+def host_array(value: Any) -> np.ndarray[Any, Any] | np.generic:
+    """A tensor as a numpy array or scalar, from a GPU if it is there."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value
+    return value.get() if hasattr(value, "get") else np.asarray(value)
+
+
+class FrameWriter:
+    """One direction's frames as bytes. Calls must be in the order in which the bytes are sent."""
+
+    def __init__(self, sender: int, receiver: int) -> None:
+        self._sender = sender
+        self._receiver = receiver
+        self._keys: dict[str, int] = {}
+        self._forget = False
+
+    def write(self, message: Message, out: list[bytes | memoryview], shared: tuple[int, int] | None = None) -> None:
+        """Append a frame's buffers to `out`.
+
+        Args:
+            shared: offset and length of a tensor's bytes in the arena, when they are there.
+
+        Raises:
+            InvalidArgumentError: the value cannot leave its task (a variant that knows no encoding), or the key is
+                too long. Nothing was appended.
+        """
+        kind, step, key, value, dead = message
+        if kind is not _TENSOR:
+            head = _HEADER.pack(MAGIC, VERSION, kind, 0, 0, 0, 0, step, self._sender, self._receiver, len(value))
+            out.append(head + value if value else head)
+            return
+        flags = 0
+        dims: tuple[int, ...] = ()
+        payload: bytes | memoryview = b""
+        number = 0
+        if dead or value is None:
+            flags = 1 if dead else 0
         else:
-            number = dtypes.as_dtype(array.dtype).as_datatype_enum
-            payload = _raw(array)
-    header = _HEADER.pack(
-        MAGIC, VERSION, Kind.TENSOR, flags, len(text), number, len(dims), step, sender, receiver, len(payload)
-    )
-    return b"".join((header, text, struct.pack(f"<{len(dims)}q", *dims))), payload
+            array = host_array(value)
+            dims = array.shape
+            dtype = array.dtype
+            if dtype.hasobject:
+                number, payload = _objects(np.asarray(array))
+                flags = 2
+            else:
+                number = _number_of(dtype)
+                if shared is not None:
+                    payload, flags = SHARED.pack(*shared), 16
+                elif array.nbytes <= BUFFER:
+                    payload = array.tobytes()
+                else:
+                    payload = _raw(np.asarray(array))
+        name = b""
+        known = self._keys.get(key)
+        if known is None:
+            known, name = self._name(key)
+            flags |= 4
+            if self._forget:
+                self._forget = False
+                flags |= 8
+        head = _HEADER.pack(
+            MAGIC, VERSION, 1, flags, number, len(dims), known, step, self._sender, self._receiver, len(payload)
+        )
+        if name:
+            head += name
+        if dims:
+            head += struct.pack(f"<{len(dims)}q", *dims)
+        if payload.__class__ is bytes:
+            out.append(head + payload)
+        else:
+            out.append(head)
+            out.append(payload)
+
+    def _name(self, key: str) -> tuple[int, bytes]:
+        """The number of a key that is not known yet, 0 when it will not be; and how its frame names it."""
+        text = key.encode()
+        if len(text) > MAX_KEY:
+            raise InvalidArgumentError(f"A rendezvous key of {len(text)} bytes is too long; at most {MAX_KEY} fit")
+        number = 0
+        if key.endswith(_ROOT):
+            if len(self._keys) >= MAX_KEYS - 1:
+                self._keys.clear()
+                self._forget = True
+            number = self._keys[key] = len(self._keys) + 1
+        return number, _LENGTH.pack(len(text)) + text
 
 
 def _raw(array: np.ndarray[Any, Any]) -> memoryview:
     """The bytes of an array, without a copy where it is contiguous."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _objects(array: np.ndarray[Any, Any]) -> tuple[int, bytes]:
+    proto = encode_tensor(array, _object_dtype(array))
+    payload = proto.SerializeToString()
+    if len(payload) > MAX_OBJECT_PAYLOAD:
+        raise InvalidArgumentError(f"A tensor of objects of {len(payload)} bytes is too long to be sent")
+    return int(proto.dtype), payload
 
 
 def _object_dtype(array: np.ndarray[Any, Any]) -> DType:
@@ -113,139 +227,239 @@ def _object_dtype(array: np.ndarray[Any, Any]) -> DType:
     return dtypes.resource if type(first).__name__ == "ResourceHandle" else dtypes.variant
 
 
-class FrameDecoder:
-    """Turns chunks of the byte stream back into frames.
+class FrameReader:
+    """Turns the bytes of one direction back into frames.
 
-    Raises (from `feed`):
-        InvalidArgumentError: the bytes are no valid stream; the connection must be dropped.
+    Fill `space()` and say with `filled` how much; or hand over whole chunks with `feed`.
+
+    Args:
+        sender, receiver: the lives every frame must be from and for.
+        on_frame: called with each frame. It must not call the reader.
+        shared: the sender's arena.
+
+    Raises (from `filled` and `feed`):
+        InvalidArgumentError: the bytes are no valid stream, or from or for another life; the connection must be
+            dropped.
     """
 
-    def __init__(self, max_payload: int = MAX_PAYLOAD) -> None:
+    def __init__(
+        self,
+        sender: int,
+        receiver: int,
+        on_frame: Callable[[Frame], None],
+        shared: SharedMemory | None = None,
+        max_payload: int = MAX_PAYLOAD,
+    ) -> None:
+        self._sender = sender
+        self._receiver = receiver
+        self._on_frame = on_frame
+        self._shared = shared
         self._max_payload = max_payload
-        self._buffer = bytearray()
-        self._big: _Pending | None = None
+        self._keys: list[str] = [""]
+        self._buffer = bytearray(BUFFER + HEADER_SIZE + _LENGTH.size + MAX_KEY + 8 * MAX_RANK)
+        self._view = memoryview(self._buffer)
+        self._end = 0
+        # A frame whose payload is read to where it stays, that place, and how much of it is there.
+        self._long: Frame | None = None
+        self._long_type: DType | None = None
+        self._place: np.ndarray[Any, Any] = np.empty(0, np.uint8)
+        self._at = 0
 
-    def feed(self, chunk: bytes | memoryview) -> Iterator[Frame]:
-        """The frames completed by `chunk`. Exhaust the iterator before feeding again."""
+    def space(self) -> memoryview:
+        """Where the next bytes go; never empty."""
+        if self._long is not None:
+            return self._place.data[self._at :]
+        return self._view[self._end :]
+
+    def feed(self, chunk: bytes | memoryview) -> None:
+        """Take bytes that are somewhere else."""
         view = memoryview(chunk)
-        while True:
-            if self._big is not None:
-                view = self._big.take(view)
-                if not self._big.complete:
-                    return
-                frame, self._big = self._big.finish(), None
-                yield frame
-            if self._buffer:
-                self._buffer += view
-                view = memoryview(bytes(self._buffer))
-                self._buffer.clear()
-            at = 0
-            while self._big is None:
-                pending = self._parse(view, at)
-                if pending is None:
-                    self._buffer += view[at:]
-                    return
-                at += pending.head
-                rest = pending.take(view[at:])
-                at = len(view) - len(rest)
-                if pending.complete:
-                    yield pending.finish()
-                else:
-                    self._big = pending
-            view = view[len(view) :]
-            if self._big is not None:
-                return
+        while len(view):
+            space = self.space()
+            count = min(len(space), len(view))
+            space[:count] = view[:count]
+            self.filled(count)
+            view = view[count:]
 
-    def _parse(self, view: memoryview, at: int) -> _Pending | None:
-        """The frame whose header, key and dimensions are all at `at`, or None when they are not there yet."""
-        if len(view) - at < HEADER_SIZE:
-            return None
-        fields = _HEADER.unpack_from(view, at)
-        magic, version, kind, flags, key_length, number, rank, step, sender, receiver, length = fields
+    def filled(self, count: int) -> None:
+        """That many bytes of `space()` are there now."""
+        if self._long is not None:
+            self._at += count
+            if self._at == len(self._place):
+                self._finish_long()
+            return
+        end = self._end + count
+        at = 0
+        while end - at >= HEADER_SIZE:
+            used = self._frame(at, end)
+            if not used:
+                break
+            at += used
+            if self._long is not None:
+                self._end = 0
+                return
+        rest = end - at
+        if at and rest:
+            self._buffer[:rest] = self._buffer[at:end]
+        self._end = rest
+
+    def _frame(self, at: int, end: int) -> int:
+        """Handle the frame at `at`, if enough of it is there; how many bytes of the buffer that took."""
+        (magic, version, kind, flags, number, rank, key, step, sender, receiver, length) = _HEADER.unpack_from(
+            self._buffer, at
+        )
         if magic != MAGIC or version != VERSION:
             raise InvalidArgumentError("Not a tensor stream of this version: wrong first bytes of a frame")
-        if kind not in _KINDS:
+        if sender != self._sender or receiver != self._receiver:
+            raise InvalidArgumentError(
+                f"A frame from incarnation {sender} to {receiver} on a stream from {self._sender} to {self._receiver}"
+            )
+        found = _KINDS.get(kind)
+        if found is None:
             raise InvalidArgumentError(f"Unknown kind of frame {kind}")
-        if key_length > MAX_KEY or rank > MAX_RANK or length > self._max_payload:
-            raise InvalidArgumentError(f"A frame's lengths are out of range: {key_length}, {rank}, {length}")
-        head = HEADER_SIZE + key_length + 8 * rank
-        if len(view) - at < head:
-            return None
-        try:
-            key = str(view[at + HEADER_SIZE : at + HEADER_SIZE + key_length], "utf-8")
-        except UnicodeDecodeError:
-            raise InvalidArgumentError("A frame's key is not UTF-8") from None
-        dims = struct.unpack_from(f"<{rank}q", view, at + HEADER_SIZE + key_length)
-        frame = Frame(_KINDS[kind], step, sender, receiver, key, bool(flags & Flag.DEAD))
-        return _Pending(frame, head, length, flags, number, dims)
-
-
-_KINDS = {int(k): k for k in Kind}
-
-
-class _Pending:
-    """A frame whose payload is arriving."""
-
-    __slots__ = ("_at", "_bytes", "_dims", "_dtype", "_flags", "_frame", "_length", "head")
-
-    def __init__(self, frame: Frame, head: int, length: int, flags: int, number: int, dims: tuple[int, ...]) -> None:
-        self._frame, self._length, self._flags, self._dims = frame, length, flags, dims
-        self._dtype: DType | None = None
-        self.head = head
-        self._at = 0
-        if frame.kind is Kind.TENSOR and number:
-            self._check_tensor(number)
+        if rank > MAX_RANK or length > self._max_payload:
+            raise InvalidArgumentError(f"A frame's lengths are out of range: {rank}, {length}")
+        body = at + HEADER_SIZE
+        name = ""
+        if flags & 4:
+            if end - body < 2:
+                return 0
+            (size,) = _LENGTH.unpack_from(self._buffer, body)
+            if size > MAX_KEY:
+                raise InvalidArgumentError(f"A frame's lengths are out of range: a key of {size} bytes")
+            text = body + 2
+            body = text + size
+            if end < body + 8 * rank:
+                return 0
+            try:
+                name = str(self._view[text:body], "utf-8")
+            except UnicodeDecodeError:
+                raise InvalidArgumentError("A frame's key is not UTF-8") from None
+        elif end < body + 8 * rank:
+            return 0
+        dims: tuple[int, ...] = ()
+        if rank:
+            dims = struct.unpack_from(f"<{rank}q", self._buffer, body)
+            body += 8 * rank
+        dtype = None
+        if kind == 1 and number:
+            dtype = _checked(number, flags, dims, length)
         elif length > MAX_OBJECT_PAYLOAD:
             raise InvalidArgumentError(f"A control message of {length} bytes is too long")
+        stop: int = body + length
+        is_long = stop - at > BUFFER and stop > end
+        if stop > end and not is_long:
+            return 0
+        # From here on the frame is taken.
+        if kind == 1:
+            if name:
+                self._learn(key, name, flags)
+            elif not 0 < key < len(self._keys):
+                raise InvalidArgumentError(f"A frame uses a key nobody has named: {key}")
+            else:
+                name = self._keys[key]
+        frame = Frame(found, step, sender, receiver, name, bool(flags & 1))
+        if is_long:
+            self._begin_long(frame, dtype, dims, length, self._view[body:end])
+            return end - at
+        if dtype is not None:
+            frame.value = self._small(dtype, dims, flags, body, stop)
+        elif kind != 1 and length:
+            frame.payload = bytes(self._view[body:stop])
+        self._on_frame(frame)
+        return stop - at
+
+    def _learn(self, key: int, name: str, flags: int) -> None:
+        if flags & 8:
+            del self._keys[1:]
+        if key:
+            if key != len(self._keys) or key >= MAX_KEYS:
+                raise InvalidArgumentError(f"A frame names key {key}, the next is {len(self._keys)}")
+            self._keys.append(name)
+
+    def _small(self, dtype: DType, dims: tuple[int, ...], flags: int, body: int, stop: int) -> Any:
+        if flags & 2:
+            return _decode_objects(bytes(self._view[body:stop]))
+        if flags & 16:
+            if self._shared is None:
+                raise InvalidArgumentError("A frame refers to shared memory, which this link has none of")
+            offset, size = SHARED.unpack_from(self._buffer, body)
+            if size != _bytes_of(dtype, dims):
+                raise InvalidArgumentError(f"A frame's tensor {dtype.name}{list(dims)} does not take {size} bytes")
+            return self._shared.array(offset, size).view(dtype.np).reshape(dims)
+        if not dims:
+            return np.frombuffer(self._buffer, dtype.np, 1, body)[0]
+        if stop == body:
+            return np.empty(dims, dtype.np)
+        return np.frombuffer(self._buffer, dtype.np, (stop - body) // dtype.np.itemsize, body).reshape(dims).copy()
+
+    def _begin_long(
+        self, frame: Frame, dtype: DType | None, dims: tuple[int, ...], length: int, first: memoryview
+    ) -> None:
         try:
-            self._bytes = np.empty(length, np.uint8)
+            if dtype is None or dtype.is_object:
+                place = np.empty(length, np.uint8)
+            else:
+                frame.value = np.empty(dims, dtype.np)
+                place = frame.value.reshape(-1).view(np.uint8)
         except MemoryError:
             raise InvalidArgumentError(f"No memory for a tensor of {length} bytes") from None
+        self._at = len(first)
+        if self._at:
+            place[: self._at] = first
+        self._long, self._long_type, self._place = frame, dtype, place
 
-    def _check_tensor(self, number: int) -> None:
+    def _finish_long(self) -> None:
+        frame, dtype, place = self._long, self._long_type, self._place
+        assert frame is not None
+        self._long, self._place = None, _NOTHING
+        if frame.value is not None:
+            # A view of it must not outlive this: who holds the array last may write into it.
+            del place
+        elif dtype is not None:
+            frame.value = _decode_objects(place.tobytes())
+        else:
+            frame.payload = place.tobytes()
+        self._on_frame(frame)
+
+
+_NOTHING = np.empty(0, np.uint8)
+_KINDS = {int(k): k for k in Kind}
+_TYPES: dict[int, DType] = {}
+
+
+def _checked(number: int, flags: int, dims: tuple[int, ...], length: int) -> DType:
+    """The type of a frame's tensor, when its lengths fit together."""
+    dtype = _TYPES.get(number)
+    if dtype is None:
         try:
-            dtype = self._dtype = dtypes.as_dtype(number)
+            dtype = dtypes.as_dtype(number)
         except TypeError:
             raise InvalidArgumentError(f"A frame holds a tensor of unknown type {number}") from None
-        if dtype.is_ref or dtype.is_object != bool(self._flags & Flag.OBJECTS):
+        if dtype.is_ref:
             raise InvalidArgumentError(f"A frame holds a tensor of type {dtype.name} in the wrong form")
-        if dtype.is_object:
-            if self._length > MAX_OBJECT_PAYLOAD:
-                raise InvalidArgumentError(f"A tensor of objects of {self._length} bytes is too long")
-            return
-        count = 1
-        for size in self._dims:
-            if size < 0:
-                raise InvalidArgumentError(f"A frame's tensor has a negative dimension: {list(self._dims)}")
-            count *= size
-        if count * dtype.np.itemsize != self._length:
-            raise InvalidArgumentError(
-                f"A frame's tensor {dtype.name}{list(self._dims)} needs {count * dtype.np.itemsize} bytes, "
-                f"not {self._length}"
-            )
+        _TYPES[number] = dtype
+    if dtype.is_object != bool(flags & 2):
+        raise InvalidArgumentError(f"A frame holds a tensor of type {dtype.name} in the wrong form")
+    if flags & 18:
+        most = SHARED.size if flags & Flag.SHARED else MAX_OBJECT_PAYLOAD
+        if length > most or (flags & Flag.SHARED and (length != most or dtype.is_object)):
+            raise InvalidArgumentError(f"A frame's tensor of {length} bytes is in the wrong form")
+        return dtype
+    needed = _bytes_of(dtype, dims)
+    if needed != length:
+        raise InvalidArgumentError(f"A frame's tensor {dtype.name}{list(dims)} needs {needed} bytes, not {length}")
+    return dtype
 
-    def take(self, view: memoryview) -> memoryview:
-        """Copy what belongs to this payload; the rest of `view`."""
-        count = min(len(view), self._length - self._at)
-        if count:
-            self._bytes[self._at : self._at + count] = view[:count]
-            self._at += count
-        return view[count:]
 
-    @property
-    def complete(self) -> bool:
-        return self._at == self._length
-
-    def finish(self) -> Frame:
-        frame = self._frame
-        if frame.kind is not Kind.TENSOR:
-            frame.payload = self._bytes.tobytes()
-        elif self._dtype is not None:
-            if self._dtype.is_object:
-                frame.value = _decode_objects(self._bytes.tobytes())
-            else:
-                frame.value = self._bytes.view(self._dtype.np).reshape(self._dims)
-        return frame
+def _bytes_of(dtype: DType, dims: tuple[int, ...]) -> int:
+    count = 1
+    for size in dims:
+        if size < 0:
+            raise InvalidArgumentError(f"A frame's tensor has a negative dimension: {list(dims)}")
+        count *= size
+    each: int = dtype.np.itemsize
+    return count * each
 
 
 def _decode_objects(payload: bytes) -> Any:

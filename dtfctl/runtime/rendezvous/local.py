@@ -3,28 +3,55 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import AbortedError, OpError, error_from_code
+from dtfctl.runtime.rendezvous.frames import Message
+from dtfctl.runtime.rendezvous.reactor import REACTOR, Slot
 
 Done = Callable[[Any, bool, OpError | None], None]
+
+
+class _Receive(Slot):
+    """A receive that a thread waits for."""
+
+    __slots__ = ("dead", "error", "value")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.value: Any = None
+        self.dead = False
+        self.error: OpError | None = None
+
+    def __call__(self, value: Any, dead: bool, error: OpError | None) -> None:
+        self.value, self.dead, self.error = value, dead, error
+        self.set()
 
 
 class LocalRendezvous:
     """Values of one step by key, each key first in first out. A kernels.context.Rendezvous.
 
     Whoever owns the step aborts the table when the step is cancelled; waiting receives then fail with a derived error.
+
+    Attributes:
+        leads: threads that wait here may serve the links meanwhile; see `Reactor.wait`.
+        waited_s: how long `recv` has waited.
+        holds_back: see RoutingRendezvous; nothing leaves this table.
     """
 
-    __slots__ = ("_error", "_lock", "_values", "_waiting")
+    __slots__ = ("_error", "_lock", "_values", "_waiting", "holds_back", "leads", "waited_s")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values: dict[str, list[tuple[Any, bool]]] = {}
         self._waiting: dict[str, list[Done]] = {}
         self._error: OpError | None = None
+        self.leads = True
+        self.holds_back = False
+        self.waited_s = 0.0
 
     def send(self, key: str, value: Any, dead: bool) -> None:
         """Leave a value, or hand it to the receive that waits for it; dropped once aborted."""
@@ -63,20 +90,15 @@ class LocalRendezvous:
         found = self.take(key)
         if found is not None:
             return found
-        gate = threading.Lock()
-        gate.acquire()
-        result: list[Any] = []
-
-        def done(value: Any, dead: bool, error: OpError | None) -> None:
-            result.extend((value, dead, error))
-            gate.release()
-
-        self.recv_async(key, done)
-        gate.acquire()
-        value, dead, error = result
-        if error is not None:
-            raise error
-        return value, dead
+        receive = _Receive()
+        self.recv_async(key, receive)
+        if not receive.is_set:
+            started = time.perf_counter()
+            REACTOR.wait(receive, self.leads)
+            self.waited_s += time.perf_counter() - started
+        if receive.error is not None:
+            raise receive.error
+        return receive.value, receive.dead
 
     def recv_async(self, key: str, done: Done) -> None:
         """Call `done` with the value once it is there, or with the error once the step is aborted."""
@@ -93,6 +115,10 @@ class LocalRendezvous:
                 self._waiting.setdefault(key, []).append(done)
                 return
         done(value, dead, error)
+
+    def flush(self, task: str = "", last: Message | None = None) -> bool:
+        """See RoutingRendezvous; nothing was held back."""
+        return False
 
     def abort(self, reason: OpError | None) -> None:
         """Fail all waiting receives, and later ones, and drop what nobody fetched."""

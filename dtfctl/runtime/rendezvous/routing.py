@@ -4,22 +4,53 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtfctl.runtime.rendezvous.local import LocalRendezvous
+from dtfctl.runtime.framework.cancellation import CancellationToken
+from dtfctl.runtime.rendezvous.frames import Kind, Message
+from dtfctl.runtime.rendezvous.local import Done, LocalRendezvous
 from dtfctl.runtime.rendezvous.transports.base import Transport
+
+# Routes remembered: keys are the same in every step, except those of loops.
+_MOST_ROUTES = 1 << 16
+
+
+class Routes:
+    """Where keys lead, as seen from one task; shared by its steps."""
+
+    def __init__(self, task: str) -> None:
+        self._prefix = task + "/"
+        self.known: dict[str, str] = {}
+
+    def task_of(self, key: str) -> str:
+        """The other task a key's tensor goes to, "" when it stays here."""
+        found = self.known.get(key)
+        if found is None:
+            found = ""
+            if not key.startswith("client;"):
+                device = key.split(";", 3)[2]
+                if not device.startswith(self._prefix):
+                    found = task_of_device(device)
+            if len(self.known) < _MOST_ROUTES:
+                self.known[key] = found
+        return found
 
 
 class RoutingRendezvous:
-    """A kernels.context.Rendezvous for one step of one task."""
+    """A kernels.context.Rendezvous for one step of one task.
 
-    __slots__ = ("_prefix", "_step", "_table", "_transport", "recv", "recv_async")
+    Attributes:
+        holds_back: sends wait for a receive that must be waited for, or the end, to travel together; for steps that
+            compute so little that nobody waits for them meanwhile.
+    """
 
-    def __init__(self, table: LocalRendezvous, step: int, task: str, transport: Transport) -> None:
+    __slots__ = ("_held", "_routes", "_step", "_table", "_transport", "holds_back")
+
+    def __init__(self, table: LocalRendezvous, step: int, routes: Routes, transport: Transport) -> None:
         self._table = table
         self._step = step
-        self._prefix = task + "/"
+        self._routes = routes
         self._transport = transport
-        self.recv = table.recv
-        self.recv_async = table.recv_async
+        self._held: dict[str, list[Message]] = {}
+        self.holds_back = False
 
     def send(self, key: str, value: Any, dead: bool) -> None:
         """Leave a value here, or have it on its way to the task in the key; never waits.
@@ -27,12 +58,53 @@ class RoutingRendezvous:
         Raises:
             OpError: the value cannot leave this task, or the other one is known to be down.
         """
-        if not key.startswith("client;"):
-            device = key.split(";", 3)[2]
-            if not device.startswith(self._prefix):
-                self._transport.push(task_of_device(device), self._step, key, value, dead)
-                return
-        self._table.send(key, value, dead)
+        task = self._routes.known.get(key)
+        if task is None:
+            task = self._routes.task_of(key)
+        if not task:
+            self._table.send(key, value, dead)
+            return
+        message = Message(Kind.TENSOR, self._step, key, value, dead)
+        if not self.holds_back:
+            self._transport.send(task, (message,))
+        elif task in self._held:
+            self._held[task].append(message)
+        else:
+            self._held[task] = [message]
+
+    def recv(self, key: str, cancellation: CancellationToken) -> tuple[Any, bool]:
+        """Wait for a value.
+
+        Raises:
+            OpError: the step was aborted, or what was held back cannot be sent.
+        """
+        found = self._table.take(key)
+        if found is not None:
+            return found
+        if self._held:
+            self.flush()
+        return self._table.recv(key, cancellation)
+
+    def recv_async(self, key: str, done: Done) -> None:
+        """See LocalRendezvous."""
+        if self._held:
+            self.flush()
+        self._table.recv_async(key, done)
+
+    def flush(self, task: str = "", last: Message | None = None) -> bool:
+        """Send what was held back, and `last` with what goes to `task`. Returns False when nothing went to `task`.
+
+        Raises:
+            OpError: see `send`.
+        """
+        held, self._held = self._held, {}
+        found = False
+        for to, messages in held.items():
+            if last is not None and to == task:
+                messages.append(last)
+                found = True
+            self._transport.send(to, messages)
+        return found
 
 
 def task_of_device(device: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dtfctl.protocol import config_pb2, device_pb2, graph_pb2
 from dtfctl.runtime.compiler.compile import CompileOptions, PreparedGraph, compile_step, prepare
 from dtfctl.runtime.compiler.devices import DeviceInfo, DeviceSet
+from dtfctl.runtime.compiler.pause import collector_paused
 from dtfctl.runtime.compiler.place import placement_log
 from dtfctl.runtime.framework.errors import OpError
 from dtfctl.runtime.framework.node_graph import NodeGraph
@@ -39,13 +40,14 @@ class SessionGraph:
             OpError: the GraphDef is malformed or cannot be placed; nothing is added.
         """
         pinned = self._prepared.stateful()
-        added = self.graph.extend(graph_def)
-        try:
-            self._prepared = prepare(self.graph, self._devices, self._options, pinned)
-        except OpError:
-            for node in added:
-                del self.graph.nodes[node.name]
-            raise
+        with collector_paused():
+            added = self.graph.extend(graph_def)
+            try:
+                self._prepared = prepare(self.graph, self._devices, self._options, pinned)
+            except OpError:
+                for node in added:
+                    del self.graph.nodes[node.name]
+                raise
         if self._log_placement:
             new = {node.name for node in added}
             for line in placement_log(self._prepared.graph, self._prepared.placement):

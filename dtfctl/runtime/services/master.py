@@ -18,6 +18,7 @@ from dtfctl.runtime.framework.errors import (
     ResourceExhaustedError,
 )
 from dtfctl.runtime.rendezvous.frames import Frame, Kind
+from dtfctl.runtime.services.job_scope import EVERYONE, JobScope
 from dtfctl.runtime.services.master_session import MasterSession
 from dtfctl.runtime.services.peers import Answer, Peers
 from dtfctl.runtime.services.request_ids import RecentRequestIds
@@ -66,8 +67,13 @@ class Master:
 
     # Sessions ---------------------------------------------------------------------------------------------------------
 
-    def create_session(self, graph_def: graph_pb2.GraphDef, config: config_pb2.ConfigProto | None) -> MasterSession:
-        """A new session with that graph, known to all tasks it may use.
+    def create_session(
+        self,
+        graph_def: graph_pb2.GraphDef,
+        config: config_pb2.ConfigProto | None,
+        scope: JobScope = EVERYONE,
+    ) -> MasterSession:
+        """A new session with that graph, known to all tasks it may use: those of its job, where it is of one.
 
         Raises:
             InvalidArgumentError: the graph or the config is at fault.
@@ -80,10 +86,10 @@ class Master:
         if not self._direct and (merged.use_per_session_threads or merged.session_inter_op_thread_pool):
             raise InvalidArgumentError("Distributed session does not support session thread pool options.")
         self._make_room()
-        remote = self._find_remote(merged)
+        remote = self._find_remote(merged, scope)
         handle = secrets.token_hex(8)
         session = MasterSession(
-            handle, LocalTask(self.worker, self._life), remote, merged, self._step_runs, self._direct
+            handle, LocalTask(self.worker, self._life), remote, merged, self._step_runs, self._direct, scope
         )
         session.add_nodes(graph_def)
         self._create_everywhere(session, remote, merged.isolate_session_state)
@@ -105,16 +111,16 @@ class Master:
             del self._sessions[oldest.handle]
         oldest.close(CancelledError("Step was cancelled because the session was garbage collected due to inactivity."))
 
-    def _find_remote(self, config: config_pb2.ConfigProto) -> list[RemoteTask]:
+    def _find_remote(self, config: config_pb2.ConfigProto, scope: JobScope = EVERYONE) -> list[RemoteTask]:
         """The other tasks a session may use, all heard of just now."""
         peers = self._peers
         if peers is None:
             return []
         try:
-            filters = [DeviceSpec.from_string(f) for f in config.device_filters]
+            filters = [DeviceSpec.from_string(scope.here(f)) for f in config.device_filters]
         except ValueError as e:
             raise InvalidArgumentError(f"Could not parse device filter: {e}") from None
-        wanted = [t for t in peers.tasks if not filters or any(_admits(f, t) for f in filters)]
+        wanted = [t for t in peers.tasks if scope.admits(t) and (not filters or any(_admits(f, t) for f in filters))]
         bound = self._peer_timeout_s
         if config.operation_timeout_in_ms > 0:
             bound = min(bound, config.operation_timeout_in_ms / 1000)
@@ -150,10 +156,11 @@ class Master:
         return found
 
     def _create_everywhere(self, session: MasterSession, remote: Sequence[RemoteTask], isolate: bool) -> None:
-        session.local.create_session(session.handle, isolate)
+        job = session.scope.name
+        session.local.create_session(session.handle, isolate, job)
         known = [worker_pb2.Peer(task=t.task, address=t.peers.address(t.task), incarnation=t.life) for t in remote]
         # A peer cannot know how it is reached itself; it learns this task's life from the connection.
-        futures = [submit(t.create_session, session.handle, isolate, known) for t in remote]
+        futures = [submit(t.create_session, session.handle, isolate, job, known) for t in remote]
         errors = [e for f in futures if isinstance(e := f.exception(), OpError)]
         for future in futures:
             error = future.exception()
@@ -198,22 +205,33 @@ class Master:
         session = self._sessions.get(handle)
         if session is None:
             raise InvalidArgumentError(f"Session {handle} is not found. Possibly, this master has restarted.")
-        return session.list_devices(), []
+        return session.scope.devices_there(session.list_devices()), []
 
-    def reset(self, containers: Sequence[str], device_filters: Sequence[str] = ()) -> None:
-        """Close all sessions and clear containers (none named: the default ones) in all tasks.
+    def reset(self, containers: Sequence[str], device_filters: Sequence[str] = (), scope: JobScope = EVERYONE) -> None:
+        """Close all sessions of a job, or all that are of none, and clear containers (none named: the default ones) of
+        its state in its tasks.
 
         Raises:
             AbortedError: tasks did not answer.
         """
-        remote = self._find_remote(config_pb2.ConfigProto(device_filters=device_filters))
-        with self._lock:
-            sessions, self._sessions = list(self._sessions.values()), {}
-        for session in sessions:
+        remote = self._find_remote(config_pb2.ConfigProto(device_filters=device_filters), scope)
+        for session in self._pop_sessions(scope.name):
             session.close()
-        self.worker.clear_containers(list(containers))
+        self.worker.clear_containers(list(containers), scope.name)
         for task in remote:
-            task.clear_containers(list(containers))
+            task.clear_containers(list(containers), scope.name)
+
+    def end_job(self, job: str) -> None:
+        """Close what sessions a job left open; their steps end. Its state in this task is the worker's to drop."""
+        for session in self._pop_sessions(job):
+            session.close(CancelledError(f"Job {job} has ended"))
+
+    def _pop_sessions(self, job: str) -> list[MasterSession]:
+        with self._lock:
+            gone = [s for s in self._sessions.values() if s.scope.name == job]
+            for session in gone:
+                del self._sessions[session.handle]
+        return gone
 
     def close(self, reason: OpError) -> None:
         """Close all sessions; their steps fail with `reason`."""

@@ -13,6 +13,7 @@ from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import CancelledError, FailedPreconditionError, InvalidArgumentError, OpError
 from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor
 from dtfctl.runtime.services.grpc_tools import service, unary
+from dtfctl.runtime.services.job_scope import JobScope
 from dtfctl.runtime.services.master import Master
 from dtfctl.runtime.services.master_session import MasterSession, StepOptions
 from dtfctl.runtime.services.partial_run import PartialRuns
@@ -52,7 +53,8 @@ class MasterService:
     def create_session(
         self, request: master_pb2.CreateSessionRequest, context: grpc.ServicerContext
     ) -> master_pb2.CreateSessionResponse:
-        session = self._master.create_session(request.graph_def, request.config)
+        scope = JobScope.of_metadata(context.invocation_metadata())
+        session = self._master.create_session(request.graph_def, request.config, scope)
         return master_pb2.CreateSessionResponse(session_handle=session.handle)
 
     def extend_session(
@@ -118,7 +120,8 @@ class MasterService:
         return master_pb2.ListDevicesResponse(local_device=local, remote_device=remote)
 
     def reset(self, request: master_pb2.ResetRequest, context: grpc.ServicerContext) -> master_pb2.ResetResponse:
-        self._master.reset(list(request.container), list(request.device_filters))
+        scope = JobScope.of_metadata(context.invocation_metadata())
+        self._master.reset(list(request.container), list(request.device_filters), scope)
         return master_pb2.ResetResponse()
 
     def make_callable(

@@ -30,6 +30,9 @@ from dtfctl.runtime.framework.node_graph import NodeGraph, parse_input
 from dtfctl.runtime.rendezvous.frames import Kind
 from dtfctl.runtime.services.compilation import SessionGraph
 from dtfctl.runtime.services.deadlines import DEADLINES
+from dtfctl.runtime.services.direct import DirectStep, dead_fetch
+from dtfctl.runtime.services.job_scope import EVERYONE, JobScope
+from dtfctl.runtime.services.spread import SpreadStep
 from dtfctl.runtime.services.step import Step
 from dtfctl.runtime.services.step_run import StepRun
 from dtfctl.runtime.services.tasks import GRAPHS, TRACE, LocalTask, RemoteTask
@@ -111,6 +114,7 @@ class MasterSession:
             operation_timeout_in_ms and graph_options.
         step_runs: where the master finds the steps over several tasks that run, by step id.
         direct: in-process without a server: errors are then not prefixed with the task they come from.
+        scope: the job it belongs to; `remote` are tasks of it.
     """
 
     def __init__(
@@ -121,8 +125,10 @@ class MasterSession:
         config: config_pb2.ConfigProto,
         step_runs: dict[int, StepRun],
         direct: bool = False,
+        scope: JobScope = EVERYONE,
     ) -> None:
         self.handle = handle
+        self.scope = scope
         self.local = local
         self.remote = list(remote)
         self.config = config
@@ -135,12 +141,15 @@ class MasterSession:
         self._lock = threading.Condition()
         self._closed: OpError | None = None
         self._running: set[CancellationToken] = set()
+        # Of steps that run the short way. Added to and taken from without the lock: the closing session looks here
+        # after it has set `_closed`, a step looks at `_closed` after it has added itself.
+        self.direct_running: set[CancellationToken] = set()
         self._count = 0
         self._exact: dict[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], bool], CompiledStep] = {}
         self._compiled: dict[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], bool], CompiledStep] = {}
         self._callables: dict[int, Callable_] = {}
         self._next_callable = 0
-        self._step_runs = step_runs
+        self.step_runs = step_runs
         self.partial_runs: dict[str, PartialRunState] = {}
         self._next_partial = 0
         self._random = random.Random(secrets.randbits(64))
@@ -159,7 +168,7 @@ class MasterSession:
             OpError: the GraphDef is malformed or cannot be placed; nothing is added.
         """
         with self._graph_lock:
-            self._graph.extend(graph_def)
+            self._graph.extend(self.scope.graph_here(graph_def))
 
     def extend(self, graph_def: graph_pb2.GraphDef, expected_version: int | None = None) -> int:
         """Add a client's new nodes; returns the new version.
@@ -180,7 +189,7 @@ class MasterSession:
                         f"GraphDef argument to Extend includes node '{node.name}', which was created by a previous "
                         "call to Create or Extend in this session."
                     )
-            self._graph.extend(graph_def)
+            self._graph.extend(self.scope.graph_here(graph_def))
             self.graph_version += 1
             # Compiled steps stay: nodes never change once added.
             return self.graph_version
@@ -270,6 +279,31 @@ class MasterSession:
         finally:
             self._leave()
 
+    def direct_step(
+        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]
+    ) -> DirectStep | SpreadStep | None:
+        """The short way to run a signature's plain steps, if it has one.
+
+        Raises:
+            OpError: as `compiled`.
+        """
+        if self.config.operation_timeout_in_ms > 0:
+            return None
+        self._enter()
+        try:
+            compiled = self.compiled(feeds, fetches, targets)
+        finally:
+            self._leave()
+        local = compiled.local
+        if compiled.remote:
+            return SpreadStep.of(self, compiled, feeds, fetches)
+        if local is None or len(local.executors) != 1:
+            return None
+        executor = local.executors[0]
+        if not executor.is_self_contained or set(executor.ends.feeds) != set(feeds):
+            return None
+        return DirectStep(self, compiled, executor, feeds, fetches)
+
     def _run(
         self, compiled: CompiledStep, feeds: Mapping[str, Any], fetches: Sequence[str], how: StepOptions
     ) -> list[Any]:
@@ -279,15 +313,17 @@ class MasterSession:
         worker = self.local.worker
         step = worker.begin(step_id)
         release = self.attach(step.token, how)
+        is_whole = False
         try:
             table = step.table
             for name, value in feeds.items():
                 table.send(f"client;{name}", value, False)
             self.execute(compiled, step, how)
+            is_whole = not how.traced and not how.wants_graphs
             return self.collect(step, fetches)
         finally:
             release()
-            self.end_step(compiled, step_id)
+            self.end_step(compiled, step_id, is_whole)
 
     def check_feeds(self, compiled: CompiledStep, feeds: Mapping[str, Any]) -> None:
         types = compiled.feed_types
@@ -341,7 +377,7 @@ class MasterSession:
                 try:
                     self.local.worker.run(compiled.local, step, trace)
                 except OpError as e:
-                    raise self._reported(e, step) from e.__cause__
+                    raise self.reported(e, step.token) from e.__cause__
         else:
             reports = self._execute_everywhere(compiled, step, how, trace)
         if how.metadata is not None and (how.traced or how.wants_graphs):
@@ -350,9 +386,9 @@ class MasterSession:
     def _execute_everywhere(
         self, compiled: CompiledStep, step: Step, how: StepOptions, trace: StepTrace | None
     ) -> list[Any]:
-        run = StepRun(step, [t for t, _ in compiled.remote])
+        run = StepRun(step, {t.task: t for t, _ in compiled.remote})
         flags = (TRACE if how.traced else 0) | (GRAPHS if how.wants_graphs else 0)
-        self._step_runs[step.step_id] = run
+        self.step_runs[step.step_id] = run
         try:
             for task, handle in compiled.remote:
                 step.peers.add(task.task)
@@ -364,18 +400,18 @@ class MasterSession:
                 try:
                     self.local.worker.run(compiled.local, step, trace)
                 except OpError as e:
-                    run.failed_here(self._reported(e, step))
+                    run.failed_here(self.reported(e, step.token))
             run.wait()
         finally:
-            del self._step_runs[step.step_id]
+            del self.step_runs[step.step_id]
         error = run.error()
         if error is not None:
             raise error
         return run.reports
 
-    def _reported(self, error: OpError, step: Step) -> OpError:
+    def reported(self, error: OpError, token: CancellationToken) -> OpError:
         """What a client is told of an error in this task."""
-        reason = step.token.reason
+        reason = token.reason
         if error is reason or error.derived:
             return reason or error
         return self._prefixed(error)
@@ -406,11 +442,12 @@ class MasterSession:
             out[name] = value
         return [out[name] for name in fetches]
 
-    def end_step(self, compiled: CompiledStep, step_id: int) -> None:
-        """Clean up everywhere."""
+    def end_step(self, compiled: CompiledStep, step_id: int, is_whole: bool = False) -> None:
+        """Clean up everywhere; after a step that succeeded as a whole the other tasks have done so themselves."""
         self.local.worker.cleanup(step_id)
-        for task, _ in compiled.remote:
-            task.send(Kind.CLEANUP, step_id)
+        if not is_whole:
+            for task, _ in compiled.remote:
+                task.send(Kind.CLEANUP, step_id)
 
     def _describe(
         self, compiled: CompiledStep, how: StepOptions, trace: StepTrace | None, reports: Sequence[Any]
@@ -498,14 +535,14 @@ class MasterSession:
             if self._closed is not None:
                 return
             self._closed = FailedPreconditionError("Session is closed.")
-            running = list(self._running)
+            running = [*self._running, *self.direct_running]
         cancelled = reason or CancelledError("Step was cancelled by an explicit call to `Session::Close()`.")
         for partial in list(self.partial_runs.values()):
             partial.cancel(cancelled)
         for token in running:
             token.cancel(cancelled)
         with self._lock:
-            self._lock.wait_for(lambda: self._count == 0, timeout=60.0)
+            self._lock.wait_for(lambda: self.is_idle, timeout=60.0)
         self._exact.clear()
         self._compiled.clear()
         self._callables.clear()
@@ -519,7 +556,16 @@ class MasterSession:
 
     @property
     def is_idle(self) -> bool:
-        return self._count == 0
+        return self._count == 0 and not self.direct_running
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed is not None
+
+    def direct_ended(self) -> None:
+        """A step that ran the short way has ended after the session was closed."""
+        with self._lock:
+            self._lock.notify_all()
 
     def _check_open(self) -> None:
         if self._closed is not None:
@@ -540,10 +586,3 @@ class MasterSession:
 
 def _cancel(token: CancellationToken, reason: OpError | None) -> None:
     token.cancel(reason)
-
-
-def dead_fetch(name: str, fetches: Sequence[str]) -> OpError:
-    """The error for a fetch on the branch not taken, with both of TensorFlow's texts for it."""
-    return InvalidArgumentError(
-        f"The tensor returned for {name} was not valid. Retval[{list(fetches).index(name)}] does not have value"
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import grpc
@@ -17,8 +17,10 @@ from dtfctl.runtime.framework.errors import (
     UnavailableError,
     error_from_code,
 )
-from dtfctl.runtime.rendezvous.frames import Frame, Kind
-from dtfctl.runtime.rendezvous.transports.grpc_stream import ClientLink
+from dtfctl.runtime.rendezvous.frames import Message
+from dtfctl.runtime.rendezvous.transports.base import Link
+from dtfctl.runtime.services.links import LinkMaker
+from dtfctl.runtime.services.threads import submit
 
 ChannelFactory = Callable[[str], grpc.Channel]
 # How long a request that needs no computing may take before the peer counts as gone.
@@ -26,14 +28,61 @@ REQUEST_TIMEOUT_S = 30.0
 SERVICE = "/dtf.WorkerService/"
 
 
+class _Coming:
+    """Stands for a link while it is being made; what is sent meanwhile goes out once it is there."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: list[Message] = []
+        self._link: Link | None = None
+        self._error: OpError | None = None
+
+    def send(self, messages: Sequence[Message]) -> None:
+        with self._lock:
+            if self._error is not None:
+                raise error_from_code(self._error.error_code, self._error.message)
+            if self._link is None:
+                self._waiting.extend(messages)
+                return
+            link = self._link
+        link.send(messages)
+
+    def arrived(self, link: Link) -> list[OpError]:
+        """The link is there; why messages could not be sent."""
+        refused: list[OpError] = []
+        with self._lock:
+            for message in self._waiting:
+                try:
+                    link.send((message,))
+                except OpError as e:
+                    refused.append(e)
+            self._waiting.clear()
+            self._link = link
+        return refused
+
+    def failed(self, error: OpError) -> None:
+        with self._lock:
+            self._waiting.clear()
+            self._error = error
+
+    def close(self) -> None:
+        self.failed(UnavailableError("The connection was given up while it was being made"))
+
+
 @dataclass
 class _Peer:
+    """Attributes:
+    link: what is sent with: the first link there was, whoever opened it.
+    links: all that are open to the life known.
+    """
+
     task: str
     address: str
     life: int = 0
     down: OpError | None = None
     channel: grpc.Channel | None = None
-    link: ClientLink | None = None
+    link: Link | _Coming | None = None
+    links: list[Link] = field(default_factory=list)
 
 
 class Peers:
@@ -46,7 +95,6 @@ class Peers:
         task, life: this task and its incarnation.
         addresses: of all tasks, by task name.
         connect: makes a channel to an address.
-        on_frame: called with the peer's task and each frame on the way back from it (DONE).
         on_lost: called with a task, the life and the reason when the link to it breaks or it is reported down.
     """
 
@@ -56,13 +104,12 @@ class Peers:
         life: int,
         addresses: Mapping[str, str],
         connect: ChannelFactory,
-        on_frame: Callable[[str, Frame], None],
         on_lost: Callable[[str, int, OpError], None],
     ) -> None:
         self.task = task
         self.life = life
         self._connect = connect
-        self._on_frame = on_frame
+        self._maker: LinkMaker | None = None
         self._on_lost = on_lost
         self._lock = threading.RLock()
         self._news = threading.Condition(self._lock)
@@ -127,6 +174,19 @@ class Peers:
         _close(dropped)
         self._on_lost(task, life, peer.down)
 
+    def forget(self, task: str, reason: str) -> None:
+        """A task is no longer one of the cluster. What waits for it fails; news of it makes it one again."""
+        with self._lock:
+            peer = self._peers.get(task)
+            if peer is None:
+                return
+            life = peer.life
+        self.mark_down(task, life, reason)
+        with self._news:
+            if self._peers.get(task) is peer:
+                del self._peers[task]
+            self._news.notify_all()
+
     def check_sender(self, task: str, life: int, addressed_to: int) -> None:
         """Refuse a peer that is not what it should be, or means a former life of this task.
 
@@ -146,11 +206,12 @@ class Peers:
         return AbortedError(f"{peer.task} ({peer.address}) was restarted; what it held is lost")
 
     def _drop(self, peer: _Peer, with_channel: bool) -> list[_Closable]:
-        """Take the link, and the channel below it, from a peer; the caller closes them in that order."""
-        dropped: list[_Closable] = []
-        if peer.link is not None:
+        """Take the links, and the channel below them, from a peer; the caller closes them in that order."""
+        dropped: list[_Closable] = [*peer.links]
+        if isinstance(peer.link, _Coming):
             dropped.append(peer.link)
-            peer.link = None
+        peer.link = None
+        peer.links = []
         if with_channel and peer.channel is not None:
             dropped.append(peer.channel)
             peer.channel = None
@@ -158,47 +219,118 @@ class Peers:
 
     # Links ------------------------------------------------------------------------------------------------------------
 
-    def _link(self, task: str) -> ClientLink:
+    def make_links_with(self, maker: LinkMaker) -> None:
+        """To be called once before anything is sent."""
+        self._maker = maker
+
+    def send(self, task: str, messages: Sequence[Message]) -> None:
+        """Send to a task; see Link.send. A link is made where there is none; what is sent first waits for it.
+
+        Raises:
+            UnavailableError: the task is down or unknown. OpError: a value cannot be encoded.
+        """
+        peer = self._peers.get(task)
+        link = peer.link if peer is not None else None
+        (link or self._new_link(task)).send(messages)
+
+    def link_to(self, task: str, life: int) -> Link | _Coming | None:
+        """What to send with to that very life of a task; None where it is not at hand."""
+        peer = self._peers.get(task)
+        if peer is None or peer.life != life or peer.down is not None:
+            return None
+        return peer.link
+
+    def _new_link(self, task: str) -> Link | _Coming:
         peer = self._peer(task)
-        link = peer.link
-        if link is not None:
-            return link
         with self._lock:
             if peer.link is None:
                 if peer.down is not None:
                     raise error_from_code(peer.down.error_code, peer.down.message)
                 if not peer.life:
                     raise UnavailableError(f"{task} ({peer.address}) has not been heard of yet")
-                life = peer.life
-
-                def failed(error: OpError, made_for: int = life) -> None:
-                    self._link_failed(peer, made_for, error)
-
-                peer.link = ClientLink(
-                    self._channel(peer),
-                    self.task,
-                    self.life,
-                    task,
-                    life,
-                    lambda frame: self._on_frame(task, frame),
-                    failed,
-                )
+                if peer.links:
+                    peer.link = peer.links[0]
+                else:
+                    peer.link = coming = _Coming()
+                    submit(self._make_link, peer, peer.life, coming)
             return peer.link
 
-    def _link_failed(self, peer: _Peer, life: int, error: OpError) -> None:
+    def _make_link(self, peer: _Peer, life: int, coming: _Coming) -> None:
+        """Make the link `coming` stands for."""
+        assert self._maker is not None
+        request = worker_pb2.OpenLinkRequest(task=self.task, incarnation=self.life, to_incarnation=life)
+
+        def ask() -> worker_pb2.OpenLinkResponse:
+            answer: worker_pb2.OpenLinkResponse = self.request(
+                peer.task, "OpenLink", request, worker_pb2.OpenLinkResponse
+            )
+            return answer
+
+        try:
+            link = self._maker.connect(ask, peer.task, life, peer.address, lambda: self._channel(peer))
+        except OpError as cause:
+            e = cause
+            if e.error_code != AbortedError.code:
+                # However it failed: the peer is going down, perhaps, and cancels what it is asked.
+                e = UnavailableError(f"No connection to {peer.task} ({peer.address}): {e.text}")
+            coming.failed(e)
+            with self._lock:
+                if peer.link is coming:
+                    peer.link = None
+                is_current = peer.life == life
+            if is_current:
+                self._on_lost(peer.task, life, e)
+            return
+        refused = coming.arrived(link)
         with self._lock:
-            if peer.life == life:
+            if peer.link is coming:
+                peer.link = link
+        for error in refused:
+            self._on_lost(peer.task, life, error)
+
+    def opened(self, link: Link) -> None:
+        """A link is there; see LinkOwner.
+
+        Raises:
+            AbortedError: it is to a former life.
+        """
+        peer = self._peer(link.peer_task)
+        with self._lock:
+            if link.peer_life != peer.life or peer.down is not None:
+                raise AbortedError(f"The connection is to incarnation {link.peer_life} of {peer.task}, which is gone")
+            peer.links.append(link)
+
+    def ended(self, link: Link, error: OpError) -> None:
+        """A link broke; see LinkOwner. Nothing for one that was given up here."""
+        peer = self._peers.get(link.peer_task)
+        with self._lock:
+            if peer is None or link not in peer.links:
+                return
+            peer.links.remove(link)
+            if peer.link is link:
                 peer.link = None
         if error.error_code != AbortedError.code:
             error = UnavailableError(f"{error.message} ({peer.address})")
-        self._on_lost(peer.task, life, error)
+        self._on_lost(peer.task, link.peer_life, error)
 
-    def push(self, task: str, step: int, key: str, value: Any, dead: bool) -> None:
-        self._link(task).send_tensor(step, key, value, dead)
+    def silent(self, timeout_s: float) -> set[str]:
+        """Which of the tasks this one works with, and which are said to be up, do not answer within `timeout_s`."""
+        with self._lock:
+            asked = [p for p in self._peers.values() if p.life and p.down is None and (p.links or p.channel)]
+        answers = [(peer, peer.life, self.status(peer.task, timeout_s)) for peer in asked]
+        found = set()
+        for peer, life, answer in answers:
+            try:
+                answer.result()
+            except (UnavailableError, DeadlineExceededError):
+                if peer.life == life and peer.down is None:  # else it was told meanwhile why
+                    found.add(peer.task)
+        return found
 
-    def control(self, task: str, kind: Kind, step: int, key: str = "", payload: bytes = b"") -> None:
-        """Queue a control frame; see Link.send_control."""
-        self._link(task).send_control(kind, step, key, payload)
+    def transports(self) -> dict[str, str]:
+        """What carries tensors to each task there is a link to."""
+        with self._lock:
+            return {t: p.links[0].transport for t, p in self._peers.items() if p.links}
 
     # Requests ---------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """A plaintext port on this machine that leads to a task's master over mutual TLS: for clients that know no TLS.
 
-TensorFlow's own client speaks plaintext only. What it says is passed on as it is; nothing is parsed. While the task
+TensorFlow's own client speaks plaintext only. What it says is passed on as it is; nothing is parsed, but who says it
+must be a process of the same user (or of root): the kernel knows whose socket it is. While the task
 is away, calls that begin something (`CreateSession`, `Reset`) wait for it, as a client of the task itself would; all
 others belong to what died with it and fail at once with UNAVAILABLE.
 """
@@ -13,6 +14,7 @@ from typing import Any
 import grpc
 
 from dtfctl.runtime.services.grpc_tools import CHANNEL_OPTIONS, listen_tcp, new_server
+from dtfctl.runtime.services.loopback import Neighbours
 from dtfctl.runtime.services.master_service import NAME
 
 # Without a deadline gRPC says that a time beyond any counting is left.
@@ -67,6 +69,7 @@ class _Forward(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def __init__(self, channel: grpc.Channel) -> None:
         self._channel = channel
+        self._neighbours = Neighbours()
         self._lock = threading.Lock()
 
     def replace(self, channel: grpc.Channel) -> None:
@@ -84,6 +87,8 @@ class _Forward(grpc.GenericRpcHandler):  # type: ignore[misc]
         waits = method in _WAITS
 
         def forward(data: bytes, context: grpc.ServicerContext) -> bytes:
+            if not self._neighbours.admits(context.peer()):
+                context.abort(grpc.StatusCode.PERMISSION_DENIED, "This port belongs to another user of this machine")
             left = context.time_remaining()
             with self._lock:
                 answer = self._channel.unary_unary(method).future(

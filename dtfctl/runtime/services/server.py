@@ -11,17 +11,21 @@ import grpc
 
 from dtfctl.protocol import config_pb2
 from dtfctl.runtime.framework.device import Device
-from dtfctl.runtime.framework.device_spec import device_name, task_name
+from dtfctl.runtime.framework.device_spec import DeviceSpec, device_name, task_name
 from dtfctl.runtime.framework.errors import CancelledError, OpError
 from dtfctl.runtime.framework.resource_manager import ResourceManager
-from dtfctl.runtime.rendezvous.frames import Frame
+from dtfctl.runtime.rendezvous.transports.handshake import TlsContexts
+from dtfctl.runtime.services.client_service import ClientService
 from dtfctl.runtime.services.deadlines import DEADLINES
+from dtfctl.runtime.services.exchange import Exchange
 from dtfctl.runtime.services.gpu import find_gpus
 from dtfctl.runtime.services.grpc_tools import CHANNEL_OPTIONS, listen_tcp, listen_unix, new_server
+from dtfctl.runtime.services.links import LinkMaker
 from dtfctl.runtime.services.local_masters import forget_local_master, register_local_master
 from dtfctl.runtime.services.master import Master
 from dtfctl.runtime.services.master_service import MasterService
 from dtfctl.runtime.services.peers import Peers
+from dtfctl.runtime.services.threads import submit
 from dtfctl.runtime.services.worker import ORPHAN_S, Worker
 from dtfctl.runtime.services.worker_service import WorkerService
 
@@ -60,6 +64,9 @@ class TaskServerConfig:
         peer_timeout_s: how long a new session waits for peers that do not answer before it fails, naming them.
         device_count: virtual CPU devices of this task.
         default_session_config: what sessions' own ConfigProto is merged into.
+        transport: what carries tensors to other tasks: "auto" for the best that works between two, or the one to use:
+            "shm", "tcp" or "grpc".
+        encrypt: with `tls`, encrypt tensors between hosts.
     """
 
     cluster: dict[str, dict[int, str]]
@@ -72,6 +79,8 @@ class TaskServerConfig:
     state_dir: Path
     peer_timeout_s: float = 30.0
     device_count: int = 1
+    transport: str = "auto"
+    encrypt: bool = True
     default_session_config: config_pb2.ConfigProto = field(default_factory=config_pb2.ConfigProto)
 
     @property
@@ -93,7 +102,7 @@ class TaskServer:
             raise ValueError(f"{config.task} is not in the cluster: {sorted(addresses)}")
         self._tls = None if config.tls is None else _Tls(config.tls)
         life = config.incarnation
-        self._peers = Peers(config.task, life, addresses, self._connect, self._from_peer, self._peer_lost)
+        self._peers = Peers(config.task, life, addresses, self._connect, self._peer_lost)
         devices = [
             Device(
                 device_name(config.job_name, config.task_index, "CPU", i), resources=ResourceManager(config.job_name)
@@ -107,7 +116,15 @@ class TaskServer:
             self.worker, None if alone else self._peers, life, config.peer_timeout_s, config.default_session_config
         )
         self._master_service = MasterService(self.master)
-        self._worker_service = WorkerService(self.worker, self._peers, life, config.tls is not None)
+        self._exchange = Exchange(self.worker, self._peers, self.master.receive)
+        contexts = None if self._tls is None or alone else self._tls.contexts()
+        self._links = LinkMaker(config.task, life, self._exchange, config.transport, contexts, config.encrypt)
+        self._peers.make_links_with(self._links)
+        self._has_peers = not alone
+        self._client_service = ClientService(self.master, life)
+        self._worker_service = WorkerService(
+            self.worker, self._peers, self._exchange, self._links, life, config.tls is not None
+        )
         self._servers: list[grpc.Server] = []
         self._lock = threading.Lock()
         self._port = 0
@@ -129,18 +146,27 @@ class TaskServer:
         """
         config = self.config
         peers = new_server()
-        peers.add_generic_rpc_handlers((self._master_service.handler(), self._worker_service.handler()))
+        clients = self._master_service.handler(), self._client_service.handler()
+        peers.add_generic_rpc_handlers((*clients, self._worker_service.handler()))
         self._port = listen_tcp(peers, config.listen, None if self._tls is None else self._tls.server)
         started = [peers]
         if config.socket_path is not None:
             local = new_server()
-            local.add_generic_rpc_handlers((self._master_service.handler(),))
+            local.add_generic_rpc_handlers(clients)
             try:
                 listen_unix(local, config.socket_path)
             except OSError:
                 peers.stop(0)
                 raise
             started.append(local)
+        try:
+            self._client_service.listen()
+            if self._has_peers:
+                self._links.listen(config.listen.rpartition(":")[0])
+        except OSError:
+            for server in started:
+                server.stop(0)
+            raise
         for server in started:
             server.start()
         with self._lock:
@@ -188,8 +214,10 @@ class TaskServer:
         reason = CancelledError(f"{self.config.task} is stopping")
         self.worker.cancel_all(reason)
         self.master.close(reason)
-        self._worker_service.close()
+        self._client_service.close()
+        self._exchange.close()
         self._peers.close()
+        self._links.close()
         for server in servers[:1]:
             server.stop(0).wait(5.0)
         if servers and self.config.socket_path is not None:
@@ -198,6 +226,16 @@ class TaskServer:
     def progress(self) -> int:
         """A counter that grows as steps end and requests come; two equal readings mean idle or stuck."""
         return self.worker.steps_run + self.master.requests
+
+    def silent_peers(self, timeout_s: float) -> set[str]:
+        """Which tasks that this one works with do not answer it within `timeout_s`, as `job/index`."""
+        found = self._peers.silent(timeout_s) if self._has_peers else set()
+        names = [DeviceSpec.from_string(task) for task in found]
+        return {f"{spec.job}/{spec.task}" for spec in names}
+
+    def transports(self) -> dict[str, str]:
+        """What carries tensors to each task this one is linked to ("shm", "tcp" or "grpc")."""
+        return self._peers.transports()
 
     # Peers ------------------------------------------------------------------------------------------------------------
 
@@ -215,15 +253,27 @@ class TaskServer:
             self._peers.learn(task, incarnation, address)
             self.worker.delete_sessions_of(task, incarnation)
 
+    def job_ended(self, job: str) -> None:
+        """Nothing of that job runs any more: its sessions are closed and its state goes. Returns at once."""
+
+        def forget() -> None:
+            self.master.end_job(job)
+            self.worker.end_job(job)
+
+        submit(forget)
+
+    def peer_gone(self, job: str, index: int, reason: str) -> None:
+        """A task is out of the cluster, until it is heard of again: new sessions are made without it."""
+        task = task_name(job, index)
+        if task != self.config.task:
+            self._peers.forget(task, reason)
+
     def _peer_lost(self, task: str, life: int, error: OpError) -> None:
         log.info("%s (incarnation %d): %s", task, life, error.message)
         self.worker.peer_lost(task, error)
         self.master.peer_lost(task, error)
         if self._peers.life_of(task) > life:
             self.worker.delete_sessions_of(task, life + 1)
-
-    def _from_peer(self, task: str, frame: Frame) -> None:
-        self.master.receive(task, frame)
 
     def _connect(self, address: str) -> grpc.Channel:
         if self._tls is None:
@@ -240,6 +290,10 @@ class _Tls:
         self.server = grpc.ssl_server_credentials(((key, cert),), ca, require_client_auth=True)
         self.client = grpc.ssl_channel_credentials(ca, key, cert)
         self.server_name = files.server_name or _first_dns_name(cert)
+        self._files = files
+
+    def contexts(self) -> TlsContexts:
+        return TlsContexts.load(self._files.ca, self._files.cert, self._files.key, self.server_name)
 
 
 def _first_dns_name(pem: bytes) -> str:

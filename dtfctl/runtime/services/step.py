@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import CancelledError, OpError
 from dtfctl.runtime.framework.resource_manager import ResourceManager
-from dtfctl.runtime.kernels.context import Rendezvous
 from dtfctl.runtime.rendezvous.local import LocalRendezvous
-from dtfctl.runtime.rendezvous.routing import RoutingRendezvous
+from dtfctl.runtime.rendezvous.routing import Routes, RoutingRendezvous
 from dtfctl.runtime.rendezvous.transports.base import Transport
 
 _ENDED = CancelledError("Step has ended", derived=True)
@@ -28,14 +27,13 @@ class Step:
 
     __slots__ = ("created", "peers", "rendezvous", "resources", "running", "step_id", "table", "token")
 
-    def __init__(self, step_id: int, task: str, transport: Transport | None, created: float = 0.0) -> None:
+    def __init__(self, step_id: int, routes: Routes, transport: Transport | None, created: float = 0.0) -> None:
         self.step_id = step_id
         self.table = LocalRendezvous()
-        self.rendezvous: Rendezvous = (
-            self.table if transport is None else RoutingRendezvous(self.table, step_id, task, transport)
+        self.rendezvous: LocalRendezvous | RoutingRendezvous = (
+            self.table if transport is None else RoutingRendezvous(self.table, step_id, routes, transport)
         )
-        self.token = CancellationToken()
-        self.token.on_cancel(self._abort)
+        self.token = CancellationToken(self._abort)
         self.resources = ResourceManager()
         self.peers: set[str] = set()
         self.running = 0
@@ -44,10 +42,15 @@ class Step:
     def _abort(self) -> None:
         self.table.abort(self.token.reason)
 
+    def finish(self) -> None:
+        """Drop what a step that succeeded still holds; nothing of it runs any more."""
+        if not self.resources.is_empty:
+            self.resources.clear()
+
     def cleanup(self) -> None:
         """End whatever still runs and drop everything the step still holds."""
         self.token.cancel(_ENDED)
-        if len(self.resources):
+        if not self.resources.is_empty:
             self.resources.clear()
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 
 from dtfctl.protocol import worker_pb2
 from dtfctl.runtime.framework.errors import OpError, UnavailableError, error_from_code
 from dtfctl.runtime.rendezvous.frames import Kind
+from dtfctl.runtime.rendezvous.reactor import REACTOR, Slot
+from dtfctl.runtime.services.deadlines import DEADLINES
 from dtfctl.runtime.services.step import Step, first_error
 from dtfctl.runtime.services.tasks import RemoteTask
 
@@ -20,16 +22,18 @@ class StepRun:
 
     Args:
         step: the step in the master's own task; its token is the whole step's.
+        tasks: the other tasks with a part in it, by name.
     """
 
-    def __init__(self, step: Step, tasks: Sequence[RemoteTask]) -> None:
+    def __init__(self, step: Step, tasks: Mapping[str, RemoteTask]) -> None:
         self.step = step
         self.errors: list[OpError] = []
         self.reports: list[worker_pb2.StepReport] = []
-        self._tasks = {t.task: t for t in tasks}
+        self._tasks = tasks
         self._lock = threading.Lock()
         self._pending = set(self._tasks)
-        self._ended = threading.Event()
+        self._ended = Slot()
+        self._withdraw_bound: Callable[[], None] | None = None
         if not tasks:
             self._ended.set()
         step.token.on_cancel(self._cancelled)
@@ -37,8 +41,25 @@ class StepRun:
     def _cancelled(self) -> None:
         with self._lock:
             tasks = [self._tasks[t] for t in self._pending]
+            if tasks:
+                self._withdraw_bound = DEADLINES.after(CANCEL_GRACE_S, self._give_up)
         for task in tasks:
             task.send(Kind.CANCEL, self.step.step_id)
+
+    def _give_up(self) -> None:
+        """The step was cancelled long ago: go on without those that have not said that their part has ended."""
+        with self._lock:
+            late = sorted(self._pending)
+            if not late:
+                return
+            self._pending.clear()
+            for task in late:
+                self.errors.append(
+                    UnavailableError(
+                        f"{task} did not end its part within {CANCEL_GRACE_S:g} s of cancelling", derived=True
+                    )
+                )
+        self._ended.set()
 
     def done(self, task: str, report: worker_pb2.StepReport | None) -> None:
         """A task's part has ended."""
@@ -77,27 +98,9 @@ class StepRun:
 
     def wait(self) -> None:
         """Until all remote parts have ended; once cancelled, at most `CANCEL_GRACE_S` longer."""
-        if self._ended.is_set():
-            return
-        withdraw = self.step.token.on_cancel(self._ended.set)
-        try:
-            self._ended.wait()
-        finally:
-            withdraw()
-        with self._lock:
-            if not self._pending:
-                return
-            self._ended.clear()
-        if not self._ended.wait(CANCEL_GRACE_S):
-            with self._lock:
-                late = sorted(self._pending)
-                self._pending.clear()
-            for task in late:
-                self.errors.append(
-                    UnavailableError(
-                        f"{task} did not end its part within {CANCEL_GRACE_S:g} s of cancelling", derived=True
-                    )
-                )
+        REACTOR.wait(self._ended)
+        if self._withdraw_bound is not None:
+            self._withdraw_bound()
 
     def error(self) -> OpError | None:
         """What to report of the step: why it was cancelled, if that came first, else the first real error."""

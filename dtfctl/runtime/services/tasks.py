@@ -9,13 +9,14 @@ from typing import Protocol
 from dtfctl.protocol import device_pb2, graph_pb2, worker_pb2
 from dtfctl.runtime.framework.errors import AbortedError, OpError
 from dtfctl.runtime.framework.node_graph import NodeGraph
-from dtfctl.runtime.rendezvous.frames import Kind
+from dtfctl.runtime.rendezvous.frames import Kind, Message
 from dtfctl.runtime.services.peers import Peers
 from dtfctl.runtime.services.worker import Partition, Worker
 
 # Payload of a RUN frame: handle of the partition, and what to report.
 RUN = struct.Struct("<QB")
 TRACE, GRAPHS = 1, 2
+_RUN = Kind.RUN
 
 
 class SessionTask(Protocol):
@@ -24,13 +25,13 @@ class SessionTask(Protocol):
     task: str
     devices: list[device_pb2.DeviceAttributes]
 
-    def create_session(self, session: str, isolate: bool) -> None: ...
+    def create_session(self, session: str, isolate: bool, job: str) -> None: ...
 
     def delete_session(self, session: str) -> None: ...
 
     def deregister(self, session: str, handle: int) -> None: ...
 
-    def clear_containers(self, containers: list[str]) -> None: ...
+    def clear_containers(self, containers: list[str], job: str) -> None: ...
 
 
 class LocalTask:
@@ -42,8 +43,8 @@ class LocalTask:
         self.life = life
         self.devices = [d.to_proto() for d in worker.devices]
 
-    def create_session(self, session: str, isolate: bool) -> None:
-        self.worker.create_session(session, isolate, (self.task, self.life))
+    def create_session(self, session: str, isolate: bool, job: str) -> None:
+        self.worker.create_session(session, isolate, (self.task, self.life), job)
 
     def delete_session(self, session: str) -> None:
         self.worker.delete_session(session)
@@ -54,8 +55,8 @@ class LocalTask:
     def deregister(self, session: str, handle: int) -> None:
         self.worker.deregister(session, handle)
 
-    def clear_containers(self, containers: list[str]) -> None:
-        self.worker.clear_containers(containers)
+    def clear_containers(self, containers: list[str], job: str) -> None:
+        self.worker.clear_containers(containers, job)
 
 
 @dataclass
@@ -71,7 +72,9 @@ class RemoteTask:
     life: int
     devices: list[device_pb2.DeviceAttributes]
 
-    def create_session(self, session: str, isolate: bool, all_peers: list[worker_pb2.Peer] | None = None) -> None:
+    def create_session(
+        self, session: str, isolate: bool, job: str, all_peers: list[worker_pb2.Peer] | None = None
+    ) -> None:
         request = worker_pb2.CreateWorkerSessionRequest(
             session=session,
             isolate=isolate,
@@ -79,6 +82,7 @@ class RemoteTask:
             incarnation=self.life,
             peer=all_peers or [],
             master_incarnation=self.peers.life,
+            job=job,
         )
         self.peers.request(self.task, "CreateSession", request, worker_pb2.CreateWorkerSessionResponse)
 
@@ -100,8 +104,8 @@ class RemoteTask:
         request = worker_pb2.DeregisterPartitionRequest(session=session, handle=handle)
         self.peers.request_async(self.task, "DeregisterPartition", request, worker_pb2.DeregisterPartitionResponse)
 
-    def clear_containers(self, containers: list[str]) -> None:
-        request = worker_pb2.ClearContainersRequest(container=containers)
+    def clear_containers(self, containers: list[str], job: str) -> None:
+        request = worker_pb2.ClearContainersRequest(container=containers, job=job)
         self.peers.request(self.task, "ClearContainers", request, worker_pb2.ClearContainersResponse)
 
     def check(self, session: str) -> None:
@@ -121,13 +125,21 @@ class RemoteTask:
 
     def run(self, step: int, session: str, handle: int, flags: int) -> None:
         """Start a registered partition; the answer is a DONE frame."""
-        self.check(session)
-        self.peers.control(self.task, Kind.RUN, step, session, RUN.pack(handle, flags))
+        self.start(step, session, RUN.pack(handle, flags))
+
+    def start(self, step: int, session: str, part: bytes) -> None:
+        """The same with the packed payload of the RUN frame."""
+        link = self.peers.link_to(self.task, self.life)
+        if link is not None:
+            link.send((Message(_RUN, step, "", part),))
+        else:
+            self.check(session)
+            self.peers.send(self.task, (Message(_RUN, step, "", part),))
 
     def send(self, kind: Kind, step: int) -> None:
         """A control frame that needs no answer; nothing to tell a task that cannot be reached."""
         try:
-            self.peers.control(self.task, kind, step)
+            self.peers.send(self.task, (Message(kind, step),))
         except OpError:
             return
 

@@ -8,6 +8,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.compiler.partition import split_by_device
@@ -15,6 +17,7 @@ from dtfctl.runtime.executor.executor import Executor
 from dtfctl.runtime.executor.kernel_cache import KernelCache
 from dtfctl.runtime.executor.keys import RECVS, SENDS, is_client_terminated
 from dtfctl.runtime.executor.trace import StepTrace
+from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import (
     AbortedError,
@@ -27,16 +30,18 @@ from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.control import tensor_list_wire
-from dtfctl.runtime.rendezvous.frames import Frame
-from dtfctl.runtime.rendezvous.routing import task_of_device
+from dtfctl.runtime.rendezvous.frames import Frame, Message
+from dtfctl.runtime.rendezvous.routing import Routes, RoutingRendezvous, task_of_device
 from dtfctl.runtime.rendezvous.transports.base import Transport
 from dtfctl.runtime.services.step import Step, first_error
 from dtfctl.runtime.services.threads import submit
 
 # What may arrive from other tasks must be decodable before a kernel here has dealt with it.
 DECODABLE = (tensor_list_wire.TYPE_NAME,)
-# Ids of ended steps are remembered so that tensors still on their way to them find no home.
+# Ids of ended steps are remembered so that tensors still on their way to them find no home; those of jobs likewise.
 _REMEMBERED = 4096
+# A partition that computes for less than this (s) runs where its start was read, without a hop to another thread.
+LIGHT_S = 0.0005
 # A step nobody started here within this time of its first tensor is forgotten.
 ORPHAN_S = 120.0
 
@@ -48,6 +53,8 @@ class Partition:
     Attributes:
         peers: other tasks its sends and receives go to or come from.
         graphs: what each executor runs, for RunMetadata.
+        busy_s: how long a run computes lately, waiting left out; None before the first run.
+        is_light: a run waits for nothing but receives and computes next to nothing.
     """
 
     handle: int
@@ -55,16 +62,33 @@ class Partition:
     graphs: list[NodeGraph]
     peers: frozenset[str]
     session: WorkerSession
+    busy_s: float | None = None
+    is_light: bool = False
+
+    @cached_property
+    def is_fed(self) -> bool:
+        """True when feeds or fetches of the client come in or go out here."""
+        return any(e.ends.feeds or e.ends.fetches for e in self.executors)
+
+    def ran(self, busy_s: float) -> None:
+        """Take note of how long a run has computed."""
+        before = self.busy_s
+        if before is not None:
+            busy_s = before + (busy_s - before) * (0.5 if busy_s < before else 0.25)
+        self.busy_s = busy_s
+        self.is_light = busy_s < LIGHT_S and len(self.executors) == 1 and self.executors[0].runs_in_line
 
 
 @dataclass(eq=False)
 class WorkerSession:
-    """A session's share in this task. `resources` is by device name; the devices' own unless isolated."""
+    """A session's share in this task. `resources` is by device name: its own if isolated, else its job's, and without
+    a job the devices'."""
 
     handle: str
     resources: dict[str, ResourceManager]
     isolated: bool
     master: tuple[str, int]
+    job: str = ""
     kernels: KernelCache = field(default_factory=KernelCache)
     partitions: dict[int, Partition] = field(default_factory=dict)
 
@@ -88,17 +112,50 @@ class Worker:
         self._steps: dict[int, Step] = {}
         self._ended: OrderedDict[int, None] = OrderedDict()
         self._handles = itertools.count(1)
+        self._job_resources: dict[str, dict[str, ResourceManager]] = {}
+        self._ended_jobs: OrderedDict[str, None] = OrderedDict()
+        self._partitions: dict[int, Partition] = {}
+        self._routes = Routes(task)
 
     # Sessions ---------------------------------------------------------------------------------------------------------
 
-    def create_session(self, handle: str, isolate: bool, master: tuple[str, int]) -> WorkerSession:
-        """Make a session known here. `master`: the task, and life, that runs it."""
-        resources = {
-            d.name: ResourceManager(d.resources.default_container) if isolate else d.resources for d in self.devices
-        }
-        session = WorkerSession(handle, resources, isolate, master)
+    def create_session(self, handle: str, isolate: bool, master: tuple[str, int], job: str = "") -> WorkerSession:
+        """Make a session known here.
+
+        Args:
+            master: the task, and life, that runs it.
+            job: whose named state it shares; "" for that of all without a job.
+
+        Raises:
+            AbortedError: the job has ended.
+        """
         with self._lock:
-            return self._sessions.setdefault(handle, session)
+            if job in self._ended_jobs:
+                raise AbortedError(f"Job {job} has ended; its state in {self.task} is gone")
+            if isolate:
+                resources = self._new_resources()
+            elif job:
+                found = self._job_resources.get(job)
+                resources = found if found is not None else self._job_resources.setdefault(job, self._new_resources())
+            else:
+                resources = {d.name: d.resources for d in self.devices}
+            return self._sessions.setdefault(handle, WorkerSession(handle, resources, isolate, master, job))
+
+    def _new_resources(self) -> dict[str, ResourceManager]:
+        return {d.name: ResourceManager(d.resources.default_container) for d in self.devices}
+
+    def end_job(self, job: str) -> None:
+        """Forget a job's sessions and close its named state. It cannot come back: what is late is refused."""
+        with self._lock:
+            self._ended_jobs[job] = None
+            if len(self._ended_jobs) > _REMEMBERED:
+                self._ended_jobs.popitem(last=False)
+            sessions = [s.handle for s in self._sessions.values() if s.job == job]
+            resources = self._job_resources.pop(job, {})
+        for handle in sessions:
+            self.delete_session(handle)
+        for manager in resources.values():
+            manager.clear()
 
     def delete_session(self, handle: str) -> None:
         """Forget a session and close what was its own; unknown ones are fine."""
@@ -106,6 +163,8 @@ class Worker:
             session = self._sessions.pop(handle, None)
         if session is None:
             return
+        for number in list(session.partitions):
+            self._partitions.pop(number, None)
         session.partitions.clear()
         session.kernels.clear()
         if session.isolated:
@@ -132,11 +191,13 @@ class Worker:
             )
         return found
 
-    def clear_containers(self, containers: Sequence[str]) -> None:
-        """Close and remove named state of all devices: of these containers, or of each device's default one."""
-        for device in self.devices:
+    def clear_containers(self, containers: Sequence[str], job: str = "") -> None:
+        """Close and remove named state of all devices, or a job's: of these containers, or of the default ones."""
+        with self._lock:
+            managers = list(self._job_resources.get(job, {}).values()) if job else [d.resources for d in self.devices]
+        for manager in managers:
             for container in containers or ("",):
-                device.resources.clear(container)
+                manager.clear(container)
 
     # Partitions -------------------------------------------------------------------------------------------------------
 
@@ -161,23 +222,24 @@ class Worker:
                 Executor(part, device, session.resources[name], session.kernels, graph.library, partial=partial)
             )
         partition = Partition(next(self._handles), executors, list(graphs.values()), self._peers_of(graph), session)
-        session.partitions[partition.handle] = partition
+        session.partitions[partition.handle] = self._partitions[partition.handle] = partition
         return partition
 
     def deregister(self, session_handle: str, handle: int) -> None:
         found = self._sessions.get(session_handle)
         if found is not None:
             found.partitions.pop(handle, None)
+            self._partitions.pop(handle, None)
 
-    def partition(self, session_handle: str, handle: int) -> Partition:
+    def partition(self, handle: int) -> Partition:
         """A registered partition.
 
         Raises:
-            AbortedError: its session is not known, or it was deregistered.
+            AbortedError: its session is not known any more, or it was deregistered.
         """
-        partition = self.session(session_handle).partitions.get(handle)
+        partition = self._partitions.get(handle)
         if partition is None:
-            raise AbortedError(f"Graph handle is not found: {handle} of session {session_handle}.")
+            raise AbortedError(f"Graph handle is not found: {handle}. Possibly its session was closed.")
         return partition
 
     def _peers_of(self, graph: NodeGraph) -> frozenset[str]:
@@ -201,7 +263,7 @@ class Worker:
                 return None
             found = self._steps.get(step_id)
             if found is None:
-                found = self._steps[step_id] = Step(step_id, self.task, self._transport, time.monotonic())
+                found = self._steps[step_id] = Step(step_id, self._routes, self._transport, time.monotonic())
             return found
 
     def begin(self, step_id: int) -> Step:
@@ -215,19 +277,34 @@ class Worker:
             raise AbortedError(f"Step {step_id} has ended already")
         return step
 
-    def run(self, partition: Partition, step: Step, trace: StepTrace | None = None) -> None:
+    def run(
+        self, partition: Partition, step: Step, trace: StepTrace | None = None, last: tuple[str, Message] | None = None
+    ) -> bool:
         """Run a partition in a step; returns when all of it has ended.
+
+        Args:
+            last: a message, and the task it is for, to go out with the last tensors for that task. Returns whether
+                it did.
 
         Raises:
             OpError: the first error that is not derived, else the first. The step is then cancelled in this task.
         """
         step.peers |= partition.peers
+        rendezvous = step.rendezvous
+        is_light = partition.is_light
+        step.table.leads = is_light
+        if isinstance(rendezvous, RoutingRendezvous):
+            rendezvous.holds_back = is_light
         with self._lock:
             step.running += 1
+        started = time.perf_counter()
+        went = False
         try:
             executors = partition.executors
             if len(executors) == 1:
                 error = self._run_device(executors[0], partition, step, trace)
+                if error is None and isinstance(rendezvous, RoutingRendezvous):
+                    went = rendezvous.flush(*(last or ()))
             else:
                 others = [submit(self._run_device, e, partition, step, trace) for e in executors[1:]]
                 errors = [self._run_device(executors[0], partition, step, trace), *(f.result() for f in others)]
@@ -238,6 +315,51 @@ class Worker:
                 self.steps_run += 1
         if error is not None:
             raise error
+        partition.ran(time.perf_counter() - started - step.table.waited_s)
+        return went
+
+    def run_part(
+        self,
+        partition: Partition,
+        step: Step,
+        args: list[Any],
+        results: list[Any],
+        last: tuple[str, Message] | None = None,
+    ) -> bool:
+        """Run a partition of one host device with what is fed and fetched by hand; see `run`.
+
+        Raises:
+            OpError: what ended the step in this task, which is then cancelled.
+        """
+        step.peers |= partition.peers
+        rendezvous, table = step.rendezvous, step.table
+        executor, session = partition.executors[0], partition.session
+        device = executor.device
+        table.leads = rendezvous.holds_back = partition.is_light
+        context = StepContext(
+            step.step_id,
+            device,
+            session.resources[device.name],
+            step.resources,
+            step.token,
+            rendezvous,
+            executor.functions,
+            session_handle=session.handle,
+        )
+        started = time.perf_counter()
+        try:
+            step.token.check()
+            executor.run_direct(context, args, results)
+            went = rendezvous.flush(*last) if last is not None else rendezvous.flush()
+        except OpError as e:
+            raise step_error(e, step.token) from e.__cause__
+        except Exception as e:
+            error = InternalError(f"{type(e).__name__}: {e}")
+            raise step_error(error, step.token) from e
+        finally:
+            self.steps_run += 1
+        partition.ran(time.perf_counter() - started - table.waited_s)
+        return went
 
     def _run_device(
         self, executor: Executor, partition: Partition, step: Step, trace: StepTrace | None
@@ -264,17 +386,22 @@ class Worker:
             error.__cause__ = e
         else:
             return None
-        reason = step.token.reason
-        if reason is not None and error.derived:
-            return reason if not reason.derived else error
-        step.token.cancel(error)
-        return error
+        return step_error(error, step.token)
 
     def cancel(self, step_id: int, reason: OpError | None = None) -> None:
         """Make a step's runs in this task end soon, with `reason`; nothing when it runs nothing here."""
         step = self._steps.get(step_id)
         if step is not None:
             step.token.cancel(reason or CancelledError("Step was cancelled", derived=True))
+
+    def finish(self, step: Step, partition: Partition | None) -> None:
+        """Forget a step of which this task's part succeeded."""
+        if partition is None or partition.is_light:
+            # It has received all that was for it, so nothing of the step is still on its way.
+            self._steps.pop(step.step_id, None)
+            step.finish()
+        else:
+            self.cleanup(step.step_id)
 
     def cleanup(self, step_id: int) -> None:
         """Drop a step: what it still holds, and what still arrives for it. Runs of it still going are cancelled."""
@@ -316,6 +443,15 @@ class Worker:
     def cancel_all(self, reason: OpError) -> None:
         for step in list(self._steps.values()):
             step.token.cancel(reason)
+
+
+def step_error(error: OpError, token: CancellationToken) -> OpError:
+    """What ended a device's part of a step: the error, or why the step was cancelled; it is cancelled now."""
+    reason = token.reason
+    if reason is not None and error.derived:
+        return reason if not reason.derived else error
+    token.cancel(error)
+    return error
 
 
 def partition_graphs(partition: Partition) -> list[graph_pb2.GraphDef]:

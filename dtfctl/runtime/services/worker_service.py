@@ -1,15 +1,13 @@
-"""dtf.WorkerService: what other tasks may ask of this one, and the streams their tensors and steps come on."""
+"""dtf.WorkerService: what other tasks may ask of this one."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import grpc
 
 from dtfctl.protocol import worker_pb2
-from dtfctl.runtime.executor.trace import StepTrace
 from dtfctl.runtime.framework.errors import (
     AbortedError,
     InvalidArgumentError,
@@ -17,34 +15,41 @@ from dtfctl.runtime.framework.errors import (
     PermissionDeniedError,
     UnauthenticatedError,
 )
-from dtfctl.runtime.rendezvous.frames import Frame, Kind
 from dtfctl.runtime.rendezvous.transports.grpc_stream import FROM_LIFE, FROM_TASK, TO_LIFE, ServerLink
+from dtfctl.runtime.rendezvous.transports.handshake import ROLE
+from dtfctl.runtime.services.exchange import Exchange
 from dtfctl.runtime.services.grpc_tools import abort, service, unary
+from dtfctl.runtime.services.links import LinkMaker
 from dtfctl.runtime.services.peers import Peers
-from dtfctl.runtime.services.step import Step
-from dtfctl.runtime.services.tasks import GRAPHS, RUN, TRACE, graph_with_ranks
-from dtfctl.runtime.services.threads import submit
-from dtfctl.runtime.services.worker import Partition, Worker, partition_graphs
+from dtfctl.runtime.services.tasks import graph_with_ranks
+from dtfctl.runtime.services.worker import Worker
 
 NAME = "dtf.WorkerService"
-# First part of the common name in a task's certificate.
-ROLE = "task"
 
 
 class WorkerService:
-    """Handlers, with one `_Inbound` a stream.
+    """Handlers.
 
     Args:
+        exchange, links: take the links other tasks open.
         needs_certificate: refuse callers whose certificate is not a task's.
     """
 
-    def __init__(self, worker: Worker, peers: Peers, life: int, needs_certificate: bool) -> None:
+    def __init__(
+        self,
+        worker: Worker,
+        peers: Peers,
+        exchange: Exchange,
+        links: LinkMaker,
+        life: int,
+        needs_certificate: bool,
+    ) -> None:
         self._worker = worker
         self._peers = peers
         self._life = life
+        self._exchange = exchange
+        self._links = links
         self._needs_certificate = needs_certificate
-        self._lock = threading.Lock()
-        self._inbound: set[_Inbound] = set()
 
     def handler(self) -> grpc.GenericRpcHandler:
         w = worker_pb2
@@ -54,6 +59,7 @@ class WorkerService:
             "DeleteSession": (w.DeleteWorkerSessionRequest, self.delete_session),
             "RegisterPartition": (w.RegisterPartitionRequest, self.register),
             "DeregisterPartition": (w.DeregisterPartitionRequest, self.deregister),
+            "OpenLink": (w.OpenLinkRequest, self.open_link),
             "ClearContainers": (w.ClearContainersRequest, self.clear_containers),
         }
         handlers = {name: unary(kind, self._checked(function)) for name, (kind, function) in methods.items()}
@@ -90,7 +96,8 @@ class WorkerService:
         for peer in request.peer:
             self._peers.learn(peer.task, peer.incarnation)
         self._peers.learn(request.master_task, request.master_incarnation)
-        self._worker.create_session(request.session, request.isolate, (request.master_task, request.master_incarnation))
+        master = (request.master_task, request.master_incarnation)
+        self._worker.create_session(request.session, request.isolate, master, request.job)
         return worker_pb2.CreateWorkerSessionResponse()
 
     def delete_session(self, request: worker_pb2.DeleteWorkerSessionRequest) -> worker_pb2.DeleteWorkerSessionResponse:
@@ -109,105 +116,26 @@ class WorkerService:
         return worker_pb2.DeregisterPartitionResponse()
 
     def clear_containers(self, request: worker_pb2.ClearContainersRequest) -> worker_pb2.ClearContainersResponse:
-        self._worker.clear_containers(list(request.container))
+        self._worker.clear_containers(list(request.container), request.job)
         return worker_pb2.ClearContainersResponse()
 
-    # Streams ----------------------------------------------------------------------------------------------------------
+    # Links ------------------------------------------------------------------------------------------------------------
+
+    def open_link(self, request: worker_pb2.OpenLinkRequest) -> worker_pb2.OpenLinkResponse:
+        self._peers.check_sender(request.task, request.incarnation, request.to_incarnation)
+        return self._links.offer(request.task, request.incarnation)
 
     def stream(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        """A peer's tensors and runs in, what came of the runs out."""
+        """Frames both ways, where nothing better than gRPC works."""
         try:
             self._check_caller(context)
             task, sender, receiver = _introduction(context)
             self._peers.check_sender(task, sender, receiver)
+            link = ServerLink(task, self._life, sender, self._exchange)
+            self._exchange.opened(link)
         except OpError as e:
             abort(context, e)
-        inbound = _Inbound(self, self._worker, ServerLink(task, self._life, sender))
-        with self._lock:
-            self._inbound.add(inbound)
-        return inbound.link.serve(requests, context, inbound.receive, inbound.failed)
-
-    def ended(self, inbound: _Inbound, error: OpError) -> None:
-        """A stream broke: what the peer was still to send in any step will not come."""
-        with self._lock:
-            self._inbound.discard(inbound)
-        link = inbound.link
-        if self._peers.life_of(link.peer_task) == link.peer_life:
-            self._worker.peer_lost(link.peer_task, error)
-
-    def close(self) -> None:
-        with self._lock:
-            inbound = list(self._inbound)
-        for stream in inbound:
-            stream.link.close()
-
-
-class _Inbound:
-    """A stream from a peer, and the steps it has started here."""
-
-    def __init__(self, owner: WorkerService, worker: Worker, link: ServerLink) -> None:
-        self.link = link
-        self._owner = owner
-        self._worker = worker
-        self._steps: set[int] = set()
-
-    def receive(self, frame: Frame) -> None:
-        if frame.kind is Kind.TENSOR:
-            self._worker.receive(frame)
-        elif frame.kind is Kind.RUN:
-            self._start(frame)
-        elif frame.kind is Kind.CANCEL:
-            self._worker.cancel(frame.step)
-        elif frame.kind is Kind.CLEANUP:
-            self._steps.discard(frame.step)
-            self._worker.cleanup(frame.step)
-        else:
-            raise InvalidArgumentError(f"A frame {frame.kind.name} came the wrong way")
-
-    def _start(self, frame: Frame) -> None:
-        if len(frame.payload) != RUN.size:
-            raise InvalidArgumentError(f"A RUN frame of {len(frame.payload)} bytes")
-        handle, flags = RUN.unpack(frame.payload)
-        self._steps.add(frame.step)
-        try:
-            partition = self._worker.partition(frame.key, handle)
-            step = self._worker.begin(frame.step)
-        except OpError as e:
-            self._answer(frame.step, worker_pb2.StepReport(code=e.error_code, message=e.text, derived=e.derived))
-            return
-        step.peers.add(self.link.peer_task)
-        submit(self._run, partition, step, flags)
-
-    def _run(self, partition: Partition, step: Step, flags: int) -> None:
-        trace = StepTrace() if flags & TRACE else None
-        report = None
-        try:
-            self._worker.run(partition, step, trace)
-        except OpError as e:
-            report = worker_pb2.StepReport(code=e.error_code, message=e.text, derived=e.derived)
-        else:
-            if flags:
-                report = worker_pb2.StepReport()
-                if trace is not None:
-                    report.step_stats.CopyFrom(trace.to_proto())
-                if flags & GRAPHS:
-                    report.partition_graph.extend(partition_graphs(partition))
-        self._answer(step.step_id, report)
-
-    def _answer(self, step_id: int, report: worker_pb2.StepReport | None) -> None:
-        payload = b"" if report is None else report.SerializeToString()
-        try:
-            self.link.send_control(Kind.DONE, step_id, payload=payload)
-        except OpError:
-            # The master is gone; `failed` cleans up after it.
-            return
-
-    def failed(self, error: OpError) -> None:
-        """The peer is gone, and with it the master of the steps it started: end and forget them."""
-        for step_id in list(self._steps):
-            self._worker.cancel(step_id, error)
-            self._worker.cleanup(step_id)
-        self._owner.ended(self, error)
+        return link.serve(requests, context)
 
 
 def _introduction(context: grpc.ServicerContext) -> tuple[str, int, int]:

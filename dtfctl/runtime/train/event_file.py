@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
+import logging
 import os
 import queue
 import socket
@@ -14,6 +16,7 @@ from typing import Any
 from dtfctl.protocol import summary_pb2
 from dtfctl.runtime.kernels.io.records import tfrecord
 
+log = logging.getLogger("dtfctl.train")
 _counter = itertools.count()
 
 
@@ -60,6 +63,11 @@ class EventFileWriter:
                         self._file.flush()
                         flushed = time.monotonic()
             except OSError as e:
+                if e.errno == errno.ENOSPC and item is not None:
+                    log.warning("events are lost: %s: %s", self.path, e.strerror)
+                    if isinstance(item, threading.Event):
+                        item.set()
+                    continue
                 # Kept for the next call of the program; the thread goes on so that nobody waits for it for ever.
                 self._error = e
                 if isinstance(item, threading.Event):

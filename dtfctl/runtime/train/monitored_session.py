@@ -17,6 +17,7 @@ from dtfctl.runtime.client.session import Session
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.errors import AbortedError, OpError, OutOfRangeError, UnavailableError
 from dtfctl.runtime.train.coordinator import Coordinator
+from dtfctl.runtime.train.progress import last_reported
 from dtfctl.runtime.train.queue_runner import start_queue_runners
 from dtfctl.runtime.train.scaffold import Scaffold
 from dtfctl.runtime.train.session_manager import SessionManager
@@ -51,9 +52,11 @@ class ChiefSessionCreator(SessionCreator):
         self._master, self._config = master, config
         self._checkpoint_dir, self._exact = checkpoint_dir, checkpoint_filename_with_path
         self._manager: SessionManager | None = None
+        self._made_one = False
 
     def create_session(self) -> Session:
         self._scaffold.finalize()
+        goes_on = self._made_one or last_reported() is not None
         if self._manager is None:
             self._manager = SessionManager(
                 local_init_op=self._scaffold.local_init_op,
@@ -62,7 +65,7 @@ class ChiefSessionCreator(SessionCreator):
                 ready_for_local_init_op=self._scaffold.ready_for_local_init_op,
                 graph=context.get_default_graph(),
             )
-        return self._manager.prepare_session(
+        session = self._manager.prepare_session(
             self._master,
             saver=self._scaffold.saver,
             checkpoint_dir=self._checkpoint_dir,
@@ -71,7 +74,10 @@ class ChiefSessionCreator(SessionCreator):
             init_op=self._scaffold.init_op,
             init_feed_dict=self._scaffold.init_feed_dict,
             init_fn=self._scaffold.init_fn,
+            goes_on=goes_on,
         )
+        self._made_one = True
+        return session
 
 
 class WorkerSessionCreator(SessionCreator):

@@ -1,12 +1,18 @@
-"""Telling the submitter how far a job is: what `dtfctl submit` draws its progress bar from.
+"""Telling the submitter how far a job is: what `dtfctl submit` draws its progress bar from, and notes for `events`.
 
 A job's client process finds the file to append to in DTF_PROGRESS_FILE; outside a job nothing is written.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import faulthandler
+import functools
 import json
+import logging
 import os
+import signal
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +20,11 @@ from typing import Any
 from dtfctl.runtime.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from dtfctl.runtime.train.training_util import get_global_step
 
+log = logging.getLogger("dtfctl.train")
+
 PROGRESS_FILE = "DTF_PROGRESS_FILE"
+LOOK_BACK = 64 * 2**10
+"""Bytes at the end of the file among which the newest step is looked for."""
 
 
 def report(step: int, total: int | None = None, **metrics: float) -> bool:
@@ -27,22 +37,64 @@ def report(step: int, total: int | None = None, **metrics: float) -> bool:
     Returns:
         Whether there was a submitter to tell.
     """
+    return _append(
+        {
+            "step": int(step),
+            "total": None if total is None else int(total),
+            "metrics": {k: float(v) for k, v in metrics.items()},
+            "time": time.time(),
+        }
+    )
+
+
+def note(text: str) -> bool:
+    """Tell the submitter what happened, in one sentence: it becomes an event of the job.
+
+    Returns:
+        Whether there was a submitter to tell.
+    """
+    return _append({"note": text, "time": time.time()})
+
+
+def _append(record: Mapping[str, Any]) -> bool:
     path = os.environ.get(PROGRESS_FILE)
     if not path:
         return False
-    record = {
-        "step": int(step),
-        "total": None if total is None else int(total),
-        "metrics": {k: float(v) for k, v in metrics.items()},
-        "time": time.time(),
-    }
-    with open(path, "a", encoding="utf-8") as f:
-        f.write(json.dumps(record) + "\n")
+    _be_ready_to_dump()
+    try:
+        with open(path, "a", encoding="utf-8") as f:
+            f.write(json.dumps(record) + "\n")
+    except OSError as e:
+        if e.errno != errno.ENOSPC:
+            raise
+        log.warning("progress is not told: %s", e)  # training is worth more than its progress bar
+        return False
     return True
 
 
+@functools.cache
+def _be_ready_to_dump() -> None:
+    """Who reports progress is watched; if it stops, its stacks are asked for with SIGUSR1 before it is restarted."""
+    if signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL:
+        faulthandler.register(signal.SIGUSR1, all_threads=True)
+
+
+def last_reported() -> int | None:
+    """The step this process, or the one it replaces, reported last."""
+    path = os.environ.get(PROGRESS_FILE)
+    if not path or not os.path.exists(path):
+        return None
+    with open(path, "rb") as f:
+        f.seek(max(0, os.path.getsize(path) - LOOK_BACK))
+        lines = f.read().splitlines()
+    for line in reversed(lines):
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            return int(json.loads(line)["step"])
+    return None
+
+
 class ProgressHook(SessionRunHook):
-    """Reports the global step, and scalar tensors, at most every `every_secs` seconds.
+    """Reports the global step, and scalar tensors, at most every `every_secs` seconds; and what a recovery lost.
 
     Args:
         total: the last step; metrics: name -> scalar tensor, fetched when a report is due.
@@ -60,6 +112,12 @@ class ProgressHook(SessionRunHook):
         if step is None:
             raise RuntimeError("Global step should be created to use ProgressHook.")
         self._step = step.value()
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        before = last_reported()
+        step = int(session.run(self._step))
+        if before is not None and step < before:
+            note(f"goes on from step {step}; steps up to {before} had been done: {before - step} are lost")
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
         self._due = time.monotonic() >= self._due_at

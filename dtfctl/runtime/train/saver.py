@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dtfctl.protocol import meta_graph_pb2
+from dtfctl.runtime.checkpoint.bundle_writer import SNAPSHOT
+from dtfctl.runtime.client.session import BaseSession
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.convert import constant
 from dtfctl.runtime.framework.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
+from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.graph_keys import GraphKeys, name_scope
 from dtfctl.runtime.framework.local_path import local_path
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
+from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.ops.grouping import group
 from dtfctl.runtime.ops.partitioned_variables import PartitionedVariable
 from dtfctl.runtime.ops.resource_variable import ResourceVariable
@@ -273,15 +279,39 @@ class Saver:
         prefix = os.fspath(save_path)
         if global_step is not None:
             step = global_step if isinstance(global_step, int) else int(sess.run(global_step))
-            prefix = f"{prefix}-{step:08d}" if self._pad_step_number else f"{prefix}-{step}"
+            prefix = self._prefix(save_path, step)
             if os.path.basename(save_path) == (latest_filename or "checkpoint") and not self._sharded:
                 raise ValueError(f"'latest_filename' collides with 'save_path': '{latest_filename}' and '{save_path}'")
-        folder = Path(local_path(prefix)).parent
         if self._is_empty:
             return None
         definition = self._built
+
+        def run() -> Any:
+            return sess.run(definition.save_tensor_name, {definition.filename_tensor_name: prefix})
+
+        return self._save_by(
+            run, sess, save_path, prefix, latest_filename, meta_graph_suffix, write_meta_graph, write_state
+        )
+
+    def _prefix(self, save_path: str, step: int) -> str:
+        path = os.fspath(save_path)
+        return f"{path}-{step:08d}" if self._pad_step_number else f"{path}-{step}"
+
+    def _save_by(
+        self,
+        run: Callable[[], Any],
+        sess: Any,
+        save_path: str,
+        prefix: str,
+        latest_filename: str | None,
+        meta_graph_suffix: str,
+        write_meta_graph: bool,
+        write_state: bool,
+    ) -> str:
+        """Have `run` write the tensors, then what belongs to them."""
+        folder = Path(local_path(prefix)).parent
         try:
-            written = sess.run(definition.save_tensor_name, {definition.filename_tensor_name: prefix})
+            written = run()
         except (FailedPreconditionError, NotFoundError) as e:
             if not folder.is_dir():
                 raise ValueError(f"Parent directory of {save_path} doesn't exist, can't save.") from e
@@ -300,8 +330,56 @@ class Saver:
         if write_meta_graph:
             from dtfctl.runtime.train.meta_graph import export_meta_graph
 
-            export_meta_graph(f"{written}.{meta_graph_suffix}", graph=sess.graph, saver_def=definition)
+            export_meta_graph(f"{written}.{meta_graph_suffix}", graph=sess.graph, saver_def=self._built)
         return written
+
+    def begin_save(
+        self, sess: Any, save_path: str, global_step: int, write_meta_graph: bool = True
+    ) -> Callable[[], str | None]:
+        """Take a snapshot of the variables; what is returned writes it as `save` does, in any thread.
+
+        The snapshot is no copy: a variable that is updated meanwhile gets other memory. Not in TF1.
+
+        Raises:
+            TypeError: `sess` is no session of this runtime.
+        """
+        if not isinstance(sess, BaseSession):
+            raise TypeError(f"A snapshot is taken of a tf.Session, not of a {type(sess).__name__}")
+        ops = self._save_ops(sess.graph)
+        definition = self._built
+        prefix = self._prefix(save_path, global_step)
+        sess.run(ops, {definition.filename_tensor_name: SNAPSHOT + prefix})
+        # The ops have their tensors; the variables are not to be read, and held, again.
+        unread = {t: np.zeros(0, t.dtype.base_dtype.np) for op in ops for t in op.inputs[3:]}
+        filename = sess.graph.get_tensor_by_name(definition.filename_tensor_name)
+
+        def run() -> Any:
+            return sess._run_with(definition.save_tensor_name, {filename: object_scalar(prefix.encode()), **unread})
+
+        return lambda: self._save_by(run, sess, save_path, prefix, None, "meta", write_meta_graph, True)
+
+    def size(self, graph: Graph) -> int:
+        """Bytes of the tensors a checkpoint holds, as far as their shapes are known; 0 where `begin_save` cannot be."""
+        if self._is_empty:
+            return 0
+        tensors = [t for op in self._save_ops(graph) for t in op.inputs[3:]]
+        return sum(
+            (t.shape.num_elements() or 0) * t.dtype.base_dtype.np.itemsize
+            for t in tensors
+            if t.shape.is_fully_defined() and not t.dtype.base_dtype.is_object
+        )
+
+    def _save_ops(self, graph: Graph) -> list[Operation]:
+        """The SaveV2 ops behind the save tensor."""
+        seen: set[Operation] = set()
+        stack = [graph.get_tensor_by_name(self._built.save_tensor_name).op]
+        while stack:
+            op = stack.pop()
+            if op not in seen:
+                seen.add(op)
+                if op.type != "SaveV2":
+                    stack += [t.op for t in op.inputs] + list(op.control_inputs)
+        return sorted((op for op in seen if op.type == "SaveV2"), key=lambda op: op.name)
 
     def _record(self, path: str, suffix: str) -> None:
         self._last_checkpoints = [c for c in self._last_checkpoints if c[0] != path]

@@ -216,8 +216,8 @@ class Server:
 
     @staticmethod
     def create_local_server(config: config_pb2.ConfigProto | None = None, start: bool = True) -> Server:
-        """A cluster of one task, "local", on a free port of the loopback interface."""
-        return Server({"local": ["localhost:0"]}, protocol="grpc", config=config, start=start)
+        """A cluster of one task, of job "localhost" as in TensorFlow 2, on a free port of the loopback interface."""
+        return Server({"localhost": ["localhost:0"]}, protocol="grpc", config=config, start=start)
 
 
 def _make_server_def(

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dtfctl.runtime.client.session import Session
 from dtfctl.runtime.framework import context
-from dtfctl.runtime.framework.errors import DeadlineExceededError, FailedPreconditionError
+from dtfctl.runtime.framework.errors import (
+    DataLossError,
+    DeadlineExceededError,
+    FailedPreconditionError,
+    OpError,
+    OutOfRangeError,
+)
 from dtfctl.runtime.framework.operation import Operation
 from dtfctl.runtime.train import checkpoint_management
+from dtfctl.runtime.train.progress import note
 
 log = logging.getLogger("dtfctl.train")
+
+DAMAGED = (DataLossError, OutOfRangeError)
+"""What reading a checkpoint says when bytes are wrong, or missing at the end."""
 
 
 class SessionManager:
@@ -56,15 +67,25 @@ class SessionManager:
         config: Any = None,
         init_feed_dict: Any = None,
         init_fn: Callable[[Any], None] | None = None,
+        goes_on: bool = False,
     ) -> Session:
         """For the chief: restore the newest checkpoint, or else initialize.
+
+        Args:
+            goes_on: this training ran before, and only this process or its task was lost. A model whose variables all
+                live on is then taken as it is: going back to the checkpoint would undo what other workers did since.
 
         Raises:
             RuntimeError: there is no way to initialize, or the model is not ready afterwards.
         """
-        sess, restored = self._restore(
-            master, saver, checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint, max_wait_secs, config
-        )
+        sess = self._session_of_living_model(master, config) if goes_on else None
+        if sess is not None:
+            _know_checkpoints(saver, checkpoint_dir)
+            restored = True
+        else:
+            sess, restored = self._restore(
+                master, saver, checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint, max_wait_secs, config
+            )
         if not restored:
             if init_op is None and init_fn is None and self._local_init_op is None:
                 raise RuntimeError("Model is not initialized and no init_op or init_fn or local_init_op was given")
@@ -156,11 +177,22 @@ class SessionManager:
             path = checkpoint_management.latest_checkpoint(str(checkpoint_dir))
         if path is None:
             return sess, False
-        saver.restore(sess, path)
         state = checkpoint_management.get_checkpoint_state(str(checkpoint_dir))
+        older = [] if state is None else [str(p) for p in state.all_model_checkpoint_paths if p != path]
+        whole = _restore_newest_whole(saver, sess, [path, *reversed(older)])
         if state is not None:
-            saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
+            saver.recover_last_checkpoints([p for p in [*older, path] if p not in whole.damaged])
         return sess, True
+
+    def _session_of_living_model(self, master: str, config: Any) -> Session | None:
+        """A session, if every variable of the model has a value; None also when there is no way to tell."""
+        if self._ready_for_local_init_op is None:
+            return None
+        sess = Session(master, graph=self._graph, config=config)
+        if self._model_ready_for_local_init(sess)[0]:
+            return sess
+        sess.close()
+        return None
 
     def _model_ready(self, sess: Session) -> tuple[bool, str | None]:
         return _ready(self._ready_op, sess, "Model not ready")
@@ -175,6 +207,41 @@ class SessionManager:
         if ready:
             sess.run(self._local_init_op, feed_dict=self._local_init_feed_dict)
         return ready, message
+
+
+def _know_checkpoints(saver: Any, checkpoint_dir: str | None) -> None:
+    """Let the saver go on counting the checkpoints it keeps."""
+    state = checkpoint_management.get_checkpoint_state(str(checkpoint_dir)) if saver is not None else None
+    if state is not None:
+        saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
+
+
+@dataclass(frozen=True, slots=True)
+class _Restored:
+    path: str
+    damaged: tuple[str, ...] = ()
+
+
+def _restore_newest_whole(saver: Any, sess: Session, paths: Sequence[str]) -> _Restored:
+    """Restore the first of `paths`, newest first, that is not damaged; tells of those that are.
+
+    Raises:
+        DataLossError, OutOfRangeError: all of them are damaged; what the newest one said.
+    """
+    errors: list[OpError] = []
+    for at, path in enumerate(paths):
+        try:
+            if at and not checkpoint_management.checkpoint_exists(path):
+                continue
+            saver.restore(sess, path)
+        except DAMAGED as e:
+            log.error("checkpoint %s is damaged: %s", path, e.message)
+            errors.append(e)
+            continue
+        if errors:
+            note(f"checkpoint {paths[0]} is damaged ({errors[0].message}); went on from {path}")
+        return _Restored(path, tuple(paths[:at]))
+    raise errors[0]
 
 
 def _ready(op: Any, sess: Session, what: str) -> tuple[bool, str | None]:

@@ -69,6 +69,8 @@ def _identity(k: KernelBuild) -> Kernel:
             return x
 
         return checked
+    if k.node.op == "GuaranteeConst" and k.dtype("T") is dtypes.resource:
+        raise InvalidArgumentError("Input tensor cannot be a resource variable handle.", k.node.name)
     return _same
 
 

@@ -10,7 +10,7 @@ from dtfctl.runtime.kernels.array.common import is_low_precision
 
 
 def group_starts(sorted_ids: Any) -> Any:
-    """Positions at which a new value starts in a sorted, non-empty vector."""
+    """Positions at which a new value starts in a non-empty vector: a group each where it is sorted."""
     change = np.empty(len(sorted_ids), np.bool_)
     change[0] = True
     np.not_equal(sorted_ids[1:], sorted_ids[:-1], out=change[1:])

@@ -140,6 +140,10 @@ def _unravel_index(k: KernelBuild) -> Kernel:
         shape = ints(dims)
         if 0 in shape:
             raise InvalidArgumentError("Input dims cannot contain a dim of zero")
+        if any(d < 0 for d in shape):
+            raise InvalidArgumentError(f"Input dims cannot be negative. Got dims {shape}")
+        if product(shape) > np.iinfo(dims.dtype).max:
+            raise InvalidArgumentError(f"Input dims product is causing integer overflow: {shape}")
         if indices.size and (indices.min() < 0 or indices.max() >= product(shape)):
             raise InvalidArgumentError("index is out of bound as with dims")
         parts = np.unravel_index(indices, shape)

@@ -54,12 +54,18 @@ def _inferred(shape: tuple[int, ...], dims: list[int], unknown: int) -> int:
     return have // want if want and have % want == 0 else 0
 
 
+# numpy's limit; TensorFlow's is 253.
+MAX_RANK = 64
+
+
 @register_kernel("Reshape", devices=CPU_GPU, host_inputs=("shape",))
 def _reshape(k: KernelBuild) -> Kernel:
     def kernel(x: Any, shape: Any) -> Any:
         dims = shape.reshape(-1).tolist()  # a scalar counts as a vector, as in graphs of old
         if shape.ndim > 1:
             raise InvalidArgumentError(f"sizes input must be 1-D, not {text(shape.shape)}")
+        if len(dims) > MAX_RANK:
+            raise InvalidArgumentError(f"too many dimensions: must be <= {MAX_RANK}, but received {len(dims)}")
         unknown = -1
         known = 1
         for i, d in enumerate(dims):

@@ -137,12 +137,8 @@ def for_op(k: KernelBuild) -> Kernel:
 
 @register_kernel("SymbolicGradient", devices=CPU_GPU, step=True)
 def symbolic_gradient(k: KernelBuild) -> Kernel:
-    """The function's registered gradient function; TensorFlow's Python gives every graph one or expands it."""
-    function = k.attr("f")
-    gradient = k.library.gradients.get(function.name)
-    if gradient is None:
-        raise UnimplementedError(f"No gradient function is registered for function '{function.name}'", k.node.name)
-    body = k.function_caller.prepare(graph_pb2.NameAttrList(name=gradient, attr=function.attr))
+    """The function's registered gradient function, or what its body's ops give (compiler.differentiate)."""
+    body = k.function_caller.prepare(graph_pb2.NameAttrList(name=k.node.op, attr={"f": k.node.raw_attrs["f"]}))
     return lambda step, *inputs: body(inputs, step)
 
 

@@ -44,7 +44,16 @@ def _maker(k: KernelBuild, make: Callable[[str], LookupTable]) -> Kernel:
     return ResourceKernel(k, LookupTable, make, verify, by_node_name=bool(k.attr("use_node_name_sharing")))
 
 
-@register_kernel(("HashTable", "HashTableV2", "AnonymousHashTable"), step=True)
+_TABLES = ("HashTable", "HashTableV2", "AnonymousHashTable")
+_NUMBERS = (dtypes.int32, dtypes.float32, dtypes.float64)
+
+
+# The pairs TensorFlow has: a program that runs here runs there.
+@register_kernel(_TABLES, step=True, key_dtype=(dtypes.int32,), value_dtype=(*_NUMBERS, dtypes.string))
+@register_kernel(_TABLES, step=True, key_dtype=(dtypes.int64,), value_dtype=(*_NUMBERS, dtypes.int64, dtypes.string))
+@register_kernel(
+    _TABLES, step=True, key_dtype=(dtypes.string,), value_dtype=(*_NUMBERS, dtypes.int64, dtypes.string, dtypes.bool_)
+)
 def hash_table(k: KernelBuild) -> Kernel:
     key, value = k.dtype("key_dtype"), k.dtype("value_dtype")
     return _maker(k, lambda name: HashTable(name, key, value))

@@ -10,5 +10,6 @@ from dtfctl.runtime.kernels.io import (  # noqa: F401
     save_restore,
     sequence_examples,
     summaries,
+    summary_writers,
     wav,
 )

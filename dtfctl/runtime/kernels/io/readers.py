@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
+from dtfctl.protocol import reader_pb2
 from dtfctl.runtime.checkpoint.atomic import os_error
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OutOfRangeError, UnimplementedError
@@ -16,7 +18,7 @@ from dtfctl.runtime.framework.local_path import local_path
 from dtfctl.runtime.framework.resource_manager import Resource
 from dtfctl.runtime.framework.tensor_codec import object_array, object_scalar
 from dtfctl.runtime.kernels.context import StepContext
-from dtfctl.runtime.kernels.data_flow.handles import ResourceKernel, lookup
+from dtfctl.runtime.kernels.data_flow.handles import ResourceKernel, lookup, shape_text
 from dtfctl.runtime.kernels.data_flow.queue import QueueBase
 from dtfctl.runtime.kernels.io.records import fixed_length_records, read_tfrecords, text_lines
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
@@ -26,14 +28,21 @@ Open = Callable[[str], Iterator[Record]]
 
 
 class Reader(Resource):
-    """`open_unit` gives the (key, value) records of one work unit."""
+    """One source of records.
+
+    Args:
+        name: what errors call it.
+        open_unit: gives the (key, value) records of one work unit.
+        one_each: a work unit is one record and over with it; only such a reader's state can be saved, as in TensorFlow.
+    """
 
     type_name = "Reader"
 
-    def __init__(self, open_unit: Open) -> None:
-        self._open = open_unit
+    def __init__(self, name: str, open_unit: Open, one_each: bool = False) -> None:
+        self._name, self._open, self._one_each = name, open_unit, one_each
         self._lock = threading.RLock()
         self._records: Iterator[Record] | None = None
+        self._unit = b""
         self.produced = 0
         self.completed = 0
 
@@ -43,7 +52,8 @@ class Reader(Resource):
             while True:
                 if self._records is None:
                     (unit,) = queue.dequeue(cancellation)
-                    self._records = self._open(unit.reshape(-1)[0].decode("utf-8", "surrogateescape"))
+                    self._unit = unit.reshape(-1)[0]
+                    self._records = self._open(self._unit.decode("utf-8", "surrogateescape"))
                 try:
                     record = next(self._records, None)
                 except Exception:
@@ -51,6 +61,9 @@ class Reader(Resource):
                     raise
                 if record is not None:
                     self.produced += 1
+                    if self._one_each:
+                        self._records = None
+                        self.completed += 1
                     return record
                 self._records = None
                 self.completed += 1
@@ -72,11 +85,56 @@ class Reader(Resource):
     def reset(self) -> None:
         with self._lock:
             self._records = None
+            self._unit = b""
             self.produced = self.completed = 0
 
+    def state(self) -> bytes:
+        """How far the reader is.
 
-def _maker(k: KernelBuild, open_unit: Open) -> Kernel:
-    return ResourceKernel(k, Reader, lambda name: Reader(open_unit))
+        Raises:
+            UnimplementedError: it may be in the middle of a work unit.
+        """
+        self._check_states("SerializeState")
+        with self._lock:
+            return reader_pb2.ReaderBaseState(
+                work_started=self.completed,
+                work_finished=self.completed,
+                num_records_produced=self.produced,
+                current_work=self._unit,
+            ).SerializeToString(deterministic=True)
+
+    def restore(self, text: bytes) -> None:
+        """Go back to where `state` was taken.
+
+        Raises:
+            InvalidArgumentError: `text` is not what `state` gives.
+        """
+        self._check_states("RestoreState")
+        try:
+            state = reader_pb2.ReaderBaseState.FromString(text)
+        except DecodeError as e:
+            raise InvalidArgumentError(f"Could not parse state for {self._name}: {text!r}") from e
+        if min(state.work_started, state.work_finished, state.num_records_produced) < 0:
+            raise InvalidArgumentError(f"Unexpected negative value when restoring in {self._name}: {state}")
+        if state.work_started > state.work_finished:
+            raise InvalidArgumentError(
+                f"Inconsistent work started vs. finished when restoring in {self._name}: {state}"
+            )
+        with self._lock:
+            self._records, self._unit = None, state.current_work
+            self.completed, self.produced = state.work_finished, state.num_records_produced
+
+    def _check_states(self, what: str) -> None:
+        if not self._one_each:
+            raise UnimplementedError(
+                f"Reader {what} is not supported by {self._name}, which may be in the middle of a file; use tf.data "
+                "iterators"
+            )
+
+
+def _maker(k: KernelBuild, open_unit: Open, one_each: bool = False) -> Kernel:
+    title = f"{k.node.op.removesuffix('V2')} '{k.node.name}'"
+    return ResourceKernel(k, Reader, lambda name: Reader(title, open_unit, one_each))
 
 
 @register_kernel(("IdentityReader", "IdentityReaderV2"), step=True)
@@ -85,7 +143,7 @@ def identity_reader(k: KernelBuild) -> Kernel:
         raw = text.encode("utf-8", "surrogateescape")
         yield raw, raw
 
-    return _maker(k, units)
+    return _maker(k, units, one_each=True)
 
 
 @register_kernel(("WholeFileReader", "WholeFileReaderV2"), step=True)
@@ -96,7 +154,7 @@ def whole_file_reader(k: KernelBuild) -> Kernel:
         except OSError as e:
             raise os_error(e, path) from e
 
-    return _maker(k, files)
+    return _maker(k, files, one_each=True)
 
 
 @register_kernel(("TextLineReader", "TextLineReaderV2"), step=True)
@@ -179,11 +237,16 @@ def reader_reset(k: KernelBuild) -> Kernel:
     return lambda step, reader: lookup(step, reader, Reader).reset()
 
 
-@register_kernel(
-    ("ReaderSerializeState", "ReaderSerializeStateV2", "ReaderRestoreState", "ReaderRestoreStateV2"), step=True
-)
-def reader_state(k: KernelBuild) -> Kernel:
-    def run(step: StepContext, *inputs: Any) -> None:
-        raise UnimplementedError("Reader SerializeState and RestoreState are not supported; use tf.data iterators")
+@register_kernel(("ReaderSerializeState", "ReaderSerializeStateV2"), step=True)
+def reader_serialize_state(k: KernelBuild) -> Kernel:
+    return lambda step, reader: object_scalar(lookup(step, reader, Reader).state())
+
+
+@register_kernel(("ReaderRestoreState", "ReaderRestoreStateV2"), step=True)
+def reader_restore_state(k: KernelBuild) -> Kernel:
+    def run(step: StepContext, reader: Any, state: Any) -> None:
+        if state.ndim:
+            raise InvalidArgumentError(f"Reader state must be scalar, but had shape: {shape_text(state.shape)}")
+        lookup(step, reader, Reader).restore(state.item())
 
     return run

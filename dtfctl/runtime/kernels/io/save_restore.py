@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from dtfctl.runtime.checkpoint.bundle_reader import BundleReader
-from dtfctl.runtime.checkpoint.bundle_writer import BundleWriter, index_file
+from dtfctl.runtime.checkpoint.bundle_writer import SNAPSHOT, BundleWriter, index_file
 from dtfctl.runtime.checkpoint.merge import merge_bundles
 from dtfctl.runtime.checkpoint.slice_table import SliceTableReader, SliceToSave, write_slice_table
 from dtfctl.runtime.checkpoint.tensor_slice import TensorSlice, parse_shape_and_slice, shape_text
@@ -57,10 +58,19 @@ def _slice_to_save(spec: str, value: Any) -> tuple[tuple[int, ...], TensorSlice]
 @register_kernel("SaveV2", blocking=True)
 def save_v2(k: KernelBuild) -> Kernel:
     types = k.attr("dtypes")
+    # The newest only: who takes another has given up the one before.
+    snapshot: list[tuple[str, tuple[Any, ...]]] = []
 
     def run(prefix: Any, names: Any, specs: Any, *tensors: Any) -> None:
         _check_v2(prefix, names, specs, len(tensors))
-        with BundleWriter(_texts(prefix)[0]) as writer:
+        path = _texts(prefix)[0]
+        if path.startswith(SNAPSHOT):
+            # No copy: whoever updates a variable writes into another array while this one is held.
+            snapshot[:] = [(path.removeprefix(SNAPSHOT), tensors)]
+            return
+        if snapshot and snapshot[0][0] == path:
+            tensors = snapshot.pop()[1]
+        with BundleWriter(path) as writer:
             for name, spec, value, dtype in zip(_texts(names), _texts(specs), tensors, types):
                 if spec:
                     shape, piece = _slice_to_save(spec, value)
@@ -95,14 +105,15 @@ def restore_v2(k: KernelBuild) -> Kernel:
                 )
         if wrong:
             raise InvalidArgumentError("\n".join(wrong))
-        return [_restore_v2(reader, name, spec) for name, spec, _ in wanted]
+        begun = [_begin_restore_v2(reader, name, spec) for name, spec, _ in wanted]
+        return [end() for end in begun]
 
     return run
 
 
-def _restore_v2(reader: BundleReader, name: str, spec: str) -> Any:
+def _begin_restore_v2(reader: BundleReader, name: str, spec: str) -> Callable[[], Any]:
     if not spec:
-        return reader.read(name)
+        return reader.begin_read(name)
     shape, piece, _ = parse_shape_and_slice(spec)
     _, stored = reader.dtype_and_shape(name)
     if stored != shape:
@@ -110,7 +121,7 @@ def _restore_v2(reader: BundleReader, name: str, spec: str) -> Any:
             f"tensor_name = {name}; shape in shape_and_slice spec {shape_text(shape)} does not match the shape stored "
             f"in checkpoint: {shape_text(stored)}"
         )
-    return reader.read_slice(name, piece)
+    return lambda: reader.read_slice(name, piece)
 
 
 def _restore_v1(reader: SliceTableReader, name: str, spec: str, dtype: DType) -> Any:

@@ -87,20 +87,21 @@ def histogram(values: Any) -> summary_pb2.HistogramProto:
 
 @register_kernel("HistogramSummary")
 def histogram_summary(k: KernelBuild) -> Kernel:
-    def run(tag: Any, values: Any) -> Any:
-        name = _tag(tag)
-        flat = np.asarray(values).reshape(-1)
-        if flat.dtype.kind not in "iub":
-            wide = flat.astype(np.float64)
-            if np.isnan(wide).any():
-                raise InvalidArgumentError(f"Nan in summary histogram for: {k.node.name}")
-            if np.isinf(wide).any():
-                raise InvalidArgumentError(f"Infinity in summary histogram for: {k.node.name}")
-        summary = summary_pb2.Summary()
-        summary.value.add(tag=name, histo=histogram(flat))
-        return _output(summary)
+    return lambda tag, values: _output(histogram_of(_tag(tag), values, k.node.name))
 
-    return run
+
+def histogram_of(tag: str, values: Any, who: str) -> summary_pb2.Summary:
+    """A summary with one histogram; `who` is named when a value is not finite."""
+    flat = np.asarray(values).reshape(-1)
+    if flat.dtype.kind not in "iub":
+        wide = flat.astype(np.float64)
+        if np.isnan(wide).any():
+            raise InvalidArgumentError(f"Nan in summary histogram for: {who}")
+        if np.isinf(wide).any():
+            raise InvalidArgumentError(f"Infinity in summary histogram for: {who}")
+    summary = summary_pb2.Summary()
+    summary.value.add(tag=tag, histo=histogram(flat))
+    return summary
 
 
 @register_kernel("MergeSummary")
@@ -193,24 +194,21 @@ def image_summary(k: KernelBuild) -> Kernel:
     if bad_color.ndim != 1:
         raise InvalidArgumentError(f"bad_color must be a vector, got shape {shape_text(bad_color.shape)}", k.node.name)
 
-    def run(tag: Any, images: Any) -> Any:
-        base = _tag(tag, "Tag")
-        if images.ndim != 4 or images.shape[3] not in (1, 3, 4):
-            raise InvalidArgumentError(
-                f"Tensor must be 4-D with last dim 1, 3, or 4, not {shape_text(images.shape)}",
-            )
-        summary = summary_pb2.Summary()
-        count = min(most, images.shape[0])
-        for i in range(count):
-            image = images[i] if is_bytes else _normalized(images[i], bad_color)
-            height, width, channels = image.shape
-            name = f"{base}/image/{i}" if most > 1 else f"{base}/image"
-            value = summary.value.add(tag=name)
-            value.image.height, value.image.width, value.image.colorspace = height, width, channels
-            value.image.encoded_image_string = encode_png(image)
-        return _output(summary)
+    return lambda tag, images: _output(images_of(_tag(tag, "Tag"), images, most, is_bytes, bad_color))
 
-    return run
+
+def images_of(tag: str, images: Any, most: int, is_bytes: bool, bad_color: Any) -> summary_pb2.Summary:
+    """A summary with the first `most` of a batch of images [n, height, width, channels]."""
+    if images.ndim != 4 or images.shape[3] not in (1, 3, 4):
+        raise InvalidArgumentError(f"Tensor must be 4-D with last dim 1, 3, or 4, not {shape_text(images.shape)}")
+    summary = summary_pb2.Summary()
+    for i in range(min(most, images.shape[0])):
+        image = images[i] if is_bytes else _normalized(images[i], bad_color)
+        height, width, channels = image.shape
+        value = summary.value.add(tag=f"{tag}/image/{i}" if most > 1 else f"{tag}/image")
+        value.image.height, value.image.width, value.image.colorspace = height, width, channels
+        value.image.encoded_image_string = encode_png(image)
+    return summary
 
 
 @register_kernel(("AudioSummary", "AudioSummaryV2"))
@@ -218,21 +216,27 @@ def audio_summary(k: KernelBuild) -> Kernel:
     most, fixed_rate = k.attr("max_outputs"), k.attr("sample_rate")
 
     def run(tag: Any, audio: Any, rate: Any = None) -> Any:
-        base = _tag(tag, "Tag")
-        if audio.ndim not in (2, 3):
-            raise InvalidArgumentError(f"Tensor must be 3-D or 2-D, got: {shape_text(audio.shape)}")
-        hertz = float(fixed_rate if rate is None else rate)
-        if hertz <= 0:
-            raise InvalidArgumentError("sample_rate must be > 0")
-        clips = audio if audio.ndim == 3 else audio[:, :, None]
-        summary = summary_pb2.Summary()
-        for i in range(min(most, clips.shape[0])):
-            frames, channels = clips[i].shape
-            value = summary.value.add(tag=f"{base}/audio/{i}" if most > 1 else f"{base}/audio")
-            value.audio.sample_rate = hertz
-            value.audio.num_channels, value.audio.length_frames = channels, frames
-            value.audio.content_type = "audio/wav"
-            value.audio.encoded_audio_string = encode_wav(clips[i], int(hertz))
-        return _output(summary)
+        if rate is not None and rate.size != 1:
+            raise InvalidArgumentError("sample_rate must be rank-0 or contain a single value")
+        hertz = fixed_rate if rate is None else rate.reshape(-1)[0]
+        return _output(clips_of(_tag(tag, "Tag"), audio, most, float(hertz)))
 
     return run
+
+
+def clips_of(tag: str, audio: Any, most: int, hertz: float) -> summary_pb2.Summary:
+    """A summary with the first `most` of a batch of clips [n, frames] or [n, frames, channels]."""
+    if audio.ndim not in (2, 3):
+        raise InvalidArgumentError(f"Tensor must be 3-D or 2-D, got: {shape_text(audio.shape)}")
+    if hertz <= 0:
+        raise InvalidArgumentError("sample_rate must be > 0")
+    clips = audio if audio.ndim == 3 else audio[:, :, None]
+    summary = summary_pb2.Summary()
+    for i in range(min(most, clips.shape[0])):
+        frames, channels = clips[i].shape
+        value = summary.value.add(tag=f"{tag}/audio/{i}" if most > 1 else f"{tag}/audio")
+        value.audio.sample_rate = hertz
+        value.audio.num_channels, value.audio.length_frames = channels, frames
+        value.audio.content_type = "audio/wav"
+        value.audio.encoded_audio_string = encode_wav(clips[i], int(hertz))
+    return summary

@@ -112,11 +112,14 @@ def _mean(k: KernelBuild) -> Kernel:
 
         return _reducer(k, low)
     if dtype.kind in "iu":
+        # Sums of the small types are made in 64 bits, as in TensorFlow.
+        wide = np.dtype(f"{dtype.kind}8") if dtype.itemsize < 4 else dtype
 
         def whole(x: Any, axes: tuple[int, ...], keep: bool) -> Any:
-            total = add(x, axis=axes, dtype=dtype, keepdims=keep)
-            count = dtype.type(count_of(x, axes) or 1)
-            return (np.sign(total) * (np.abs(total) // count)).astype(dtype) if dtype.kind == "i" else total // count
+            total = add(x, axis=axes, dtype=wide, keepdims=keep)
+            count = wide.type(count_of(x, axes) or 1)
+            mean = np.sign(total) * (np.abs(total) // count) if dtype.kind == "i" else total // count
+            return mean.astype(dtype)
 
         return _reducer(k, whole)
 

@@ -30,13 +30,27 @@ def _check_sorted(ids: Any, rows: int) -> int:
     count = int(ids[-1]) + 1
     if count <= 0:
         raise InvalidArgumentError("segment ids must be >= 0")
-    if np.any(ids[1:] < ids[:-1]):
-        raise InvalidArgumentError("segment ids are not increasing")
-    if int(ids[0]) < 0:
+    if int(ids[0]) < 0 or np.any(ids[1:] < ids[:-1]):
+        # Segments are looked at one after the other: what is wrong with the first of them is told.
+        runs = ids[group_starts(ids)]
+        falls = np.append(runs[:-1] > runs[1:], False)
+        first = int(np.argmax(falls | (runs < 0) | (runs >= count)))
+        if falls[first]:
+            raise InvalidArgumentError("segment ids are not increasing")
         raise InvalidArgumentError(
-            f"Segment id {int(ids[0])} out of range [0, {count}), possibly because 'segment_ids' input is not sorted."
+            f"Segment id {int(runs[first])} out of range [0, {count}), possibly because 'segment_ids' input is not "
+            "sorted."
         )
     return count
+
+
+def _check_size(count: int, inner: tuple[int, ...]) -> None:
+    """Raise InvalidArgumentError when the output would have more elements than can be counted."""
+    total = count
+    for size in inner:
+        if total * size >= 2**63:
+            raise InvalidArgumentError(f"Encountered overflow when multiplying {total} with {size}, result: -1")
+        total *= size
 
 
 def neutral_value(kind: str, dtype: DType) -> Any:
@@ -113,6 +127,7 @@ def _unsorted_segment(k: KernelBuild) -> Kernel:
         if count < 0:
             raise InvalidArgumentError(f"Input num_segments == {count} must not be negative.")
         inner = data.shape[ids.ndim :]
+        _check_size(count, inner)
         out = np.full((count, *inner), neutral, data.dtype)
         if data.size == 0:
             return out
@@ -161,6 +176,7 @@ def _sparse_segment(k: KernelBuild) -> Kernel:
             if wanted < count:
                 raise InvalidArgumentError("segment ids must be < num_segments")
             count = wanted
+        _check_size(count, data.shape[1:])
         limit = data.shape[0]
         if indices.size and (indices.min() < 0 or indices.max() >= limit):
             where = int(np.flatnonzero((indices < 0) | (indices >= limit))[0])
@@ -176,15 +192,21 @@ def _sparse_segment(k: KernelBuild) -> Kernel:
     return kernel
 
 
+def _check_grad(kind: str, grad: Any, indices: Any, ids: Any, rows: int) -> None:
+    """Raise InvalidArgumentError for the first id or index that leads nowhere."""
+    count = grad.shape[0]
+    if int(ids[-1]) + 1 > count:
+        raise InvalidArgumentError("Invalid number of segments")
+    no_segment = np.flatnonzero((ids < 0) | (ids >= count))
+    no_row = np.flatnonzero((indices < 0) | (indices >= rows))
+    if no_segment.size and (kind != "Sum" or not no_row.size or no_segment[0] < no_row[0]):
+        raise InvalidArgumentError(f"Segment id {int(ids[no_segment[0]])} out of range [0, {count}).")
+    if no_row.size:
+        raise InvalidArgumentError(f"Index {int(indices[no_row[0]])} out of range [0, {rows}).")
+
+
 def _spread(kind: str, grad: Any, ids: Any) -> Any:
     """Each index's share of its segment's gradient, in float32 for the low precision types."""
-    if grad.shape[0] and len(ids):
-        if int(ids.max()) >= grad.shape[0]:
-            raise InvalidArgumentError("Invalid number of segments")
-        if int(ids.min()) < 0:
-            raise InvalidArgumentError(f"Segment id {int(ids.min())} out of range [0, {grad.shape[0]}).")
-    elif len(ids):
-        raise InvalidArgumentError("Invalid number of segments")
     if is_low_precision(grad.dtype):
         grad = grad.astype(np.float32)
     if kind != "Sum":
@@ -205,10 +227,8 @@ def _sparse_segment_grad(k: KernelBuild) -> Kernel:
         rows = int(output_dim0)
         if len(ids) == 0:
             return np.zeros((rows, *grad.shape[1:]), grad.dtype)
+        _check_grad(kind, grad, indices, ids, rows)
         shares = _spread(kind, grad, ids)
-        if indices.min() < 0 or indices.max() >= rows:
-            bad = int(indices[(indices < 0) | (indices >= rows)][0])
-            raise InvalidArgumentError(f"Index {bad} out of range [0, {rows}).")
         out = np.zeros((rows, *grad.shape[1:]), shares.dtype)
         return scatter_into(out, indices, shares, np.add).astype(grad.dtype, copy=False)
 
@@ -224,10 +244,8 @@ def _sparse_segment_grad_v2(k: KernelBuild) -> Kernel:
         rows = int(dense_output_dim0)
         if len(ids) == 0:
             return np.zeros((0, *grad.shape[1:]), grad.dtype), np.zeros(0, indices.dtype)
+        _check_grad(kind, grad, indices, ids, rows)
         shares = _spread(kind, grad, ids)
-        if indices.min() < 0 or indices.max() >= rows:
-            bad = int(indices[(indices < 0) | (indices >= rows)][0])
-            raise InvalidArgumentError(f"Index {bad} out of range [0, {rows}).")
         unique, position = np.unique(indices, return_inverse=True)
         out = np.zeros((len(unique), *grad.shape[1:]), shares.dtype)
         return scatter_into(out, position.reshape(-1), shares, np.add).astype(grad.dtype, copy=False), unique

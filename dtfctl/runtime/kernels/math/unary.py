@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.tensor_codec import object_array
 from dtfctl.runtime.kernels.array.common import in_float32
 from dtfctl.runtime.kernels.registry import (
     COMPLEX,
@@ -181,6 +183,14 @@ def _angle(k: KernelBuild) -> Kernel:
 @register_kernel("Conj", devices=CPU_GPU, T=COMPLEX + (dtypes.variant,))
 def _conj(k: KernelBuild) -> Kernel:
     if k.dtype("T") is dtypes.variant:
-        return lambda x: x
+        return _conjugate_variants
     function: Kernel = k.xp.conjugate
     return function
+
+
+def _conjugate_variants(x: Any) -> Any:
+    items = x.reshape(-1).tolist()
+    for item in items:
+        if not hasattr(item, "conjugate_variant"):
+            raise InvalidArgumentError(f"No unary variant op for conjugation of a {type(item).__name__}")
+    return object_array([item.conjugate_variant() for item in items], x.shape)

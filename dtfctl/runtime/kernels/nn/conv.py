@@ -1,4 +1,5 @@
-"""Convolutions of one to three spatial dimensions and their gradients: im2col and matrix products, in blocks.
+"""Convolutions of one to three spatial dimensions and their gradients: by oneDNN where it is installed (onednn/), else
+by im2col and matrix products, in blocks.
 
 Data is channels-last inside; channels-first inputs are transposed on the way in and out. Blocks of the batch are sized
 so that the matrix of patches stays in cache. Half and bfloat16 are computed in float32.
@@ -17,6 +18,7 @@ import numpy as np
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.nn.common import Geometry, Window, shape_text, window_of, work_dtype
+from dtfctl.runtime.kernels.onednn.cache import convolution_for
 from dtfctl.runtime.kernels.registry import FLOATS, Kernel, KernelBuild, register_kernel
 
 # Bytes the matrix of patches of one block may take.
@@ -50,11 +52,17 @@ def _patches(padded: Any, g: Geometry) -> Any:
     )
 
 
-def convolve(x: Any, w: Any, g: Geometry) -> Any:
-    """Cross-correlation of x (N, *spatial, C) with w (*kernel, C / groups, O): (N, *output, O)."""
+def by_onednn(dtype: np.dtype[Any], x_shape: tuple[int, ...], w_shape: tuple[int, ...], g: Geometry) -> Any:
+    """oneDNN's convolution for this geometry, or None."""
+    return convolution_for(dtype, x_shape, w_shape, g.output, g.strides, g.dilations, g.pads)
+
+
+def convolve(x: Any, w: Any, g: Geometry, out: Any = None) -> Any:
+    """Cross-correlation of x (N, *spatial, C) with w (*kernel, C / groups, O): (N, *output, O), in `out` if given."""
     n, depth, out_depth = x.shape[0], w.shape[-2], w.shape[-1]
     groups = x.shape[-1] // depth
-    out = np.empty((n, *g.output, out_depth), x.dtype)
+    if out is None:
+        out = np.empty((n, *g.output, out_depth), x.dtype)
     if not out.size:
         return out
     if not x.size or not w.size:
@@ -70,6 +78,10 @@ def convolve(x: Any, w: Any, g: Geometry) -> Any:
     if _is_pointwise(g):
         np.matmul(x.reshape(-1, depth), matrix, out=out.reshape(-1, out_depth))
         return out
+    best = by_onednn(x.dtype, x.shape, w.shape, g)
+    if best is not None:
+        best.forward(x, w, out)
+        return out
     columns = matrix.shape[0]
     for block in _blocks(n, prod(g.output) * columns * x.itemsize):
         patches = _patches(g.pad(np, np.ascontiguousarray(x[block])), g).reshape(-1, columns)
@@ -77,8 +89,8 @@ def convolve(x: Any, w: Any, g: Geometry) -> Any:
     return out
 
 
-def input_gradient(dy: Any, w: Any, g: Geometry, channels: int) -> Any:
-    """Gradient by the input (N, *spatial, channels) of `convolve`, given dy (N, *output, O)."""
+def input_gradient(dy: Any, w: Any, g: Geometry, channels: int, out: Any = None) -> Any:
+    """Gradient by the input (N, *spatial, channels) of `convolve`, given dy (N, *output, O); in `out` if given."""
     n, depth, out_depth = dy.shape[0], w.shape[-2], w.shape[-1]
     groups = channels // depth
     if groups > 1:
@@ -92,13 +104,20 @@ def input_gradient(dy: Any, w: Any, g: Geometry, channels: int) -> Any:
             )
             for i in range(groups)
         ]
-        return np.concatenate(parts, axis=-1)
+        return np.concatenate(parts, axis=-1, out=out)
+    if out is None:
+        out = np.empty((n, *g.input, channels), dy.dtype)
     if not dy.size or not w.size:
-        return np.zeros((n, *g.input, channels), dy.dtype)
+        out[...] = 0
+        return out
+    best = None if _is_pointwise(g) else by_onednn(dy.dtype, out.shape, w.shape, g)
+    if best is not None:
+        best.input_gradient(dy, w, out)
+        return out
     matrix = np.ascontiguousarray(w.reshape(-1, out_depth).T)
     if _is_pointwise(g):
-        return np.matmul(dy.reshape(-1, out_depth), matrix).reshape(n, *g.input, channels)
-    out = np.empty((n, *g.input, channels), dy.dtype)
+        np.matmul(dy.reshape(-1, out_depth), matrix, out=out.reshape(-1, channels))
+        return out
     taps = list(product(*map(range, g.kernel)))
     for block in _blocks(n, prod(g.output) * matrix.shape[1] * dy.itemsize):
         rows = dy[block].reshape(-1, out_depth)
@@ -110,8 +129,8 @@ def input_gradient(dy: Any, w: Any, g: Geometry, channels: int) -> Any:
     return out
 
 
-def filter_gradient(x: Any, dy: Any, g: Geometry, filter_shape: tuple[int, ...]) -> Any:
-    """Gradient by the filter of `convolve`, given dy (N, *output, O)."""
+def filter_gradient(x: Any, dy: Any, g: Geometry, filter_shape: tuple[int, ...], out: Any = None) -> Any:
+    """Gradient by the filter of `convolve`, given dy (N, *output, O); in `out` if given."""
     depth, out_depth = filter_shape[-2:]
     groups = x.shape[-1] // depth
     if groups > 1:
@@ -126,17 +145,26 @@ def filter_gradient(x: Any, dy: Any, g: Geometry, filter_shape: tuple[int, ...])
             )
             for i in range(groups)
         ]
-        return np.concatenate(parts, axis=-1)
+        return np.concatenate(parts, axis=-1, out=out)
     columns = prod(filter_shape[:-1])
-    total = np.zeros((columns, out_depth), x.dtype)
+    if out is None:
+        out = np.empty(filter_shape, x.dtype)
+    total = out.reshape(columns, out_depth)
+    if dy.size and x.size:
+        if _is_pointwise(g):
+            np.matmul(x.reshape(-1, depth).T, dy.reshape(-1, out_depth), out=total)
+            return out
+        best = by_onednn(x.dtype, x.shape, filter_shape, g)
+        if best is not None:
+            best.filter_gradient(x, dy, out)
+            return out
+    total[...] = 0
     if not dy.size or not x.size:
-        return total.reshape(filter_shape)
-    if _is_pointwise(g):
-        return np.matmul(x.reshape(-1, depth).T, dy.reshape(-1, out_depth)).reshape(filter_shape)
+        return out
     for block in _blocks(x.shape[0], prod(g.output) * columns * x.itemsize):
         patches = _patches(g.pad(np, np.ascontiguousarray(x[block])), g).reshape(-1, columns)
         total += np.matmul(patches.T, dy[block].reshape(-1, out_depth))
-    return total.reshape(filter_shape)
+    return out
 
 
 def _in(x: Any, window: Window, dtype: np.dtype[Any]) -> Any:

@@ -124,6 +124,10 @@ def _check(shape: tuple[int, ...], grad: Any, rows: Any, columns: Any) -> None:
         ("row", rows, grad.shape[1], shape[1]),
         ("col", columns, grad.shape[2], shape[2]),
     ):
+        if sequence.ndim != 1:
+            raise InvalidArgumentError(
+                f"{name}_pooling_sequence must be a vector, received shape {list(sequence.shape)}"
+            )
         if sequence.size <= size:
             raise InvalidArgumentError(
                 f"Given out_backprop shape {list(grad.shape)}, {name}_seq_tensor must have at least {size + 1} "

@@ -106,10 +106,19 @@ def _check(x: Any, cs_prev: Any, h_prev: Any, w: Any, b: Any) -> None:
         raise InvalidArgumentError(f"b must have shape [{4 * cells}], got {shape_text(b.shape)}")
 
 
+def _check_vectors(**weights: Any) -> None:
+    for name, value in weights.items():
+        if value.ndim != 1:
+            raise InvalidArgumentError(f"{name}_tensor must be rank 1 but is rank {value.ndim}.")
+
+
 @register_kernel("LSTMBlockCell", T=_HALF_FLOAT)
 def lstm_block_cell(k: KernelBuild) -> Kernel:
     def function(x: Any, cs_prev: Any, h_prev: Any, w: Any, wci: Any, wcf: Any, wco: Any, b: Any) -> tuple[Any, ...]:
         _check(x, cs_prev, h_prev, w, b)
+        _check_vectors(wci=wci, wcf=wcf, wco=wco)
+        if not cs_prev.size:
+            raise InvalidArgumentError(f"cs_prev_tensor is empty, has shape: {shape_text(cs_prev.shape)}.")
         return _cell(k, w, wci, wcf, wco, b).forward(x, cs_prev, h_prev)
 
     return low_in_float32(k.dtype("T").np, function)
@@ -130,6 +139,8 @@ def lstm_block_cell_grad(k: KernelBuild) -> Kernel:
 def _steps(seq_len_max: Any, x: Any) -> int:
     if x.ndim != 3:
         raise InvalidArgumentError("x must be 3D")
+    if seq_len_max.ndim:
+        raise InvalidArgumentError(f"`seq_len_max_tensor` must be rank 0 but is rank {seq_len_max.ndim}")
     steps = int(seq_len_max)
     if steps > x.shape[0]:
         raise InvalidArgumentError(f"x.dims(0) must be >= seq_len_max: {x.shape[0]} vs. {steps}")

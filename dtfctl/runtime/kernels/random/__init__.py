@@ -1,6 +1,7 @@
 """Kernels of the random family: importing this package registers them."""
 
 from dtfctl.runtime.kernels.random import (
+    binomial,
     candidates,
     index_shuffle,
     sampling,
@@ -10,4 +11,13 @@ from dtfctl.runtime.kernels.random import (
     truncated,
 )
 
-__all__ = ["candidates", "index_shuffle", "sampling", "stateful_seeds", "stateful_variable", "stateless", "truncated"]
+__all__ = [
+    "binomial",
+    "candidates",
+    "index_shuffle",
+    "sampling",
+    "stateful_seeds",
+    "stateful_variable",
+    "stateless",
+    "truncated",
+]

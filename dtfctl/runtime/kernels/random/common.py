@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -52,6 +52,32 @@ def output_shape(tensor: Any) -> tuple[int, ...]:
             f"Shape {shape_text(shape)} has too many elements: encountered overflow when multiplying its dimensions"
         )
     return shape
+
+
+def ends_with_batch(
+    shape: Any, names: Sequence[str], parameters: Sequence[Any]
+) -> tuple[list[Any], int, tuple[int, ...]]:
+    """Parameters of distributions, broadcast against each other, which the last dimensions of an output are for.
+
+    Returns:
+        Each parameter flat, how many samples each distribution gives, and the output's shape.
+
+    Raises:
+        InvalidArgumentError: the parameters do not broadcast, or the output's shape does not end with theirs.
+    """
+    try:
+        together = np.broadcast_arrays(*parameters)
+    except ValueError:
+        shapes = " vs. ".join(shape_text(p.shape) for p in parameters)
+        listed = ", ".join(names) if len(names) > 2 else " and ".join(names)
+        raise InvalidArgumentError(f"{listed} must have compatible batch dimensions: {shapes}") from None
+    if shape.ndim != 1:
+        raise InvalidArgumentError(f"Input shape should be a vector, got shape: {shape_text(shape.shape)}")
+    wanted = output_shape(shape)
+    batch = together[0].shape
+    if len(batch) > len(wanted) or wanted[len(wanted) - len(batch) :] != batch:
+        raise InvalidArgumentError("Shape passed in must end with broadcasted shape.")
+    return [p.reshape(-1) for p in together], prod(wanted[: len(wanted) - len(batch)]), wanted
 
 
 def generator_of(k: KernelBuild) -> GuardedPhilox:

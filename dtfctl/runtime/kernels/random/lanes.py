@@ -23,9 +23,9 @@ Array = Any
 class Lanes:
     """Streams of doubles, one an output; a block gives two uniforms or two normals, used last first."""
 
-    def __init__(self, gen: Philox, outputs: Array) -> None:
+    def __init__(self, gen: Philox, outputs: Array, reserved: int = RESERVED_PER_OUTPUT) -> None:
         self._gen = gen
-        self._next = outputs.astype(np.uint64) * np.uint64(RESERVED_PER_OUTPUT)
+        self._next = outputs.astype(np.uint64) * np.uint64(reserved)
         count = outputs.size
         self._left = {"uniform": np.zeros(count, np.int8), "normal": np.zeros(count, np.int8)}
         self._held = {"uniform": np.empty((count, 2)), "normal": np.empty((count, 2))}

@@ -32,7 +32,7 @@ def _scalar(value: Any, position: int) -> int:
     return int(value)
 
 
-def _take(variable: Variable, blocks: int, algorithm: int | None) -> tuple[Philox, Any]:
+def take_state(variable: Variable, blocks: int, algorithm: int | None) -> tuple[Philox, Any]:
     """Move the state on by `blocks`; gives the position it had and the old state vector."""
     with variable.lock:
         state = variable.read()
@@ -65,7 +65,7 @@ def _floats(kind: str, version: int) -> Callable[[KernelBuild], Kernel]:
 
         def fill(resource: Any, algorithm: int | None, shape: Any) -> Any:
             wanted = output_shape(shape)
-            gen, _ = _take(find(resource), prod(wanted) * RESERVED_PER_OUTPUT, algorithm)
+            gen, _ = take_state(find(resource), prod(wanted) * RESERVED_PER_OUTPUT, algorithm)
             return draw(kind, gen, wanted, dtype)
 
         if version == 1:
@@ -89,7 +89,7 @@ def stateful_uniform_int(k: KernelBuild) -> Kernel:
     def kernel(resource: Any, algorithm: Any, shape: Any, minval: Any, maxval: Any) -> Any:
         low, high = bounds(minval, maxval)
         wanted = output_shape(shape)
-        gen, _ = _take(find(resource), prod(wanted) * RESERVED_PER_OUTPUT, _scalar(algorithm, 1))
+        gen, _ = take_state(find(resource), prod(wanted) * RESERVED_PER_OUTPUT, _scalar(algorithm, 1))
         return uniform_int(gen, prod(wanted), dtype, low, high).reshape(wanted)
 
     return kernel
@@ -100,7 +100,7 @@ def rng_skip(k: KernelBuild) -> Kernel:
     find = variable_finder(k)
 
     def kernel(resource: Any, algorithm: Any, delta: Any) -> None:
-        _take(find(resource), (_scalar(delta, 2) & _HALF) * RESERVED_PER_OUTPUT & _HALF, _scalar(algorithm, 1))
+        take_state(find(resource), (_scalar(delta, 2) & _HALF) * RESERVED_PER_OUTPUT & _HALF, _scalar(algorithm, 1))
 
     return kernel
 
@@ -111,7 +111,7 @@ def rng_read_and_skip(k: KernelBuild) -> Kernel:
 
     def kernel(resource: Any, algorithm: Any, delta: Any) -> Any:
         blocks = (_scalar(delta, 2) & _HALF) * RESERVED_PER_OUTPUT & _HALF
-        _, state = _take(find(resource), blocks, _scalar(algorithm, 1))
+        _, state = take_state(find(resource), blocks, _scalar(algorithm, 1))
         return state[:_STATE]
 
     return kernel

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError
-from dtfctl.runtime.kernels.random.common import generator_of, output_shape
+from dtfctl.runtime.kernels.random.common import ends_with_batch, generator_of, output_shape, stateless_seed
 from dtfctl.runtime.kernels.random.philox import Philox, normal, uniform
 from dtfctl.runtime.kernels.registry import FLOATS, Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.state.common import shape_text
@@ -122,5 +123,27 @@ def parameterized_truncated_normal(k: KernelBuild) -> Kernel:
                 parts.append(part)
             out = np.concatenate(parts)
         return out.reshape(wanted).astype(dtype)
+
+    return kernel
+
+
+@register_kernel("StatelessParameterizedTruncatedNormal", dtype=(dtypes.float16, dtypes.float32, dtypes.float64))
+def stateless_parameterized_truncated_normal(k: KernelBuild) -> Kernel:
+    """Samples before the dimensions that the parameters share; all arithmetic is of the output's type."""
+    dtype = k.dtype("dtype").np
+
+    def kernel(shape: Any, seed: Any, means: Any, stddevs: Any, minvals: Any, maxvals: Any) -> Any:
+        gen = stateless_seed(seed)
+        names = ("means", "stddevs", "minvals", "maxvals")
+        parameters, samples, wanted = ends_with_batch(shape, names, (means, stddevs, minvals, maxvals))
+        columns = []
+        for one in zip(*parameters):
+            if not samples:
+                break
+            drawn, gen = _draw(gen, samples, dtype, *one)
+            columns.append(drawn)
+        if not columns:
+            return np.zeros(wanted, dtype)
+        return np.stack(columns, axis=1).reshape(wanted).astype(dtype)
 
     return kernel

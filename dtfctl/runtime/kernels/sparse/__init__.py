@@ -1,5 +1,5 @@
 """Kernels of the sparse family: importing this package registers them."""
 
-from dtfctl.runtime.kernels.sparse import combine, counts, cross, dense, serialize, sets, transform
+from dtfctl.runtime.kernels.sparse import combine, counts, cross, csr, dense, serialize, sets, transform
 
-__all__ = ["combine", "counts", "cross", "dense", "serialize", "sets", "transform"]
+__all__ = ["combine", "counts", "cross", "csr", "dense", "serialize", "sets", "transform"]

@@ -91,8 +91,10 @@ def _extremum(k: KernelBuild) -> Kernel:
     function = np.maximum if k.node.op.endswith("Maximum") else np.minimum
 
     def kernel(ai: Any, av: Any, ashape: Any, bi: Any, bv: Any, bshape: Any) -> Any:
-        dims = common.check(ai, av, ashape, "a")
-        common.check(bi, bv, bshape, "b")
+        dims = common.validate(ai, av, ashape)
+        common.validate(bi, bv, bshape)
+        if not dims:
+            raise InvalidArgumentError("Tensors must not be empty")
         if ashape.shape != bshape.shape:
             raise InvalidArgumentError(
                 f"Operands do not have the same ranks; got shapes: {list(dims)} and {bshape.tolist()}"

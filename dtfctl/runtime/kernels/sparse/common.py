@@ -42,6 +42,26 @@ def check(indices: Any, values: Any, shape: Any, what: str = "") -> tuple[int, .
     return dims
 
 
+def validate(indices: Any, values: Any, shape: Any) -> tuple[int, ...]:
+    """The dense shape, once parts and indices are seen to fit, in the words of TensorFlow's newer sparse ops.
+
+    Raises:
+        InvalidArgumentError: a rank or a length is wrong, or an index is outside.
+    """
+    for name, part, rank in (("indices", indices, 2), ("values", values, 1), ("shape", shape, 1)):
+        if part.ndim != rank:
+            raise InvalidArgumentError(f"Sparse {name} must be rank {rank} but is rank {part.ndim}")
+    if values.shape[0] != indices.shape[0]:
+        raise InvalidArgumentError(
+            f"Number of elements in indices ({indices.shape[0]}) and values ({values.shape[0]}) do not match"
+        )
+    if shape.shape[0] != indices.shape[1]:
+        raise InvalidArgumentError(f"Index rank ({indices.shape[1]}) and shape rank ({shape.shape[0]}) do not match")
+    dims = check(indices, values, shape)
+    in_bounds(indices, dims)
+    return dims
+
+
 def same_number(indices: Any, values: Any, shape: Any) -> None:
     """Raise InvalidArgumentError when lengths disagree, in the words of the ops that validate."""
     if indices.ndim == 2 and values.ndim == 1 and indices.shape[0] != values.shape[0]:

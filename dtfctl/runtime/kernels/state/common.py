@@ -39,10 +39,20 @@ def variable_finder(k: KernelBuild) -> Callable[[Any], Variable]:
     """A function from a resource tensor to its variable; it raises NotFoundError when there is none."""
     resources: ResourceManager = k.resources
 
+    # (removals before it was looked up, the tensor that held the handle, the variable)
+    known: tuple[int, Any, Variable | None] = (-1, None, None)
+
     def find(value: Any) -> Variable:
+        nonlocal known
+        removals, held, variable = known
+        if held is value and variable is not None and removals == resources.removals:
+            return variable
+        removals = resources.removals
         handle = handle_of(value)
         check_device(k, handle)
-        return resources.lookup(handle.container, handle.name, Variable)
+        variable = resources.lookup(handle.container, handle.name, Variable)
+        known = removals, value, variable
+        return variable
 
     return find
 

@@ -53,20 +53,19 @@ def _missing(handle: ResourceHandle, reason: str) -> FailedPreconditionError:
 
 @register_kernel("ReadVariableOp", devices=CPU_GPU, host_inputs=_HANDLE)
 def read_variable(k: KernelBuild) -> Kernel:
-    dtype, resources = k.dtype("dtype").base_dtype, k.resources
+    dtype, find = k.dtype("dtype").base_dtype, variable_finder(k)
 
     def kernel(resource: Any) -> Any:
-        handle = handle_of(resource)
-        check_device(k, handle)
         try:
-            variable = resources.lookup(handle.container, handle.name, Variable)
+            variable = find(resource)
         except NotFoundError as e:
-            raise _missing(handle, e.message) from None
+            raise _missing(handle_of(resource), e.message) from None
         if variable.dtype is not dtype:
             raise InvalidArgumentError(
                 f"Trying to read variable with wrong dtype. Expected {WIRE_NAME[dtype]} got {WIRE_NAME[variable.dtype]}"
             )
         if not variable.is_initialized:
+            handle = handle_of(resource)
             raise _missing(handle, f"Resource {handle.container}/{handle.name}/Variable is not initialized.")
         return variable.read()
 

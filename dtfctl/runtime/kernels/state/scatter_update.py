@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.compiled.jit import compiled, loops
 from dtfctl.runtime.kernels.state.common import shape_text
 
 RowUpdate = Callable[[Any, Any], Any]
@@ -37,6 +38,7 @@ UPDATES: dict[str, RowUpdate | None] = {
     "Max": np.maximum,
     "Update": None,
 }
+_SIGNS = {"Add": 1, "Sub": -1}
 # How updates of one row may be combined before they are applied.
 _COMBINE: dict[str, Any] = {
     "Add": np.add,
@@ -91,6 +93,18 @@ def scatter_rows(target: Any, indices: Any, updates: Any, kind: str) -> None:
         indices if not isinstance(indices, tuple) else np.ravel_multi_index(indices, target.shape[: len(indices)])
     )
     scalar = updates.ndim == 0
+    if (
+        kind in _SIGNS
+        and not scalar
+        and target.ndim > 1
+        and target.flags.c_contiguous
+        and updates.dtype == target.dtype
+    ):
+        loop = compiled(loops.add_rows, target.dtype, target.nbytes)
+        if loop is not None:
+            rows = np.ascontiguousarray(updates).reshape(flat.size, -1)
+            loop(target.reshape(-1, rows.shape[1]), np.ascontiguousarray(flat), rows, target.dtype.type(_SIGNS[kind]))
+            return
     combine = _COMBINE.get(kind)
     if combine is not None and flat.size > _MAX_ROUNDS and target.dtype.kind in "iufc":
         order = np.argsort(flat, kind="stable")

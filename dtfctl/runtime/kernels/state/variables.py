@@ -26,7 +26,19 @@ def _new_variable(k: KernelBuild, name: str) -> Variable:
 @register_kernel(("VariableV2", "Variable"), devices=CPU_GPU)
 def variable_v2(k: KernelBuild) -> Kernel:
     resources, container, key = k.resources, k.container, k.resource_name
-    return lambda: resources.lookup_or_create(container, key, Variable, lambda: _new_variable(k, k.node.name))
+    # (removals before it was looked up, the variable)
+    known: tuple[int, Variable | None] = (-1, None)
+
+    def kernel() -> Variable:
+        nonlocal known
+        removals, variable = known
+        if variable is None or removals != resources.removals:
+            removals = resources.removals
+            variable = resources.lookup_or_create(container, key, Variable, lambda: _new_variable(k, k.node.name))
+            known = removals, variable
+        return variable
+
+    return kernel
 
 
 @register_kernel("TemporaryVariable", step=True, devices=CPU_GPU)

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 from dtfctl.runtime.framework.errors import OpError
-from dtfctl.runtime.rendezvous.frames import Frame, Kind
+from dtfctl.runtime.rendezvous.frames import Frame, Message
 
 
 class Link(Protocol):
-    """One way to a peer's life: what is put in is delivered in order, or the link fails as a whole."""
+    """One way to a peer's life, in both directions: what is put in is delivered in order, or the link fails as a whole.
 
-    def send_tensor(self, step: int, key: str, value: Any, dead: bool) -> None:
-        """Queue a tensor; never waits for the network. The array must not change afterwards.
+    Attributes:
+        transport: "grpc", "tcp" or "shm".
+        peer_task, peer_life: who is at the other end.
+    """
+
+    transport: str
+    peer_task: str
+    peer_life: int
+
+    def send(self, messages: Sequence[Message]) -> None:
+        """Send, or queue what the network does not take now; never waits for it. Arrays must not change afterwards.
 
         Raises:
-            OpError: the link has failed, or the value cannot be encoded.
-        """
-
-    def send_control(self, kind: Kind, step: int, key: str = "", payload: bytes = b"") -> None:
-        """Queue a control frame.
-
-        Raises:
-            OpError: the link has failed.
+            OpError: the link has failed, or a value cannot be encoded; then none of the messages was sent.
         """
 
     def close(self) -> None:
@@ -33,15 +35,27 @@ class Link(Protocol):
 class Transport(Protocol):
     """Sends to any task, by task name (`/job:J/replica:0/task:N`)."""
 
-    def push(self, task: str, step: int, key: str, value: Any, dead: bool) -> None:
-        """Queue a tensor for another task's table of that step.
+    def send(self, task: str, messages: Sequence[Message]) -> None:
+        """Send tensors and more to another task.
 
         Raises:
             UnavailableError: the task is down or unknown.
-            OpError: the value cannot be encoded.
+            OpError: a value cannot be encoded.
         """
 
 
-# Called with each frame that arrives, and with why a link ended.
-OnFrame = Callable[[Frame], None]
-OnFailure = Callable[[OpError], None]
+class LinkOwner(Protocol):
+    """Who uses links. Called in any thread, which must not be kept."""
+
+    def opened(self, link: Link) -> None:
+        """A link is there, whoever opened it; nothing has been read from it yet.
+
+        Raises:
+            OpError: it is not wanted any more.
+        """
+
+    def received(self, link: Link, frame: Frame) -> None:
+        """A frame came."""
+
+    def ended(self, link: Link, error: OpError) -> None:
+        """The link failed or was closed; called once."""

@@ -1,0 +1,49 @@
+"""A plan for the shapes a partition was seen to have, beside the one for any shapes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dtfctl.runtime.executor.straight_line import Resume, StraightLine
+from dtfctl.runtime.kernels.context import StepContext
+
+# Steps of other shapes before it is looked at whether the plan is worth keeping, and what part of all they may be.
+_MISSES = 4
+_MOST_MISSED = 0.2
+
+
+class Adaptive:
+    """Runs one step at a time by the plan for the shapes seen, and those beside it by the plan for any.
+
+    Args:
+        changed: called when too many steps have other shapes.
+    """
+
+    def __init__(self, shaped: StraightLine, general: StraightLine, changed: Callable[[], None]) -> None:
+        self._shaped = shaped
+        self._general = general
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._runs = 0
+        self._misses = 0
+
+    def run(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
+        if not self._lock.acquire(blocking=False):
+            self._general.run(step, args, results)
+            return
+        try:
+            self._runs += 1
+            self._shaped.run(step, args, results)
+        except Resume as e:
+            if not e.dead:
+                self._missed()
+            raise
+        finally:
+            self._lock.release()
+
+    def _missed(self) -> None:
+        self._misses += 1
+        if self._misses >= _MISSES and self._misses > self._runs * _MOST_MISSED:
+            self._changed()

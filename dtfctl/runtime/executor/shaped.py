@@ -1,0 +1,358 @@
+"""Plans for the shapes a partition was seen to have: values in buffers that are kept between steps.
+
+Most partitions get tensors of the same shapes in every step. After a few steps one is observed; what depends on shapes
+and constants only is then known, kernels that can fill given arrays do so, in buffers planned by liveness, in place
+where their operand is not needed any more, and the rest runs as before. Lines that compare shapes guard all this: where
+one differs, the interpreter finishes the step.
+
+No value that anybody may keep is in a buffer: what is fetched, sent, stored or passed to a kernel that is not known to
+let go of its inputs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.compiler.passes.rewrite import is_pure
+from dtfctl.runtime.executor.binding import Environment, reads_of
+from dtfctl.runtime.executor.liveness import BRANCHES
+from dtfctl.runtime.framework.node_graph import Edge, Node
+from dtfctl.runtime.kernels.into.registry import Into, Spec, load_makers
+from dtfctl.runtime.kernels.into.updates import descend_by_product
+from dtfctl.runtime.kernels.registry import KernelBuild
+
+Output = tuple[Node, int]
+
+# Smaller results are left to numpy, which keeps room for them at hand.
+_LEAST_BYTES = 1024
+# Larger constants are not kept in a plan.
+_MOST_FIXED = 1 << 20
+_ALIGNMENT = 64
+
+# What these give depends on the shape of their inputs only.
+_OF_SHAPES = frozenset(("Shape", "ShapeN", "Size", "Rank"))
+# Their output is their first input's memory, seen in another shape.
+VIEWS = frozenset(("Reshape", "ExpandDims", "Squeeze"))
+# The shape of what these give depends on the value of an input, by position.
+_FIXED_INPUTS = {
+    **dict.fromkeys(("Sum", "Mean", "Max", "Min", "Reshape", "ExpandDims", "Conv2DBackpropFilter"), (1,)),
+    "Conv2DBackpropInput": (0,),
+}
+# Kernels that neither keep an input nor give any part of it as output.
+_LETS_GO = frozenset(
+    """
+    Abs Add AddV2 ApplyAdadelta ApplyAdagrad ApplyAdam ApplyGradientDescent ApplyMomentum ApplyRMSProp ArgMax
+    ArgMin AssignAdd AssignAddVariableOp AssignSub AssignSubVariableOp BiasAdd BiasAddGrad Ceil Conv2D
+    Conv2DBackpropFilter Conv2DBackpropInput Cos Div Elu EluGrad Equal Erf Exp Expm1 Floor Greater GreaterEqual
+    IsFinite IsInf IsNan L2Loss Less LessEqual Log Log1p LogSoftmax MatMul Max MaxPool MaxPoolGrad Maximum Mean Min
+    Minimum Mul Neg NotEqual RealDiv Relu Relu6 Relu6Grad ReluGrad ResourceApplyAdadelta ResourceApplyAdagrad
+    ResourceApplyAdam ResourceApplyGradientDescent ResourceApplyMomentum ResourceApplyRMSProp Rsqrt RsqrtGrad
+    Shape ShapeN Sigmoid SigmoidGrad Sin Size Softmax SoftmaxCrossEntropyWithLogits
+    SparseSoftmaxCrossEntropyWithLogits Sqrt SqrtGrad Square SquaredDifference Sub Sum Tanh TanhGrad
+    """.split()  # noqa: SIM905
+)
+
+
+@dataclass
+class Observation:
+    """What one step's nodes gave; stands in for a trace."""
+
+    outputs: dict[Output, Any] = field(default_factory=dict)
+    spent: dict[Node, int] = field(default_factory=dict)
+
+    def add(self, device: str, node: Node, started: int, ended: int, outputs: Sequence[Any]) -> None:
+        self.spent[node] = ended - started
+        for slot, value in enumerate(outputs):
+            self.outputs[node, slot] = value
+
+    def spec(self, output: Output) -> Spec | None:
+        value = self.outputs.get(output)
+        if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.hasobject:
+            return None
+        return Spec(value.shape, value.dtype)
+
+
+@dataclass
+class Shaped:
+    """What a plan compiler does differently for known shapes.
+
+    Attributes:
+        fixed: outputs whose value is known.
+        buffers: outputs that are always in the same array.
+        calls: how to run nodes; with the arrays to give besides the inputs.
+        operands: of nodes in `calls` that do the work of others too, what they get instead of their inputs.
+        folded: nodes whose work another one does, and the position of that one.
+        guards: before a node, which outputs must have which shapes.
+    """
+
+    fixed: dict[Output, Any] = field(default_factory=dict)
+    buffers: dict[Output, Any] = field(default_factory=dict)
+    calls: dict[Node, tuple[Into, list[Any]]] = field(default_factory=dict)
+    operands: dict[Node, list[Output]] = field(default_factory=dict)
+    folded: dict[Node, int] = field(default_factory=dict)
+    guards: dict[Node, list[tuple[Output, tuple[int, ...]]]] = field(default_factory=dict)
+
+    @property
+    def is_worthwhile(self) -> bool:
+        return bool(self.calls) or any(node.op != "Const" for node, _ in self.fixed)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory the buffers take."""
+        return sum({id(b.base): b.base.nbytes for b in self.buffers.values()}.values())
+
+
+def shape_plan(
+    order: list[Node],
+    env: Environment,
+    seen: Observation,
+    aliases: Mapping[Output, Output],
+) -> Shaped | None:
+    """How to run `order` with the shapes seen; None where that would change nothing.
+
+    Args:
+        aliases: outputs of identities, and the output whose value they are.
+    """
+    if any(node.op in BRANCHES for node in order):
+        return None
+    planner = _Planner(order, env, seen, aliases)
+    planner.plan()
+    return planner.shaped if planner.shaped.is_worthwhile else None
+
+
+class _Planner:
+    def __init__(
+        self,
+        order: list[Node],
+        env: Environment,
+        seen: Observation,
+        aliases: Mapping[Output, Output],
+    ) -> None:
+        self.order = order
+        self.env = env
+        self.seen = seen
+        self.aliases = aliases
+        self.shaped = Shaped()
+        self.makers = load_makers()
+        # The first node that relies on an output's shape.
+        self.needs: dict[Output, int] = {}
+        # Where the memory behind an output is used last, views included.
+        self.last: dict[Output, int] = {}
+        self.view_of: dict[Output, Output] = {}
+        self.captured: set[Output] = set()
+        self.pool = _Pool()
+        self.owners: dict[Output, _Block] = {}
+
+    def plan(self) -> None:
+        for i, node in enumerate(self.order):
+            self._fix(i, node)
+        self._fold()
+        self._follow_memory()
+        ends: dict[int, list[Output]] = defaultdict(list)
+        for i, node in enumerate(self.order):
+            if (node, 0) in self.view_of:
+                self._place_view(node)
+            elif node in self.shaped.operands:
+                self._require(i, [r for r in self.shaped.operands[node] if self.seen.spec(r) is not None])
+            elif (node, 0) not in self.shaped.fixed and node not in self.shaped.folded:
+                self._place(i, node, ends)
+            for output in ends.pop(i, ()):
+                self.pool.give(self.owners.pop(output))
+        for output, i in self.needs.items():
+            spec = self.seen.spec(output)
+            if output not in self.shaped.buffers and output not in self.shaped.fixed and spec is not None:
+                self.shaped.guards.setdefault(self.order[i], []).append((output, spec.shape))
+
+    def root(self, edge: Edge) -> Output:
+        output = (edge.node, edge.slot)
+        return self.aliases.get(output, output)
+
+    # What is known ----------------------------------------------------------------------------------------------------
+
+    def _fix(self, i: int, node: Node) -> None:
+        """Find out whether what the node gives is the same in every step of these shapes."""
+        if node.op == "Const":
+            value = self.seen.outputs.get((node, 0))
+            if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+                self.shaped.fixed[node, 0] = value
+            return
+        if not node.inputs or not is_pure(node):
+            return
+        roots = [self.root(e) for e in node.inputs]
+        if node.op in _OF_SHAPES:
+            if any(self.seen.spec(r) is None for r in roots) or reads_of(node):
+                return
+            self._require(i, roots)
+        elif not all(r in self.shaped.fixed for r in roots):
+            return
+        values = [self.seen.outputs.get((node, slot)) for slot in range(len(node.output_types))]
+        specs = [self.seen.spec((node, slot)) for slot in range(len(values))]
+        if None not in specs and sum(s.nbytes for s in specs if s is not None) <= _MOST_FIXED:
+            for slot, value in enumerate(values):
+                self.shaped.fixed[node, slot] = value
+
+    def _require(self, i: int, roots: Sequence[Output]) -> None:
+        """The node at position `i` relies on the shapes of what it gets."""
+        for output in roots:
+            self.needs[output] = min(self.needs.get(output, i), i)
+
+    def _fold(self) -> None:
+        """Let the update of a variable do the product that gives its gradient, if nobody else takes it."""
+        users: dict[Output, int] = defaultdict(int)
+        for node in self.order:
+            if (node, 0) not in self.aliases:
+                for edge in node.inputs:
+                    users[self.root(edge)] += 1
+        for i, node in enumerate(self.order):
+            if node.op not in ("ApplyGradientDescent", "ResourceApplyGradientDescent"):
+                continue
+            gradient = self.root(node.inputs[2])
+            product = gradient[0]
+            if product.op != "MatMul" or users[gradient] != 1 or reads_of(product) or reads_of(node):
+                continue
+            rate, a, b = self.root(node.inputs[1]), *(self.root(e) for e in product.inputs)
+            specs = [self.seen.spec(r) for r in (rate, a, b)]
+            call = descend_by_product(self._build(node), self._build(product), specs)
+            if call is not None:
+                self.shaped.folded[product] = i
+                self.shaped.operands[node] = [self.root(node.inputs[0]), rate, a, b]
+                self.shaped.calls[node] = Into(call, fills=False), []
+
+    def _build(self, node: Node) -> KernelBuild:
+        env = self.env
+        return KernelBuild(node, env.device, env.resources, env.library, env.functions)
+
+    def _follow_memory(self) -> None:
+        """Which outputs share memory, until when it is in use, and which may be kept by somebody."""
+        for node in self.order:
+            output = (node, 0)
+            if node.op in VIEWS and output not in self.shaped.fixed and self._is_fixed_view(node):
+                self.view_of[output] = self.root(node.inputs[0])
+        for i, node in enumerate(self.order):
+            if (node, 0) in self.view_of or (node, 0) in self.aliases:
+                continue
+            for edge in node.inputs:
+                base = self._base(self.root(edge))
+                self.last[base] = max(self.last.get(base, i), self.shaped.folded.get(node, i))
+                if node.op not in _LETS_GO and (node, 0) not in self.shaped.fixed:
+                    self.captured.add(base)
+
+    def _is_fixed_view(self, node: Node) -> bool:
+        edge = node.inputs[0]
+        return not edge.dtype.is_ref and all(self.root(e) in self.shaped.fixed for e in node.inputs[1:])
+
+    def _base(self, output: Output) -> Output:
+        while output in self.view_of:
+            output = self.view_of[output]
+        return output
+
+    # Where values are put ---------------------------------------------------------------------------------------------
+
+    def _place_view(self, node: Node) -> None:
+        source = self.view_of[node, 0]
+        held, spec = self.shaped.buffers.get(source), self.seen.spec((node, 0))
+        if held is not None and spec is not None:
+            self.shaped.buffers[node, 0] = held.reshape(spec.shape)
+
+    def _place(self, i: int, node: Node, ends: dict[int, list[Output]]) -> None:
+        made = self._made(node)
+        if made is None:
+            return
+        into, roots, outputs = made
+        self._require(i, [r for r in roots if self.seen.spec(r) is not None])
+        arrays: list[Any] = []
+        scratch = [self.pool.take(s.nbytes) for s in into.scratch]
+        if into.fills:
+            for slot, spec in enumerate(outputs):
+                output = (node, slot)
+                block = self._reused(i, node, into, roots, spec) if slot == 0 else None
+                if block is None:
+                    block = self.pool.take(spec.nbytes)
+                array = self.shaped.buffers[output] = block.array(spec)
+                arrays.append(array)
+                self.owners[output] = block
+                ends[self.last.get(output, i)].append(output)
+        arrays += [block.array(s) for block, s in zip(scratch, into.scratch)]
+        for block in scratch:
+            self.pool.give(block)
+        self.shaped.calls[node] = into, arrays
+
+    def _made(self, node: Node) -> tuple[Into, list[Output], list[Spec]] | None:
+        """The form of the node's kernel that fits, if its results may and should be in buffers."""
+        maker = self.makers.get(node.op)
+        if maker is None:
+            return None
+        roots = [self.root(e) for e in node.inputs]
+        inputs = [
+            None if e.dtype.is_ref and p not in reads_of(node) else self.seen.spec(r)
+            for p, (e, r) in enumerate(zip(node.inputs, roots))
+        ]
+        if reads_of(node) or any(roots[p] not in self.shaped.fixed for p in _FIXED_INPUTS.get(node.op, ())):
+            return None
+        outputs = [self.seen.spec((node, slot)) for slot in range(len(node.output_types))]
+        specs = [s for s in outputs if s is not None]
+        into = maker(self._build(node), inputs, specs)
+        if into is None:
+            return None
+        if into.fills:
+            if len(specs) != len(outputs) or max(s.nbytes for s in specs) < _LEAST_BYTES:
+                return None
+            if any((node, slot) in self.captured for slot in range(len(outputs))):
+                return None
+        return into, roots, specs
+
+    def _reused(self, i: int, node: Node, into: Into, roots: list[Output], spec: Spec) -> _Block | None:
+        """The memory of an operand nobody needs after this node."""
+        for position in into.in_place:
+            base = self._base(roots[position])
+            block = self.owners.get(base)
+            if block is None or self.last.get(base) != i or self.seen.spec(roots[position]) != spec:
+                continue
+            if any(self._base(r) == base for p, r in enumerate(roots) if p not in into.in_place):
+                continue
+            return block.share()
+        return None
+
+
+class _Block:
+    """A piece of memory; the planner hands it from value to value."""
+
+    def __init__(self, nbytes: int) -> None:
+        raw = np.empty(nbytes + _ALIGNMENT, np.uint8)
+        start = -raw.ctypes.data % _ALIGNMENT
+        self.memory = raw[start : start + nbytes]
+        self.users = 1
+
+    def array(self, spec: Spec) -> np.ndarray[Any, Any]:
+        return self.memory[: spec.nbytes].view(spec.dtype).reshape(spec.shape)
+
+    def share(self) -> _Block:
+        self.users += 1
+        return self
+
+
+class _Pool:
+    """Blocks no value is in at the moment."""
+
+    def __init__(self) -> None:
+        self._free: list[_Block] = []
+
+    def take(self, nbytes: int) -> _Block:
+        """The smallest free block that is not much too large, or a new one."""
+        fitting = [b for b in self._free if nbytes <= b.memory.nbytes <= 2 * nbytes + 4096]
+        if not fitting:
+            return _Block(nbytes)
+        best = min(fitting, key=lambda b: b.memory.nbytes)
+        self._free.remove(best)
+        best.users = 1
+        return best
+
+    def give(self, block: _Block) -> None:
+        block.users -= 1
+        if not block.users:
+            self._free.append(block)

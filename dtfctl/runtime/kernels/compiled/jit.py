@@ -1,0 +1,58 @@
+"""numba, if it is there: loops compiled when a plan or a kernel first wants them, and kept in the user's cache folder.
+
+numba takes some 100 MB and a moment to import, so it is left alone until there are arrays of a size that is worth that.
+`DTF_NUMBA=0` turns it off. Whether a loop is compiled depends on sizes and types only, so that the same program rounds
+the same way every time.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import threading
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.kernels.compiled import loops
+
+log = logging.getLogger(__name__)
+
+# Bytes of an array below which numpy's passes stay in cache and do well enough.
+LEAST_BYTES = 4 << 20
+_LOCK = threading.Lock()
+
+
+@lru_cache(1)
+def is_available() -> bool:
+    """True where numba is installed and not turned off; it is not imported for that."""
+    return os.environ.get("DTF_NUMBA", "1") != "0" and importlib.util.find_spec("numba") is not None
+
+
+def compiled(loop: Callable[..., None], dtype: np.dtype[Any], nbytes: int) -> Callable[..., None] | None:
+    """A loop of `loops` as machine code, for arrays of that many bytes; None where numpy is to do it."""
+    if nbytes < LEAST_BYTES or dtype not in (np.float32, np.float64) or not is_available():
+        return None
+    with _LOCK:
+        return _compile(loop)
+
+
+@lru_cache(64)
+def _compile(loop: Callable[..., None]) -> Callable[..., None] | None:
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "dtfctl" / "numba"
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(folder))
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        import numba
+    except (ImportError, OSError) as e:
+        log.warning("numba is installed, but cannot be used: %s", e)
+        return None
+    function: Callable[..., None] = numba.njit(nogil=True, cache=True, error_model="numpy")(loop)
+    return function
+
+
+__all__ = ["LEAST_BYTES", "compiled", "is_available", "loops"]

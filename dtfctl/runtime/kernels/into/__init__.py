@@ -1,0 +1,1 @@
+"""Kernels that write into given arrays."""

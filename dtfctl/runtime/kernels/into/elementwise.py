@@ -1,0 +1,118 @@
+"""Ops that work element by element, into given arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.kernels.compiled.jit import compiled, loops
+from dtfctl.runtime.kernels.into.crew import by_crew
+from dtfctl.runtime.kernels.into.registry import Into, Spec, makes
+from dtfctl.runtime.kernels.registry import KernelBuild
+
+_NATIVE = frozenset(["f4", "f8", "i4", "i8"])
+_FLOATS = frozenset(["f4", "f8"])
+_BINARY: dict[str, Any] = {
+    "Add": np.add,
+    "AddV2": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Maximum": lambda x, y, out: np.maximum(x, y, out=out),
+    "Minimum": lambda x, y, out: np.minimum(x, y, out=out),
+}
+_UNARY = {"Square": np.square, "Neg": np.negative}
+_UNARY_FLOAT = {
+    "Exp": np.exp,
+    "Log": np.log,
+    "Log1p": np.log1p,
+    "Expm1": np.expm1,
+    "Sqrt": np.sqrt,
+    "Tanh": np.tanh,
+    "Sin": np.sin,
+    "Cos": np.cos,
+}
+
+
+def is_native(spec: Spec | None, kinds: frozenset[str] = _NATIVE) -> bool:
+    """True for an array of a type BLAS and loops deal with as it is."""
+    return spec is not None and spec.dtype.isnative and spec.dtype.str[1:] in kinds
+
+
+def is_float(spec: Spec | None) -> bool:
+    return is_native(spec, _FLOATS)
+
+
+@makes(*_BINARY, "RealDiv", "Div")
+def _binary(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
+    op = k.node.op
+    if not all(map(is_native, inputs)) or (op in ("RealDiv", "Div") and not is_float(outputs[0])):
+        return None
+    return by_crew(Into(_BINARY.get(op, np.true_divide), in_place=(0, 1)), inputs, outputs)
+
+
+@makes(*_UNARY, *_UNARY_FLOAT)
+def _unary(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
+    op = k.node.op
+    if not (is_native(inputs[0]) if op in _UNARY else is_float(inputs[0])):
+        return None
+    return by_crew(Into(_UNARY.get(op) or _UNARY_FLOAT[op], in_place=(0,)), inputs, outputs)
+
+
+@makes("BiasAdd")
+def _bias_add(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
+    if not all(map(is_native, inputs)) or k.text_attr("data_format", "NHWC") != "NHWC":
+        return None
+    return by_crew(Into(np.add, in_place=(0,)), inputs, outputs) if inputs[0].shape[-1:] == inputs[1].shape else None
+
+
+@makes("Relu")
+def _relu(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
+    if not is_float(inputs[0]):
+        return None
+    return by_crew(Into(_BINARY["Maximum"], extras=(inputs[0].dtype.type(0),), in_place=(0,)), inputs, outputs)
+
+
+@makes("ReluGrad")
+def _relu_grad(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
+    g, x = inputs
+    if not is_float(g) or not is_float(x) or g.shape != x.shape:
+        return None
+    loop = compiled(loops.relu_gradient, g.dtype, g.nbytes) if g == x else None
+    if loop is not None:
+        return by_crew(Into(lambda g, x, out: loop(flat(g), flat(x), flat(out)), in_place=(0, 1)), inputs, outputs)
+    return by_crew(Into(_relu_gradient, scratch=(Spec(x.shape, np.dtype(bool)),), in_place=(0, 1)), inputs, outputs)
+
+
+def flat(x: Any) -> Any:
+    """The array as a contiguous vector; its own memory if it is contiguous."""
+    return np.ascontiguousarray(x).reshape(-1)
+
+
+def _relu_gradient(g: Any, x: Any, out: Any, mask: Any) -> None:
+    np.greater(x, 0, mask)
+    np.multiply(g, mask, out)
+
+
+@makes("TanhGrad", "SigmoidGrad")
+def _activation_grad(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
+    y, g = inputs
+    if not is_float(y) or not is_float(g) or y.shape != g.shape:
+        return None
+    return by_crew(
+        Into(_tanh_gradient if k.node.op == "TanhGrad" else _sigmoid_gradient, scratch=(y,), in_place=(1,)),
+        inputs,
+        outputs,
+    )
+
+
+def _tanh_gradient(y: Any, g: Any, out: Any, scratch: Any) -> None:
+    np.multiply(y, y, scratch)
+    np.subtract(1, scratch, scratch)
+    np.multiply(g, scratch, out)
+
+
+def _sigmoid_gradient(y: Any, g: Any, out: Any, scratch: Any) -> None:
+    np.subtract(1, y, scratch)
+    np.multiply(y, scratch, scratch)
+    np.multiply(g, scratch, out)

@@ -1,0 +1,52 @@
+"""Softmax and cross-entropy, into given arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.kernels.into.elementwise import is_float
+from dtfctl.runtime.kernels.into.registry import Into, Spec, makes
+from dtfctl.runtime.kernels.registry import KernelBuild
+
+_largest: Any = np.maximum.reduce
+_total: Any = np.add.reduce
+
+
+@makes("SoftmaxCrossEntropyWithLogits")
+def _softmax_xent(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
+    logits, labels = inputs
+    if not is_float(logits) or logits != labels or len(logits.shape) != 2 or 0 in logits.shape:
+        return None
+    column = Spec((logits.shape[0], 1), logits.dtype)
+    return Into(_xent, scratch=(column, column, logits))
+
+
+def _xent(logits: Any, labels: Any, loss: Any, grad: Any, most: Any, total: Any, shifted: Any) -> None:
+    _largest(logits, 1, None, most, True)
+    np.subtract(logits, most, shifted)
+    np.exp(shifted, grad)
+    _total(grad, 1, None, total, True)
+    np.divide(grad, total, grad)
+    np.subtract(grad, labels, grad)
+    np.log(total, most)
+    np.subtract(most, shifted, shifted)
+    np.multiply(labels, shifted, shifted)
+    _total(shifted, 1, None, loss)
+
+
+@makes("Softmax")
+def _softmax(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
+    logits = inputs[0]
+    if not is_float(logits) or not logits.shape or 0 in logits.shape:
+        return None
+    return Into(_softmax_into, scratch=(Spec((*logits.shape[:-1], 1), logits.dtype),), in_place=(0,))
+
+
+def _softmax_into(logits: Any, out: Any, column: Any) -> None:
+    _largest(logits, -1, None, column, True)
+    np.subtract(logits, column, out)
+    np.exp(out, out)
+    _total(out, -1, None, column, True)
+    np.divide(out, column, out)

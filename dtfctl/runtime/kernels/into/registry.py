@@ -1,0 +1,82 @@
+"""Kernels that write their results into given arrays, made for inputs of known shapes.
+
+A plan that has seen the shapes of its values (executor/shaped.py) asks here for the form of a kernel that fits them. A
+maker gets the node and the shapes; it gives an `Into`, or None when it has nothing better than the usual kernel.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dtfctl.runtime.kernels.registry import KernelBuild
+
+
+class Unfit(Exception):
+    """Operands are not what a form was made for; nothing was changed. The usual kernel takes over."""
+
+
+class Spec(NamedTuple):
+    """What is known of an array."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class Into:
+    """How to run a node.
+
+    Attributes:
+        call: called with the inputs, `extras`, the arrays to fill (one an output) and the scratch arrays. It raises
+            `Unfit` where it cannot do it; whatever it raises, it has not changed anything but those arrays.
+        scratch: what room it needs besides.
+        in_place: inputs whose memory the first output may have, if they are of its shape and type.
+        fills: False for a node that returns its outputs as usual, such as one that updates a variable.
+    """
+
+    call: Callable[..., Any]
+    extras: tuple[Any, ...] = ()
+    scratch: tuple[Spec, ...] = ()
+    in_place: tuple[int, ...] = ()
+    fills: bool = True
+
+
+# For inputs without a static array (references, resource handles) the spec is None.
+Maker = Callable[[KernelBuild, list[Any], list[Spec]], Into | None]
+
+MAKERS: dict[str, Maker] = {}
+_LOCK = threading.Lock()
+_MODULES = ("convolutions", "elementwise", "linear", "losses", "pools", "updates")
+_loaded = False
+
+
+def makes(*ops: str) -> Callable[[Maker], Maker]:
+    """Decorator: the function is the maker of these ops."""
+
+    def add(maker: Maker) -> Maker:
+        for op in ops:
+            MAKERS[op] = maker
+        return maker
+
+    return add
+
+
+def load_makers() -> dict[str, Maker]:
+    """All makers by op; their modules imported first."""
+    global _loaded
+    with _LOCK:
+        if not _loaded:
+            for name in _MODULES:
+                importlib.import_module(f"dtfctl.runtime.kernels.into.{name}")
+            _loaded = True
+    return MAKERS

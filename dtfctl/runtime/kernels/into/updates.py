@@ -1,0 +1,233 @@
+"""Updates of variables by gradients of known shape: no temporaries, few passes.
+
+Formulas are those of kernels/training/rules.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.kernels.compiled.jit import compiled, loops
+from dtfctl.runtime.kernels.into.blas import find_blas
+from dtfctl.runtime.kernels.into.crew import by_crew
+from dtfctl.runtime.kernels.into.elementwise import flat, is_float
+from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit, makes
+from dtfctl.runtime.kernels.registry import KernelBuild
+from dtfctl.runtime.kernels.state.common import variable_finder
+from dtfctl.runtime.kernels.variable import Variable
+
+
+def finder(k: KernelBuild) -> Callable[[Any], Variable]:
+    """From what a node's argument for a variable gets, a reference or a handle, to the variable."""
+    return variable_finder(k) if k.node.op.startswith("Resource") else _same
+
+
+def _same(variable: Any) -> Any:
+    return variable
+
+
+def writable(variable: Variable, shape: tuple[int, ...]) -> Any:
+    """The variable's array, to be changed in place; call with its lock held, and let go of it soon.
+
+    Raises:
+        Unfit: it has no value, or one of another shape.
+    """
+    if variable._value is None or variable._value.shape != shape:
+        raise Unfit
+    return variable.writable()
+
+
+def descend_by_product(k: KernelBuild, product: KernelBuild, specs: list[Any]) -> Callable[..., Any] | None:
+    """The update of a variable by a gradient that is a matrix product, as one product added to the variable.
+
+    Args:
+        k: the ApplyGradientDescent; product: the MatMul that gives its gradient and nothing else.
+        specs: of the learning rate and of the product's two factors.
+
+    Returns:
+        A function of the variable, the learning rate and the factors.
+    """
+    alpha, a, b = specs
+    blas = find_blas()
+    if blas is None or not is_float(a) or a.dtype != b.dtype or len(a.shape) != 2 or len(b.shape) != 2:
+        return None
+    if alpha is None or alpha.shape or k.attr("use_locking") or 0 in a.shape or 0 in b.shape:
+        return None
+    ta, tb = bool(product.attr("transpose_a")), bool(product.attr("transpose_b"))
+    shape = a.shape[1 if ta else 0], b.shape[0 if tb else 1]
+    find = finder(k)
+    by_handle = find is not _same
+    add = blas.add_product
+
+    def descend(ref: Any, alpha: Any, a: Any, b: Any) -> Any:
+        rate = float(alpha)
+        # A product times zero is left out by BLAS, whatever is in it.
+        if not rate or not a.flags.c_contiguous or not b.flags.c_contiguous:
+            raise Unfit
+        variable = find(ref)
+        with variable.lock:
+            add(-rate, a, b, writable(variable, shape), ta, tb)
+        return None if by_handle else variable
+
+    return descend
+
+
+@makes("ApplyGradientDescent", "ResourceApplyGradientDescent")
+def _gradient_descent(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
+    alpha, grad = inputs[1:]
+    if not is_float(grad) or alpha is None or alpha.shape or k.attr("use_locking"):
+        return None
+    find = finder(k)
+    by_handle = find is not _same
+
+    def descend(ref: Any, alpha: Any, grad: Any, scratch: Any) -> Any:
+        variable = find(ref)
+        with variable.lock:
+            current = writable(variable, grad.shape)
+            np.multiply(grad, alpha, scratch)
+            np.subtract(current, scratch, current)
+        return None if by_handle else variable
+
+    return Into(descend, scratch=(grad,), fills=False)
+
+
+def momentum(rates: Any, grad: Any, var: Any, accum: Any, scratch: Any) -> None:
+    lr, rate, nesterov = rates
+    np.multiply(accum, rate, accum)
+    np.add(accum, grad, accum)
+    if nesterov:
+        np.multiply(accum, rate * lr, scratch)
+        np.subtract(var, scratch, var)
+        np.multiply(grad, lr, scratch)
+    else:
+        np.multiply(accum, lr, scratch)
+    np.subtract(var, scratch, var)
+
+
+def adam(rates: Any, grad: Any, var: Any, m: Any, v: Any, scratch: Any) -> None:
+    power1, power2, lr, beta1, beta2, epsilon, nesterov = rates
+    one = var.dtype.type(1)
+    alpha = lr * np.sqrt(one - power2) / (one - power1)
+    np.subtract(grad, m, scratch)
+    np.multiply(scratch, one - beta1, scratch)
+    np.add(m, scratch, m)
+    np.multiply(grad, grad, scratch)
+    np.subtract(scratch, v, scratch)
+    np.multiply(scratch, one - beta2, scratch)
+    np.add(v, scratch, v)
+    np.sqrt(v, scratch)
+    np.add(scratch, epsilon, scratch)
+    if nesterov:
+        np.divide(alpha, scratch, scratch)
+        np.subtract(var, (grad * (one - beta1) + m * beta1) * scratch, var)
+        return
+    np.divide(m, scratch, scratch)
+    np.multiply(scratch, alpha, scratch)
+    np.subtract(var, scratch, var)
+
+
+def rms_prop(rates: Any, grad: Any, var: Any, ms: Any, mom: Any, scratch: Any) -> None:
+    lr, rho, rate, epsilon = rates
+    np.multiply(grad, grad, scratch)
+    np.subtract(scratch, ms, scratch)
+    np.multiply(scratch, var.dtype.type(1) - rho, scratch)
+    np.add(ms, scratch, ms)
+    np.add(ms, epsilon, scratch)
+    np.sqrt(scratch, scratch)
+    np.divide(grad, scratch, scratch)
+    np.multiply(scratch, lr, scratch)
+    np.multiply(mom, rate, mom)
+    np.add(mom, scratch, mom)
+    np.subtract(var, mom, var)
+
+
+def adagrad(rates: Any, grad: Any, var: Any, accum: Any, scratch: Any) -> None:
+    lr, updates = rates
+    if updates:
+        np.multiply(grad, grad, scratch)
+        np.add(accum, scratch, accum)
+    np.sqrt(accum, scratch)
+    np.divide(grad, scratch, scratch)
+    np.multiply(scratch, lr, scratch)
+    np.subtract(var, scratch, var)
+
+
+# op core -> (rule, how many variables, position of the gradient among the other inputs, flag)
+_RULES: dict[str, tuple[Callable[..., None], int, int, str | None]] = {
+    "Momentum": (momentum, 2, 1, "use_nesterov"),
+    "Adam": (adam, 3, 6, "use_nesterov"),
+    "RMSProp": (rms_prop, 3, 4, None),
+    "Adagrad": (adagrad, 2, 1, "update_slots"),
+}
+
+
+def _rule(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
+    op = k.node.op
+    rule, count, grad_at, flag = _RULES[op.rpartition("Apply")[2]]
+    others = inputs[count:]
+    grad = others.pop(grad_at)
+    if not is_float(grad) or k.attr("use_locking") or any(s is None or s.shape for s in others):
+        return None
+    finders = [finder(k) for _ in range(count)]
+    by_handle = finders[0] is not _same
+    flags = () if flag is None else (bool(k.attr(flag)),)
+    loop = compiled(_LOOPS[rule], grad.dtype, grad.nbytes)
+    if loop is not None:
+        rule = _by_loop(rule, loop)
+    apply = by_crew(Into(rule), [None, *[grad] * (count + 1)], [grad]).call
+
+    def update(*args: Any) -> Any:
+        variables = [find(a) for find, a in zip(finders, args)]
+        rest = list(args[count:-1])
+        gradient = rest.pop(grad_at)
+        held = sorted(set(variables), key=id)
+        if len(held) != count:
+            raise Unfit
+        for variable in held:
+            variable.lock.acquire()
+        try:
+            if any(v._value is None or v._value.shape != gradient.shape for v in variables):
+                raise Unfit
+            rates = (*(r[()] for r in rest), *flags)
+            apply(rates, gradient, *map(_array, variables), args[-1])
+        finally:
+            for variable in held:
+                variable.lock.release()
+        return None if by_handle else variables[0]
+
+    return Into(update, scratch=(grad,), fills=False)
+
+
+_LOOPS: dict[Callable[..., None], Callable[..., None]] = {
+    momentum: loops.momentum,
+    adam: loops.adam,
+    rms_prop: loops.rms_prop,
+    adagrad: loops.adagrad,
+}
+
+
+def _by_loop(rule: Callable[..., None], loop: Callable[..., None]) -> Callable[..., None]:
+    """The rule as one compiled pass."""
+
+    def run(rates: Any, grad: Any, *arrays: Any) -> None:
+        one = grad.dtype.type(1)
+        if rule is adam:
+            power1, power2, lr, beta1, beta2, epsilon, nesterov = rates
+            alpha = lr * np.sqrt(one - power2) / (one - power1)
+            rates = alpha, beta1, one - beta1, one - beta2, epsilon, nesterov
+        elif rule is rms_prop:
+            lr, rho, rate, epsilon = rates
+            rates = lr, one - rho, rate, epsilon
+        loop(flat(grad), *(a.reshape(-1) for a in arrays[:-1]), *rates)
+
+    return run
+
+
+def _array(variable: Variable) -> Any:
+    return variable.writable()
+
+
+makes(*(f"{prefix}Apply{core}" for core in _RULES for prefix in ("", "Resource")))(_rule)

@@ -1,0 +1,1 @@
+"""Convolutions and pooling by oneDNN, where its library is installed."""

@@ -1,0 +1,207 @@
+"""oneDNN's C interface (version 3) through ctypes: finding the library, and the few of its objects that are used.
+
+The library is the one that the package onednn-cpu-gomp brings, or one on the loader's path; `DTF_ONEDNN` names another,
+and if empty, none. It is loaded at the first use, and used only if it then computes a small convolution right.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+log = logging.getLogger(__name__)
+
+FORWARD_TRAINING = 64
+CONVOLUTION_AUTO = 3
+SRC, DST, WEIGHTS = 1, 17, 33
+DIFF_SRC, DIFF_DST, DIFF_WEIGHTS = 129, 145, 161
+QUERY_SRC, QUERY_DIFF_SRC, QUERY_WEIGHTS, QUERY_DIFF_WEIGHTS, QUERY_DST, QUERY_DIFF_DST, QUERY_WORKSPACE = range(
+    129, 136
+)
+_PACKAGES = ("onednn-cpu-gomp",)
+_NAME = "libdnnl.so.3"
+_F32 = 3
+_TAG_ANY = 1
+_CPU = 1
+_IN_ORDER = 1
+_ALLOCATE = ctypes.c_void_p(-1)
+
+
+class OneDnnError(Exception):
+    """The library refused something."""
+
+
+class _Arg(ctypes.Structure):
+    _fields_ = (("arg", ctypes.c_int), ("memory", ctypes.c_void_p))
+
+
+def _dims(values: Sequence[int]) -> Any:
+    return (ctypes.c_int64 * 12)(*values)
+
+
+class Library:
+    """The loaded library with one engine; streams are a thread's own.
+
+    Raises:
+        OSError: it cannot be loaded.
+        OneDnnError: it does not do what it should.
+    """
+
+    def __init__(self, path: str) -> None:
+        # Threads that wait for work in a loop take the cores from those that have some.
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        self._dll = ctypes.CDLL(path)
+        self._streams = threading.local()
+        self.engine = ctypes.c_void_p()
+        self.call("engine_create", ctypes.byref(self.engine), _CPU, ctypes.c_size_t(0))
+
+    def call(self, name: str, *args: Any) -> None:
+        """Call dnnl_NAME.
+
+        Raises:
+            OneDnnError: its status is not success, or there is no such function.
+        """
+        function = getattr(self._dll, f"dnnl_{name}", None)
+        if function is None:
+            raise OneDnnError(f"the library has no dnnl_{name}")
+        status = function(*args)
+        if status:
+            raise OneDnnError(f"dnnl_{name} gave status {status}")
+
+    @property
+    def stream(self) -> ctypes.c_void_p:
+        found: ctypes.c_void_p | None = getattr(self._streams, "stream", None)
+        if found is None:
+            found = self._streams.stream = ctypes.c_void_p()
+            self.call("stream_create", ctypes.byref(found), self.engine, ctypes.c_uint(_IN_ORDER))
+        return found
+
+    # Descriptions and memory ------------------------------------------------------------------------------------------
+
+    def any_layout(self, dims: Sequence[int]) -> ctypes.c_void_p:
+        """A description of float32 of that size in whatever layout suits the library best."""
+        md = ctypes.c_void_p()
+        self.call("memory_desc_create_with_tag", ctypes.byref(md), len(dims), _dims(dims), _F32, _TAG_ANY)
+        return md
+
+    def strided(self, dims: Sequence[int], strides: Sequence[int]) -> ctypes.c_void_p:
+        md = ctypes.c_void_p()
+        self.call("memory_desc_create_with_strides", ctypes.byref(md), len(dims), _dims(dims), _F32, _dims(strides))
+        return md
+
+    def query(self, pd: ctypes.c_void_p, what: int) -> ctypes.c_void_p:
+        """The description a primitive has of one of its arguments; the primitive's own."""
+        function = self._dll.dnnl_primitive_desc_query_md
+        function.restype = ctypes.c_void_p
+        return ctypes.c_void_p(function(pd, what, 0))
+
+    def same(self, a: ctypes.c_void_p, b: ctypes.c_void_p) -> bool:
+        return bool(self._dll.dnnl_memory_desc_equal(a, b))
+
+    def memory(self, md: ctypes.c_void_p, *, allocate: bool = False) -> ctypes.c_void_p:
+        """A memory object: with memory of its own, or to be pointed at arrays."""
+        memory = ctypes.c_void_p()
+        handle = _ALLOCATE if allocate else ctypes.c_void_p(0)
+        self.call("memory_create", ctypes.byref(memory), md, self.engine, handle)
+        return memory
+
+    def primitive(self, pd: ctypes.c_void_p) -> ctypes.c_void_p:
+        primitive = ctypes.c_void_p()
+        self.call("primitive_create", ctypes.byref(primitive), pd)
+        return primitive
+
+    def reorder(self, source: ctypes.c_void_p, target: ctypes.c_void_p) -> ctypes.c_void_p:
+        """The primitive that copies from one layout to another."""
+        pd = ctypes.c_void_p()
+        self.call("reorder_primitive_desc_create", ctypes.byref(pd), source, self.engine, target, self.engine, None)
+        return self.primitive(pd)
+
+    def point(self, memory: ctypes.c_void_p, array: Any) -> None:
+        self.call("memory_set_data_handle", memory, ctypes.c_void_p(array.__array_interface__["data"][0]))
+
+    def execute(self, primitive: ctypes.c_void_p, args: Any) -> None:
+        stream = self.stream
+        self.call("primitive_execute", primitive, stream, len(args), args)
+        self.call("stream_wait", stream)
+
+
+def arguments(**memories: Any) -> Any:
+    """The argument list of a primitive, from memory objects by name of argument ("src", "diff_dst", ...)."""
+    pairs = [(_NUMBERS[name], memory) for name, memory in memories.items()]
+    return (_Arg * len(pairs))(*(_Arg(number, memory) for number, memory in pairs))
+
+
+_NUMBERS = {
+    "src": SRC,
+    "dst": DST,
+    "weights": WEIGHTS,
+    "diff_src": DIFF_SRC,
+    "diff_dst": DIFF_DST,
+    "diff_weights": DIFF_WEIGHTS,
+}
+
+
+def _candidates() -> Iterator[str]:
+    named = os.environ.get("DTF_ONEDNN")
+    if named is not None:
+        if named:
+            yield named
+        return
+    for package in _PACKAGES:
+        try:
+            files = metadata.files(package) or ()
+        except metadata.PackageNotFoundError:
+            continue
+        yield from (str(f.locate()) for f in files if f.name == _NAME)
+    yield _NAME
+
+
+@lru_cache(1)
+def find_library() -> Library | None:
+    """The library, loaded and tested; None where there is none that works."""
+    from dtfctl.runtime.kernels.onednn.convolution import Convolution
+
+    for path in _candidates():
+        try:
+            library = Library(path)
+            _test(library, Convolution)
+        except (OSError, OneDnnError) as e:
+            log.debug("not using oneDNN at %s: %s", path, e)
+            continue
+        log.debug("convolutions by oneDNN at %s", path)
+        return library
+    return None
+
+
+def _test(library: Library, make: Any) -> None:
+    """Raise OneDnnError unless a small convolution and its gradients come out right."""
+    x = np.arange(2 * 5 * 4 * 3, dtype=np.float32).reshape(2, 5, 4, 3) % 7
+    w = np.arange(3 * 2 * 3 * 4, dtype=np.float32).reshape(3, 2, 3, 4) % 5
+    convolution = make(library, x.shape, w.shape, (5, 4), (1, 1), (1, 1), ((1, 1), (0, 1)))
+    y = np.empty((2, 5, 4, 4), np.float32)
+    convolution.forward(x, w, y)
+    padded = np.zeros((2, 7, 5, 3), np.float32)
+    padded[:, 1:6, :4] = x
+    want = np.zeros_like(y)
+    dw, dx = np.zeros_like(w), np.zeros_like(padded)
+    for i in range(3):
+        for j in range(2):
+            tap = padded[:, i : i + 5, j : j + 4]
+            want += tap @ w[i, j]
+            dw[i, j] = tap.reshape(-1, 3).T @ x.repeat(2, -1)[..., :4].reshape(-1, 4)
+            dx[:, i : i + 5, j : j + 4] += x.repeat(2, -1)[..., :4] @ w[i, j].T
+    dy = np.ascontiguousarray(x.repeat(2, -1)[..., :4])
+    got_dw, got_dx = np.empty_like(w), np.empty_like(x)
+    convolution.filter_gradient(x, dy, got_dw)
+    convolution.input_gradient(dy, w, got_dx)
+    for got, expected in ((y, want), (got_dw, dw), (got_dx, dx[:, 1:6, :4])):
+        if not np.allclose(got, expected, rtol=1e-4, atol=1e-3):
+            raise OneDnnError("a small convolution comes out wrong")

@@ -1,0 +1,392 @@
+"""How two tasks find the best socket between them and make sure of each other.
+
+The task that wants a link asks the other over gRPC, which knows both by their certificates, and is told where to
+connect, and a ticket: a secret for one connection. On the new connection both prove that they know it, each over random
+bytes of the other. Between hosts the connection is TLS with the same certificates on top, unless the cluster's
+specification turns encryption off; on one host it is a unix socket that only processes of the same user may use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import ipaddress
+import logging
+import os
+import secrets
+import select
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from dtfctl.runtime.framework.errors import UnauthenticatedError, UnavailableError
+from dtfctl.runtime.rendezvous.transports.arena import Arena, default_size
+
+log = logging.getLogger(__name__)
+TIMEOUT_S = 10.0
+TICKET_S = 30.0
+# Strangers that may be half way through at once.
+MAX_STRANGERS = 64
+MAX_TICKETS = 4096
+_HELLO = struct.Struct("<8s16s32sQ")
+_REPLY = struct.Struct("<32s32sQ")
+_MAGIC = b"dtflink2"
+_CREDENTIALS = struct.Struct("3i")
+# The role of a certificate is the first part of its common name.
+ROLE = "task"
+
+
+@cache
+def this_place() -> str:
+    """Names what processes must share to reach each other through unix sockets and memory: kernel, network, user."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    network = os.stat("/proc/self/ns/net")
+    return f"{boot}/{network.st_dev}:{network.st_ino}/{os.getuid()}"
+
+
+@dataclass(frozen=True)
+class TlsContexts:
+    """TLS for both directions."""
+
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+    server_name: str
+
+    @classmethod
+    def load(cls, ca: Path, cert: Path, key: Path, server_name: str) -> TlsContexts:
+        server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        for context in (server, client):
+            context.minimum_version = ssl.TLSVersion.TLSv1_3
+            context.load_verify_locations(ca)
+            context.load_cert_chain(cert, key)
+            context.verify_mode = ssl.CERT_REQUIRED
+        return cls(server, client, server_name)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Where to connect, and with what.
+
+    Attributes:
+        place: see `this_place`.
+        unix_name: abstract name of the unix socket.
+        port: of the TCP socket; 0 for none.
+        ticket, secret: name and key of the ticket.
+        encrypted: the TCP socket speaks TLS.
+    """
+
+    place: str
+    unix_name: str
+    port: int
+    ticket: bytes
+    secret: bytes
+    encrypted: bool
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A connection whose ends know each other. `peer_arena` is the other's memory: descriptor and size."""
+
+    sock: socket.socket
+    arena: Arena | None
+    peer_arena: tuple[int, int] | None
+
+    def drop(self) -> None:
+        self.sock.close()
+        if self.arena is not None:
+            self.arena.close()
+        if self.peer_arena is not None:
+            os.close(self.peer_arena[0])
+
+
+def _proof(secret: bytes, who: bytes, theirs: bytes, ours: bytes, size: int) -> bytes:
+    return hmac.digest(secret, who + theirs + ours + size.to_bytes(8, "little"), hashlib.sha256)
+
+
+def connect_unix(offer: Offer, with_memory: bool = True) -> Joined:
+    """Connect to a task of this host.
+
+    Raises:
+        OSError, UnauthenticatedError.
+    """
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    arena = None
+    try:
+        sock.settimeout(TIMEOUT_S)
+        sock.connect("\0" + offer.unix_name)
+        _check_user(sock)
+        arena = Arena(default_size()) if with_memory else None
+        return _introduce(sock, offer, arena)
+    except BaseException:
+        sock.close()
+        if arena is not None:
+            arena.close()
+        raise
+
+
+def connect_tcp(offer: Offer, host: str, tls: TlsContexts | None) -> Joined:
+    """Connect to a task that may be on another host.
+
+    Raises:
+        OSError, UnauthenticatedError.
+    """
+    sock = socket.create_connection((host.strip("[]"), offer.port), TIMEOUT_S)
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if offer.encrypted:
+            if tls is None:
+                raise UnauthenticatedError("The peer encrypts, and this task has no certificate")
+            sock = tls.client.wrap_socket(sock, server_hostname=tls.server_name)
+        return _introduce(sock, offer, None)
+    except BaseException:
+        sock.close()
+        raise
+
+
+def _introduce(sock: socket.socket, offer: Offer, arena: Arena | None) -> Joined:
+    nonce = secrets.token_bytes(32)
+    size = arena.size if arena is not None else 0
+    hello = _HELLO.pack(_MAGIC, offer.ticket, nonce, size)
+    if arena is not None:
+        socket.send_fds(sock, [hello], [arena.fd])
+    else:
+        sock.sendall(hello)
+    data, fds = _receive(sock, _REPLY.size, arena is not None)
+    try:
+        theirs, proof, peer_size = _REPLY.unpack(data)
+        if not hmac.compare_digest(proof, _proof(offer.secret, b"server", nonce, theirs, peer_size)):
+            raise UnauthenticatedError("The other end of a connection is not the task it should be")
+        sock.sendall(_proof(offer.secret, b"client", theirs, nonce, size))
+        return Joined(sock, arena, _one(fds, peer_size))
+    except BaseException:
+        for fd in fds:
+            os.close(fd)
+        raise
+
+
+def _one(fds: list[int], size: int) -> tuple[int, int] | None:
+    if len(fds) != (1 if size else 0):
+        raise UnauthenticatedError("A connection came without the memory it speaks of")
+    return (fds[0], size) if fds else None
+
+
+def _receive(sock: socket.socket, size: int, with_fd: bool) -> tuple[bytes, list[int]]:
+    """Exactly that many bytes, and descriptors that come with them.
+
+    Raises:
+        OSError: the connection ended.
+    """
+    data, fds = b"", list[int]()
+    try:
+        while len(data) < size:
+            if with_fd:
+                part, some, _, _ = socket.recv_fds(sock, size - len(data), 1)
+                fds += some
+            else:
+                part = sock.recv(size - len(data))
+            if not part:
+                raise ConnectionError("the other side closed the connection")
+            data += part
+    except BaseException:
+        for fd in fds:
+            os.close(fd)
+        raise
+    return data, fds
+
+
+def _check_user(sock: socket.socket) -> None:
+    """Refuse the processes of other users.
+
+    Raises:
+        UnauthenticatedError.
+    """
+    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    uid = _CREDENTIALS.unpack(raw)[1]
+    if uid != os.getuid():
+        raise UnauthenticatedError(f"A process of user {uid} is at the other end of a unix socket")
+
+
+T = TypeVar("T")
+
+
+class Tickets(Generic[T]):
+    """Secrets that were handed out, each for one connection soon, and what for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[bytes, tuple[bytes, T, float]] = {}
+
+    def issue(self, purpose: T) -> tuple[bytes, bytes]:
+        """A new ticket's name and secret."""
+        name, secret = secrets.token_bytes(16), secrets.token_bytes(32)
+        now = time.monotonic()
+        with self._lock:
+            for old in [t for t, (_, _, until) in self._open.items() if until < now]:
+                del self._open[old]
+            while len(self._open) >= MAX_TICKETS:
+                del self._open[next(iter(self._open))]
+            self._open[name] = secret, purpose, now + TICKET_S
+        return name, secret
+
+    def take(self, name: bytes) -> tuple[bytes, T]:
+        """Use a ticket up.
+
+        Raises:
+            UnauthenticatedError: it is not valid.
+        """
+        with self._lock:
+            secret, purpose, until = self._open.pop(name, (b"", None, 0.0))
+        if until < time.monotonic():
+            raise UnauthenticatedError("A connection came without a valid ticket")
+        return secret, purpose  # type: ignore[return-value]
+
+
+class Door(Generic[T]):
+    """Listens for the connections of those who were given a ticket.
+
+    Args:
+        joined: called in a thread of its own with each connection and what its ticket is for.
+        with_memory: lend memory to those who come through the unix socket and lend theirs.
+        tls: for the TCP socket; None for plain TCP.
+    """
+
+    def __init__(
+        self, joined: Callable[[Joined, T], None], with_memory: bool = True, tls: TlsContexts | None = None
+    ) -> None:
+        self._joined = joined
+        self._with_memory = with_memory
+        self._tls = tls
+        self._tickets: Tickets[T] = Tickets()
+        self._strangers = threading.BoundedSemaphore(MAX_STRANGERS)
+        self._listeners: list[socket.socket] = []
+        self._stop_read, self._stop_write = os.pipe()
+        self._thread: threading.Thread | None = None
+        self.unix_name = ""
+        self.port = 0
+
+    def listen(self, tcp_host: str | None) -> None:
+        """Start. `tcp_host`: where to listen for TCP beside the unix socket; any free port.
+
+        Raises:
+            OSError.
+        """
+        unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listeners.append(unix)
+        self.unix_name = f"dtfctl-{secrets.token_hex(16)}"
+        unix.bind("\0" + self.unix_name)
+        if tcp_host is not None:
+            tcp = socket.create_server((tcp_host.strip("[]"), 0), family=_family(tcp_host), backlog=128)
+            self._listeners.append(tcp)
+            self.port = tcp.getsockname()[1]
+        unix.listen(128)
+        self._thread = threading.Thread(target=self._accept, daemon=True, name="dtf-door")
+        self._thread.start()
+
+    def offer(self, purpose: T) -> Offer:
+        """An invitation for one connection."""
+        ticket, secret = self._tickets.issue(purpose)
+        return Offer(this_place(), self.unix_name, self.port, ticket, secret, self._tls is not None)
+
+    def close(self) -> None:
+        """Stop listening; connections made stay."""
+        os.close(self._stop_write)
+        if self._thread is not None:
+            self._thread.join(5.0)
+        for listener in self._listeners:
+            listener.close()
+        os.close(self._stop_read)
+
+    def _accept(self) -> None:
+        poll = select.poll()
+        poll.register(self._stop_read, select.POLLIN | select.POLLHUP)
+        by_fd = {listener.fileno(): listener for listener in self._listeners}
+        for fd in by_fd:
+            poll.register(fd, select.POLLIN)
+        while True:
+            for fd, _ in poll.poll():
+                listener = by_fd.get(fd)
+                if listener is None:
+                    return
+                try:
+                    sock, _ = listener.accept()
+                except OSError as e:
+                    # Out of descriptors, most likely: those who wait must try again.
+                    log.warning("a connection could not be accepted: %s", e)
+                    time.sleep(0.1)
+                    continue
+                if not self._strangers.acquire(blocking=False):
+                    sock.close()
+                    continue
+                threading.Thread(target=self._meet, args=(sock,), daemon=True, name="dtf-handshake").start()
+
+    def _meet(self, sock: socket.socket) -> None:
+        try:
+            sock.settimeout(TIMEOUT_S)
+            joined, purpose = self._admit(sock)
+        except (OSError, UnauthenticatedError, UnavailableError, struct.error) as e:
+            log.info("a connection was refused: %s", e)
+            sock.close()
+            return
+        finally:
+            self._strangers.release()
+        self._joined(joined, purpose)
+
+    def _admit(self, sock: socket.socket) -> tuple[Joined, T]:
+        is_unix = sock.family == socket.AF_UNIX
+        if is_unix:
+            _check_user(sock)
+        elif self._tls is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock = self._tls.server.wrap_socket(sock, server_side=True)
+            _check_role(sock)
+        arena: Arena | None = None
+        data, fds = _receive(sock, _HELLO.size, is_unix)
+        try:
+            magic, ticket, theirs, peer_size = _HELLO.unpack(data)
+            if magic != _MAGIC:
+                raise UnauthenticatedError("A connection does not speak the protocol of tasks")
+            secret, purpose = self._tickets.take(ticket)
+            peer_arena = _one(fds, peer_size)
+            if is_unix and peer_arena is not None and self._with_memory:
+                arena = Arena(default_size())
+            nonce = secrets.token_bytes(32)
+            size = arena.size if arena is not None else 0
+            reply = _REPLY.pack(nonce, _proof(secret, b"server", theirs, nonce, size), size)
+            if arena is not None:
+                socket.send_fds(sock, [reply], [arena.fd])
+            else:
+                sock.sendall(reply)
+            proof, _ = _receive(sock, hashlib.sha256().digest_size, False)
+            if not hmac.compare_digest(proof, _proof(secret, b"client", nonce, theirs, peer_size)):
+                raise UnauthenticatedError("The other end of a connection does not know its ticket's secret")
+            return Joined(sock, arena, peer_arena), purpose
+        except BaseException:
+            for fd in fds:
+                os.close(fd)
+            if arena is not None:
+                arena.close()
+            sock.close()
+            raise
+
+
+def _check_role(sock: socket.socket) -> None:
+    assert isinstance(sock, ssl.SSLSocket)
+    subject: Any = (sock.getpeercert() or {}).get("subject", ())
+    names = [value for part in subject for key, value in part if key == "commonName"]
+    role = str(names[0]).partition(":")[0] if names else ""
+    if role != ROLE:
+        raise UnauthenticatedError(f"A certificate for {role!r} does not admit to what tasks may do")
+
+
+def _family(host: str) -> socket.AddressFamily:
+    with contextlib.suppress(ValueError):
+        return socket.AF_INET6 if ipaddress.ip_address(host.strip("[]")).version == 6 else socket.AF_INET
+    return socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0][0]

@@ -1,0 +1,302 @@
+"""Frames over a socket: TCP, with TLS or without, and unix sockets between tasks of a host.
+
+Whoever sends writes to the socket itself; what the socket does not take is written by the reactor when there is space.
+What arrives is read by the reactor's leader, long payloads straight into the array they become. Over a unix socket long
+tensors may be left in shared memory instead (arena.py), and only say where.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from dtfctl.runtime.framework.errors import (
+    InternalError,
+    InvalidArgumentError,
+    OpError,
+    UnavailableError,
+    error_from_code,
+)
+from dtfctl.runtime.rendezvous.frames import Frame, FrameReader, FrameWriter, Kind, Message, host_array
+from dtfctl.runtime.rendezvous.reactor import REACTOR, TICK_S
+from dtfctl.runtime.rendezvous.transports.arena import LEAST, Arena, Mapping
+from dtfctl.runtime.rendezvous.transports.base import LinkOwner
+
+# A peer says something at least this often, and counts as gone when it has been silent for so many ticks.
+PING_S = 4.0
+SILENT_TICKS = 18
+# Buffers a system call may take (the kernel's IOV_MAX is 1024), and bytes read before others get their turn.
+_MOST_BUFFERS = 256
+_MOST_BYTES = 1 << 23
+# Buffers of the kernel for each direction; it cuts this to what it allows.
+SOCKET_BUFFER = 1 << 22
+_RELEASE, _PING = Kind.RELEASE, Kind.PING
+_OFFSET = struct.Struct("<Q")
+
+
+class SocketLink:
+    """A Link; `start` it once its owner knows it.
+
+    Args:
+        sock: connected, both ends known to each other; taken over.
+        arena: where to put long tensors for the peer; None to send them through the socket.
+        mapping_of: the peer's arena: its descriptor and size.
+        is_waited_for: for a peer that speaks only when it wants something and listens only while it waits: whether it
+            does now.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        peer_task: str,
+        local_life: int,
+        peer_life: int,
+        owner: LinkOwner,
+        arena: Arena | None = None,
+        mapping_of: tuple[int, int] | None = None,
+        is_waited_for: Callable[[], bool] | None = None,
+    ) -> None:
+        self.peer_task = peer_task
+        self.peer_life = peer_life
+        self.transport = "shm" if arena is not None else "tcp"
+        self._sock = sock
+        self._is_tls = isinstance(sock, ssl.SSLSocket)
+        self._owner = owner
+        self._is_waited_for = is_waited_for
+        self._arena = arena
+        self._released: deque[int] = deque()
+        mapping = None if mapping_of is None else Mapping(*mapping_of, self._release)
+        self._writer = FrameWriter(local_life, peer_life)
+        self._reader = FrameReader(peer_life, local_life, self._received, mapping)
+        self._lock = threading.Lock()
+        self._backlog: deque[memoryview] = deque()
+        self._error: OpError | None = None
+        self._fd = sock.fileno()
+        self._spoke = time.monotonic()
+        self._silent = 0
+        sock.setblocking(False)
+        if sock.family == socket.AF_UNIX:
+            for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+                with contextlib.suppress(OSError):
+                    sock.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER)
+        else:
+            # The kernel finds TCP's buffers itself, unless it is told.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def start(self) -> None:
+        """Read from now on."""
+        REACTOR.add(self)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    # Sending ----------------------------------------------------------------------------------------------------------
+
+    def send(self, messages: Sequence[Message]) -> None:
+        places = self._share(messages) if self._arena is not None else None
+        refused: OpError | None = None
+        broken: OpError | None = None
+        out: list[bytes | memoryview] = []
+        with self._lock:
+            if self._error is not None:
+                raise error_from_code(self._error.error_code, self._error.message)
+            for i, message in enumerate(messages):
+                try:
+                    self._writer.write(message, out, None if places is None else places[i])
+                except OpError as e:
+                    refused = refused or e
+            broken = self._put(out)
+        if broken is not None:
+            self.fail(broken)
+            raise broken
+        if refused is not None:
+            raise refused
+
+    def _share(self, messages: Sequence[Message]) -> list[tuple[int, int] | None] | None:
+        """Copy long tensors to the arena; where they are now."""
+        assert self._arena is not None
+        places: list[tuple[int, int] | None] | None = None
+        for i, message in enumerate(messages):
+            value = message.value
+            if getattr(value, "nbytes", 0) >= LEAST and message.kind is Kind.TENSOR and not message.dead:
+                array = host_array(value)
+                if not array.dtype.hasobject:
+                    if places is None:
+                        places = [None] * len(messages)
+                    places[i] = self._arena.put(array)  # type: ignore[arg-type]
+        return places
+
+    def _put(self, out: list[bytes | memoryview]) -> OpError | None:
+        """Write what the socket takes and keep the rest; with the lock held. Why the link is broken, or None."""
+        if self._released:
+            self._add_released(out)
+        if self._backlog:
+            self._backlog.extend(map(memoryview, out))
+            return None
+        try:
+            rest = self._write(out)
+        except OSError as e:
+            return self._broken(e)
+        if rest:
+            self._backlog.extend(rest)
+            REACTOR.watch_for_space(self, True)
+        return None
+
+    def _write(self, out: list[bytes | memoryview]) -> list[memoryview]:
+        """Write once or more; what is left."""
+        self._spoke = time.monotonic()
+        if not self._is_tls and (len(out) == 1 or all(b.__class__ is bytes for b in out)):
+            data = out[0] if len(out) == 1 else b"".join(out)
+            try:
+                sent = self._sock.send(data)
+            except BlockingIOError:
+                sent = 0
+            return [] if sent == len(data) else [memoryview(data)[sent:]]
+        return self._write_views([memoryview(b) for b in out])
+
+    def _write_views(self, views: list[memoryview]) -> list[memoryview]:
+        while views:
+            try:
+                sent = self._sock.send(views[0]) if self._is_tls else self._sock.sendmsg(views[:_MOST_BUFFERS])
+            except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+                break
+            at = 0
+            while at < len(views) and sent >= len(views[at]):
+                sent -= len(views[at])
+                at += 1
+            del views[:at]
+            if sent:
+                views[0] = views[0][sent:]
+                if not self._is_tls:
+                    break
+        return views
+
+    def writable(self) -> None:
+        broken: OpError | None = None
+        with self._lock:
+            if self._error is not None:
+                return
+            try:
+                self._spoke = time.monotonic()
+                batch = [self._backlog.popleft() for _ in range(min(len(self._backlog), _MOST_BUFFERS))]
+                self._backlog.extendleft(reversed(self._write_views(batch)))
+                if not self._backlog:
+                    REACTOR.watch_for_space(self, False)
+            except OSError as e:
+                broken = self._broken(e)
+        if broken is not None:
+            self.fail(broken)
+
+    # Shared memory ----------------------------------------------------------------------------------------------------
+
+    def _release(self, offset: int) -> None:
+        """A block of the peer's arena is not used any more: the next frames say so, or the next tick."""
+        self._released.append(offset)
+
+    def _add_released(self, out: list[bytes | memoryview]) -> None:
+        offsets = []
+        while self._released:
+            offsets.append(self._released.popleft())
+        self._writer.write(Message(Kind.RELEASE, 0, "", b"".join(map(_OFFSET.pack, offsets))), out)
+
+    def _take_back(self, payload: bytes) -> None:
+        if self._arena is None or len(payload) % _OFFSET.size:
+            raise InvalidArgumentError("A peer gives back memory it was not lent")
+        for (offset,) in _OFFSET.iter_unpack(payload):
+            if not self._arena.give(offset):
+                raise InvalidArgumentError("A peer gives back memory it was not lent")
+
+    # Receiving --------------------------------------------------------------------------------------------------------
+
+    def readable(self) -> None:
+        try:
+            self._read()
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return
+        except OSError as e:
+            self.fail(self._broken(e))
+        except OpError as e:
+            self.fail(e)
+        except Exception as e:
+            self.fail(InternalError(f"A frame from {self.peer_task} could not be handled: {type(e).__name__}: {e}"))
+        except BaseException:
+            # An interrupt came in the middle of a frame.
+            self.fail(UnavailableError(f"The connection to {self.peer_task} was interrupted"))
+            raise
+
+    def _read(self) -> None:
+        self._silent = 0
+        taken = 0
+        while taken < _MOST_BYTES:
+            space = self._reader.space()
+            if self._is_tls:
+                with self._lock:
+                    count = self._sock.recv_into(space)
+            else:
+                count = self._sock.recv_into(space)
+            if not count:
+                raise UnavailableError(f"{self.peer_task} closed the connection")
+            self._reader.filled(count)
+            taken += count
+            if count < len(space) and not self._is_tls:
+                return
+            if self._is_tls and self._sock.pending():  # type: ignore[attr-defined]
+                # The socket will not say that there is more.
+                taken = 0
+
+    def _received(self, frame: Frame) -> None:
+        kind = frame.kind
+        if kind is _RELEASE:
+            self._take_back(frame.payload)
+        elif kind is not _PING:
+            self._owner.received(self, frame)
+
+    def tick(self, now: float) -> None:
+        # Counted, not timed: a process that was itself held up has not listened.
+        self._silent += 1
+        if self._is_waited_for is not None:
+            if now - self._spoke > PING_S and self._is_waited_for():
+                self._ping()
+        elif self._silent > SILENT_TICKS and not self._has_unread():
+            self.fail(UnavailableError(f"{self.peer_task} has been silent for {self._silent * TICK_S:g} s"))
+        elif now - self._spoke > PING_S or self._released:
+            self._ping()
+
+    def _ping(self) -> None:
+        with contextlib.suppress(OpError):
+            self.send((Message(Kind.PING, 0),))
+
+    def _has_unread(self) -> bool:
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        return bool(poll.poll(0))
+
+    # Ending -----------------------------------------------------------------------------------------------------------
+
+    def _broken(self, e: OSError) -> OpError:
+        return UnavailableError(f"Connection to {self.peer_task} failed: {e.strerror or e}")
+
+    def fail(self, error: OpError) -> None:
+        """End the link; its owner is told once."""
+        with self._lock:
+            if self._error is not None:
+                return
+            self._error = error
+            self._backlog.clear()
+            REACTOR.remove(self)
+            with contextlib.suppress(OSError):
+                self._sock.shutdown(socket.SHUT_RDWR)
+            self._sock.close()
+        if self._arena is not None:
+            self._arena.close()
+        self._owner.ended(self, error)
+
+    def close(self) -> None:
+        self.fail(UnavailableError(f"The connection to {self.peer_task} was closed"))

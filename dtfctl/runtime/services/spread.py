@@ -1,0 +1,128 @@
+"""The short way through a plain step over several tasks: a RUN to each, the own part by hand, a DONE from each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dtfctl.runtime.executor.executor import Executor
+from dtfctl.runtime.executor.keys import DEAD
+from dtfctl.runtime.framework.cancellation import CancellationToken
+from dtfctl.runtime.framework.errors import FailedPreconditionError, OpError
+from dtfctl.runtime.rendezvous.frames import Kind
+from dtfctl.runtime.services.direct import cancel_as, dead_fetch
+from dtfctl.runtime.services.step_run import StepRun
+from dtfctl.runtime.services.tasks import RUN
+
+if TYPE_CHECKING:
+    from dtfctl.runtime.services.master_session import CompiledStep, MasterSession
+
+
+class SpreadStep:
+    """Runs a compiled step again and again; from any thread, also at the same time.
+
+    Args:
+        executor: of the part in the master's own task, None where it has none.
+        feeds, fetches: in the order of the values of `__call__`.
+    """
+
+    def __init__(
+        self,
+        session: MasterSession,
+        compiled: CompiledStep,
+        executor: Executor | None,
+        feeds: Sequence[str],
+        fetches: Sequence[str],
+    ) -> None:
+        self._session = session
+        self._compiled = compiled
+        self._worker = session.local.worker
+        self._executor = executor
+        self._feeds, self._fetches = list(feeds), list(fetches)
+        self._parts = [(task, RUN.pack(handle, 0)) for task, handle in compiled.remote]
+        self._tasks = {task.task: task for task, _ in compiled.remote}
+        ends = executor.ends if executor is not None else None
+        self._args = [self._feeds.index(name) for name in ends.feeds] if ends is not None else []
+        self._results = [ends.fetches[name] for name in fetches] if ends is not None else []
+
+    @staticmethod
+    def of(
+        session: MasterSession, compiled: CompiledStep, feeds: Sequence[str], fetches: Sequence[str]
+    ) -> SpreadStep | None:
+        """The short way of a compiled step, if it has this one: the own part, if any, must be one plan on the host."""
+        executor = None
+        if compiled.local is not None:
+            if len(compiled.local.executors) != 1:
+                return None
+            executor = compiled.local.executors[0]
+            if (
+                executor.is_gpu
+                or executor.ends.feeds.keys() != set(feeds)
+                or not executor.ends.fetches.keys() >= set(fetches)
+            ):
+                return None
+        elif feeds or fetches:
+            return None
+        return SpreadStep(session, compiled, executor, feeds, fetches)
+
+    def __call__(self, values: list[Any], outer: CancellationToken | None = None) -> list[Any]:
+        """The fetched values.
+
+        Args:
+            outer: cancels the step from outside, as when the client is gone.
+
+        Raises:
+            OpError: the step failed. FailedPreconditionError: the session is closed.
+        """
+        session, worker = self._session, self._worker
+        session.last_used = time.monotonic()
+        session.check_feeds(self._compiled, dict(zip(self._feeds, values)))
+        step_id = session.new_step_id()
+        step = worker.begin(step_id)
+        token, running, runs = step.token, session.direct_running, session.step_runs
+        running.add(token)
+        withdraw = outer.on_cancel(lambda: cancel_as(token, outer)) if outer is not None else None
+        results: list[Any] = []
+        is_whole = False
+        try:
+            if session.is_closed:
+                raise FailedPreconditionError("Session is closed.")
+            run = runs[step_id] = StepRun(step, self._tasks)
+            for task, part in self._parts:
+                step.peers.add(task.task)
+                try:
+                    task.start(step_id, session.handle, part)
+                except OpError as e:
+                    run.lost(task.task, e)
+            if self._executor is not None:
+                assert self._compiled.local is not None
+                results = self._executor.results()
+                try:
+                    worker.run_part(self._compiled.local, step, [values[i] for i in self._args], results)
+                except OpError as e:
+                    run.failed_here(session.reported(e, token))
+            run.wait()
+            error = run.error()
+            if error is not None:
+                raise error
+            is_whole = True
+        finally:
+            if withdraw is not None:
+                withdraw()
+            runs.pop(step_id, None)
+            running.discard(token)
+            if session.is_closed:
+                session.direct_ended()
+            if is_whole:
+                worker.finish(step, self._compiled.local)
+            else:
+                worker.cleanup(step_id)
+                for task, _ in self._parts:
+                    task.send(Kind.CLEANUP, step_id)
+        self._compiled.runs += 1
+        fetched = [results[i] for i in self._results]
+        for i, value in enumerate(fetched):
+            if value is DEAD:
+                raise dead_fetch(self._fetches[i], self._fetches)
+        return fetched
