@@ -11,8 +11,10 @@ import faulthandler
 import logging
 import signal
 import socket
+import struct
 import sys
 import threading
+import time
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from dtfctl.runtime.services.server import TaskServer
 
 log = logging.getLogger("dtfctl.task")
+LOOK_S = 0.5
 
 
 class AgentLine:
@@ -35,9 +38,13 @@ class AgentLine:
         self._config = config
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(str(config.control_path))
+        # The kernel queues few datagrams; where many tasks beat at once a beat waits for room rather than be lost.
+        wait = struct.pack("ll", int(config.beat_s), int(config.beat_s % 1 * 1e6))
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, wait)
         self._server: TaskServer | None = None
         self._beat_now = threading.Event()
         self._heard = True
+        self._unreachable: tuple[str, ...] = ()
 
     def start(self) -> None:
         threading.Thread(target=self._beat, name="beat", daemon=True).start()
@@ -47,6 +54,20 @@ class AgentLine:
         self._server = server
         threading.Thread(target=self._listen, name="notes", daemon=True, args=(server,)).start()
         self._beat_now.set()
+        threading.Thread(target=self._look, name="reach", daemon=True, args=(server,)).start()
+
+    def _look(self, server: TaskServer) -> None:
+        """Look which tasks cannot be reached, and tell the agent at once when that changes."""
+        from dtfctl.runtime.services.reach import Reach
+
+        reach = Reach(server.progress, server.silent_peers)
+        while True:
+            time.sleep(LOOK_S)
+            reach.look(time.monotonic())
+            if reach.unreachable != self._unreachable:
+                log.warning("out of reach now: %s", ", ".join(reach.unreachable) or "nobody")
+                self._unreachable = reach.unreachable
+                self._beat_now.set()
 
     def _beat(self) -> None:
         config = self._config
@@ -54,9 +75,11 @@ class AgentLine:
         while True:
             server = self._server
             steps = 0 if server is None else server.progress()
-            beat = beats.Beat(name, config.incarnation, server is not None, steps)
+            carriers = set() if server is None else set(server.transports().values())
+            carrier = "+".join(sorted(carriers))
+            beat = beats.Beat(name, config.incarnation, server is not None, steps, carrier, self._unreachable)
             try:
-                self._socket.sendto(beats.pack(beat), socket.MSG_DONTWAIT, str(config.agent_path))
+                self._socket.sendto(beats.pack(beat), str(config.agent_path))
                 self._heard = True
             except OSError as error:
                 if self._heard:
@@ -69,16 +92,27 @@ class AgentLine:
         while True:
             data = self._socket.recv(beats.LARGEST_DATAGRAM)
             try:
-                note = beats.unpack(data)
+                notes = beats.unpack_all(data)
             except ValueError as error:
                 log.warning("ignored a datagram: %s", error)
                 continue
-            if isinstance(note, beats.PeerDown):
-                log.info("/job:%s/task:%d is down: %s", note.job, note.index, note.reason)
-                server.peer_down(note.job, note.index, note.incarnation, note.reason)
-            elif isinstance(note, beats.PeerUp):
-                log.info("/job:%s/task:%d is up at %s", note.job, note.index, note.address)
-                server.peer_up(note.job, note.index, note.address, note.incarnation)
+            for note in notes:
+                self._hear(server, note)
+
+    def _hear(self, server: TaskServer, note: beats.Note) -> None:
+        """One note of the agent's."""
+        if isinstance(note, beats.PeerDown):
+            log.info("/job:%s/task:%d is down: %s", note.job, note.index, note.reason)
+            server.peer_down(note.job, note.index, note.incarnation, note.reason)
+        elif isinstance(note, beats.PeerUp):
+            log.info("/job:%s/task:%d is up at %s", note.job, note.index, note.address)
+            server.peer_up(note.job, note.index, note.address, note.incarnation)
+        elif isinstance(note, beats.JobEnded):
+            log.info("job %s has ended", note.job_id)
+            server.job_ended(note.job_id)
+        elif isinstance(note, beats.PeerGone):
+            log.info("/job:%s/task:%d is out of the cluster: %s", note.job, note.index, note.reason)
+            server.peer_gone(note.job, note.index, note.reason)
 
 
 def main() -> int:
@@ -109,6 +143,8 @@ def main() -> int:
             socket_path=config.socket_path,
             tls=None if tls is None else TlsFiles(tls.ca, tls.cert, tls.key),
             state_dir=config.state_folder,
+            transport=config.transport,
+            encrypt=config.encrypt,
         )
     )
     try:

@@ -9,11 +9,15 @@ from __future__ import annotations
 import errno
 import inspect
 import os
+import signal
 import sys
 import tempfile
+import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Optional, Protocol, cast, get_type_hints
 
 import typer
@@ -36,16 +40,18 @@ EXITS: Mapping[int, str] = {
     8: "the controller cannot be reached",
     9: "the time limit ran out; what was begun goes on",
     10: "`plan --exit-code`: there are changes",
+    126: "`exec`: the command could not be run",
+    127: "`exec`: there is no such command",
     125: "a bug in dtfctl; the path of a report is printed",
     130: "interrupted by Ctrl-C",
+    255: "`exec`, `get`, `put`: the connection to the host was lost",
 }
 
 # Typer reads `Optional[...]` in every supported version; `X | None` only in some.
+# The variables are read in `_session`: Typer would let one win over a flag that stands before the command.
 ClusterOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option(
-        "--cluster", "-c", metavar="NAME", help="The cluster; the newest by default.", envvar="DTFCTL_CLUSTER"
-    ),
+    typer.Option("--cluster", "-c", metavar="NAME", help="The cluster; the newest by default."),
 ]
 OutputOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -53,6 +59,11 @@ OutputOption = Annotated[
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no hints.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Log what dtfctl does, to stderr.")]
+TimeoutOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--timeout", metavar="TIME", help="Give up after this long (exit code 9); what was begun goes on."),
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; only on a terminal anything is asked.")]
 NoColorOption = Annotated[bool, typer.Option("--no-color", help="No colours; the variable NO_COLOR does the same.")]
 
 COMMON: Mapping[str, tuple[Any, Any]] = {
@@ -61,6 +72,8 @@ COMMON: Mapping[str, tuple[Any, Any]] = {
     "quiet": (QuietOption, False),
     "verbose": (VerboseOption, False),
     "no_color": (NoColorOption, False),
+    "timeout": (TimeoutOption, None),
+    "yes": (YesOption, False),
 }
 
 
@@ -74,6 +87,15 @@ class Launcher(Protocol):
     def clusters(self) -> Callable[[], list[ClusterInfo]]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One of dtfctl's own settings: `origin` is the flag or variable it comes from, or `default`."""
+
+    name: str
+    value: str
+    origin: str
+
+
 @dataclass(slots=True)
 class Session:
     """One invocation: the common options and the launcher to call."""
@@ -81,7 +103,12 @@ class Session:
     cluster_name: str | None
     verbose: bool
     screen: Screen
+    yes: bool = False
+    timeout_s: float | None = None
+    """Of the whole command; None where it has no limit, or one of its own."""
     launcher: Launcher | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """The options that stood on the command line."""
 
     @property
     def api(self) -> Launcher:
@@ -92,9 +119,46 @@ class Session:
             self.launcher = api
         return self.launcher
 
+    def settings(self) -> list[Setting]:
+        """dtfctl's own settings as they are now."""
+        from dtfctl.launcher.paths import home
+
+        flag, environ = self.given, os.environ
+
+        def of(name: str, value: str, default: str, variable: str) -> Setting:
+            if flag.get(name):
+                return Setting(name, value, f"--{name.replace('_', '-')}")
+            return Setting(name, value or default, variable if environ.get(variable) else "default")
+
+        return [
+            of("cluster", self.cluster_name or "", "the newest", "DTFCTL_CLUSTER"),
+            of("output", self.screen.output, "table", "DTFCTL_OUTPUT"),
+            of("timeout", "" if self.timeout_s is None else f"{self.timeout_s:g}s", "each command's", "DTFCTL_TIMEOUT"),
+            of("no_color", "yes" if self.screen.no_color or environ.get("NO_COLOR") else "", "no", "NO_COLOR"),
+            of("quiet", "yes" if self.screen.quiet else "", "no", ""),
+            of("yes", "yes" if self.yes else "", "no", ""),
+            Setting(
+                "home",
+                str(home()),
+                next((name for name in ("DTFCTL_HOME", "XDG_STATE_HOME") if environ.get(name)), "default"),
+            ),
+        ]
+
     def open(self) -> Cluster:
         """The cluster of `-c`, or the newest."""
         return self.api.Cluster.open(self.cluster_name)
+
+    def confirm(self, question: str) -> None:
+        """Ask on a terminal, unless --yes was given; scripts are not asked. UsageError for a no."""
+        from dtfctl.launcher.errors import UsageError
+
+        if self.yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return
+        sys.stdout.flush()
+        sys.stderr.write(f"{question} [y/N] ")
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise UsageError("nothing was done", "Answer y, or give --yes.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +179,12 @@ COMMANDS: dict[str, CommandInfo] = {}
 Registrar = Callable[[typer.Typer], None]
 _REGISTRARS: dict[str, Registrar] = {}
 ORDER = (
-    ("init", "validate", "plan", "up", "status", "restart", "stop", "start", "down", "clusters", "connect")
-    + ("submit", "jobs", "job", "cancel", "logs", "events")
-    + ("config", "schema", "version")
+    ("init", "validate", "plan", "up", "status", "restart", "stop", "start", "scale", "down", "clusters")
+    + ("hosts", "connect")
+    + ("submit", "jobs", "job", "cancel", "logs", "events", "why")
+    + ("exec", "attach", "ssh", "get", "put")
+    + ("top", "doctor", "metrics")
+    + ("config", "schema", "completion", "version")
 )
 
 
@@ -158,17 +225,22 @@ def _register(app: typer.Typer, info: CommandInfo, function: Callable[..., int |
         if parameter.name != "session"
     ]
     context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    # A command that waits has a limit of its own, with another default.
+    limited = next((parameter for parameter in parameters if parameter.name == "timeout"), None)
+    shared = {option: value for option, value in COMMON.items() if option != "timeout" or limited is None}
     common = [
         inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
-        for option, (hint, default) in COMMON.items()
+        for option, (hint, default) in shared.items()
     ]
     own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     everything = [context, *own, *common]
 
     def run(**values: Any) -> None:
         ctx: typer.Context = values.pop("ctx")
-        options = {option: values.pop(option) for option in COMMON}
-        code = guarded(lambda: _session(ctx, options), lambda session: function(session, **values))
+        options = {option: values.pop(option) for option in shared}
+        if limited is not None and values["timeout"] == limited.default:
+            values["timeout"] = _limit_before(ctx) or limited.default
+        code = guarded(lambda: _session(ctx, options, limited is not None), lambda session: function(session, **values))
         if code:
             raise typer.Exit(code)
 
@@ -195,8 +267,17 @@ def _epilog(info: CommandInfo) -> str:
     return f"\b\nExit codes:\n{lines}"
 
 
-def _session(ctx: typer.Context, options: Mapping[str, Any]) -> Session:
-    """The session of this command: its own options, else those before the command."""
+def _limit_before(ctx: typer.Context) -> str | None:
+    """The `--timeout` before the command, or of the environment."""
+    before = ctx.obj.options.get("timeout") if isinstance(ctx.obj, Root) else None
+    return before or os.environ.get("DTFCTL_TIMEOUT") or None
+
+
+def _session(ctx: typer.Context, options: Mapping[str, Any], has_limit: bool = False) -> Session:
+    """The session of this command: its own options, else those before the command.
+
+    `has_limit`: the command has a time limit of its own, and keeps to it itself.
+    """
     root: Root = ctx.obj if isinstance(ctx.obj, Root) else Root()
     before = root.options
     chosen = options["output"] or before.get("output") or os.environ.get("DTFCTL_OUTPUT") or "table"
@@ -213,15 +294,53 @@ def _session(ctx: typer.Context, options: Mapping[str, Any]) -> Session:
             stream=sys.stderr, level=logging.DEBUG, format="%(asctime)s %(name)s %(levelname)s %(message)s"
         )
     return Session(
-        cluster_name=options["cluster"] or before.get("cluster"),
+        cluster_name=options["cluster"] or before.get("cluster") or os.environ.get("DTFCTL_CLUSTER") or None,
         verbose=verbose,
+        yes=bool(options["yes"] or before.get("yes")),
+        timeout_s=_limit(None if has_limit else options.get("timeout") or _limit_before(ctx)),
         screen=Screen(
             output,
             quiet=bool(options["quiet"] or before.get("quiet")),
             no_color=bool(options["no_color"] or before.get("no_color")),
         ),
         launcher=root.launcher,
+        given={name: options.get(name) or before.get(name) for name in COMMON},
     )
+
+
+def _limit(text: str | None) -> float | None:
+    from dtfctl.cli._select import seconds
+
+    return None if text is None else seconds(text, "--timeout")
+
+
+class _TimeIsOver(BaseException):
+    """The command's time limit; not an Exception, so that nothing on the way takes it for a failure to get over."""
+
+
+@contextmanager
+def _within(limit_s: float | None) -> Iterator[None]:
+    """DeadlineExpired, out of the middle of whatever is done, when the time is over."""
+    from dtfctl.launcher.errors import DeadlineExpired
+
+    if limit_s is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def over(_number: int, _frame: FrameType | None) -> None:
+        raise _TimeIsOver
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, max(limit_s, 0.001))
+    try:
+        yield
+    except _TimeIsOver:
+        raise DeadlineExpired(
+            f"not done within {limit_s:g} s", "what was begun goes on; look with: dtfctl status"
+        ) from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @dataclass(slots=True)
@@ -240,7 +359,8 @@ def guarded(make: Callable[[], Session], run: Callable[[Session], int | None]) -
     try:
         session = make()
         screen = session.screen
-        code = run(session) or 0
+        with _within(session.timeout_s):
+            code = run(session) or 0
         sys.stdout.flush()
         return code
     except SpecError as error:

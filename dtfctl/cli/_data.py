@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dtfctl.launcher.model import ClientStatus, ClusterInfo, ClusterStatus, Event, JobStatus, LogLine, TaskStatus
+from dtfctl.launcher.why import Explanation
 
 
 def plain(value: Any) -> Any:
@@ -37,7 +38,9 @@ def plain(value: Any) -> Any:
     return found
 
 
-def document(value: ClusterStatus | JobStatus | Event | LogLine | ClusterInfo | ClientStatus) -> dict[str, Any]:
+def document(
+    value: ClusterStatus | JobStatus | Event | LogLine | ClusterInfo | ClientStatus | Explanation,
+) -> dict[str, Any]:
     """One of the launcher's values as a document's content."""
     content: dict[str, Any] = plain(value)
     return content

@@ -47,7 +47,7 @@ class UpLines:
         if self._screen.is_live:
             self._draw(self._lines() if len(self._states) <= _MAX_TASK_LINES else [self._summary()])
         else:
-            self._screen.note(_event_words(event))
+            self._screen.note(event_words(event))
 
     def _lines(self) -> list[str]:
         """One line a task: its name, state and the reason of its last change."""
@@ -86,10 +86,11 @@ class DownLines:
     def event(self, event: Event) -> None:
         """Show one event."""
         if not self._screen.is_data:
-            self._screen.note(_event_words(event))
+            self._screen.note(event_words(event))
 
 
-def _event_words(event: Event) -> str:
+def event_words(event: Event) -> str:
+    """`worker/0: failed (exit code 1)`"""
     word = event.kind.rpartition(".")[2]
     return f"  {event.subject}: {word}" + (f" ({event.reason})" if event.reason else "")
 

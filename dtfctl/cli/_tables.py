@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dtfctl.cli._format import age, clock, columns, duration, number, plural, size
 from dtfctl.cli._screen import Screen
 from dtfctl.launcher.model import ClusterStatus, Event, HostStatus, JobStatus, Progress, TaskStatus
+from dtfctl.launcher.why import Explanation
 
 MAX_JOBS = 5
 _LAST_LINES = 5
@@ -51,7 +52,7 @@ def task_table(tasks: Sequence[TaskStatus], screen: Screen, wide: bool) -> list[
     """One line a task."""
     header = ["TASK", "STATE", "HOST", "UPTIME", "RESTARTS", "CPU", "MEMORY", "STEPS"]
     if wide:
-        header += ["PID", "ADDRESS", "INCARNATION"]
+        header += ["PID", "ADDRESS", "INCARNATION", "TRANSPORT"]
     rows = []
     for task in tasks:
         row = [
@@ -65,7 +66,7 @@ def task_table(tasks: Sequence[TaskStatus], screen: Screen, wide: bool) -> list[
             f"{task.steps:,}",
         ]
         if wide:
-            row += [str(task.pid or "-"), task.address or "-", str(task.incarnation)]
+            row += [str(task.pid or "-"), task.address or "-", str(task.incarnation), task.transport or "-"]
         rows.append(row)
     return columns(header, rows, screen.style)
 
@@ -83,7 +84,7 @@ def job_table(jobs: Sequence[JobStatus], screen: Screen, now: float, wide: bool)
     """One line a job."""
     header = ["JOB", "STATE", "PROGRESS", "STARTED", "TOOK", "RESTARTS"]
     if wide:
-        header += ["EXIT", "REPLICATION", "SCRIPT"]
+        header += ["EXIT", "FRAMEWORK", "PRIORITY", "TASKS", "SCRIPT"]
     rows = []
     for job in jobs:
         end = job.ended if job.ended is not None else now
@@ -97,7 +98,13 @@ def job_table(jobs: Sequence[JobStatus], screen: Screen, now: float, wide: bool)
             str(job.restarts),
         ]
         if wide:
-            row += ["-" if job.exit_code is None else str(job.exit_code), job.replication, job.script]
+            row += [
+                "-" if job.exit_code is None else str(job.exit_code),
+                job.framework,
+                str(job.priority),
+                str(len(job.tasks) or "-"),
+                job.script,
+            ]
         rows.append(row)
     return columns(header, rows, screen.style)
 
@@ -150,13 +157,15 @@ def job_lines(job: JobStatus, screen: Screen, now: float) -> list[str]:
     out = [f"{job.id} {screen.style(job.state, color) if job.state != 'queued' else 'is queued'}{reason}", ""]
     facts = [
         ("script", " ".join([job.script, *job.args])),
-        ("replication", job.replication),
+        ("framework", job.framework + (f", {job.replication}" if job.framework == "dtf" else "")),
         ("submitted", f"{age(job.submitted, now)} ago"),
     ]
     if job.started is not None:
         facts.append(("took", duration((job.ended if job.ended is not None else now) - job.started)))
     if job.position:
         facts.append(("place in queue", str(job.position)))
+    if job.priority:
+        facts.append(("priority", str(job.priority)))
     if job.exit_code is not None:
         facts.append(("exit code", str(job.exit_code)))
     facts.append(("restarts", str(job.restarts)))
@@ -167,13 +176,15 @@ def job_lines(job: JobStatus, screen: Screen, now: float) -> list[str]:
     width = max(len(name) for name, _ in facts)
     out += [f"{name.ljust(width)}  {text}" for name, text in facts]
     if job.clients:
-        header = ("PROCESS", "STATE", "HOST", "PID", "EXIT", "RESTARTS", "PROGRESS")
+        header = ("PROCESS", "STATE", "TASK", "HOST", "PID", "ADDRESS", "EXIT", "RESTARTS", "PROGRESS")
         rows = [
             (
                 client.name,
                 client.state,
+                client.task or "-",
                 client.host or "-",
                 str(client.pid or "-"),
+                client.address or "-",
                 "-" if client.exit_code is None else str(client.exit_code),
                 str(client.restarts),
                 progress_words(client.progress) or "-",
@@ -194,3 +205,13 @@ def event_line(event: Event, screen: Screen) -> str:
     kind = event.kind.ljust(18)
     text = f"{clock(event.time)}  {event.subject.ljust(22)}  {screen.style(kind, color) if color else kind}"
     return f"{text}  {event.reason}".rstrip()
+
+
+def why_lines(found: Explanation, screen: Screen) -> list[str]:
+    """The answer, what led there, and the last words of a task that failed."""
+    out = [found.answer]
+    if found.chain:
+        out += ["", *(event_line(event, screen) for event in found.chain)]
+    if found.last_lines:
+        out += ["", f"last lines of {found.subject}:", *(f"  {line}" for line in found.last_lines[-_LAST_LINES:])]
+    return out

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import typer
 
 from dtfctl._version import VERSION
-from dtfctl.cli import about, clusters, connect, files, jobs, streams
+from dtfctl.cli import about, clusters, connect, files, hosts, jobs, remote, scale, streams, submit, tasks, watching
 from dtfctl.cli._command import (
     ClusterOption,
     Launcher,
@@ -15,12 +15,14 @@ from dtfctl.cli._command import (
     OutputOption,
     QuietOption,
     Root,
+    TimeoutOption,
     VerboseOption,
+    YesOption,
     register_all,
     report_bug,
 )
 
-MODULES = (clusters, connect, jobs, streams, files, about)
+MODULES = (clusters, tasks, scale, connect, submit, jobs, streams, remote, watching, files, hosts, about)
 """The modules whose commands exist; importing them declares the commands."""
 
 HELP = """Start clusters of TensorFlow-style ps and worker tasks, keep them healthy, and run jobs on them.
@@ -62,6 +64,8 @@ def build() -> typer.Typer:
         quiet: QuietOption = False,
         verbose: VerboseOption = False,
         no_color: NoColorOption = False,
+        timeout: TimeoutOption = None,
+        yes: YesOption = False,
         version: bool = typer.Option(
             False, "--version", help="Print the version and exit.", is_eager=True, callback=_print_version
         ),
@@ -73,6 +77,8 @@ def build() -> typer.Typer:
             "quiet": quiet,
             "verbose": verbose,
             "no_color": no_color,
+            "timeout": timeout,
+            "yes": yes,
         }
         ctx.obj = found
 

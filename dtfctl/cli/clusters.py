@@ -1,22 +1,20 @@
-"""Commands about a cluster: `up`, `plan`, `status`, `restart`, `down`, `clusters`."""
+"""Commands about a cluster: `up`, `plan`, `down`, `clusters`."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 import sys
 import time
-from collections.abc import Sequence
-from typing import Annotated
+from dataclasses import dataclass, replace
+from typing import Annotated, Optional
 
 import typer
 
-from dtfctl.cli import _data, _tables
+from dtfctl.cli import _data
 from dtfctl.cli._command import Session, command
 from dtfctl.cli._format import age, columns, duration, plural
-from dtfctl.cli._select import seconds, selector_of
-
-REFRESH_S = 1.0
+from dtfctl.cli._select import seconds
 
 
 @command(
@@ -24,6 +22,7 @@ REFRESH_S = 1.0
         "dtfctl up cluster.yaml",
         "dtfctl up cluster.yaml --dry-run",
         "dtfctl up cluster.yaml --timeout 2m -o json",
+        "dtfctl up cluster.yaml --min-ready 4",
     ],
     exits=[0, 1, 2, 5, 6, 7, 8, 9],
 )
@@ -31,26 +30,72 @@ def up(
     session: Session,
     file: Annotated[str, typer.Argument(metavar="FILE", help="The spec file.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change; change nothing.")] = False,
-    timeout: Annotated[str, typer.Option("--timeout", metavar="TIME", help="How long to wait.")] = "60s",
+    timeout: Annotated[
+        str, typer.Option("--timeout", metavar="TIME", help="How long to wait; 60s, over SSH 10m.", show_default=False)
+    ] = "",
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until every task runs or has failed.")] = True,
+    min_ready: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--min-ready", metavar="N", min=1, help="Wait for N running tasks only.", show_default=False),
+    ] = None,
+    recreate: Annotated[bool, typer.Option("--recreate", help="Take the cluster down first if it is up.")] = False,
+    parallel: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--parallel", metavar="N", min=1, max=1024, help="SSH logins at a time.", show_default=False),
+    ] = None,
 ) -> int:
     """Start the cluster of a spec file, or make the running one match it.
 
-    Waits until every task runs or has failed. Running it again starts only what is missing. Ctrl-C leaves what was
-    started; run it again to go on, or `dtfctl down` to stop it.
+    Waits until every task runs or has failed. Hosts that cannot be used do not hold up the others; they are named
+    with the reason, grouped. Running it again starts only what is missing. Ctrl-C leaves what was started; run it
+    again to go on, or `dtfctl down` to stop it.
     """
-    return _up(session, file, dry_run, seconds(timeout, "--timeout"))
+    asked = _Asked(dry_run, seconds(timeout, "--timeout") if timeout else None, wait, min_ready, recreate, parallel)
+    return _up(session, file, asked)
 
 
-def _up(session: Session, file: str, dry_run: bool, timeout_s: float) -> int:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The options of `up`."""
+
+    dry_run: bool
+    timeout_s: float | None
+    wait: bool
+    min_ready: int | None
+    recreate: bool
+    parallel: int | None
+
+
+def _up(session: Session, file: str, asked: _Asked) -> int:
+    from dtfctl.cli._bringup import UpHosts
     from dtfctl.cli._progress import UpLines
+    from dtfctl.launcher.errors import NoSuchCluster
     from dtfctl.launcher.spec import load_spec
 
+    dry_run = asked.dry_run
     screen = session.screen
     spec = load_spec(file, os.environ, for_up=True)
-    lines = UpLines(screen, spec.task_names)
+    if asked.parallel is not None:
+        spec = replace(spec, ssh=replace(spec.ssh, parallel=asked.parallel))
+    if asked.recreate and not dry_run:
+        with contextlib.suppress(NoSuchCluster):
+            _, left = session.api.Cluster.down_by_name(spec.cluster)
+            if left:
+                for problem in left:
+                    screen.error(problem)
+                return 7
+    lines = UpLines(screen, spec.task_names) if spec.is_local else UpHosts(screen, spec.task_names)
     try:
         with lines:
-            result = session.api.Cluster.up(spec, dry_run=dry_run, on_event=lines.event, timeout_s=timeout_s)
+            result = session.api.Cluster.up(
+                spec,
+                dry_run=dry_run,
+                on_event=lines.event,
+                on_hosts=lines.hosts if isinstance(lines, UpHosts) else None,
+                timeout_s=asked.timeout_s,
+                wait=asked.wait,
+                min_ready=asked.min_ready,
+            )
     except KeyboardInterrupt:
         sys.stderr.write(
             f"\ninterrupted: what {spec.cluster} had started goes on; "
@@ -76,8 +121,12 @@ def _up(session: Session, file: str, dry_run: bool, timeout_s: float) -> int:
             screen.print(f"  {change}")
     else:
         ready = f"{result.running}/{result.wanted} tasks run"
-        if result.exit_code == 0:
+        if result.running < result.wanted and result.exit_code == 0:
+            word = "comes up"
+        elif result.exit_code == 0:
             word = "was up already" if not result.changes else "is up"
+        elif result.no_login:
+            word = "is not up, no host let us in"
         else:
             word = "is up in part" if result.exit_code == 5 else "is not up"
         screen.print(f"{spec.cluster} {word}: {ready} ({duration(result.elapsed_s)})")
@@ -114,161 +163,19 @@ def plan(
     return 10 if exit_code and result.changes else 0
 
 
-@command(
-    examples=["dtfctl status", "dtfctl status worker -o wide", "dtfctl status --watch", "dtfctl status -o json"],
-    exits=[0, 4, 8],
-)
-def status(
-    session: Session,
-    selector: Annotated[
-        str, typer.Argument(metavar="[SEL]", help="Which tasks: worker, worker/1, worker/0-3, failed, host:NAME.")
-    ] = "all",
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again every second until Ctrl-C.")] = False,
-) -> int:
-    """Show the cluster on one screen: tasks, jobs, and what is wrong.
-
-    The first line says whether all is well. The exit code says whether the question could be answered, not whether
-    the cluster is healthy: scripts read `healthy` of -o json.
-    """
-    from dtfctl.launcher.selectors import select
-
-    screen = session.screen
-    cluster = session.open()
-    if watch:
-        return _watch(session, selector)
-    found = cluster.status()
-    tasks = select(selector, found.tasks)
-    if screen.is_data:
-        content = _data.document(found)
-        content["tasks"] = [_data.plain(task) for task in tasks]
-        screen.data("ClusterStatus", content)
-        return 0
-    for line in _tables.status_lines(found, tasks, screen, time.time()):
-        screen.print(line)
-    if any(task.state in ("failed", "crashed", "lost") for task in found.tasks):
-        screen.next("dtfctl restart failed")
-    elif not found.jobs:
-        screen.next("dtfctl submit SCRIPT")
-    return 0
-
-
-def _watch(session: Session, selector: str) -> int:
-    """Status again and again: on a terminal in place, else (or as JSON) one after another."""
-    from dtfctl.launcher.selectors import select
-
-    screen = session.screen
-    cluster = session.open()
-    in_place = sys.stdout.isatty() and not screen.is_data
-    try:
-        while True:
-            found = cluster.status()
-            tasks = select(selector, found.tasks)
-            if screen.is_data:
-                content = _data.document(found)
-                content["tasks"] = [_data.plain(task) for task in tasks]
-                screen.record("ClusterStatus", content)
-            else:
-                lines = _tables.status_lines(found, tasks, screen, time.time())
-                if in_place:
-                    lines = _fit(lines, shutil.get_terminal_size().lines - 1)
-                    # Home, each line with its rest erased, then all below erased: no flicker as with a full clear.
-                    sys.stdout.write("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
-                else:
-                    screen.print("\n".join([*lines, ""]))
-                sys.stdout.flush()
-            time.sleep(REFRESH_S)
-    except KeyboardInterrupt:
-        return 0
-
-
-def _fit(lines: list[str], height: int) -> list[str]:
-    """`lines` cut to a screen of `height`, saying how many are below."""
-    if len(lines) <= height:
-        return lines
-    return [
-        *lines[: height - 1],
-        f"... {len(lines) - height + 1} more lines; `dtfctl status failed` shows the failed tasks",
-    ]
-
-
-@command(
-    examples=["dtfctl restart failed", "dtfctl restart failed tasks", "dtfctl restart worker/1", "dtfctl restart all"],
-    exits=[0, 2, 4, 7, 8, 9],
-)
-def restart(
-    session: Session,
-    words: Annotated[
-        list[str], typer.Argument(metavar="SEL...", help="Which tasks: failed, worker/1, worker/0-3, ps, all.")
-    ],
-    timeout: Annotated[str, typer.Option("--timeout", metavar="TIME", help="How long to wait.")] = "30s",
-) -> int:
-    """Restart tasks, forget how often they failed, and wait until they run.
-
-    `failed` are the tasks that failed, gave up, or are lost; when there is none, that is said and nothing is done.
-    The words `task` and `tasks` may follow a selector.
-    """
-    screen = session.screen
-    selector = selector_of(words)
-    wait_s = seconds(timeout, "--timeout")
-    cluster = session.open()
-    names = cluster.restart(selector, wait_s=wait_s).tasks
-    if screen.is_data:
-        screen.data("Restart", {"cluster": cluster.name, "tasks": list(names)})
-    elif names:
-        screen.print(f"restarted {plural(len(names), 'task')}: {', '.join(names)}")
-        screen.next("dtfctl status")
-    else:
-        screen.print(f"nothing to restart: no task of {cluster.name} has failed")
-    return 0
-
-
-@command(examples=["dtfctl stop worker/1", "dtfctl stop worker/1 --grace 30s"], exits=[0, 2, 4, 7, 8, 9])
-def stop(
-    session: Session,
-    words: Annotated[list[str], typer.Argument(metavar="SEL...", help="Which tasks: worker/1, worker/0-3, ps, all.")],
-    grace: Annotated[
-        str, typer.Option("--grace", metavar="TIME", help="Time to end between SIGTERM and SIGKILL.")
-    ] = "10s",
-) -> int:
-    """Stop tasks. They stay stopped until `dtfctl start` or `dtfctl restart`."""
-    selector = selector_of(words)
-    grace_s = seconds(grace, "--grace")
-    cluster = session.open()
-    return _say_tasks(session, cluster.name, "stopped", cluster.stop(selector, grace_s=grace_s).tasks)
-
-
-@command(examples=["dtfctl start worker/1"], exits=[0, 2, 4, 7, 8, 9])
-def start(
-    session: Session,
-    words: Annotated[list[str], typer.Argument(metavar="SEL...", help="Which tasks: worker/1, worker/0-3, ps, all.")],
-) -> int:
-    """Start tasks that `dtfctl stop` stopped."""
-    selector = selector_of(words)
-    cluster = session.open()
-    return _say_tasks(session, cluster.name, "started", cluster.start(selector).tasks)
-
-
-def _say_tasks(session: Session, cluster: str, done: str, names: Sequence[str]) -> int:
-    screen = session.screen
-    if screen.is_data:
-        screen.data("Tasks", {"cluster": cluster, "done": done, "tasks": list(names)})
-    elif names:
-        screen.print(f"{done} {plural(len(names), 'task')}: {', '.join(names)}")
-    else:
-        screen.print(f"nothing to do: no such task of {cluster} was to be {done}")
-    return 0
-
-
-@command(examples=["dtfctl down", "dtfctl -c lab down --grace 30s"], exits=[0, 1, 2, 4, 7, 9])
+@command(examples=["dtfctl down", "dtfctl -c lab down --grace 30s"], exits=[0, 1, 2, 4, 5, 7, 9])
 def down(
     session: Session,
     grace: Annotated[
         str, typer.Option("--grace", metavar="TIME", help="Time to end between SIGTERM and SIGKILL.")
     ] = "10s",
+    force: Annotated[bool, typer.Option("--force", help="Give up hosts that cannot be reached.")] = False,
 ) -> int:
     """Stop the cluster: its jobs, tasks, agents and controller.
 
-    Logs and checkpoints stay; processes, ports and all other files go.
+    Logs and checkpoints stay; processes, ports and all other files go. While a host cannot be reached the cluster
+    stays as it is, so that a later `down` finds it; with `--force` it goes, and what runs on such a host ends when its
+    lease does.
     """
     from dtfctl.cli._progress import DownLines
 
@@ -276,16 +183,17 @@ def down(
     lines = DownLines(screen)
     started = time.monotonic()
     name, problems = session.api.Cluster.down_by_name(
-        session.cluster_name, grace_s=seconds(grace, "--grace"), on_event=lines.event
+        session.cluster_name, grace_s=seconds(grace, "--grace"), force=force, on_event=lines.event
     )
     took = time.monotonic() - started
     if screen.is_data:
         screen.data("ClusterDown", {"cluster": name, "problems": list(problems), "elapsed_s": round(took, 3)})
     else:
-        screen.print(f"{name} is down ({duration(took)})")
+        word = "is down" if not problems else "is down, but for what could not be reached" if force else "is not down"
+        screen.print(f"{name} {word} ({duration(took)})")
         for problem in problems:
             screen.error(problem)
-    return 1 if problems else 0
+    return (5 if force else 1) if problems else 0
 
 
 @command(examples=["dtfctl clusters", "dtfctl clusters -o json"], exits=[0])

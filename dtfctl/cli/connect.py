@@ -32,8 +32,9 @@ def connect(
     """Open a port on this machine through which TensorFlow's own client uses the cluster.
 
     Prints its target, `grpc://127.0.0.1:PORT`, as the first line, for `tf.compat.v1.Session(target)`, and serves until
-    Ctrl-C. The port is open to every user of this machine; what goes on from there is encrypted and authenticated. When
-    the task is started again, the port leads to it again; when the cluster is taken down, the command ends.
+    Ctrl-C. Only your own processes (and root's) are served there; what goes on from there is encrypted and
+    authenticated. When the task is started again, the port leads to it again; when the cluster is taken down, the
+    command ends.
     """
     screen = session.screen
     opened = session.api.Cluster.open(which or session.cluster_name)

@@ -128,20 +128,31 @@ def validate(
 
 
 @command(
-    examples=["dtfctl config cluster.yaml", "dtfctl config cluster.yaml -o yaml > resolved.yaml"],
+    examples=["dtfctl config", "dtfctl config cluster.yaml", "dtfctl config cluster.yaml -o yaml > resolved.yaml"],
     exits=[0, 2],
 )
 def config(
     session: Session,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A spec file.")],
+    file: Annotated[str | None, typer.Argument(metavar="[FILE]", help="A spec file.")] = None,
 ) -> None:
     """Show every setting of a spec, defaults included, and where each comes from.
 
-    With -o yaml or -o json, prints the whole spec with all defaults filled in, which is itself a valid spec.
+    With -o yaml or -o json, prints the whole spec with all defaults filled in, which is itself a valid spec. Without a
+    FILE, shows dtfctl's own settings: a flag is stronger than a variable, and a variable than the default.
     """
     from dtfctl.launcher.spec import load_spec, settings, to_document
 
     screen = session.screen
+    if file is None:
+        found = session.settings()
+        if screen.is_data:
+            rows_of = [{"name": item.name, "value": item.value, "from": item.origin} for item in found]
+            screen.data("Settings", {"settings": rows_of})
+            return
+        rows = [(item.name, item.value, item.origin) for item in found]
+        for line in columns(("SETTING", "VALUE", "FROM"), rows, lambda t, c: screen.style(t, c) if c == "bold" else t):
+            screen.print(line)
+        return
     if screen.output == "json":
         screen.print(json.dumps(to_document(load_spec(file)), indent=2))
         return
@@ -150,7 +161,7 @@ def config(
 
         screen.print(yaml.safe_dump(to_document(load_spec(file)), sort_keys=False).rstrip())
         return
-    rows = [(item.key, item.value, item.origin) for item in settings(file)]
+    rows = [(setting.key, setting.value, setting.origin) for setting in settings(file)]
     for line in columns(("KEY", "VALUE", "FROM"), rows, lambda t, c: screen.style(t, c) if c == "bold" else t):
         screen.print(line)
 

@@ -1,8 +1,9 @@
 """Datagrams between an agent and its tasks, over unix sockets in a 0700 folder.
 
 Task to agent: a beat, every `beat_s` and at once when it becomes ready or makes news. Agent to task: a peer went
-down or came up. Each is one JSON object with a version; datagrams on a unix socket are neither lost nor reordered,
-but a send fails while the other side is away, and is then done again.
+down, came up or is out of the cluster, a job has ended. Each is one JSON object with a version, in a line of its own,
+so that a task that starts hears of all others in a few datagrams. Datagrams on a unix socket are neither lost nor
+reordered, but a send fails while the other side is away or has no room, and is then done again.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ class Beat:
     """It serves."""
     steps: int
     """Graph executions so far."""
+    transport: str = ""
+    """What carries tensors to other tasks now; see `TaskStatus`."""
+    unreachable: tuple[str, ...] = ()
+    """Tasks that it works with, that are said to be up, and that do not answer it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +48,29 @@ class PeerUp:
     incarnation: int
 
 
-Note: TypeAlias = Beat | PeerDown | PeerUp
-_KINDS: dict[str, type[Beat] | type[PeerDown] | type[PeerUp]] = {
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """Nothing of that job runs any more: what the task holds for it is to go."""
+
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PeerGone:
+    """A task that will not come back for now: taken out of the cluster, or lost with no place left for it."""
+
+    job: str
+    index: int
+    reason: str
+
+
+Note: TypeAlias = Beat | PeerDown | PeerUp | PeerGone | JobEnded
+_KINDS: dict[str, type[Beat] | type[PeerDown] | type[PeerUp] | type[PeerGone] | type[JobEnded]] = {
     "beat": Beat,
     "peer_down": PeerDown,
     "peer_up": PeerUp,
+    "peer_gone": PeerGone,
+    "job_ended": JobEnded,
 }
 _NAMES = {cls: name for name, cls in _KINDS.items()}
 
@@ -56,12 +79,19 @@ def pack(note: Note) -> bytes:
     return json.dumps({"v": VERSION, "kind": _NAMES[type(note)], **asdict(note)}).encode()
 
 
+def unpack_all(data: bytes) -> list[Note]:
+    """The notes of one datagram. Raises ValueError."""
+    return [unpack(line) for line in data.split(b"\n")]
+
+
 def unpack(data: bytes) -> Note:
     """Raises ValueError for what is not a note of this version."""
     try:
         content: dict[str, Any] = json.loads(data)
         if content.pop("v") != VERSION:
             raise ValueError("another version")
+        if "unreachable" in content:
+            content["unreachable"] = tuple(content["unreachable"])
         return _KINDS[content.pop("kind")](**content)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a note: {data[:100]!r}") from error

@@ -30,6 +30,8 @@ class HealthLimits:
     busy_limit_s: float = 60.0
     startup_s: float = 300.0
     """A task that is not ready after this hangs."""
+    progress_s: float = 60.0
+    """A process that has work to do and gets no further in this time hangs."""
 
 
 class Monitor:

@@ -43,6 +43,8 @@ class RestartPolicy:
     limited: bool = False
     """Only a signal or a code in `only_exit` is followed by a restart: a job's own failures are final."""
     only_exit: tuple[int, ...] = ()
+    together: bool = False
+    """A failure is not followed by a restart of this process alone: whoever owns the group restarts all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,8 @@ def decide(
     recent = tuple(t for t in history.failures if now - t < policy.within_s) + (now,)
     in_a_row = 1 if ran_s >= policy.healthy_after_s else history.since_healthy + 1
     history = replace(history, failures=recent, since_healthy=in_a_row)
+    if policy.together:
+        return history, GiveUp("failed", "")
     if policy.when == "never":
         return history, GiveUp("failed", "restart.when is never")
     if not ending.forced and ending.exit_code in policy.never_exit:

@@ -11,54 +11,42 @@ first; running tasks do not notice.
 
 from __future__ import annotations
 
-import ast
-import contextlib
-import hashlib
-import os
 import time
-import uuid
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
 
-from dtfctl.launcher import codec, connect, output
+from dtfctl.launcher import bringup, codec, connect, desire, doctor, history, remote, submission, trees
 from dtfctl.launcher.connect import Connection
 from dtfctl.launcher.controller import methods
-from dtfctl.launcher.errors import (
-    ClusterFailed,
-    DeadlineExpired,
-    PartlyDone,
-    ScriptError,
-)
-from dtfctl.launcher.files import explained
+from dtfctl.launcher.errors import Conflict, ControllerUnreachable, DeadlineExpired, LauncherError, NotFound
+from dtfctl.launcher.metrics_client import read_page, scrape_config
 from dtfctl.launcher.model import (
     ClusterInfo,
     ClusterStatus,
     Event,
-    JobChanged,
-    JobEnded,
+    HostStatus,
     JobItem,
-    JobOutput,
-    JobProgress,
     JobRequest,
     JobStatus,
     LogLine,
     RestartResult,
-    TaskStatus,
 )
-from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.selectors import is_failed
-from dtfctl.launcher.spec.available import require_available
+from dtfctl.launcher.paths import ClusterPaths, home
 from dtfctl.launcher.spec.model import ClusterSpec
+from dtfctl.launcher.ssh_command import ssh_command
+from dtfctl.launcher.trees import Received
 from dtfctl.launcher.tunnel import Tunnel
-from dtfctl.launcher.wire import from_message, to_message
-from dtfctl.protocol import controller_pb2 as pb
+from dtfctl.launcher.why import Explanation, explain
+from dtfctl.launcher.wire import from_message
+from dtfctl.protocol import agent_pb2, controller_pb2 as pb
 
-POLL_S = 5.0
-"""How long one long poll waits; the next follows at once."""
-FOLLOW_LOGS_S = 0.3
-LARGEST_SCRIPT = 32 * 2**20
-DOWN_MARGIN_S = 60.0
+ASK_AT_ONCE = 32
+
+LOCAL_UP_S = 60.0
+REMOTE_UP_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +63,18 @@ class UpResult:
     elapsed_s: float
     usable: bool = True
     """At least `min` tasks of every group run."""
+    no_login: bool = False
+    """No host that has a task let us in."""
+    enough: bool = False
+    """So many run as were to be waited for."""
 
     @property
     def exit_code(self) -> int:
-        """0 all run, 5 usable but not complete, 1 not usable."""
-        if self.cluster is None or self.running >= self.wanted:
+        """0 all run, 5 usable but not complete, 6 no host let us in, 1 not usable."""
+        if self.cluster is None or self.running >= self.wanted or self.enough:
             return 0
+        if self.no_login:
+            return 6
         return 5 if self.usable else 1
 
 
@@ -98,81 +92,53 @@ class Cluster:
         *,
         dry_run: bool = False,
         on_event: Callable[[Event], None] | None = None,
-        timeout_s: float = 60.0,
+        on_hosts: Callable[[Sequence[HostStatus]], None] | None = None,
+        timeout_s: float | None = None,
         task_command: Sequence[str] = (),
+        wait: bool = True,
+        min_ready: int | None = None,
     ) -> UpResult:
         """Make reality match `spec` and wait until every task runs or has failed.
 
-        `on_event` sees each event as it happens, in this thread. On an unchanged, running cluster it changes nothing.
+        `on_event` sees each event as it happens, `on_hosts` the hosts whenever something changed, in this thread.
+        On an unchanged, running cluster it changes nothing.
+        Without `wait` it returns once the controller has the spec, with `min_ready` once so many tasks run.
+        `timeout_s`: by default a minute, and ten where hosts may have to be installed first.
         `task_command` replaces the program that tasks run (`python -m dtfctl.task`); it gets the path of its
         configuration file as last argument.
 
         Raises:
-            Conflict: another `up` or `down` of this cluster runs, or the running cluster has other tasks.
-            SpecError: the spec asks for what this version cannot do (hosts over SSH).
+            Conflict: another `up` or `down` of this cluster runs, or what cannot change while it is up has changed.
+            SpecError: the spec asks for what this version cannot do.
             NoSpace, PortTaken, ClusterFailed: it cannot start.
             DeadlineExpired: `timeout_s` ran out; the cluster goes on starting.
         """
         begun = time.monotonic()
-        paths = ClusterPaths.of(spec.cluster)
-        require_available(spec)
-        request = pb.ApplyRequest(spec_json=codec.encode(spec), task_command=task_command, dry_run=dry_run)
-        wanted = len(spec.task_names)
         if dry_run:
-            return cls._dry_run(paths, request, spec, begun)
-        with connect.operation(paths, "bring up"):
-            with explained(paths.folder):
-                connect.prepare(paths)
-            cluster = cls(spec.cluster)
-            reply = cluster._connection.call(methods.APPLY, request)
-            status = cluster._wait_settled(reply.event, on_event, begun + timeout_s)
-        result = UpResult(
-            cluster=cluster,
-            wanted=wanted,
-            running=sum(task.state == "running" for task in status.tasks),
-            changes=tuple(reply.changes),
-            problems=tuple(status.problems),
-            elapsed_s=time.monotonic() - begun,
-            usable=status.usable,
+            changes = bringup.would_change(spec, task_command)
+            return UpResult(None, len(spec.task_names), 0, changes, (), time.monotonic() - begun)
+        if timeout_s is None:
+            timeout_s = LOCAL_UP_S if spec.is_local else REMOTE_UP_S
+        reached = bringup.bring_up(
+            spec,
+            on_event=on_event,
+            on_hosts=on_hosts,
+            timeout_s=timeout_s,
+            task_command=task_command,
+            wait=wait,
+            min_ready=min_ready,
         )
-        return result
-
-    @classmethod
-    def _dry_run(cls, paths: ClusterPaths, request: pb.ApplyRequest, spec: ClusterSpec, begun: float) -> UpResult:
-        if connect.read_created(paths) is not None:
-            cluster = cls(spec.cluster)
-            changes = tuple(cluster._connection.call(methods.APPLY, request).changes)
-        else:
-            from dtfctl.launcher.controller.plan import place
-
-            changes = tuple(f"start {name} on {host}" for name, host in place(spec).items())
-        return UpResult(None, len(spec.task_names), 0, changes, (), time.monotonic() - begun)
-
-    def _wait_settled(
-        self, after_event: int, on_event: Callable[[Event], None] | None, deadline: float
-    ) -> pb.ClusterStatus:
-        """Until every task runs or has failed for good."""
-        version = 0
-        while True:
-            left = deadline - time.monotonic()
-            status = self._connection.call(
-                methods.STATUS, pb.StatusRequest(newer_than=version, wait_s=max(0.0, min(left, 0.5)))
-            )
-            version = status.version
-            if on_event is not None:
-                for event in self._events_after(after_event):
-                    after_event = event.seq
-                    on_event(event)
-            if status.settled:
-                return status
-            if left <= 0:
-                waiting = ", ".join(
-                    f"{task.job}/{task.index} ({task.state})" for task in status.tasks if task.state != "running"
-                )
-                raise DeadlineExpired(
-                    f"cluster {self.name} is not complete: {waiting}",
-                    f"it goes on starting; look with: dtfctl status -c {self.name}",
-                )
+        return UpResult(
+            cluster=cls(spec.cluster),
+            wanted=reached.wanted,
+            running=reached.running,
+            changes=reached.changes,
+            problems=reached.problems,
+            elapsed_s=time.monotonic() - begun,
+            usable=reached.usable,
+            no_login=reached.no_login,
+            enough=not wait or (min_ready is not None and reached.running >= min_ready),
+        )
 
     @classmethod
     def open(cls, name: str | None = None) -> Cluster:
@@ -188,48 +154,32 @@ class Cluster:
     def status(self) -> ClusterStatus:
         return from_message(ClusterStatus, self._connection.call(methods.STATUS, pb.StatusRequest()))
 
+    # ------------------------------------------------------------------ jobs
+
     def submit(self, request: JobRequest) -> str:
         """Check the script, ship it and queue it; the job's id.
 
         Raises:
             ScriptError: missing, unreadable or with a syntax error (message has file:line). Nothing was queued.
         """
-        path = Path(request.script).expanduser().absolute()
-        source = read_script(path, python=request.framework != "command")
-        env = dict(request.env)
-        if request.framework != "command":
-            # The copy that runs lies elsewhere; the modules beside the original must still be found.
-            inherited = env.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
-            env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(path.parent), inherited]))
-        complete = replace(
-            request,
-            script=str(path),
-            env=env,
-            submission_id=request.submission_id or uuid.uuid4().hex,
-            cwd=request.cwd or str(Path.cwd()),
-        )
-        message = pb.SubmitRequest(
-            request=to_message(complete, pb.JobRequest),
-            source=source,
-            sha256=hashlib.sha256(source).hexdigest(),
-        )
-        return self._connection.call(methods.SUBMIT, message).job_id
+        return self._connection.call(methods.SUBMIT, submission.message_of(request)).job_id
 
     def job(self, job_id: str) -> JobStatus:
-        return self._jobs([job_id])[0]
+        return submission.read_jobs(self._connection, [job_id])[0]
 
     def jobs(self) -> list[JobStatus]:
         """All jobs, the newest first."""
-        return self._jobs([])
+        return submission.read_jobs(self._connection, [])
 
-    def _jobs(self, ids: Sequence[str]) -> list[JobStatus]:
-        reply = self._connection.call(methods.JOBS, pb.JobsRequest(ids=ids))
-        return [from_message(JobStatus, job) for job in reply.jobs]
+    def cancel(self, job_ids: Sequence[str] | None, *, grace_s: float = 10.0) -> list[JobStatus]:
+        """Stop jobs (SIGTERM, after `grace_s` SIGKILL) and wait until they have ended; final jobs stay as they are.
 
-    def cancel(self, job_ids: Sequence[str], *, grace_s: float = 10.0) -> list[JobStatus]:
-        """Stop jobs (SIGTERM, after `grace_s` SIGKILL) and wait until they have ended; final jobs stay as they are."""
-        ids = list(job_ids)
-        reply = self._connection.call(methods.CANCEL, pb.CancelRequest(ids=ids, grace_s=grace_s))
+        None: every job that has not ended, queued ones too.
+        """
+        if job_ids is not None and not job_ids:
+            return []
+        reply = self._connection.call(methods.CANCEL, pb.CancelRequest(ids=job_ids, grace_s=grace_s))
+        ids = [job.id for job in reply.jobs]
         deadline = time.monotonic() + grace_s + 20.0
         while True:
             found = [from_message(JobStatus, job) for job in reply.jobs]
@@ -240,8 +190,20 @@ class Cluster:
                 raise DeadlineExpired(f"still ending: {alive}", f"look with: dtfctl jobs -c {self.name}")
             reply = self._connection.call(methods.JOBS, pb.JobsRequest(ids=ids, newer_than=reply.version, wait_s=1.0))
 
-    def restart(self, selector: str, *, wait_s: float = 30.0) -> RestartResult:
+    def follow_job(self, job_id: str) -> Iterator[JobItem]:
+        """All output, progress and changes of a job from its start; the last item is `JobEnded`.
+
+        Survives the death of the controller. Closing the iterator leaves the job running.
+        """
+        self.job(job_id)  # a wrong id is an error of this call, not of the first item
+        return submission.follow_job(self._connection, job_id)
+
+    # ------------------------------------------------------------------ tasks
+
+    def restart(self, selector: str, *, wait_s: float = 30.0, grace_s: float = 10.0) -> RestartResult:
         """Restart the tasks of `selector`, forget their failure counts, and wait until they run.
+
+        `wait_s` 0: do not wait. `grace_s`: time to end between SIGTERM and SIGKILL.
 
         Selectors: `worker`, `worker/1`, `worker/0-3`, `ps`, `host:NAME`, `failed`, `all`.
         `failed` matches tasks that are failed, crashed, lost or down; when there is none the result is empty.
@@ -249,51 +211,45 @@ class Cluster:
         Raises:
             NoSuchTask, DeadlineExpired.
         """
-        before = {task.name: task.incarnation for task in self.status().tasks}
-        names = self._desire(selector, "restart", 10.0)
-
-        def restarted(task: TaskStatus) -> bool:
-            if task.incarnation <= before.get(task.name, 0):
-                return is_failed(task) and task.state != "pending" and time.monotonic() > begun + 1.0
-            return task.state in ("running", "failed", "crashed")
-
-        begun = time.monotonic()
-        if wait_s > 0:
-            self._wait_tasks(names, restarted, wait_s, "run again")
-        return RestartResult(tuple(names))
+        return RestartResult(tuple(desire.restart(self._connection, selector, wait_s, grace_s)))
 
     def stop(self, selector: str, *, grace_s: float = 10.0) -> RestartResult:
         """Stop tasks; they stay stopped until `start` or `restart`."""
-        names = self._desire(selector, "stop", grace_s)
-        final = ("stopped", "failed", "crashed", "done")
-        self._wait_tasks(names, lambda task: task.state in final, grace_s + 10.0, "stopped")
-        return RestartResult(tuple(names))
+        return RestartResult(tuple(desire.stop(self._connection, selector, grace_s)))
 
     def start(self, selector: str, *, wait_s: float = 30.0) -> RestartResult:
         """Start tasks that were stopped, and wait until they run."""
-        names = self._desire(selector, "start", 10.0)
-        self._wait_tasks(names, lambda t: t.state in ("running", "failed", "crashed"), wait_s, "run")
-        return RestartResult(tuple(names))
+        return RestartResult(tuple(desire.start(self._connection, selector, wait_s)))
 
-    def _desire(self, selector: str, verb: str, grace_s: float) -> list[str]:
-        request = pb.DesireRequest(selector=selector, verb=verb, grace_s=grace_s)
-        return list(self._connection.call(methods.DESIRE, request).tasks)
+    def scale(self, counts: Mapping[str, int], *, wait_s: float = 60.0) -> tuple[str, ...]:
+        """Change how many tasks a job name has, and wait until they run: what changed, one line each.
 
-    def _wait_tasks(self, names: Sequence[str], done: Callable[[TaskStatus], bool], wait_s: float, what: str) -> None:
-        deadline = time.monotonic() + wait_s
-        version = 0
-        while names:
-            message = self._connection.call(methods.STATUS, pb.StatusRequest(newer_than=version, wait_s=0.5))
-            version = message.version
-            tasks = [from_message(TaskStatus, task) for task in message.tasks]
-            waiting = [task.name for task in tasks if task.name in names and not done(task)]
-            if not waiting:
-                return
-            if time.monotonic() > deadline:
-                raise DeadlineExpired(
-                    f"after {wait_s:.0f} s these have not {what}: {', '.join(waiting)}",
-                    f"it goes on; look with: dtfctl status -c {self.name}",
-                )
+        Only what differs changes: tasks with the highest numbers are stopped, the others go on as they are.
+
+        Raises:
+            UsageError: no such tasks, or fewer than `min`. SpecError: no room for them. DeadlineExpired.
+        """
+        return tuple(desire.scale(self._connection, counts, wait_s))
+
+    # ------------------------------------------------------------------ hosts
+
+    def drain(self, hosts: Sequence[str], *, reason: str = "") -> tuple[str, ...]:
+        """Take hosts out of use: their tasks move as far as there is room, new ones do not come. Those changed.
+
+        Raises:
+            NoSuchHost.
+        """
+        return tuple(desire.hosts(self._connection, hosts, "drain", reason))
+
+    def undrain(self, hosts: Sequence[str]) -> tuple[str, ...]:
+        """Put drained hosts back into use; tasks that moved away stay where they are."""
+        return tuple(desire.hosts(self._connection, hosts, "undrain", ""))
+
+    def release(self, hosts: Sequence[str]) -> tuple[str, ...]:
+        """End the quarantine of hosts now, without waiting for a probe."""
+        return tuple(desire.hosts(self._connection, hosts, "release", ""))
+
+    # ------------------------------------------------------------------ what is written
 
     def logs(
         self,
@@ -303,56 +259,160 @@ class Cluster:
         tail: int | None = None,
         since: float | None = None,
         streams: Sequence[str] = ("out", "err"),
+        grep: str | None = None,
+        previous: bool = False,
     ) -> Iterator[LogLine]:
-        """Output of tasks, or with `job:ID` (or a bare job id) of a job; also `controller` and `agent:HOST`.
+        """Output of tasks, of a job (`job:ID`, or its bare id), or of one of its processes (`job:ID:worker/0`).
 
-        Merged by time. `tail`: last n lines of each process. `since`: seconds since the epoch. With `follow` it
-        ends when the job has ended, or never for tasks.
+        Also `controller` and `agent:HOST`. Merged by time. `tail`: last n lines of each process. `since`: seconds
+        since the epoch. `grep`: a regular expression. `previous`: only what the last but one start of each process
+        wrote. With `follow` it ends when the job has ended, or never for tasks.
+
+        Raises:
+            NoSuchTask, NoSuchJob, UsageError: nothing of that name, or not a regular expression.
+            PartlyDone: from the iterator, at its end, when a host did not answer.
         """
-        if selector == "controller" or selector.startswith("agent:"):
-            lines = output.daemon_lines(self._connection.paths.logs, selector, follow=follow, tail=tail)
-        else:
-            if not selector.startswith("job:") and any(job.id == selector for job in self.jobs()):
-                selector = f"job:{selector}"
-            # Asked now, not at the first item, so that a wrong selector is an error of this call.
-            reader = output.LogReader(self._connection, selector, tail or 0)
-            first = reader.read(0.0)
-            lines = output.merged(reader, first, follow=follow, wait_s=POLL_S)
-        return (line for line in lines if line.stream in streams and (since is None or line.time >= since))
+        special = selector.startswith((*history.DAEMONS, "job:"))
+        if not special and any(job.id == selector for job in self.jobs()):
+            selector = f"job:{selector}"
+        query = history.LogQuery(selector, follow, tail, since, tuple(streams), grep, previous)
+        return history.logs(self._connection, query)
 
-    def follow_job(self, job_id: str) -> Iterator[JobItem]:
-        """All output, progress and changes of a job from its start; the last item is `JobEnded`.
+    def events(self, *, follow: bool = False, since: float | None = None) -> Iterator[Event]:
+        """What happened, oldest first; with `follow` also what will."""
+        return history.events(self._connection, follow=follow, since=since)
 
-        Survives the death of the controller. Closing the iterator leaves the job running.
+    def why(self, name: str) -> Explanation:
+        """Why task `worker/1`, or the job of this id, is in its state.
+
+        Raises:
+            NoSuchTask: there is neither.
         """
-        status = self.job(job_id)
-        return self._follow(status)
+        return explain(name, self.status(), list(self.events()))
 
-    def _follow(self, status: JobStatus) -> Iterator[JobItem]:
-        reader = output.LogReader(self._connection, f"job:{status.id}")
-        seen: dict[str, float] = {}
-        state = "queued"
-        while True:
-            # The state is read before the output: what a final job wrote is then complete.
-            status = self.job(status.id)
-            if status.state != state and not status.is_final:
-                yield JobChanged(status)
-            state = status.state
-            lines, complete = reader.read(0.0 if status.is_final else FOLLOW_LOGS_S)
-            for line in lines:
-                yield JobOutput(line)
-            for number, client in enumerate(status.clients):
-                progress = client.progress
-                if progress is not None and seen.get(client.name) != progress.time:
-                    seen[client.name] = progress.time
-                    yield JobProgress(client.name, progress, chief=number == 0)
-            if status.is_final and complete:
-                for line in reader.rest():
-                    yield JobOutput(line)
-                yield JobEnded(status)
-                return
-            if not status.clients:
-                self._connection.call(methods.JOBS, pb.JobsRequest(newer_than=reader.version, wait_s=0.2))
+    # ------------------------------------------------------------------ hosts and what lies on them
+
+    def spec(self) -> ClusterSpec:
+        """What the cluster is to be like."""
+        return codec.decode(ClusterSpec, self._connection.call(methods.READ_SPEC, pb.Nothing()).spec_json)
+
+    def targets(self, selector: str) -> list[remote.Target]:
+        """Whom `exec`, `get` and `put` mean by tasks, `host:NAME`, `job:ID` or `job:ID:worker/0`.
+
+        Raises:
+            UsageError, NotFound.
+        """
+        return remote.targets(selector, self.status())
+
+    def exec(
+        self, target: remote.Target, words: Sequence[str], terminal: remote.Terminal | None = None
+    ) -> remote.Command:
+        """Begin to run a command there; nothing of it outlives `close`, or this process."""
+        return remote.Command(self._connection, target, words, terminal)
+
+    def get(
+        self,
+        target: remote.Target,
+        path: str,
+        destination: Path,
+        *,
+        as_folder: bool = False,
+        on_bytes: remote.OnBytes = remote.unheard,
+    ) -> Received:
+        """Copy a file or folder from there: into the folder `destination`, or to this new name.
+
+        Raises:
+            NotFound, TransferFailed, ConnectionLost, NoSpace.
+        """
+        name = PurePosixPath(path).name
+        if name in ("", "..") and not destination.is_dir():
+            name = destination.name
+        place = trees.place(destination, name if name not in ("", "..") else target.host, as_folder=as_folder)
+        return remote.fetch(self._connection, target, path, place, on_bytes)
+
+    def put(
+        self, source: Path, target: remote.Target, path: str, *, on_bytes: remote.OnBytes = remote.unheard
+    ) -> Received:
+        """Copy a file or folder there: into the folder `path`, or to this new name. Raises as `get`."""
+        return remote.store(self._connection, source, target, path, on_bytes)
+
+    def attach(self, task: str, *, tail: int = 10) -> Iterator[LogLine]:
+        """What one task writes from now on, until the run that there is now ends.
+
+        Raises:
+            UsageError, NoSuchTask: `task` is not one task. Conflict: it does not run.
+        """
+        return history.attach(self._connection, task, tail)
+
+    def inspect(self, host: str) -> doctor.Answer:
+        """Ask a host's agent for its version, clock, limits, disk and GPUs; with why not, where it does not answer."""
+        asked, begun = time.time(), time.monotonic()
+        try:
+            said = self._connection.call(methods.INSPECT, agent_pb2.InspectRequest(host=host, now=asked))
+        except LauncherError as error:
+            return doctor.Answer(None, asked, time.monotonic() - begun, error.message)
+        return doctor.Answer(said, asked, time.monotonic() - begun)
+
+    def examine(self) -> list[doctor.Finding]:
+        """Everything `doctor` looks at: the cluster's files here, its controller, and all hosts at once."""
+        status, spec = self.status(), self.spec()
+        names = [host.name for host in status.hosts]
+        with ThreadPoolExecutor(max(1, min(ASK_AT_ONCE, len(names)))) as pool:
+            answers = dict(zip(names, pool.map(self.inspect, names)))
+        found = doctor.look_at_files(self._connection.paths, time.time())
+        found += doctor.judge(status, answers, not spec.is_local)
+        if spec.metrics.port is not None:
+            try:
+                self.metrics()
+                problem = ""
+            except LauncherError as error:
+                problem = error.message
+            found.append(doctor.port_finding(spec.metrics.port, problem))
+        return found
+
+    def ssh_command(self, name: str) -> list[str]:
+        """The system's ssh to a host, or to the host of a task, as the spec says; the last word is the host.
+
+        Raises:
+            NotFound: no such host. Conflict: it is this machine.
+        """
+        spec, status = self.spec(), self.status()
+        if "/" in name:
+            name = remote.targets(name, status)[0].host
+        host = next((host for host in spec.hosts if host.name == name.removeprefix("host:")), None)
+        if host is None:
+            known = ", ".join(host.name for host in spec.hosts[:8])
+            raise NotFound(f"there is no host {name!r} in cluster {self.name}", f"hosts: {known}")
+        if host.is_local:
+            raise Conflict(f"{host.name} is this machine", "there is nothing to log in to")
+        return ssh_command(host, spec.ssh, home() / "known_hosts")
+
+    def metrics(self, *, timeout_s: float = 10.0) -> str:
+        """The metrics page, as Prometheus sees it.
+
+        Raises:
+            Conflict: the spec has none. ControllerUnreachable: it does not answer.
+        """
+        port = self.spec().metrics.port
+        if port is None:
+            raise Conflict(f"cluster {self.name} has no metrics page", "add `metrics: {port: 9464}` to its spec")
+        paths = self._connection.paths
+        try:
+            return read_page(("127.0.0.1", port), paths, timeout_s)
+        except OSError as error:
+            log = paths.logs / "controller.log"
+            raise ControllerUnreachable(
+                f"the metrics page at port {port} does not answer: {error}", f"see {log}"
+            ) from None
+
+    def scrape_config(self) -> dict[str, Any]:
+        """What to add to `scrape_configs` of a Prometheus on this machine. Raises Conflict: there is no page."""
+        spec = self.spec()
+        if spec.metrics.port is None:
+            raise Conflict(f"cluster {self.name} has no metrics page", "add `metrics: {port: 9464}` to its spec")
+        return scrape_config(self._connection.paths, spec.metrics.port)
+
+    # ------------------------------------------------------------------ ways in, and the end
 
     def connect(self, task: str = "worker/0", *, port: int = 0) -> Tunnel:
         """Open a plaintext port on this machine's loopback that leads to the master of `task`; 0: a free port.
@@ -362,26 +422,6 @@ class Cluster:
             Conflict: the port is taken, or the task has not started.
         """
         return Tunnel(self._connection.paths, self.status(), task, port)
-
-    def events(self, *, follow: bool = False, since: float | None = None) -> Iterator[Event]:
-        """What happened, oldest first; with `follow` also what will."""
-        after = 0
-        while True:
-            for event in self._events_after(after, since or 0.0, POLL_S if follow else 0.0):
-                after = event.seq
-                yield event
-            if not follow:
-                return
-
-    def _events_after(self, after: int, since: float = 0.0, wait_s: float = 0.0) -> list[Event]:
-        found: list[Event] = []
-        while True:
-            request = pb.EventsRequest(after=after, since=since, wait_s=0.0 if found else wait_s)
-            batch = [from_message(Event, item) for item in self._connection.call(methods.EVENTS, request).events]
-            found += batch
-            if len(batch) < 1000:
-                return found
-            after = batch[-1].seq
 
     def down(self, *, grace_s: float = 10.0, on_event: Callable[[Event], None] | None = None) -> tuple[str, ...]:
         """Stop jobs, tasks, agents and the controller; delete all but logs and checkpoints. Problems, if any."""
@@ -393,73 +433,16 @@ class Cluster:
         name: str | None = None,
         *,
         grace_s: float = 10.0,
+        force: bool = False,
         on_event: Callable[[Event], None] | None = None,
     ) -> tuple[str, tuple[str, ...]]:
-        """As `down`, also for a cluster that is half made or whose controller cannot start: (name, problems)."""
-        paths = connect.resolve(name)
-        with connect.operation(paths, "take down"):
-            problems = cls._down(paths, grace_s, on_event)
-            if problems:
-                return paths.name, problems
-            connect.forget(paths)
-            paths.lock.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            paths.folder.rmdir()
-        return paths.name, ()
+        """As `down`, also for a cluster that is half made or whose controller cannot start: (name, problems).
 
-    @classmethod
-    def _down(cls, paths: ClusterPaths, grace_s: float, on_event: Callable[[Event], None] | None) -> tuple[str, ...]:
-        """Let the controller stop everything, and wait for its end."""
-        cluster = cls(paths.name)
-        try:
-            # Started again if need be: a killed `up` may have left a controller that is still on its way.
-            try:
-                cluster._connection.call(methods.PING, pb.Nothing())
-            except ClusterFailed:
-                if (paths.folder / "hosts").exists():
-                    raise
-                return ()  # it cannot start, and never had an agent to stop
-            try:
-                cluster._connection.call(
-                    methods.DOWN, pb.DownRequest(grace_s=grace_s), timeout_s=grace_s + DOWN_MARGIN_S
-                )
-            except PartlyDone as error:
-                return (error.message,)
-            connect.wait_gone(paths)
-        finally:
-            cluster._connection.close()
-        return ()
+        With problems the cluster is still there, unless `force` gave up the hosts that could not be reached.
+        """
+        return bringup.take_down(name, grace_s, force)
 
 
 def clusters() -> list[ClusterInfo]:
     """Every cluster that is up, the newest first. Starts nothing."""
     return connect.existing()
-
-
-def read_script(path: Path, *, python: bool = True) -> bytes:
-    """The script's bytes, once it is known to be one.
-
-    Raises:
-        ScriptError: it is missing, unreadable, too large or not Python.
-    """
-    try:
-        source = path.read_bytes()
-    except FileNotFoundError:
-        raise ScriptError(f"there is no script {path}", "check the path") from None
-    except IsADirectoryError:
-        raise ScriptError(f"{path} is a folder, not a script", "give the path of a Python file") from None
-    except OSError as error:
-        raise ScriptError(f"cannot read {path}: {error.strerror}") from None
-    if len(source) > LARGEST_SCRIPT:
-        raise ScriptError(f"{path} is larger than {LARGEST_SCRIPT >> 20} MiB", "is this the right file?")
-    if python:
-        try:
-            ast.parse(source, str(path))
-            compile(source, str(path), "exec", dont_inherit=True)
-        except SyntaxError as error:
-            where = f"{path}:{error.lineno or 1}" + (f":{error.offset}" if error.offset else "")
-            line = (error.text or "").rstrip()
-            raise ScriptError(f"{where}: {error.msg}" + (f"\n    {line.strip()}" if line else "")) from None
-        except ValueError as error:
-            raise ScriptError(f"{path}: {error}") from None
-    return source

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
 
-Role: TypeAlias = Literal["controller", "agent", "cli", "task"]
+Role: TypeAlias = Literal["controller", "agent", "cli", "task", "metrics"]
 
 LIFETIME_DAYS = 825
 BACKDATED_HOURS = 24
@@ -106,6 +106,13 @@ def ensure_certificate(folder: Path, cluster: str, role: Role, name: str = "", h
     )
     _save(files.key, files.cert, key, certificate)
     return files
+
+
+def expiry(certificate: Path) -> float:
+    """When a PEM certificate ends to be valid, in seconds since the epoch."""
+    from cryptography import x509
+
+    return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc.timestamp()
 
 
 def _name(common: str) -> x509.Name:

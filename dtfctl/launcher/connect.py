@@ -95,6 +95,8 @@ def prepare(paths: ClusterPaths) -> None:
     ensure_authority(paths.certificates, paths.name)
     ensure_certificate(paths.certificates, paths.name, "controller")
     ensure_certificate(paths.certificates, paths.name, "cli")
+    ensure_authority(paths.readers, paths.name)
+    ensure_certificate(paths.readers, paths.name, "metrics")
     if read_created(paths) is None:
         write_whole(paths.info, json.dumps({"name": paths.name, "created": time.time()}).encode())
 
@@ -141,10 +143,15 @@ def start_controller(paths: ClusterPaths) -> str:
 
 
 class Connection:
-    """Calls to the controller of one cluster; starts it again when it has died."""
+    """Calls to the controller of one cluster; starts it again when it has died.
 
-    def __init__(self, paths: ClusterPaths) -> None:
+    Args:
+        takes_down: this is `down`, which alone may start a controller that is to go away.
+    """
+
+    def __init__(self, paths: ClusterPaths, *, takes_down: bool = False) -> None:
         self.paths = paths
+        self._takes_down = takes_down
         self._channel: Channel | None = None
 
     def call(self, method: Method[Request, Reply], request: Request, *, timeout_s: float = CALL_S) -> Reply:
@@ -163,10 +170,18 @@ class Connection:
                     ) from error
             time.sleep(RETRY_S)
 
+    def channel(self) -> Channel:
+        """For a stream, which is not begun again where it breaks."""
+        self.call(methods.PING, pb.Nothing())
+        assert self._channel is not None
+        return self._channel
+
     def _connect(self) -> Channel:
         if read_created(self.paths) is None:
             raise NoSuchCluster(f"cluster {self.paths.name} is not up", "start it: dtfctl up FILE")
         found = find_controller(self.paths)
+        if found is None and self.paths.going_down.exists() and not self._takes_down:
+            raise NoSuchCluster(f"cluster {self.paths.name} is being taken down", "wait until that has finished")
         address = found[1] if found else start_controller(self.paths)
         tls = TlsFiles.of(self.paths.certificates, "cli")
         channel = Channel(address, tls, "controller", self.paths.name)

@@ -7,12 +7,15 @@ LauncherError
 ├── NotFound               4
 │   ├── NoSuchCluster
 │   ├── NoSuchTask
+│   ├── NoSuchHost
 │   └── NoSuchJob
 ├── PartlyDone             5    usable, but not complete
 ├── LoginError             6    no needed host could be logged in to
 ├── Conflict               7    another operation, or the current state, is in the way
 ├── ControllerUnreachable  8
 ├── DeadlineExpired        9    the time limit ran out; work goes on
+├── TransferFailed         1    a file could not be read, written or sent whole
+├── ConnectionLost         255  the host went away while it was used
 ├── ClusterFailed          1    the tasks do not run
 │   ├── NoSpace                 the disk is full
 │   └── PortTaken               a fixed port belongs to another process
@@ -69,6 +72,10 @@ class NoSuchTask(NotFound):
     """A selector matches no task."""
 
 
+class NoSuchHost(NotFound):
+    """The cluster has no host of this name."""
+
+
 class NoSuchJob(NotFound):
     """No job has this id."""
 
@@ -117,6 +124,18 @@ class PortTaken(ClusterFailed):
     """A port fixed by the spec belongs to another process."""
 
 
+class TransferFailed(LauncherError):
+    """A file could not be read, written, or sent whole."""
+
+    exit_code = 1
+
+
+class ConnectionLost(LauncherError):
+    """The host, or the way to it, went away while a command or a transfer used it."""
+
+    exit_code = 255
+
+
 class InternalError(LauncherError):
     """A bug in dtfctl."""
 
@@ -133,6 +152,7 @@ BY_NAME: dict[str, type[LauncherError]] = {
         NotFound,
         NoSuchCluster,
         NoSuchTask,
+        NoSuchHost,
         NoSuchJob,
         PartlyDone,
         LoginError,
@@ -142,6 +162,8 @@ BY_NAME: dict[str, type[LauncherError]] = {
         ClusterFailed,
         NoSpace,
         PortTaken,
+        TransferFailed,
+        ConnectionLost,
         InternalError,
     )
 }

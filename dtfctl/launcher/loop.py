@@ -17,7 +17,7 @@ class Mailbox:
     """Functions for the owner's thread to run, in order; after `close` every call fails at once."""
 
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
-        self._queue: queue.SimpleQueue[Callable[[bool], None]] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[Callable[[bool], None], bool]] = queue.SimpleQueue()
         self._lock = Lock()
         self._closed = False
         self._wake = wake
@@ -31,8 +31,8 @@ class Mailbox:
 
         self._put(run)
 
-    def call(self, function: Callable[[], T], timeout_s: float) -> T:
-        """Run it and wait for its result.
+    def call(self, function: Callable[[], T], timeout_s: float, *, changes: bool = True) -> T:
+        """Run it and wait for its result. `changes`: whether it may change anything; see `run_one`.
 
         Raises:
             Conflict: the owner has ended or ends before it comes to this call.
@@ -49,34 +49,37 @@ class Mailbox:
             except BaseException as error:
                 future.set_exception(error)
 
-        if not self._put(run):
+        if not self._put(run, changes):
             raise Conflict("this process is ending")
         return future.result(timeout_s)
 
-    def _put(self, run: Callable[[bool], None]) -> bool:
+    def _put(self, run: Callable[[bool], None], changes: bool = True) -> bool:
         with self._lock:
             if self._closed:
                 return False
-            self._queue.put(run)
+            self._queue.put((run, changes))
         self._wake()
         return True
 
-    def run_one(self, timeout_s: float) -> None:
-        """Run the next one, if one comes in time. Owner only."""
+    def run_one(self, timeout_s: float) -> bool:
+        """Run the next one, if one comes in time; whether it may have changed anything. Owner only."""
         try:
-            run = self._queue.get(timeout=timeout_s)
+            run, changes = self._queue.get(timeout=timeout_s)
         except queue.Empty:
-            return
+            return False
         run(True)
+        return changes
 
-    def run_all(self) -> None:
-        """Run all that are there now. Owner only."""
+    def run_all(self) -> bool:
+        """Run all that are there now; whether any may have changed anything. Owner only."""
+        changed = False
         while True:
             try:
-                run = self._queue.get_nowait()
+                run, changes = self._queue.get_nowait()
             except queue.Empty:
-                return
+                return changed
             run(True)
+            changed = changed or changes
 
     def close(self) -> None:
         """The owner ends: fail all that wait, and all later ones."""
@@ -84,7 +87,7 @@ class Mailbox:
             self._closed = True
         while True:
             try:
-                run = self._queue.get_nowait()
+                run, _ = self._queue.get_nowait()
             except queue.Empty:
                 return
             run(False)

@@ -19,6 +19,10 @@ JobState: TypeAlias = Literal["queued", "running", "recovering", "succeeded", "f
 Replication: TypeAlias = Literal["between-graph", "in-graph"]
 Framework: TypeAlias = Literal["dtf", "tensorflow", "torch", "jax", "command"]
 
+Success: TypeAlias = Literal["all", "chief"]
+"""Whose exit code 0 makes a job succeed: that of every process (a ps never ends), or that of the chief alone."""
+TfConfig: TypeAlias = Literal["full", "sparse"]
+
 TERMINAL_JOB_STATES: frozenset[str] = frozenset({"succeeded", "failed", "cancelled"})
 
 
@@ -50,6 +54,10 @@ class TaskStatus:
     rss_bytes: int | None = None
     steps: int = 0
     """Graph executions since it started."""
+    transport: str = ""
+    """What carries its tensors to the tasks it is linked to now: `shm`, `tcp`, `grpc` or several joined by `+`."""
+    silence_s: float | None = None
+    """Seconds since its newest beat, while it runs."""
     retry_in_s: float | None = None
     """Seconds until the next try, while it waits for one."""
     exit_code: int | None = None
@@ -81,13 +89,22 @@ class HostStatus:
     gpus: int = 0
     tasks: int = 0
     last_error: str = ""
+    cause: str = ""
+    """Why the host cannot be used: auth, host-key, unreachable, python, disk, install, sync, setup or agent."""
+    where: str = ""
+    """The place that shows it, such as known_hosts:81."""
+    stage: str = ""
+    """What is being done to it before its agent runs: connecting, installing, syncing, setup or starting."""
+    note: str = ""
+    """Why it is drained or quarantined."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientStatus:
-    """One process of a job: `worker/0` is the client beside that worker."""
+    """One process of a job."""
 
     name: str
+    """Its name within the job: `worker/0`, numbered from 0 whatever tasks the job has got."""
     host: str
     state: TaskState
     pid: int | None = None
@@ -96,6 +113,10 @@ class ClientStatus:
     last_error: str = ""
     last_lines: tuple[str, ...] = ()
     progress: Progress | None = None
+    task: str = ""
+    """The task of the cluster beside which it runs."""
+    address: str = ""
+    """Where it listens, or its group meets (torch, jax: the chief's), where its framework asks for a port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +142,12 @@ class JobStatus:
     clients: tuple[ClientStatus, ...] = ()
     progress: Progress | None = None
     """Of the chief."""
+    framework: Framework = "dtf"
+    priority: int = 0
+    tasks: tuple[str, ...] = ()
+    """The tasks of the cluster that it has to itself (or shares), while and since it runs."""
+    starts: int = 0
+    """How often all of its processes were started together: 1 unless it was retried, or restarted as a group."""
 
     @property
     def is_final(self) -> bool:
@@ -215,6 +242,8 @@ class JobEnded:
     """The last item of every complete stream; `status.exit_code` is the command's."""
 
     status: JobStatus
+    lost_output: tuple[str, ...] = ()
+    """Hosts that no longer answer: the last of what the job wrote there is missing from the stream."""
 
 
 JobItem: TypeAlias = JobOutput | JobProgress | JobChanged | JobEnded
@@ -235,7 +264,7 @@ class JobRequest:
     """Submitting the same id twice makes one job; default: a new one each time."""
     framework: Framework = "dtf"
     retries: int = 0
-    """How often a process that fails by itself is started again."""
+    """How often the whole job is started again, from its newest checkpoint, when it has failed by itself."""
     resume: str | None = None
     """The id of an earlier job whose checkpoints this one goes on from."""
     cwd: str | None = None
@@ -243,6 +272,20 @@ class JobRequest:
     priority: int = 0
     """Higher goes first; equals in the order of submission."""
     max_time_s: float | None = None
+    """From its first start; time between tries counts."""
+    tasks: str | None = None
+    """A selector of the tasks it is to have: `worker/0-3`."""
+    workers: int | None = None
+    """How many workers it is to have, whichever are free. With neither: all of the cluster's."""
+    share: bool = False
+    """It may run on tasks that other sharing jobs have too."""
+    python: str | None = None
+    """The interpreter on the hosts; default: the spec's."""
+    success: Success = "all"
+    exit_code_from: str | None = None
+    """`chief` or a process of the job (`worker/1`): its exit code becomes the job's. Default: that of the first that
+    failed."""
+    tf_config: TfConfig = "full"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
+import bisect
 import codecs
 import datetime
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
 from dtfctl.launcher.connect import Connection
 from dtfctl.launcher.controller import methods
-from dtfctl.launcher.errors import NoSuchTask
+from dtfctl.launcher.errors import NoSuchTask, PartlyDone
 from dtfctl.launcher.model import LogLine
 from dtfctl.protocol import controller_pb2 as pb
 
 MAX_BYTES = 4 * 2**20
 DAEMON_POLL_S = 0.2
+AWAY_S = 3.0
+"""How long a host may be away before what was written there is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one read gave."""
+
+    lines: list[LogLine]
+    """By time, and none of them is older than a line that is still to be read."""
+    caught_up: bool
+    """Everything written until now has been given."""
+    final: bool
+    """These are the last lines that will ever come."""
+    ended: bool
+    """The job has ended, though some of its lines may still have to be read."""
+    unreachable: tuple[str, ...]
+    """Hosts that did not answer: what was written there is missing."""
 
 
 class LogReader:
@@ -29,21 +50,31 @@ class LogReader:
         self._tail = tail
         self._positions: dict[tuple[str, str], pb.LogPosition] = {}
         self._decoders: dict[tuple[str, str], codecs.IncrementalDecoder] = {}
+        self._held: list[LogLine] = []
         self.version = 0
 
-    def read(self, wait_s: float) -> tuple[list[LogLine], bool]:
-        """New lines by time, and whether these are the last that will ever come."""
+    def read(self, wait_s: float) -> Batch:
+        """New lines of all processes; waits up to `wait_s` for the first."""
         request = pb.LogsRequest(selector=self._selector, tail=self._tail, wait_s=wait_s, max_bytes=MAX_BYTES)
         request.positions.extend(self._positions.values())
         reply = self._connection.call(methods.READ_LOGS, request, timeout_s=wait_s + 30.0)
-        lines: list[LogLine] = []
+        # A process of which more is to be read holds back what others wrote later than its newest line here.
+        until = math.inf
         for chunk in reply.chunks:
             self._positions[chunk.next.host, chunk.next.process] = chunk.next
-            lines += self._lines(source_of(chunk.next.process), chunk.data)
-        lines.sort(key=lambda line: line.time)
-        return lines, reply.final
+            lines = list(self._lines(source_of(chunk.next.process), chunk.data))
+            self._held += lines
+            if lines and not chunk.at_end:
+                until = min(until, lines[-1].time)
+        self._held.sort(key=lambda line: line.time)
+        count = bisect.bisect_right(self._held, until, key=lambda line: line.time)
+        ready, self._held = self._held[:count], self._held[count:]
+        behind = any(not chunk.at_end for chunk in reply.chunks)
+        if reply.final:
+            ready += [*self._held, *self._rest()]
+        return Batch(ready, not behind, reply.final, reply.ended, tuple(reply.unreachable))
 
-    def rest(self) -> list[LogLine]:
+    def _rest(self) -> list[LogLine]:
         """Bytes of characters that were never completed."""
         lines = []
         for (source, stream), decoder in self._decoders.items():
@@ -80,39 +111,53 @@ def parse_stamp(stamp: bytes) -> float:
         return 0.0
 
 
-def merged(reader: LogReader, first: tuple[list[LogLine], bool], *, follow: bool, wait_s: float) -> Iterator[LogLine]:
-    """Everything there is; with `follow`, everything there will be."""
-    lines, final = first
+def batches(reader: LogReader, first: Batch, *, follow: bool, wait_s: float) -> Iterator[Batch]:
+    """Everything there is; with `follow`, everything there will be.
+
+    Raises:
+        PartlyDone: at the end, if a host did not answer: its lines are missing.
+    """
+    batch = first
+    away_since: float | None = None
     while True:
-        yield from lines
-        if final or (not follow and not lines):
-            yield from reader.rest()
+        yield batch
+        if batch.final:
             return
-        lines, final = reader.read(wait_s if follow else 0.0)
+        if not batch.unreachable:
+            away_since = None
+            if batch.caught_up and not follow:
+                return
+        elif away_since is None:
+            away_since = time.monotonic()
+        if away_since is not None and (not follow or batch.ended) and time.monotonic() - away_since > AWAY_S:
+            raise PartlyDone(
+                f"no answer from {', '.join(batch.unreachable)}: what was written there is missing",
+                "look with: dtfctl status -o wide",
+            )
+        batch = reader.read(wait_s if follow else 0.0)
 
 
-def daemon_lines(logs: Path, selector: str, *, follow: bool, tail: int | None) -> Iterator[LogLine]:
-    """The log of the controller or of an agent, which is plain text on this machine."""
+def daemon_lines(logs: Path, selector: str, *, follow: bool, gone: Callable[[], bool]) -> Iterator[Batch]:
+    """The log of the controller or of an agent, which is plain text on this machine; followed until `gone()`."""
     path = logs / f"{selector.replace(':', '-')}.log"
     if not path.exists():
-        raise NoSuchTask(f"{selector} has no log {path}")
-    return _daemon_lines(path, selector, follow, tail)
+        known = ", ".join(sorted(found.stem.replace("agent-", "agent:") for found in logs.glob("*.log")))
+        raise NoSuchTask(f"{selector} has no log {path}", f"there are: {known}" if known else "")
+    return _daemon_lines(path, selector, follow, gone)
 
 
-def _daemon_lines(path: Path, selector: str, follow: bool, tail: int | None) -> Iterator[LogLine]:
+def _daemon_lines(path: Path, selector: str, follow: bool, gone: Callable[[], bool]) -> Iterator[Batch]:
     with path.open(errors="replace") as file:
-        lines = file.readlines()
-        for text in lines[-tail:] if tail else lines:
-            yield _daemon_line(selector, text)
-        while follow:
-            text = file.readline()
-            if text:
-                yield _daemon_line(selector, text)
-            else:
-                time.sleep(DAEMON_POLL_S)
+        while True:
+            ended = not follow or gone()
+            lines = [daemon_line(selector, text) for text in file]
+            yield Batch(lines, True, ended, ended, ())
+            if ended:
+                return
+            time.sleep(DAEMON_POLL_S)
 
 
-def _daemon_line(selector: str, text: str) -> LogLine:
+def daemon_line(selector: str, text: str) -> LogLine:
     try:
         at = datetime.datetime.fromisoformat(text.split(" ", 1)[0]).timestamp()
     except ValueError:

@@ -72,12 +72,22 @@ class ClusterPaths:
         return self.folder / "controller.json"
 
     @property
+    def going_down(self) -> Path:
+        """Exists while `down` is at work."""
+        return self.folder / "going-down"
+
+    @property
     def database(self) -> Path:
         return self.folder / "controller.db"
 
     @property
     def certificates(self) -> Path:
         return self.folder / "certificates"
+
+    @property
+    def readers(self) -> Path:
+        """The authority of those who may read the metrics page."""
+        return self.certificates / "metrics"
 
     @property
     def logs(self) -> Path:

@@ -39,10 +39,17 @@ class ProcessStat:
 
 def read_stat(pid: int) -> ProcessStat | None:
     """The process's numbers, or None when there is no such process."""
+    # An agent reads this of every process twice a second: plain calls take a third of pathlib's time.
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
         return None
+    try:
+        text = os.read(fd, 4096).decode(errors="replace")
+    except ProcessLookupError:
+        return None
+    finally:
+        os.close(fd)
     # The command is in parentheses and may itself hold spaces and parentheses.
     fields = text[text.rindex(")") + 2 :].split()
     return ProcessStat(
@@ -79,6 +86,19 @@ def send_signal(process: ProcessId, number: int, *, group: bool = False) -> bool
 
 def kill_group(process: ProcessId) -> bool:
     return send_signal(process, signal.SIGKILL, group=True)
+
+
+def dump_stacks(process: ProcessId) -> bool:
+    """Ask a process to write its threads' stacks to stderr (SIGUSR1, faulthandler), if it is ready for that.
+
+    To one that is not, the signal would be deadly.
+    """
+    try:
+        lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    caught = next((int(line.split()[1], 16) for line in lines if line.startswith("SigCgt:")), 0)
+    return bool(caught >> (signal.SIGUSR1 - 1) & 1) and send_signal(process, signal.SIGUSR1)
 
 
 def command_line(pid: int) -> str:

@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
@@ -57,23 +58,48 @@ class Method(Generic[Request, Reply]):
     reply: type[Reply]
     roles: frozenset[Role]
     streams: bool = False
+    """A stream of replies."""
+    talks: bool = False
+    """Streams both ways: the handler gets the iterator of requests and the `Call`."""
 
     @property
     def path(self) -> str:
         return f"/{self.service}/{self.name}"
 
 
-Handler = Callable[[Any], Any]
+Handler = Callable[..., Any]
+_caller: ContextVar[str] = ContextVar("caller", default="")
+
+
+def caller() -> str:
+    """In a handler: where the call came from, as gRPC writes it (`ipv4:10.0.0.1:43210`)."""
+    return _caller.get()
+
+
+class Call:
+    """One talk, as its handler sees it."""
+
+    def __init__(self, context: grpc.ServicerContext) -> None:
+        self._context = context
+
+    def on_end(self, function: Callable[[], None]) -> None:
+        """Call `function` when the talk is over, however it ended: also when the caller died. At once if it is."""
+        if not self._context.add_callback(function):
+            function()
 
 
 def serve(
-    handlers: Mapping[Method[Any, Any], Handler], tls: TlsFiles, address: str = "127.0.0.1:0"
+    handlers: Mapping[Method[Any, Any], Handler],
+    tls: TlsFiles,
+    address: str = "127.0.0.1:0",
+    *,
+    threads: int = THREADS,
 ) -> tuple[grpc.Server, int]:
     """Start a server for `handlers` (request -> reply, or an iterator of replies); it and its port."""
     credentials = grpc.ssl_server_credentials(
         [(tls.key.read_bytes(), tls.cert.read_bytes())], tls.ca.read_bytes(), require_client_auth=True
     )
-    server = grpc.server(futures.ThreadPoolExecutor(THREADS, thread_name_prefix="rpc"), options=list(OPTIONS))
+    server = grpc.server(futures.ThreadPoolExecutor(threads, thread_name_prefix="rpc"), options=list(OPTIONS))
     by_service: dict[str, dict[str, grpc.RpcMethodHandler]] = {}
     for method, handler in handlers.items():
         by_service.setdefault(method.service, {})[method.name] = _adapt(method, handler)
@@ -87,6 +113,7 @@ def serve(
 def _adapt(method: Method[Any, Any], handler: Handler) -> grpc.RpcMethodHandler:
     def unary(request: Message, context: grpc.ServicerContext) -> Any:
         _check_role(method, context)
+        _caller.set(context.peer())
         try:
             return handler(request)
         except Exception as error:
@@ -99,9 +126,22 @@ def _adapt(method: Method[Any, Any], handler: Handler) -> grpc.RpcMethodHandler:
         except Exception as error:
             _abort(method, context, error)
 
-    make = grpc.unary_stream_rpc_method_handler if method.streams else grpc.unary_unary_rpc_method_handler
+    def talk(requests: Iterator[Message], context: grpc.ServicerContext) -> Iterator[Any]:
+        _check_role(method, context)
+        try:
+            yield from handler(requests, Call(context))
+        except Exception as error:
+            _abort(method, context, error)
+
+    function: Callable[[Any, grpc.ServicerContext], Any]
+    if method.talks:
+        make, function = grpc.stream_stream_rpc_method_handler, talk
+    elif method.streams:
+        make, function = grpc.unary_stream_rpc_method_handler, stream
+    else:
+        make, function = grpc.unary_unary_rpc_method_handler, unary
     return make(
-        stream if method.streams else unary,
+        function,
         request_deserializer=method.request.FromString,
         response_serializer=method.reply.SerializeToString,
     )
@@ -160,8 +200,39 @@ class Channel:
         finally:
             call.cancel()
 
+    def talk(self, method: Method[Request, Reply], requests: Iterator[Request]) -> Talk[Reply]:
+        """Send `requests` as they come, from a thread of gRPC's, and get the replies."""
+        stub = self._channel.stream_stream(
+            method.path,
+            request_serializer=method.request.SerializeToString,
+            response_deserializer=method.reply.FromString,
+        )
+        return Talk(stub(requests), self.address)
+
     def close(self) -> None:
         self._channel.close()
+
+
+class Talk(Generic[Reply]):
+    """The replies of a stream that goes both ways."""
+
+    def __init__(self, call: Any, address: str) -> None:
+        self._call = call
+        self._address = address
+
+    def __iter__(self) -> Iterator[Reply]:
+        """Until the other side ends the stream. Raises what it failed with."""
+        try:
+            for reply in self._call:
+                yield cast(Reply, reply)
+        except grpc.RpcError as error:
+            raise _as_launcher_error(error, self._address) from None
+        finally:
+            self._call.cancel()
+
+    def cancel(self) -> None:
+        """End it from this side; any thread."""
+        self._call.cancel()
 
 
 def _as_launcher_error(error: grpc.RpcError, address: str) -> LauncherError:

@@ -10,6 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
+from dtfctl.launcher.agent.access import AccessService
 from dtfctl.launcher.agent.agent import Agent
 from dtfctl.launcher.agent.service import AgentService
 from dtfctl.launcher.certificates import TlsFiles
@@ -47,8 +48,9 @@ def main() -> int:
 
 def run(host: str, folder: Path, logs: Path, certificates: Path, listen: str, advertise: str) -> int:
     private_folder(folder)
-    agent = Agent(host, folder, logs, advertise)
-    server, port = serve(AgentService(agent).handlers(), TlsFiles.of(certificates, f"agent-{host}"), f"{listen}:0")
+    agent = Agent(host, folder, logs, certificates, advertise)
+    handlers = {**AgentService(agent).handlers(), **AccessService(agent, certificates).handlers()}
+    server, port = serve(handlers, TlsFiles.of(certificates, f"agent-{host}"), f"{listen}:0")
     me = identify(os.getpid())
     assert me is not None
     info = {"pid": me.pid, "start_ticks": me.start_ticks, "address": f"{advertise}:{port}"}

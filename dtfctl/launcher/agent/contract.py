@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from dtfctl.health.monitor import HealthLimits
 from dtfctl.health.restart import RestartPolicy
 from dtfctl.launcher.model import Progress, TaskHealth, TaskState
+
+GpuView: TypeAlias = Literal["none", "own", "host"]
+"""Which GPUs a process of a job sees: what it inherits, those of its slot, or those of all the job's slots on its
+host."""
 
 RETRYABLE_EXIT = 75
 """A job's process that ends with this (EX_TEMPFAIL of sysexits.h) asks to be started again."""
@@ -25,7 +30,7 @@ class LogRules:
     keep: int = 3
     bytes_per_s: int = 10 * 2**20
     folder: str = ""
-    """Where logs go; empty: the agent's own folder."""
+    """Where logs go; empty: the agent's own folder. `~` is the home on the agent's host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,8 @@ class TaskOrder:
     grace_s: float = 10.0
     now: bool = False
     """Do not restart gently: SIGKILL at once."""
+    earlier_failures: int = 0
+    """Failures on other hosts that count for the restart policy's limit."""
 
     @property
     def name(self) -> str:
@@ -54,18 +61,38 @@ class TaskOrder:
 
 @dataclass(frozen=True, slots=True)
 class ClientOrder:
-    """One process of a job, beside task `job/index`."""
+    """One process of a job: `job/index` within the job, beside the task `slot` of the cluster."""
 
     job_id: str
     job: str
     index: int
+    slot: str = ""
+    generation: int = 1
+    """Counts the starts of the whole job. A process of an older one is ended; with `run` false the host gets ready
+    for this one: nothing of the old runs any more, and ports are chosen."""
     run: bool = True
     chief: bool = False
     command: tuple[str, ...] = ()
+    """What runs the script: an interpreter, where an empty first word is the agent's own Python; may be empty."""
+    script: str = ""
+    """The script's file name; its content was sent before, by `script_sha256`."""
+    script_sha256: str = ""
+    args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str = ""
     restart: RestartPolicy = field(default_factory=RestartPolicy)
     grace_s: float = 10.0
+    ports: int = 0
+    """How many ports it is to have, new ones for every generation."""
+    first_port: int = 0
+    last_port: int = 0
+    needs_task: bool = True
+    """It starts only while its slot's task runs."""
+    gpus: GpuView = "none"
+    view: Mapping[str, str] = field(default_factory=dict)
+    """The cluster as the job sees it: its own names of tasks, and the tasks they stand for."""
+    remapped: bool = False
+    """`view` is not the whole cluster under its own names."""
 
     @property
     def name(self) -> str:
@@ -95,13 +122,26 @@ class HostOrders:
     revision: int = 0
     tasks: tuple[TaskOrder, ...] = ()
     clients: tuple[ClientOrder, ...] = ()
+    jobs: tuple[str, ...] = ()
+    """Every job that has not ended. The tasks drop the state of one that is no longer here."""
     peers: tuple[Peer, ...] = ()
     expected: tuple[str, ...] = ()
     task_command: tuple[str, ...] = ()
+    """An empty first word is the agent's own Python."""
     restart: RestartPolicy = field(default_factory=RestartPolicy)
     health: HealthLimits = field(default_factory=HealthLimits)
     logs: LogRules = field(default_factory=LogRules)
-    tls_folder: str = ""
+    tls: bool = True
+    transport: str = "auto"
+    """What carries tensors between tasks."""
+    encrypt: bool = True
+    """Tensors between hosts."""
+    bad_host_log: tuple[str, ...] = ()
+    """Regular expressions; a match in what a failed process wrote puts the blame on the host."""
+    lease_s: float = 0.0
+    """Without a word of the controller for so long, everything here is stopped; 0: never."""
+    base: int = 0
+    """Not 0: `peers` are only those that changed since the orders of this revision, and all else is as it was there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +158,15 @@ class TaskReport:
     cpu_percent: float | None = None
     rss_bytes: int | None = None
     steps: int = 0
+    transport: str = ""
+    silence_s: float | None = None
     retry_in_s: float | None = None
     exit_code: int | None = None
     last_error: str = ""
     last_lines: tuple[str, ...] = ()
     restart_handled: int = 0
+    unreachable: tuple[str, ...] = ()
+    """Tasks that it works with and that do not answer it."""
 
     @property
     def name(self) -> str:
@@ -141,6 +185,11 @@ class ClientReport:
     last_error: str = ""
     last_lines: tuple[str, ...] = ()
     progress: Progress | None = None
+    generation: int = 0
+    """Of the job, to which its newest start belongs; 0: it has not been started."""
+    held: int = 0
+    """The generation of the order that the host has. `addresses` are of that one."""
+    addresses: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -157,11 +206,13 @@ class Happening:
     subject: str
     reason: str = ""
     incarnation: int = 0
+    failure: bool = False
+    """A task ended by itself, or had to be killed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The whole observed state of a host."""
+    """The whole observed state of a host; or, when `partial`, the tasks and processes that changed."""
 
     host: str
     boot: str = ""
@@ -178,6 +229,7 @@ class Report:
     disk_free_bytes: int = 0
     gpus: int = 0
     problem: str = ""
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from dtfctl.launcher.errors import LauncherError
+from dtfctl.launcher.files import write_whole
 from dtfctl.launcher.procfs import memory_bytes
+
+PROBE_BYTES = 65536
+PROBE_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,24 @@ def gpu_count() -> int:
     """NVIDIA GPUs of the host, by the driver's /proc entries."""
     folder = Path("/proc/driver/nvidia/gpus")
     return sum(1 for _ in folder.iterdir()) if folder.is_dir() else 0
+
+
+def probe(state_folder: Path) -> str:
+    """What keeps this host from running a task: one is tried, a file and a process. Empty when nothing does."""
+    path = state_folder / "probe"
+    try:
+        write_whole(path, b"x" * PROBE_BYTES)
+        path.unlink()
+        ended = subprocess.run(
+            [sys.executable, "-c", "import socket"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PROBE_S,
+            check=False,
+        )
+    except (OSError, LauncherError, subprocess.TimeoutExpired) as error:
+        return f"{type(error).__name__}: {error}"
+    return "" if ended.returncode == 0 else f"Python ends with {ended.returncode}: {ended.stderr.decode()[-200:]}"
 
 
 def read_facts(state_folder: Path) -> HostFacts:

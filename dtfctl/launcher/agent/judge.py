@@ -16,6 +16,8 @@ class Finding:
 
     verdict: Literal["down", "suspect", "healthy"]
     reason: str
+    wants_stacks: bool = False
+    """Where its threads stand is worth knowing."""
 
 
 def judge(unit: Unit, limits: HealthLimits, now: float) -> Finding | None:
@@ -27,6 +29,20 @@ def judge(unit: Unit, limits: HealthLimits, now: float) -> Finding | None:
     if record.state != "running":
         return None
     return _memory(unit) or (_stopped(unit, limits, now) if unit.monitor is None else _beats(unit, now))
+
+
+def stands_still(unit: Unit, limits: HealthLimits, now: float, *, is_whole: bool) -> Finding | None:
+    """A process of a job that has reported progress before, and gets no further though all tasks are there, hangs."""
+    latest = None if unit.progress is None else unit.progress.latest
+    if unit.record.state != "running" or latest is None or not is_whole:
+        unit.advanced_at = now
+        return None
+    is_done = latest.total is not None and latest.step >= latest.total
+    still = now - unit.advanced_at
+    # After a start there are modules to import and a checkpoint to read before the first step.
+    if is_done or still < (limits.progress_s if unit.has_advanced else limits.startup_s):
+        return None
+    return Finding("down", f"hangs: no progress since step {latest.step} for {still:.0f} s", wants_stacks=True)
 
 
 def _memory(unit: Unit) -> Finding | None:

@@ -139,6 +139,10 @@ def run_child(command: list[str], out: int, err: int) -> None:
     """In the forked child: become COMMAND. Does not return."""
     try:
         os.setsid()
+        group = os.environ.pop("DTFCTL_MEMORY_GROUP", None)
+        if group is not None:
+            with open(group, "w") as procs:
+                procs.write("0")
         os.dup2(out, 1)
         os.dup2(err, 2)
         for number in (signal.SIGPIPE, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

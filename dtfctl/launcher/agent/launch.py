@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,8 @@ class TaskConfig:
     state_folder: Path
     beat_s: float
     grace_s: float
+    transport: str = "auto"
+    encrypt: bool = True
 
 
 def base_environment(inherited: Mapping[str, str], cores: int, tasks_on_host: int) -> dict[str, str]:
@@ -69,23 +72,36 @@ def client_environment(
     progress: Path,
     cluster: str,
 ) -> dict[str, str]:
-    """The variables of a job's process; the user's own come last and win."""
-    table: dict[str, list[str]] = {}
-    for name in sorted(addresses, key=_task_order):
-        table.setdefault(name.partition("/")[0], []).append(addresses[name])
-    return {
+    """The variables of a job's process; the user's own come last and win.
+
+    A job that may use the cluster's tasks (`view`) is told where they are, under the names it knows them by.
+    """
+    env = {
         **base,
-        "DTF_CLUSTER": json.dumps(table),
         "DTF_CLUSTER_NAME": cluster,
         "DTF_JOB_ID": order.job_id,
         "DTF_JOB_NAME": order.job,
         "DTF_TASK_INDEX": str(order.index),
         "DTF_IS_CHIEF": "1" if order.chief else "0",
-        "DTF_TARGET": f"unix:{target}",
         "DTF_PROGRESS_FILE": str(progress),
-        "TF_CONFIG": json.dumps({"cluster": table, "task": {"type": order.job, "index": order.index}}),
-        **order.env,
     }
+    if order.view:
+        table: dict[str, list[str]] = {}
+        for name in sorted(order.view, key=_task_order):
+            if order.view[name] in addresses:
+                table.setdefault(name.partition("/")[0], []).append(addresses[order.view[name]])
+        env["DTF_CLUSTER"] = json.dumps(table)
+        env["DTF_TARGET"] = job_target(target, order)
+        env["TF_CONFIG"] = json.dumps({"cluster": table, "task": {"type": order.job, "index": order.index}})
+    return {**env, **order.env}
+
+
+def job_target(socket_path: Path, order: ClientOrder) -> str:
+    """What the job's sessions connect to: the task beside it, and whose state and which tasks they are to see."""
+    target = f"unix:{socket_path}?job={order.job_id}"
+    if order.remapped:
+        target += "&tasks=" + ",".join(f"{name}={order.view[name]}" for name in sorted(order.view, key=_task_order))
+    return target
 
 
 def _task_order(name: str) -> tuple[str, int]:
@@ -103,6 +119,9 @@ class Context:
     orders: HostOrders
     addresses: Mapping[str, str]
     cores: int
+    tls: TlsFiles
+    gpus: Mapping[str, tuple[int, ...]]
+    """Of this host's tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,30 +154,106 @@ def task_start(context: Context, order: TaskOrder, incarnation: int, gpus: tuple
         socket_path=line.client_path(order.name),
         control_path=line.control_path(order.name),
         agent_path=line.beats_path,
-        tls=TlsFiles.of(Path(orders.tls_folder), f"task-{file_name}") if orders.tls_folder else None,
+        tls=context.tls if orders.tls else None,
         state_folder=private_folder(context.agent_folder / "tasks" / file_name),
         beat_s=orders.health.beat_s,
         grace_s=order.grace_s,
+        transport=orders.transport,
+        encrypt=orders.encrypt,
     )
     for stale in (config.socket_path, config.control_path):
         stale.unlink(missing_ok=True)
     path = context.run_folder / "config.json"
     write_whole(path, codec.encode(config).encode())
-    some_gpus = any(task.gpus for task in orders.tasks)
-    base = base_environment(os.environ, context.cores, len(orders.tasks))
-    env = task_environment(base, order, gpus if some_gpus else None)
-    return Start((*orders.task_command, str(path)), env, context.run_folder)
+    env = _task_env(context, order, gpus)
+    lend_modules(env, orders.task_command)
+    return Start((*interpreter(orders.task_command), str(path)), env, context.run_folder)
+
+
+def _task_env(context: Context, order: TaskOrder, gpus: tuple[int, ...]) -> dict[str, str]:
+    some_gpus = any(task.gpus for task in context.orders.tasks)
+    base = base_environment(os.environ, context.cores, len(context.orders.tasks))
+    return task_environment(base, order, gpus if some_gpus else None)
+
+
+def _client_env(context: Context, order: ClientOrder) -> dict[str, str]:
+    progress = progress_path(context.agent_folder, order)
+    base = base_environment(os.environ, context.cores, len(context.orders.tasks))
+    if any(task.gpus for task in context.orders.tasks) and order.gpus != "none":
+        base["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, visible_gpus(context, order)))
+    target = context.line.client_path(order.slot)
+    return client_environment(base, order, context.addresses, target, progress, context.orders.cluster)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where a command of `exec` runs, and where relative paths of `get` and `put` begin."""
+
+    env: Mapping[str, str]
+    folder: Path
+
+
+def surroundings(context: Context, order: TaskOrder | ClientOrder | None, gpus: tuple[int, ...]) -> Surroundings:
+    """Those of a task (its environment, the user's home), a job's process (its folder too), or None: the host.
+
+    The folder of the agent's Python comes first in PATH, so that `python` is the one that tasks run.
+    """
+    home, folder = Path.home(), Path.home()
+    if isinstance(order, TaskOrder):
+        env = _task_env(context, order, gpus)
+    elif isinstance(order, ClientOrder):
+        env = _client_env(context, order)
+        folder = Path(order.cwd) if order.cwd and Path(order.cwd).is_dir() else home
+    else:
+        env = base_environment(os.environ, context.cores, 1)
+    own = str(Path(sys.executable).parent)
+    path = env.get("PATH", os.defpath).split(os.pathsep)
+    env["PATH"] = os.pathsep.join([own, *(item for item in path if item != own)])
+    return Surroundings(env, folder)
 
 
 def client_start(context: Context, order: ClientOrder) -> Start:
     """How to run a job's process beside its task."""
-    progress = progress_path(context.agent_folder, order)
-    private_folder(progress.parent)
-    base = base_environment(os.environ, context.cores, len(context.orders.tasks))
-    target = context.line.client_path(f"{order.job}/{order.index}")
-    env = client_environment(base, order, context.addresses, target, progress, context.orders.cluster)
-    cwd = Path(order.cwd)
-    return Start(order.command, env, cwd if cwd.is_dir() else context.agent_folder)
+    private_folder(progress_path(context.agent_folder, order).parent)
+    env = _client_env(context, order)
+    if "DTF_CHECKPOINT_DIR" in env:
+        env["DTF_CHECKPOINT_DIR"] = str(private_folder(Path(env["DTF_CHECKPOINT_DIR"]).expanduser()))
+    if "PYTHONPATH" in env:
+        parts = env["PYTHONPATH"].split(os.pathsep)
+        env["PYTHONPATH"] = os.pathsep.join(os.path.expanduser(part) for part in parts)
+    cwd = Path(order.cwd).expanduser()
+    script = script_path(context.agent_folder, order.script_sha256, order.script)
+    lend_modules(env, order.command)
+    command = (*interpreter(order.command), str(script), *order.args)
+    return Start(command, env, cwd if cwd.is_dir() else context.agent_folder)
+
+
+def lend_modules(env: dict[str, str], command: tuple[str, ...]) -> None:
+    """Let the user's own Python find dtfctl, where it was sent to this host and not installed into that Python."""
+    if not command or not command[0] or f"{os.sep}.dtfctl{os.sep}runtime{os.sep}" not in sys.prefix:
+        return
+    ours = [path for path in sys.path if path.startswith(sys.prefix) or f"{os.sep}.dtfctl{os.sep}packages" in path]
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, [env.get("PYTHONPATH", ""), *ours]))
+
+
+def interpreter(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The words before a program's own: paths as they are on this host."""
+    if not command:
+        return ()
+    return (str(Path(command[0]).expanduser()) if command[0] else sys.executable, *command[1:])
+
+
+def script_path(agent_folder: Path, sha256: str, name: str) -> Path:
+    """Where the script of a job with this content is kept."""
+    return agent_folder / "scripts" / sha256 / name
+
+
+def visible_gpus(context: Context, order: ClientOrder) -> tuple[int, ...]:
+    """The GPUs of its slot, or those of all slots its job has on this host, in the order of its processes."""
+    if order.gpus == "own":
+        return context.gpus.get(order.slot, ())
+    mine = [other for other in context.orders.clients if other.job_id == order.job_id]
+    return tuple(gpu for other in mine for gpu in context.gpus.get(other.slot, ()))
 
 
 def progress_path(agent_folder: Path, order: ClientOrder) -> Path:

@@ -43,6 +43,8 @@ class Order:
     restart_request: int = 0
     grace_s: float = 10.0
     now: bool = False
+    why: str = "stopped on request"
+    """Why it is not to run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +59,16 @@ class Record:
     started_at: float | None = None
     retry_at: float | None = None
     kill_at: float | None = None
+    killed: bool = False
+    """SIGKILL was sent."""
     hung: str = ""
     """Why we are killing it, when it did not end by itself."""
     exit_code: int | None = None
     reason: str = ""
     port: int = 0
+    ports: tuple[int, ...] = ()
+    """Of a job's process, for generation `ports_of` of its job."""
+    ports_of: int = 0
     gpus: tuple[int, ...] = ()
     keeper_pid: int = 0
     keeper_ticks: int = 0
@@ -77,18 +84,23 @@ def advance(record: Record, order: Order, now: float) -> tuple[Record, Action | 
     """One step towards the order; call again at `next_time`, and whenever something changed."""
     if record.state == "stopping":
         if record.kill_at is not None and now >= record.kill_at:
-            return replace(record, kill_at=now + KILL_AGAIN_S), "kill"
+            return replace(record, kill_at=now + KILL_AGAIN_S, killed=True), "kill"
+        # The user has become less patient.
+        sooner = now + (0.0 if order.now else order.grace_s)
+        if record.kill_at is not None and not record.killed and not order.run and sooner < record.kill_at:
+            return replace(record, kill_at=sooner), None
         return record, None
     asked = order.restart_request > record.restart_handled
     if record.is_alive:
         if order.run and not asked:
             return record, None
         grace = 0.0 if order.now else order.grace_s
-        return replace(record, state="stopping", kill_at=now + grace), "kill" if order.now else "terminate"
+        record = replace(record, state="stopping", kill_at=now + grace, killed=order.now)
+        return record, "kill" if order.now else "terminate"
     if not order.run:
         if record.state in GAVE_UP or record.state == "stopped":
             return record, None
-        return replace(record, state="stopped", retry_at=None, reason="stopped on request"), None
+        return replace(record, state="stopped", retry_at=None, reason=order.why), None
     if asked:
         record = _forgiven(record, order)
     elif record.state in GAVE_UP:
@@ -119,6 +131,7 @@ def _starting(record: Record, order: Order, now: float) -> Record:
         started_at=now,
         retry_at=None,
         kill_at=None,
+        killed=False,
         hung="",
         keeper_pid=0,
         keeper_ticks=0,
@@ -158,14 +171,14 @@ def ended(record: Record, order: Order, policy: RestartPolicy, ending: Ending, *
     if wanted_end or (asked and order.run):
         if order.run:
             return _forgiven(record, order)
-        return replace(record, state="stopped", retry_at=None, reason="stopped on request")
+        return replace(record, state="stopped", retry_at=None, reason=order.why)
     reason = record.hung or describe(ending)
     if record.hung:
         ending = replace(ending, forced=True)
     history, decision = decide(policy, record.history, ran_s=ran_s, ending=ending, now=now, rand=rand)
     record = replace(record, history=history, reason=reason)
     if isinstance(decision, GiveUp):
-        text = reason if decision.reason == reason else f"{reason}; {decision.reason}"
+        text = reason if decision.reason in ("", reason) else f"{reason}; {decision.reason}"
         return replace(record, state=decision.state, retry_at=None, reason="" if decision.state == "done" else text)
     if not order.run:
         return replace(record, state="stopped", retry_at=None)

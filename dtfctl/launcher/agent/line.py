@@ -13,6 +13,7 @@ from dtfctl.health import beats
 log = logging.getLogger(__name__)
 
 RECEIVE_BYTES = 2**20
+LARGEST_SENT = 32768
 
 
 class TaskLine:
@@ -25,7 +26,8 @@ class TaskLine:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
         self.socket.bind(str(path))
-        self._outbox: deque[tuple[str, bytes]] = deque()
+        self._outbox: dict[str, deque[bytes]] = {}
+        """What each task is to hear yet, oldest first."""
 
     @property
     def beats_path(self) -> Path:
@@ -55,22 +57,34 @@ class TaskLine:
             if isinstance(note, beats.Beat):
                 found.append(note)
 
+    @property
+    def has_unsent(self) -> bool:
+        """Something waits for room in a task's queue."""
+        return bool(self._outbox)
+
     def tell(self, task: str, note: beats.Note) -> None:
         """To be sent with the next `flush`."""
-        self._outbox.append((task, beats.pack(note)))
+        self._outbox.setdefault(task, deque()).append(beats.pack(note))
 
     def flush(self, is_running: Callable[[str], bool]) -> None:
-        """Send what waits. A full queue is tried again next time; a task that is gone will ask when it is back."""
-        for _ in range(len(self._outbox)):
-            task, data = self._outbox.popleft()
-            if not is_running(task):
-                continue
-            try:
-                self.socket.sendto(data, str(self.control_path(task)))
-            except BlockingIOError:
-                self._outbox.append((task, data))
-            except (FileNotFoundError, ConnectionRefusedError) as error:
-                log.warning("cannot tell %s about a peer: %s", task, error)
+        """Send what waits, many notes at a time. A full queue is tried again next time; a task that is gone will ask
+        when it is back."""
+        for task in list(self._outbox):
+            notes = self._outbox[task]
+            while notes and is_running(task):
+                data, count = notes[0], 1
+                while count < len(notes) and len(data) + len(notes[count]) < LARGEST_SENT:
+                    data, count = data + b"\n" + notes[count], count + 1
+                try:
+                    self.socket.sendto(data, str(self.control_path(task)))
+                except BlockingIOError:
+                    break
+                except (FileNotFoundError, ConnectionRefusedError) as error:
+                    log.warning("cannot tell %s about a peer: %s", task, error)
+                for _ in range(count):
+                    notes.popleft()
+            if not notes or not is_running(task):
+                del self._outbox[task]
 
     def close(self) -> None:
         self.socket.close()

@@ -10,6 +10,13 @@ SERVICE = "dtf.agent.Agent"
 CONTROLLER: frozenset[Role] = frozenset({"controller"})
 
 APPLY = Method(SERVICE, "Apply", pb.HostOrders, pb.Applied, CONTROLLER)
+PUT_SCRIPT = Method(SERVICE, "PutScript", pb.Script, pb.Applied, CONTROLLER)
 WATCH = Method(SERVICE, "Watch", pb.WatchRequest, pb.Report, CONTROLLER, streams=True)
+RENEW = Method(SERVICE, "Renew", pb.RenewRequest, pb.Applied, CONTROLLER)
+PROBE = Method(SERVICE, "Probe", pb.ProbeRequest, pb.ProbeReply, CONTROLLER)
 READ_LOGS = Method(SERVICE, "ReadLogs", pb.ReadLogsRequest, pb.ReadLogsReply, CONTROLLER)
 SHUTDOWN = Method(SERVICE, "Shutdown", pb.ShutdownRequest, pb.Report, CONTROLLER)
+EXEC = Method(SERVICE, "Exec", pb.ExecInput, pb.ExecOutput, CONTROLLER, talks=True)
+FETCH = Method(SERVICE, "Fetch", pb.FetchRequest, pb.FilePart, CONTROLLER, streams=True)
+STORE = Method(SERVICE, "Store", pb.StoreInput, pb.Stored, CONTROLLER, talks=True)
+INSPECT = Method(SERVICE, "Inspect", pb.InspectRequest, pb.Inspection, CONTROLLER)

@@ -21,12 +21,14 @@ class PeerBoard:
         self._units = units
         self._advertise = advertise
         self._others: dict[str, Peer] = {}
+        self._wanted: frozenset[str] = frozenset()
+        """The tasks that belong to the cluster now."""
 
     def addresses(self) -> dict[str, str]:
         """Every task's `host:port`, as far as it is known."""
         known = {peer.name: peer.address for peer in self._others.values() if peer.address}
         for unit in self._units.values():
-            if unit.is_task and unit.record.port:
+            if self._is_here(unit.name) and unit.record.port:
                 known[unit.name] = f"{self._advertise}:{unit.record.port}"
         return known
 
@@ -39,17 +41,48 @@ class PeerBoard:
         unit, other = self._units.get(name), self._others.get(name)
         return (unit is not None and unit.record.state == "failed") or (other is not None and not other.address)
 
-    def know(self, others: Iterable[Peer]) -> None:
+    def know(self, others: Iterable[Peer], expected: Iterable[str]) -> None:
         """Take over what a former agent knew; the tasks have heard it."""
         self._others = {peer.name: peer for peer in others}
+        self._wanted = frozenset(expected)
 
-    def update(self, others: Iterable[Peer]) -> None:
-        """News of other hosts' tasks."""
-        for peer in others:
+    def update(self, others: Iterable[Peer], expected: Iterable[str]) -> None:
+        """News of other hosts' tasks, and of which tasks belong to the cluster now."""
+        news = {peer.name: peer for peer in others}
+        wanted = frozenset(expected)
+        for name in [name for name in self._others if name not in news and not self._is_here(name)]:
+            self._tell_all_gone(self._others.pop(name))
+        for peer in news.values():
             before = self._others.get(peer.name)
             self._others[peer.name] = peer
-            if before != peer and (peer.up or before is not None):
+            if peer.name not in wanted:
+                if before is None or before.name in self._wanted:
+                    self._tell_all_gone(peer)
+            elif before != peer and (peer.up or before is not None):
                 self._tell_all(peer)
+        for name in [name for name in self._others if self._is_here(name)]:
+            del self._others[name]
+        self._wanted = wanted
+
+    def went_away(self, unit: Unit) -> None:
+        """A task of this host was taken out of the cluster, and has ended."""
+        self._tell_all_gone(self._peer_of(unit, up=False))
+
+    def _is_here(self, name: str) -> bool:
+        """Whether it is a task that this host is to have: one that was moved elsewhere may still be ending."""
+        unit = self._units.get(name)
+        return unit is not None and unit.is_task and unit.order is not None
+
+    def is_whole(self) -> bool:
+        """Whether every task of the cluster is up."""
+        for name in self._wanted:
+            unit, other = self._units.get(name), self._others.get(name)
+            if unit is not None and unit.order is not None:
+                if unit.record.state != "running":
+                    return False
+            elif other is None or not other.up:
+                return False
+        return True
 
     def went_down(self, unit: Unit, reason: str) -> None:
         """A task of this host."""
@@ -59,12 +92,20 @@ class PeerBoard:
         """A task of this host: the others hear of it, and it hears who else is up."""
         self._tell_all(self._peer_of(unit, up=True))
         for other in self._units.values():
-            if other.is_task and other is not unit and other.record.incarnation:
+            if self._is_here(other.name) and other is not unit and other.record.incarnation:
                 up = other.record.state == "running"
                 self._line.tell(unit.name, _note(self._peer_of(other, up=up, reason=other.record.reason)))
         for peer in self._others.values():
-            if peer.up or peer.incarnation:
+            if peer.name not in self._wanted:
+                self._line.tell(unit.name, beats.PeerGone(peer.job, peer.index, peer.reason))
+            elif peer.up or peer.incarnation:
                 self._line.tell(unit.name, _note(peer))
+
+    def job_ended(self, job_id: str) -> None:
+        """This host's tasks drop what they hold for that job."""
+        for unit in self._units.values():
+            if unit.is_task and unit.record.state == "running":
+                self._line.tell(unit.name, beats.JobEnded(job_id))
 
     def flush(self) -> None:
         """Send what waits."""
@@ -74,6 +115,12 @@ class PeerBoard:
         for unit in self._units.values():
             if unit.is_task and unit.name != peer.name and unit.record.state == "running":
                 self._line.tell(unit.name, _note(peer))
+
+    def _tell_all_gone(self, peer: Peer) -> None:
+        reason = peer.reason or "taken out of the cluster"
+        for unit in self._units.values():
+            if unit.is_task and unit.name != peer.name and unit.record.state == "running":
+                self._line.tell(unit.name, beats.PeerGone(peer.job, peer.index, reason))
 
     def _peer_of(self, unit: Unit, *, up: bool, reason: str = "") -> Peer:
         job, _, index = unit.name.partition("/")

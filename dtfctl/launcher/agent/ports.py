@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import errno
+import itertools
+import random
 import socket
 from collections.abc import Collection
+from pathlib import Path
 
 from dtfctl.launcher.errors import PortTaken
 from dtfctl.launcher.procfs import port_holder
 
 TRIES = 50
+LOWEST_FRESH = 10_000
+DEFAULT_EPHEMERAL = 32_768
+EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def is_free(port: int, address: str = "") -> bool:
@@ -46,6 +52,32 @@ def choose(first: int, last: int, taken: Collection[int], before: int = 0) -> in
         if port not in taken:
             return port
     raise PortTaken("no free port on this host")
+
+
+def fresh(first: int, last: int, taken: Collection[int]) -> int:
+    """A free port that is not in `taken`, of `first` to `last` or (0) anywhere below those the kernel hands out.
+
+    It is bound only later, by a process that is told about it; from the kernel's own range another could get it
+    meanwhile.
+
+    Raises:
+        PortTaken: every allowed port is in use.
+    """
+    low, high = (first, last) if first else (LOWEST_FRESH, _first_ephemeral() - 1)
+    start = random.randint(low, high)
+    for port in itertools.chain(range(start, high + 1), range(low, start)):
+        if port not in taken and is_free(port):
+            return port
+    raise PortTaken(_explain(low, high, taken), "give `ports` a larger range")
+
+
+def _first_ephemeral() -> int:
+    """The lowest port that the kernel gives to outgoing connections."""
+    try:
+        lowest = int(EPHEMERAL_RANGE.read_text().split(maxsplit=1)[0])
+    except (OSError, ValueError, IndexError):
+        return DEFAULT_EPHEMERAL
+    return lowest if lowest > LOWEST_FRESH + 1000 else DEFAULT_EPHEMERAL
 
 
 def _explain(first: int, last: int, taken: Collection[int]) -> str:

@@ -1,4 +1,4 @@
-"""Follow a job's progress file: one JSON object a line, `{"step", "total", "metrics", "time"}`."""
+"""Follow a job's progress file: a JSON object a line, `{"step", "total", "metrics", "time"}` or `{"note", "time"}`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from dtfctl.launcher.model import Progress
 
 LONGEST_READ = 2**20
 MOST_METRICS = 64
+LONGEST_NOTE = 500
+MOST_NOTES = 100
+"""That are passed on of one process: events are for what seldom happens."""
 
 
 class ProgressFile:
@@ -23,6 +26,8 @@ class ProgressFile:
         self.latest: Progress | None = None
         self.bad_lines = 0
         self._offset = 0
+        self._notes: list[str] = []
+        self._noted = 0
 
     def poll(self) -> bool:
         """Read what was added; whether there is a newer line."""
@@ -43,11 +48,30 @@ class ProgressFile:
         changed = False
         for line in data[:end].splitlines():
             progress = parse(line)
-            if progress is None:
+            text = None if progress is not None else parse_note(line)
+            if text is not None:
+                self._noted += 1
+                if self._noted <= MOST_NOTES:
+                    self._notes.append(text)
+            elif progress is None:
                 self.bad_lines += 1
             else:
                 self.latest, changed = progress, True
         return changed
+
+    def take_notes(self) -> list[str]:
+        """What the process has said since the last call."""
+        notes, self._notes = self._notes, []
+        return notes
+
+
+def parse_note(line: bytes) -> str | None:
+    """The text of a note, shortened; None for anything else."""
+    try:
+        text = json.loads(line)["note"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return " ".join(text.split())[:LONGEST_NOTE] if isinstance(text, str) else None
 
 
 def parse(line: bytes) -> Progress | None:

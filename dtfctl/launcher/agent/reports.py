@@ -27,11 +27,11 @@ class Reports:
         self._count = 0
         self._closed = False
 
-    def happened(self, kind: str, subject: str, reason: str, incarnation: int) -> None:
+    def happened(self, kind: str, subject: str, reason: str, incarnation: int, failure: bool = False) -> None:
         """Told with the next report."""
         with self._changed:
             self._count += 1
-            self._happenings.append(Happening(self._count, time.time(), kind, subject, reason, incarnation))
+            self._happenings.append(Happening(self._count, time.time(), kind, subject, reason, incarnation, failure))
 
     def publish(self, report: Report) -> None:
         with self._changed:
@@ -59,13 +59,18 @@ class Reports:
 
 
 def compose(
-    head: Report, facts: HostFacts, units: Collection[Unit], addresses: Mapping[str, str], now: float
+    head: Report,
+    facts: HostFacts,
+    units: Collection[Unit],
+    addresses: Mapping[str, str],
+    advertise: str,
+    now: float,
 ) -> Report:
     """`head` with the host's numbers and the state of all its processes."""
     return replace(
         head,
         tasks=tuple(unit.task_report(addresses.get(unit.name, ""), now) for unit in units if unit.is_task),
-        clients=tuple(unit.client_report() for unit in units if not unit.is_task),
+        clients=tuple(unit.client_report(advertise) for unit in units if not unit.is_task),
         cores=facts.cores,
         load=facts.load,
         memory_bytes=facts.memory_bytes,

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from dtfctl.launcher.agent import ports
-from dtfctl.launcher.agent.contract import TaskOrder
+from dtfctl.launcher.agent.contract import ClientOrder, TaskOrder
 from dtfctl.launcher.agent.facts import gpu_count
 from dtfctl.launcher.agent.lifecycle import Record, cannot_start
 from dtfctl.launcher.agent.unit import Unit
@@ -46,6 +46,21 @@ def for_start(unit: Unit, record: Record, units: Collection[Unit]) -> Record:
         return replace(record, port=port, gpus=_choose_gpus(order.gpus, others))
     except LauncherError as error:
         return cannot_start(record, error.message)
+
+
+def for_generation(unit: Unit, units: Collection[Unit]) -> Record:
+    """The record of a job's process, with the ports of its order's generation as soon as the former has ended."""
+    record, order = unit.record, unit.order
+    if not isinstance(order, ClientOrder) or not order.ports or record.is_alive or record.ports_of == order.generation:
+        return record
+    taken = {port for other in units for port in (other.record.port, *other.record.ports)}
+    found: list[int] = []
+    try:
+        for _ in range(order.ports):
+            found.append(ports.fresh(order.first_port, order.last_port, taken | set(found)))
+    except LauncherError as error:
+        return replace(cannot_start(record, error.message), restart_handled=order.generation)
+    return replace(record, ports=tuple(found), ports_of=order.generation)
 
 
 def _choose_gpus(count: int, others: Collection[Unit]) -> tuple[int, ...]:

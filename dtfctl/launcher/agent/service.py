@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from dtfctl.launcher.agent import logs
 from dtfctl.launcher.agent.agent import Agent
 from dtfctl.launcher.agent.contract import HostOrders, LogChunk, LogPosition
-from dtfctl.launcher.agent.methods import APPLY, READ_LOGS, SHUTDOWN, WATCH
-from dtfctl.launcher.errors import DeadlineExpired
-from dtfctl.launcher.rpc import Handler, Method
+from dtfctl.launcher.agent.deltas import ReportFilter
+from dtfctl.launcher.agent.facts import probe
+from dtfctl.launcher.agent.launch import script_path
+from dtfctl.launcher.agent.methods import APPLY, PROBE, PUT_SCRIPT, READ_LOGS, RENEW, SHUTDOWN, WATCH
+from dtfctl.launcher.errors import DeadlineExpired, ScriptError
+from dtfctl.launcher.files import private_folder, write_whole
+from dtfctl.launcher.rpc import Handler, Method, caller
 from dtfctl.launcher.wire import from_message, to_message
 from dtfctl.protocol import agent_pb2 as pb
 
@@ -34,24 +40,45 @@ class AgentService:
     def handlers(self) -> dict[Method, Handler]:  # type: ignore[type-arg]
         return {
             APPLY: self.apply,
+            PUT_SCRIPT: self.put_script,
             WATCH: self.watch,
+            RENEW: self.renew,
+            PROBE: self.probe,
             READ_LOGS: self.read_logs,
             SHUTDOWN: self.shutdown,
         }
 
     def apply(self, request: pb.HostOrders) -> pb.Applied:
         orders = from_message(HostOrders, request)
-        self._agent.call(lambda: self._agent.apply(orders))
+        controller = caller()
+        self._agent.call(lambda: self._agent.apply(orders, controller))
         return pb.Applied(revision=orders.revision)
+
+    def renew(self, request: pb.RenewRequest) -> pb.Applied:
+        controller = caller()
+        self._agent.call(lambda: self._agent.renew(request.epoch, request.revision, controller))
+        return pb.Applied(revision=request.revision)
+
+    def probe(self, request: pb.ProbeRequest) -> pb.ProbeReply:
+        return pb.ProbeReply(problem=probe(self._agent.folder))
+
+    def put_script(self, request: pb.Script) -> pb.Applied:
+        if hashlib.sha256(request.content).hexdigest() != request.sha256 or Path(request.name).name != request.name:
+            raise ScriptError(f"the script {request.name} was damaged on its way")
+        path = script_path(self._agent.folder, request.sha256, request.name)
+        private_folder(path.parent)
+        write_whole(path, request.content, 0o700)
+        return pb.Applied()
 
     def watch(self, request: pb.WatchRequest) -> Iterator[pb.Report]:
         seen = request.happening if request.boot == self._agent.boot else 0
         version = 0
+        news = ReportFilter()
         while not self._agent.finished:
             version, report = self._agent.reports.wait(version, 1.0, seen)
             if report.happenings:
                 seen = report.happenings[-1].number
-            yield to_message(report, pb.Report)
+            yield to_message(news.next(report, time.monotonic()), pb.Report)
 
     def read_logs(self, request: pb.ReadLogsRequest) -> pb.ReadLogsReply:
         positions = [from_message(LogPosition, item) for item in request.positions]

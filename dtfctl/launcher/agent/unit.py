@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from dtfctl.health.monitor import HealthLimits, Monitor
@@ -30,6 +31,7 @@ class Unit:
         self.monitor: Monitor | None = None
         self.health: TaskHealth = "unknown"
         self.steps = 0
+        self.transport = ""
         self.stat: ProcessStat | None = None
         self.stat_at = 0.0
         self.cpu_percent: float | None = None
@@ -37,6 +39,11 @@ class Unit:
         self.started_stamp = ""
         self.last_lines: tuple[str, ...] = ()
         self.progress: ProgressFile | None = None
+        self.advanced_at = 0.0
+        """When it last got further, or could not be expected to."""
+        self.has_advanced = False
+        """It has reported progress since its start."""
+        self.unreachable: tuple[str, ...] = ()
 
     @property
     def is_task(self) -> bool:
@@ -45,6 +52,8 @@ class Unit:
     @property
     def task_name(self) -> str:
         """`worker/1`: itself, or the task that this process works with."""
+        if isinstance(self.order, ClientOrder) and self.order.slot:
+            return self.order.slot
         return self.name.rpartition(":")[2]
 
     @property
@@ -65,10 +74,13 @@ class Unit:
             return Order(run=False, grace_s=grace)
         if isinstance(order, TaskOrder):
             return Order(order.run, order.incarnation_floor, order.restart_request, order.grace_s, order.now)
-        return Order(order.run, grace_s=order.grace_s)
+        return Order(order.run, restart_request=order.generation, grace_s=order.grace_s)
 
     def policy(self, default: RestartPolicy) -> RestartPolicy:
-        return self.order.restart if isinstance(self.order, ClientOrder) else default
+        if isinstance(self.order, ClientOrder):
+            return self.order.restart
+        earlier = self.order.earlier_failures if self.order is not None else 0
+        return replace(default, attempts=max(0, default.attempts - earlier)) if earlier else default
 
     def watch(self, limits: HealthLimits, now: float) -> None:
         """Begin to watch a process that has just been started or adopted."""
@@ -77,6 +89,9 @@ class Unit:
         self.stat = None
         self.cpu_percent = None
         self.stopped_since = None
+        self.advanced_at = now
+        self.has_advanced = False
+        self.unreachable = ()
         self.monitor = Monitor(limits) if self.is_task else None
         if self.monitor is not None and self.record.state == "running":
             self.monitor.beat(now)
@@ -120,6 +135,7 @@ class Unit:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
         self.started_stamp = f"{stamp}.{int((second - whole) * 1000):03d}Z"
         self.steps = 0
+        self.transport = ""
         self.last_lines = ()
 
     def task_report(self, address: str, now: float) -> TaskReport:
@@ -138,14 +154,24 @@ class Unit:
             cpu_percent=self.cpu_percent,
             rss_bytes=None if self.stat is None else self.stat.rss_bytes,
             steps=self.steps,
+            transport=self.transport,
+            silence_s=None if self.monitor is None else self.monitor.silence_s(now),
             retry_in_s=None if record.retry_at is None else max(0.0, record.retry_at - now),
             exit_code=record.exit_code,
             last_error=record.reason,
             last_lines=self.last_lines,
             restart_handled=record.restart_handled,
+            unreachable=self.unreachable if record.state == "running" else (),
         )
 
-    def client_report(self) -> ClientReport:
+    def _held_generation(self) -> int:
+        """The generation that this host is ready to start, or has started."""
+        order = self.order
+        if not isinstance(order, ClientOrder) or (order.ports and self.record.ports_of != order.generation):
+            return 0
+        return order.generation
+
+    def client_report(self, advertise: str) -> ClientReport:
         _, job_id, task = self.name.split(":")
         job, _, index = task.partition("/")
         record = self.record
@@ -160,6 +186,9 @@ class Unit:
             last_error=record.reason,
             last_lines=self.last_lines,
             progress=None if self.progress is None else self.progress.latest,
+            generation=record.restart_handled if record.incarnation else 0,
+            held=self._held_generation(),
+            addresses=tuple(f"{advertise}:{port}" for port in record.ports),
         )
 
 

@@ -1,40 +1,119 @@
-"""What a new spec means for a cluster that may be running."""
+"""What a new spec means for a cluster that may be running: which tasks start, stop, restart or move, and in words.
+
+Only what differs changes: a task whose definition is the same and whose host may keep it goes on as it is.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
+from dtfctl.launcher.controller.store import TaskRow
+from dtfctl.launcher.errors import Conflict, UsageError
 from dtfctl.launcher.spec.model import ClusterSpec
 
-
-def structure_of(spec: ClusterSpec) -> ClusterSpec:
-    """The part of a spec that cannot change while tasks run; policies and log rules can."""
-    blank = ClusterSpec(cluster=spec.cluster, tasks={})
-    return replace(
-        spec,
-        restart=blank.restart,
-        health=blank.health,
-        quarantine=blank.quarantine,
-        logs=blank.logs,
-        recovery=blank.recovery,
-    )
+DEFINES_TASKS = ("tasks", "env", "python", "ports", "runtime", "host_groups")
+"""Keys of the spec whose changes are told by what they do to tasks."""
 
 
-def describe_changes(before: ClusterSpec | None, after: ClusterSpec, placed: dict[str, str]) -> list[str]:
-    """One line for each thing that `up` does or changes."""
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The rows after a change of the spec, in its order, and one line for each thing that happens."""
+
+    rows: tuple[TaskRow, ...]
+    lines: tuple[str, ...]
+    removed: tuple[str, ...] = ()
+
+
+def check_possible(before: ClusterSpec, after: ClusterSpec) -> None:
+    """Raises Conflict for what cannot change while the cluster is up."""
+    fixed = {
+        "where the controller runs": (before.controller, after.controller),
+        "`security`": (before.security, after.security),
+        "whether hosts are reached by SSH": (before.is_local, after.is_local),
+    }
+    changed = [what for what, (old, new) in fixed.items() if old != new]
+    if changed:
+        raise Conflict(
+            f"cluster {before.cluster} is up, and {' and '.join(changed)} cannot change while it is",
+            f"take it down first: dtfctl down -c {before.cluster}",
+        )
+
+
+def take_over(
+    before: ClusterSpec | None,
+    after: ClusterSpec,
+    rows: Mapping[str, TaskRow],
+    placed: Mapping[str, str],
+    new_command: bool = False,
+) -> Change:
+    """From the tasks in `rows`, made by `before`, to those of `after`, whose places are `placed`."""
     if before is None:
-        return [f"start {name} on {host}" for name, host in placed.items()]
-    if before == after:
-        return []
-    changes = []
-    for name in sorted(set(before.task_names) | set(after.task_names)):
-        if name not in before.task_names:
-            changes.append(f"add {name}")
-        elif name not in after.task_names:
-            changes.append(f"remove {name}")
-    for field_name in ClusterSpec.__dataclass_fields__:
-        if field_name == "tasks" and changes:
+        return Change(
+            tuple(TaskRow(name, host) for name, host in placed.items()),
+            tuple(f"start {name} on {host}" for name, host in placed.items()),
+        )
+    found, lines = [], []
+    alone = len(rows) == 1 < len(placed)
+    for name, host in placed.items():
+        row = rows.get(name)
+        if row is None:
+            found.append(TaskRow(name, host))
+            lines.append(f"start {name} on {host}")
             continue
-        if getattr(before, field_name) != getattr(after, field_name):
-            changes.append(f"change {field_name}")
-    return changes
+        why = _new_definition(before, after, row.job, new_command)
+        if alone and not why:
+            why = "it was the only task"  # and was started without a way to others
+        if host != (row.move_to or row.host):
+            lines.append(f"move {name} from {row.host} to {host}")
+            row = replace(row, move_to="" if host == row.host else host)
+        if why:
+            lines.append(f"restart {name}: {why}")
+            row = replace(row, restart_request=row.restart_request + 1, failures=())
+        found.append(row)
+    removed = tuple(name for name in rows if name not in placed)
+    lines += [f"stop {name}" for name in removed]
+    for key in ClusterSpec.__dataclass_fields__:
+        if key not in DEFINES_TASKS and getattr(before, key) != getattr(after, key):
+            lines.append(f"change {key}")
+    if not lines and before != after:
+        lines.append("change hosts" if before.host_groups != after.host_groups else "change tasks")
+    return Change(tuple(found), tuple(lines), removed)
+
+
+def _new_definition(before: ClusterSpec, after: ClusterSpec, job: str, new_command: bool) -> str:
+    """What of that with which the tasks of a job are started has changed; empty when nothing has."""
+    old, new = before.tasks[job], after.tasks[job]
+    parts = {
+        "command": new_command,
+        "env": {**before.env, **old.env} != {**after.env, **new.env},
+        "gpus": old.gpus != new.gpus,
+        "memory": old.memory != new.memory,
+        "python": before.python != after.python,
+        "ports": before.ports != after.ports,
+        "runtime": before.runtime != after.runtime,
+    }
+    changed = [name for name, differs in parts.items() if differs]
+    return f"its {' and '.join(changed)} changed" if changed else ""
+
+
+def scaled(spec: ClusterSpec, counts: Mapping[str, int]) -> ClusterSpec:
+    """The spec with other numbers of tasks.
+
+    Raises:
+        UsageError: it has no such tasks, or the number is not possible.
+    """
+    tasks = dict(spec.tasks)
+    for job, count in counts.items():
+        group = tasks.get(job)
+        if group is None:
+            raise UsageError(f"the cluster has no tasks called {job!r}", f"it has: {', '.join(tasks)}")
+        least = group.min or 0
+        if count < least:
+            raise UsageError(f"{count} is below `min: {least}` of {job}", "change the file, then `dtfctl up FILE`")
+        if job == "chief" and count > 1:
+            raise UsageError(f"{count} chiefs: there can be one")
+        tasks[job] = replace(group, count=count)
+    if not any(group.count for group in tasks.values()):
+        raise UsageError("no task would be left", f"to end the cluster: dtfctl down -c {spec.cluster}")
+    return replace(spec, tasks=tasks)

@@ -2,24 +2,43 @@
 
     queued -> running <-> recovering -> succeeded | failed | cancelled
 
-A job runs one process beside each worker (between-graph) or a single one (in-graph); all of them must exit 0. As soon
-as the outcome is decided (`ending`), the other processes are told to stop; the job is final when none is left.
+A job gets its tasks from the queue (`queue.py`). All its processes are then started together, and again together when
+the job is retried or its framework cannot lose one; each such start is a *generation*. Before a later one is released,
+every host has said that nothing of the former is left there and which ports the new one has.
+
+As soon as the outcome is decided (`ending`), the processes are told to stop; the job is final when none is left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from dtfctl.launcher.agent.contract import ClientReport
+from dtfctl.health.restart import Ending as ProcessEnding, GiveUp, RestartHistory, RestartPolicy, decide
+from dtfctl.launcher import frameworks
+from dtfctl.launcher.agent.contract import RETRYABLE_EXIT, ClientReport
 from dtfctl.launcher.agent.lifecycle import ALIVE
+from dtfctl.launcher.frameworks import Member
 from dtfctl.launcher.model import TERMINAL_JOB_STATES, ClientStatus, JobRequest, JobState, TaskStatus
 
 CANCELLED_EXIT = 143
 """What a shell reports for a process ended by SIGTERM."""
-CLIENT_JOBS = ("chief", "worker", "evaluator")
-FINAL_CLIENT_STATES = frozenset({"done", "failed", "crashed", "stopped"})
+TIMEOUT_EXIT = 124
+"""As of timeout(1)."""
+BAD: frozenset[str] = frozenset({"failed", "crashed"})
+FIRST_SIGNAL_EXIT = 129
+LAST_SIGNAL_EXIT = 192
+LONGEST_WAIT_S = 3600.0
+"""A wait before a restart that seems longer is a clock that was set back: it is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A moment by a clock that nobody sets: seconds since the machine started, and which start that was."""
+
+    boot: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +48,21 @@ class Ending:
     state: Literal["succeeded", "failed", "cancelled"]
     exit_code: int
     reason: str = ""
+    may_retry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A task of the cluster that a job has got, and what the job calls it."""
+
+    name: str
+    task: str
+    runs: bool = True
+    """A process of the job runs beside it."""
+
+    @property
+    def role(self) -> str:
+        return self.name.partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +76,27 @@ class JobRecord:
     folder: str
     checkpoint_dir: str
     submitted: float
+    script_sha256: str = ""
     state: JobState = "queued"
     seq: int = 0
     started: float | None = None
+    started_clock: Clock | None = None
     ended: float | None = None
     exit_code: int | None = None
     reason: str = ""
-    tasks: tuple[str, ...] = ()
-    """The tasks beside which its processes run, the chief's first; set when it starts."""
+    placed: tuple[Placed, ...] = ()
+    """What it has got of the cluster, the chief's first; set when it starts."""
+    generation: int = 1
+    released: bool = False
+    """Its processes of this generation may run."""
+    released_at: float | None = None
+    members: tuple[Member, ...] = ()
+    """Its processes as they were released, where they have ports."""
+    not_before: float | None = None
+    retries_used: int = 0
+    history: RestartHistory = field(default_factory=RestartHistory)
+    """Of restarts of the whole group that were no fault of the job."""
+    why_again: str = ""
     ending: Ending | None = None
     grace_s: float = 10.0
     clients: tuple[ClientStatus, ...] = ()
@@ -62,7 +109,22 @@ class JobRecord:
     @property
     def is_active(self) -> bool:
         """Its processes run, or have to be ended."""
-        return bool(self.tasks) and not self.is_final
+        return bool(self.placed) and not self.is_final
+
+    @property
+    def processes(self) -> tuple[Placed, ...]:
+        return tuple(placed for placed in self.placed if placed.runs)
+
+    @property
+    def framework(self) -> frameworks.Framework:
+        return frameworks.of(self.request.framework)
+
+    @property
+    def restarts(self) -> int:
+        """Of single processes, and of all of them together, each of which counts once."""
+        again = self.generation - 1
+        single = sum(client.restarts for client in self.clients) - again * len(self.clients)
+        return again + (max(0, single) if self.framework.restarts == "each" else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,106 +132,268 @@ class JobView:
     """What the controller knows about the processes of all jobs."""
 
     clients: Mapping[str, Mapping[str, ClientReport]] = field(default_factory=dict)
-    """Job id to task name to report."""
+    """Job id to the process's name in the job to the report of the host where it belongs."""
     hosts: Mapping[str, str] = field(default_factory=dict)
     """Task name to host."""
+    policy: RestartPolicy = field(default_factory=RestartPolicy)
+    """Of restarts of whole groups."""
+    rand: float = 0.5
+    clock: Clock | None = None
 
 
-def client_tasks(request: JobRequest, tasks: Sequence[TaskStatus]) -> tuple[str, ...]:
-    """Where the processes of a job run, the chief's first; empty when the cluster has no worker."""
-    groups: dict[str, list[str]] = {job: [] for job in CLIENT_JOBS}
-    for task in tasks:
-        if task.job in groups:
-            groups[task.job].append(task.name)
-    chosen = [name for job in CLIENT_JOBS for name in groups[job]]
-    return tuple(chosen[:1] if request.replication == "in-graph" else chosen)
-
-
-def next_to_start(jobs: Sequence[JobRecord]) -> JobRecord | None:
-    """The job whose turn it is: one at a time, by priority, then by age."""
-    if any(job.is_active for job in jobs):
-        return None
-    queued = [job for job in jobs if job.state == "queued" and job.ending is None]
-    return min(queued, key=lambda job: (-job.request.priority, job.seq), default=None)
-
-
-def start(job: JobRecord, tasks: Sequence[TaskStatus], now: float) -> JobRecord:
-    """Put the job into `running`, or leave it queued with the reason it waits."""
-    wanted = client_tasks(job.request, tasks)
-    if not wanted:
-        return replace(job, reason="the cluster has no worker, chief or evaluator to run it on")
-    waiting = [task.name for task in tasks if task.state != "running"]
-    if waiting:
-        return replace(job, reason=f"waits for {', '.join(waiting[:5])}" + (" ..." if len(waiting) > 5 else ""))
-    return replace(job, state="running", started=now, tasks=wanted, reason="")
+def start(job: JobRecord, placed: Sequence[Placed], now: float) -> JobRecord:
+    """The queue has given it tasks."""
+    clients = tuple(ClientStatus(item.name, "", "pending", task=item.task) for item in placed if item.runs)
+    job = replace(job, state="running", started=now, placed=tuple(placed), reason="", clients=clients)
+    return job if job.framework.has_ports else replace(job, released=True, released_at=now)
 
 
 def step(job: JobRecord, view: JobView, tasks: Mapping[str, TaskStatus], now: float) -> JobRecord:
     """The job after what has been seen. Final jobs never change."""
     if job.is_final:
         return job
-    if not job.tasks:
+    if not job.placed:
         return job if job.ending is None else _final(job, job.ending, now)
-    reports = view.clients.get(job.id, {})
-    clients = tuple(_client_status(name, reports.get(name), view.hosts.get(name, "")) for name in job.tasks)
-    job = replace(job, clients=clients)
+    if job.started_clock is None:
+        job = replace(job, started_clock=view.clock)
+    found = view.clients.get(job.id, {})
+    reports = {p.name: found[p.name] for p in job.processes if p.name in found}
+    job = replace(job, clients=tuple(_client_status(job, p, reports.get(p.name), view) for p in job.processes))
     if job.ending is None:
-        job = replace(job, ending=_outcome(job, clients, now))
+        job = _decide(job, reports, view, tasks, now)
     if job.ending is not None:
-        seen = all(name in reports for name in job.tasks)
-        alive = any(client.state in ALIVE for client in clients)
-        return _final(job, job.ending, now) if seen and not alive else job
-    trouble = _trouble(clients, tasks)
+        job = _finish(job, job.ending, reports, view, tasks, now)
+        if job.is_final or job.ending is not None:
+            return job
+    trouble = _trouble(job, tasks)
     return replace(job, state="recovering" if trouble else "running", reason=trouble)
 
 
 def cancel(job: JobRecord, grace_s: float, reason: str = "cancelled on request") -> JobRecord:
-    if job.is_final or job.ending is not None:
+    """It is to end. Asked again with less patience, the less counts."""
+    if job.is_final:
         return job
+    if job.ending is not None and not job.ending.may_retry:
+        return replace(job, grace_s=min(job.grace_s, grace_s))
     return replace(job, ending=Ending("cancelled", CANCELLED_EXIT, reason), grace_s=grace_s)
 
 
-def _outcome(job: JobRecord, clients: Sequence[ClientStatus], now: float) -> Ending | None:
-    bad = [client for client in clients if client.state in ("failed", "crashed")]
-    if bad:
-        worst = bad[0]  # the chief is first
-        code = worst.exit_code or 1
-        return Ending("failed", code, f"{worst.name}: {worst.last_error or f'exit code {code}'}")
-    if clients and all(client.state == "done" for client in clients):
-        return Ending("succeeded", 0)
+def without(job: JobRecord, removed: Collection[str], now: float) -> JobRecord:
+    """Some of its tasks are no longer in the cluster: it goes on with the others, unless the chief was among them."""
+    left = tuple(placed for placed in job.placed if placed.task not in removed)
+    if not job.is_active or left == job.placed:
+        return job
+    chief = job.processes[0]
+    job = replace(job, placed=left)
+    if job.ending is not None:
+        return job
+    if chief not in left:
+        return replace(job, ending=Ending("failed", 1, f"{chief.task} was taken out of the cluster"))
+    gone = "some of its tasks were taken out of the cluster"
+    return _next_generation(job, gone, now) if job.framework.has_ports else job
+
+
+# ------------------------------------------------------------------ decisions
+
+
+def _decide(
+    job: JobRecord, reports: Mapping[str, ClientReport], view: JobView, tasks: Mapping[str, TaskStatus], now: float
+) -> JobRecord:
+    """Release it, restart it, or settle its outcome."""
     limit = job.request.max_time_s
-    if limit is not None and job.started is not None and now - job.started > limit:
-        return Ending("failed", 124, f"ran longer than its limit of {limit:.0f} s")
-    return None
+    if limit is not None and ran_s(job, view, now) > limit:
+        reason = f"ran longer than its limit of {limit:.0f} s"
+        return replace(job, ending=Ending("failed", TIMEOUT_EXIT, reason))
+    current = {name: r for name, r in reports.items() if r.generation == job.generation}
+    bad = [p.name for p in job.processes if p.name in current and current[p.name].state in BAD]
+    if not job.released:
+        return _failed(job, bad[0], current) if bad else _release(job, reports, view, now)
+    done = {name for name, r in current.items() if r.state == "done" and r.exit_code == 0}
+    if job.request.success == "chief" and job.processes[0].name in done:
+        return replace(job, ending=Ending("succeeded", 0))
+    if job.framework.restarts == "all":
+        blame = _not_its_fault(job, current, tasks)
+        if blame:
+            return _again(job, blame, view, now)
+    if bad:
+        return _failed(job, bad[0], current)  # the chief is first
+    moved = _moved(job, reports, view) if job.framework.has_ports else ""
+    if moved:
+        return _next_generation(job, moved, now)
+    needed = {p.name for p in job.processes if p.role != "ps" and not _never_came(job, p, current, tasks)}
+    return replace(job, ending=Ending("succeeded", 0)) if needed and needed <= done else job
 
 
-def _trouble(clients: Sequence[ClientStatus], tasks: Mapping[str, TaskStatus]) -> str:
-    down = [task for task in tasks.values() if task.state != "running"]
-    for task in down:
-        if task.state in ("crashed", "failed"):
-            return f"{task.name} is {task.state}: {task.last_error}"
-    parts = [f"{task.name} is {task.state}" for task in down]
-    parts += [
-        f"process of {c.name} starts again ({c.last_error})" for c in clients if c.state == "pending" and c.restarts
-    ]
-    return "; ".join(parts[:4])
+def _never_came(
+    job: JobRecord, placed: Placed, current: Mapping[str, ClientReport], tasks: Mapping[str, TaskStatus]
+) -> bool:
+    """It was not there when the job started with the minimum of its group, and still is not."""
+    task = tasks.get(placed.task)
+    away = task is None or task.state != "running"
+    return job.framework.needs_tasks and placed.name not in current and away and placed != job.processes[0]
+
+
+def ran_s(job: JobRecord, view: JobView, now: float) -> float:
+    """Seconds since its first start, also when the machine's clock was set meanwhile."""
+    begun, clock = job.started_clock, view.clock
+    if begun is not None and clock is not None and begun.boot == clock.boot:
+        return clock.seconds - begun.seconds
+    return 0.0 if job.started is None else now - job.started
+
+
+def _release(job: JobRecord, reports: Mapping[str, ClientReport], view: JobView, now: float) -> JobRecord:
+    """Let the generation run once every host is ready for it."""
+    if job.not_before is not None and 0 < job.not_before - now < LONGEST_WAIT_S:
+        return job
+    members = []
+    for placed in job.processes:
+        report = reports.get(placed.name)
+        if report is None or report.held != job.generation or report.state in ALIVE:
+            return job
+        members.append(Member(placed.name, view.hosts.get(placed.task, ""), report.addresses))
+    return replace(job, released=True, released_at=now, members=tuple(members), not_before=None)
+
+
+def _failed(job: JobRecord, name: str, reports: Mapping[str, ClientReport]) -> JobRecord:
+    report = reports[name]
+    code = report.exit_code or 1
+    reason = f"{name}: {report.last_error or f'exit code {code}'}"
+    return replace(job, ending=Ending("failed", code, reason, may_retry=True))
+
+
+def _not_its_fault(job: JobRecord, current: Mapping[str, ClientReport], tasks: Mapping[str, TaskStatus]) -> str:
+    """The process that ended by no fault of the program, and why; empty when there is none."""
+    for placed in job.processes:
+        report, task = current.get(placed.name), tasks.get(placed.task)
+        if report is not None and report.state in BAD and _is_from_outside(report.exit_code):
+            return f"{placed.name}: {report.last_error}"
+        if task is not None and task.state == "lost" and (report is None or report.state != "done"):
+            return f"{placed.name}: its host {task.host} is lost"
+    return ""
+
+
+def _is_from_outside(exit_code: int | None) -> bool:
+    """A signal, a code that asks for another start, or an end that nobody saw."""
+    return exit_code is None or exit_code == RETRYABLE_EXIT or FIRST_SIGNAL_EXIT <= exit_code <= LAST_SIGNAL_EXIT
+
+
+def _moved(job: JobRecord, reports: Mapping[str, ClientReport], view: JobView) -> str:
+    """A process that is no longer where the others were told it is."""
+    where = {placed.name: view.hosts.get(placed.task, "") for placed in job.processes}
+    for member in job.members:
+        if where.get(member.name) != member.host:
+            return f"{member.name} moves from {member.host} to {where.get(member.name)}"
+        report = reports.get(member.name)
+        if report is not None and report.held == job.generation and report.addresses != member.addresses:
+            return f"{member.name} has another port"
+    return ""
+
+
+def _again(job: JobRecord, reason: str, view: JobView, now: float) -> JobRecord:
+    """Restart all processes, by the rules that single ones are restarted by."""
+    ran_s = 0.0 if job.released_at is None else max(0.0, now - job.released_at)
+    history, decision = decide(
+        view.policy, job.history, ran_s=ran_s, ending=ProcessEnding(None, forced=True), now=now, rand=view.rand
+    )
+    job = replace(job, history=history)
+    if isinstance(decision, GiveUp):
+        return replace(job, ending=Ending("failed", 1, f"{reason}; {decision.reason}", may_retry=True))
+    return _next_generation(job, reason, now + decision.delay_s)
+
+
+def _next_generation(job: JobRecord, reason: str, not_before: float) -> JobRecord:
+    return replace(
+        job,
+        generation=job.generation + 1,
+        released=False,
+        released_at=None,
+        members=(),
+        not_before=not_before,
+        why_again=reason,
+        ending=None,
+    )
+
+
+def _finish(
+    job: JobRecord,
+    ending: Ending,
+    reports: Mapping[str, ClientReport],
+    view: JobView,
+    tasks: Mapping[str, TaskStatus],
+    now: float,
+) -> JobRecord:
+    """Final once no process is left, unless it is to be tried again."""
+    for placed in job.processes:
+        report, task = reports.get(placed.name), tasks.get(placed.task)
+        lost = task is not None and task.state == "lost"
+        if not lost and (report is None or report.state in ALIVE):
+            return job
+    if not ending.may_retry:
+        return _final(job, ending, now)
+    current = {name: r for name, r in reports.items() if r.generation == job.generation}
+    # Of a group that cannot lose a process, those that see a peer vanish fail first, and the peer is heard of later.
+    blame = _not_its_fault(job, current, tasks) if job.framework.restarts == "all" and job.released else ""
+    if blame:
+        after = _again(replace(job, ending=None), blame, view, now)
+        if after.ending is None:
+            return after
+    if job.retries_used < job.request.retries:
+        used = job.retries_used + 1
+        again = replace(job, retries_used=used, history=RestartHistory())
+        return _next_generation(again, f"{ending.reason}; retry {used} of {job.request.retries}", now)
+    return _final(job, ending, now)
 
 
 def _final(job: JobRecord, ending: Ending, now: float) -> JobRecord:
-    return replace(job, state=ending.state, exit_code=ending.exit_code, reason=ending.reason, ended=now)
+    code = ending.exit_code
+    wanted = job.request.exit_code_from
+    if wanted is not None and ending.state != "cancelled" and job.clients:
+        name = job.clients[0].name if wanted == "chief" else wanted
+        code = next((c.exit_code for c in job.clients if c.name == name and c.exit_code is not None), code)
+    return replace(job, state=ending.state, exit_code=code, reason=ending.reason, ended=now)
 
 
-def _client_status(name: str, report: ClientReport | None, host: str) -> ClientStatus:
+# ------------------------------------------------------------------ for people
+
+
+def _trouble(job: JobRecord, tasks: Mapping[str, TaskStatus]) -> str:
+    """Why it does not go on as it should; empty when it does."""
+    found = [tasks[placed.task] for placed in job.placed if placed.task in tasks]
+    if job.framework.needs_tasks:
+        down = [task for task in found if task.state != "running"]
+    else:
+        down = [task for task in found if task.state == "lost"]
+    for task in down:
+        if task.state in BAD:
+            return f"{task.name} is {task.state}: {task.last_error}"
+    parts = [] if job.released or job.generation == 1 else [f"all processes start again ({job.why_again})"]
+    parts += [f"{task.name} is {task.state}" for task in down]
+    if job.released:
+        parts += [
+            f"process of {c.name} starts again ({c.last_error})"
+            for c in job.clients
+            if c.state == "pending" and c.restarts and c.last_error
+        ]
+    return "; ".join(parts[:4])
+
+
+def _client_status(job: JobRecord, placed: Placed, report: ClientReport | None, view: JobView) -> ClientStatus:
+    host = view.hosts.get(placed.task, "")
     if report is None:
-        return ClientStatus(name, host, "pending")
+        return ClientStatus(placed.name, host, "pending", task=placed.task)
+    state, error = report.state, report.last_error
+    if job.ending is None and (state == "stopped" or (job.released and report.generation < job.generation)):
+        state, error = "pending", ""  # it is being got ready
     return ClientStatus(
-        name=name,
+        name=placed.name,
         host=host,
-        state=report.state,
+        state=state,
         pid=report.pid,
         exit_code=report.exit_code,
         restarts=report.restarts,
-        last_error=report.last_error,
+        last_error=error,
         last_lines=report.last_lines,
         progress=report.progress,
+        task=placed.task,
+        address=report.addresses[0] if report.addresses and job.generation == report.held else "",
     )

@@ -14,9 +14,10 @@ from dataclasses import replace
 
 from dtfctl.launcher.agent import methods
 from dtfctl.launcher.agent.contract import HostOrders, LogChunk, LogPosition, Report
+from dtfctl.launcher.agent.deltas import ReportMerger, order_changes
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.errors import LauncherError
-from dtfctl.launcher.providers.base import AgentEndpoint, Provider
+from dtfctl.launcher.providers.base import LASTING_CAUSES, AgentEndpoint, HostFailed, Provider
 from dtfctl.launcher.rpc import Channel, PeerUnavailable
 from dtfctl.launcher.wire import from_message, to_message
 from dtfctl.protocol import agent_pb2 as pb
@@ -24,9 +25,14 @@ from dtfctl.protocol import agent_pb2 as pb
 log = logging.getLogger(__name__)
 
 APPLY_S = 10.0
+SHIP_S = 120.0
 SHUTDOWN_MARGIN_S = 30.0
 END_S = 5.0
-RETRY_S = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+CONNECT_S = 10.0
+RENEW_S = 1.0
+"""Leases are renewed this often; the shortest lease is several times longer."""
+PROBE_S = 30.0
+RETRY_S = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0)
 """Waits between attempts to reach an agent; the last one repeats."""
 
 
@@ -41,8 +47,9 @@ class AgentLink:
         provider: Provider,
         tls: TlsFiles,
         seen: tuple[str, int],
-        on_report: Callable[[str, Report], None],
-        on_lost: Callable[[str, str], None],
+        read_script: Callable[[str], bytes],
+        on_report: Callable[[str, Report, bool], None],
+        on_lost: Callable[[str, LauncherError], None],
         on_endpoint: Callable[[AgentEndpoint], None],
     ) -> None:
         self.host = host
@@ -51,6 +58,9 @@ class AgentLink:
         self._provider = provider
         self._tls = tls
         self._seen = seen
+        self._read_script = read_script
+        """The stored script of a job, by the job's id."""
+        self._shipped: set[tuple[str, str]] = set()
         self._on_report = on_report
         self._on_lost = on_lost
         self._on_endpoint = on_endpoint
@@ -59,12 +69,19 @@ class AgentLink:
         self._orders: HostOrders | None = None
         self._sent: HostOrders | None = None
         self._closing = False
+        self.renews = True
+        """False: the host is taken for lost, and whatever runs there is to end with its lease."""
         self._may_start = True
+        self._hurry = False
         self._starting = threading.Lock()
         self._threads = [
             threading.Thread(target=self._follow, name=f"follow-{host}", daemon=True),
             threading.Thread(target=self._send, name=f"send-{host}", daemon=True),
         ]
+
+    def start_none(self) -> None:
+        """An agent that has died is not started again, but by `shutdown_agent`."""
+        self._may_start = False
 
     def start(self) -> None:
         for thread in self._threads:
@@ -86,7 +103,16 @@ class AgentLink:
 
     def restart_agent(self) -> None:
         """The agent hangs: end it; `_follow` sees its connection break and starts another."""
-        self._provider.kill_agent(self.host)
+        try:
+            self._provider.kill_agent(self.host)
+        except LauncherError as error:
+            log.warning("the agent of %s cannot be ended: %s", self.host, error.message)
+
+    def try_again(self) -> None:
+        """Do not wait any longer before the next attempt to reach the host."""
+        with self._condition:
+            self._hurry = True
+            self._condition.notify_all()
 
     # ------------------------------------------------------------------ calls from any thread
 
@@ -94,28 +120,38 @@ class AgentLink:
         request = pb.ReadLogsRequest(wait_s=wait_s, max_bytes=max_bytes, tail=tail)
         for position in positions:
             request.positions.append(to_message(position, pb.LogPosition))
-        reply = self._ready_channel().call(methods.READ_LOGS, request, timeout_s=wait_s + 10.0)
+        reply = self.channel().call(methods.READ_LOGS, request, timeout_s=wait_s + 10.0)
         return [from_message(LogChunk, chunk) for chunk in reply.chunks]
 
     def shutdown_agent(self, grace_s: float) -> None:
         """Stop the host's processes and its agent, which is first started again if it has died: it knows them."""
         with self._starting:
             self._may_start = False
+            if not self._provider.may_run(self.host):
+                return
             endpoint = self._provider.find_agent(self.host) or self._provider.start_agent(self.host)
         channel = Channel(endpoint.address, self._tls, "agent", self._cluster)
         try:
             request = pb.ShutdownRequest(grace_s=grace_s, epoch=self._epoch)
-            channel.call(methods.SHUTDOWN, request, timeout_s=grace_s + SHUTDOWN_MARGIN_S)
+            deadline = time.monotonic() + CONNECT_S
+            while True:
+                try:
+                    channel.call(methods.SHUTDOWN, request, timeout_s=grace_s + SHUTDOWN_MARGIN_S)
+                    break
+                except PeerUnavailable:  # a host where much ends at once may be slow to answer
+                    if time.monotonic() > deadline or self._provider.wait_ended(self.host, 0.0):
+                        raise
         finally:
             channel.close()
-        deadline = time.monotonic() + END_S
-        while not self._provider.has_ended(self.host):
-            if time.monotonic() > deadline:
-                self._provider.kill_agent(self.host)
-                return
-            time.sleep(0.005)
+        if not self._provider.wait_ended(self.host, END_S):
+            self._provider.kill_agent(self.host)
 
-    def _ready_channel(self) -> Channel:
+    def channel(self) -> Channel:
+        """The connection as it is now; any thread.
+
+        Raises:
+            PeerUnavailable: there is none.
+        """
         with self._condition:
             if self._channel is None:
                 raise PeerUnavailable(f"the agent of {self.host} is not connected")
@@ -130,22 +166,26 @@ class AgentLink:
                 endpoint = self._find_or_start()
                 self._on_endpoint(endpoint)
                 self._connect(endpoint)
+                merger = ReportMerger()
                 for message in self._watch():
                     failures = 0
-                    report = from_message(Report, message)
+                    report, counts = merger.add(from_message(Report, message))
                     if report.happenings:
                         self._seen = (report.boot, report.happenings[-1].number)
-                    self._on_report(self.host, report)
-                reason = "its agent ended the connection"
+                    self._on_report(self.host, report, counts)
+                problem: LauncherError = PeerUnavailable("its agent ended the connection")
             except LauncherError as error:
-                reason = error.message
+                problem = error
             if self._closing:
                 return
             self._disconnect()
-            self._on_lost(self.host, reason)
+            self._on_lost(self.host, problem)
             failures += 1
+            lasting = isinstance(problem, HostFailed) and problem.cause in LASTING_CAUSES
             with self._condition:
-                self._condition.wait_for(lambda: self._closing, RETRY_S[min(failures, len(RETRY_S)) - 1])
+                pause = None if lasting else RETRY_S[min(failures, len(RETRY_S)) - 1]
+                self._condition.wait_for(lambda: self._closing or self._hurry, pause)
+                self._hurry = False
 
     def _find_or_start(self) -> AgentEndpoint:
         with self._starting:
@@ -156,7 +196,7 @@ class AgentLink:
 
     def _watch(self) -> Iterator[pb.Report]:
         boot, number = self._seen
-        channel = self._ready_channel()
+        channel = self.channel()
         request = pb.WatchRequest(epoch=self._epoch, boot=boot, happening=number)
         return channel.stream(methods.WATCH, request)
 
@@ -164,6 +204,7 @@ class AgentLink:
         channel = Channel(endpoint.address, self._tls, "agent", self._cluster)
         with self._condition:
             self._channel, self._sent = channel, None
+            self._shipped = set()
             self._condition.notify_all()
 
     def _disconnect(self) -> None:
@@ -175,22 +216,53 @@ class AgentLink:
     def _send(self) -> None:
         while True:
             with self._condition:
-                self._condition.wait_for(
-                    lambda: self._closing or (self._channel is not None and self._orders is not self._sent)
-                )
+                self._condition.wait_for(lambda: self._closing or self._has_work(), RENEW_S)
                 if self._closing:
                     return
-                orders, channel = self._orders, self._channel
-            assert orders is not None
-            assert channel is not None
+                orders, channel, sent = self._orders, self._channel, self._sent
+            if orders is None or channel is None:
+                continue
             try:
-                request = to_message(replace(orders, epoch=self._epoch), pb.HostOrders)
-                channel.call(methods.APPLY, request, timeout_s=APPLY_S)
+                if orders is sent:
+                    self._renew(channel, orders)
+                    continue
+                self._ship_scripts(channel, orders)
+                whole = replace(orders, epoch=self._epoch)
+                message = order_changes(None if sent is None else replace(sent, epoch=self._epoch), whole)
+                channel.call(methods.APPLY, to_message(message, pb.HostOrders), timeout_s=APPLY_S)
             except LauncherError as error:
                 log.warning("orders %d for %s: %s", orders.revision, self.host, error.message)
                 with self._condition:
+                    self._sent = None  # what the agent has now is not known
                     self._condition.wait_for(lambda: self._closing, 0.2)
                 continue
             with self._condition:
                 if channel is self._channel:
                     self._sent = orders
+
+    def _has_work(self) -> bool:
+        return self._channel is not None and self._orders is not None and self._orders is not self._sent
+
+    def _renew(self, channel: Channel, orders: HostOrders) -> None:
+        """The host's lease goes on, as long as it is not taken for lost."""
+        if orders.lease_s and self.renews:
+            request = pb.RenewRequest(epoch=self._epoch, revision=orders.revision)
+            channel.call(methods.RENEW, request, timeout_s=RENEW_S * 2)
+
+    def probe(self) -> str:
+        """What is wrong with the host; empty when it can start processes and write files. Any thread."""
+        try:
+            return self.channel().call(methods.PROBE, pb.ProbeRequest(), timeout_s=PROBE_S).problem
+        except LauncherError as error:
+            return error.message
+
+    def _ship_scripts(self, channel: Channel, orders: HostOrders) -> None:
+        """Scripts reach the host before the orders that run them."""
+        for client in orders.clients:
+            script = (client.script_sha256, client.script)
+            if not client.run or script in self._shipped:
+                continue
+            content = self._read_script(client.job_id)
+            request = pb.Script(name=client.script, sha256=client.script_sha256, content=content)
+            channel.call(methods.PUT_SCRIPT, request, timeout_s=SHIP_S)
+            self._shipped.add(script)

@@ -5,28 +5,24 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from dtfctl.health.monitor import HealthLimits
 from dtfctl.health.restart import RestartPolicy
 from dtfctl.launcher.agent.contract import (
-    RETRYABLE_EXIT,
-    ClientOrder,
     HostOrders,
     LogRules,
     Peer,
     Report,
     TaskOrder,
 )
+from dtfctl.launcher.controller.joborders import client_orders
 from dtfctl.launcher.controller.jobs import JobRecord
+from dtfctl.launcher.controller.moves import failures_elsewhere
 from dtfctl.launcher.controller.store import TaskRow
-from dtfctl.launcher.errors import SpecError
 from dtfctl.launcher.spec.model import ClusterSpec
-
-JOB_GRACE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +34,6 @@ class Desired:
     tasks: tuple[TaskRow, ...]
     jobs: tuple[JobRecord, ...] = ()
     task_command: tuple[str, ...] = ()
-    tls_folder: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,56 +41,60 @@ class Observed:
     """What agents report, by host."""
 
     reports: Mapping[str, Report] = field(default_factory=dict)
-
-
-def place(spec: ClusterSpec) -> dict[str, str]:
-    """A host for every task: groups in turn, spread over hosts or packed, within the hosts' slots.
-
-    Raises:
-        SpecError: there are not enough slots.
-    """
-    used: dict[str, int] = {}
-    placed: dict[str, str] = {}
-    for job, group in spec.tasks.items():
-        hosts = [h for h in spec.hosts if not h.spare and (not group.hosts or h.group in group.hosts)]
-        for index in range(group.count):
-            free = [h for h in hosts if h.slots is None or used.get(h.name, 0) < h.slots]
-            if not free:
-                raise SpecError(
-                    f"no slot is left for {job}/{index}: {len(hosts)} hosts with "
-                    f"{sum(h.slots or 0 for h in hosts)} slots",
-                    "give hosts more slots, or ask for fewer tasks",
-                )
-            if group.spread == "pack":
-                host = free[0]
-            else:
-                host = min(free, key=lambda h: used.get(h.name, 0))
-            used[host.name] = used.get(host.name, 0) + 1
-            placed[f"{job}/{index}"] = host.name
-    return placed
+    down: frozenset[str] = frozenset()
+    """Hosts that are lost: the tasks of the others do not wait for theirs."""
 
 
 def reconcile(desired: Desired, observed: Observed) -> dict[str, HostOrders]:
     """The orders of every host. Epoch and revision are the sender's."""
-    hosts = sorted({row.host for row in desired.tasks})
-    expected = tuple(row.name for row in desired.tasks)
+    spec = desired.spec
+    absent = left_out(spec, desired.tasks, observed.down)
+    expected = tuple(row.name for row in desired.tasks if row.name not in absent)
+    by_host: dict[str, list[TaskRow]] = {host.name: [] for host in spec.hosts}
+    for row in desired.tasks:
+        by_host.setdefault(row.host, []).append(row)
+    peers = peers_of(desired.tasks, observed)
+    place_of = {row.name: row.host for row in desired.tasks}
+    rules = restart_policy(spec)
     return {
         host: HostOrders(
             cluster=desired.cluster,
-            tasks=tuple(_task_order(desired.spec, row) for row in desired.tasks if row.host == host),
+            tasks=tuple(_task_order(spec, row) for row in rows),
             clients=tuple(
-                order for job in desired.jobs if job.is_active for order in _client_orders(desired, job, host)
+                order
+                for job in desired.jobs
+                if job.is_active
+                for order in client_orders(desired.spec, rules, place_of, job, host)
             ),
-            peers=_peers(desired.tasks, observed, host),
+            jobs=tuple(job.id for job in desired.jobs if not job.is_final),
+            peers=tuple(peer for at, peer in peers if at != host),
             expected=expected,
-            task_command=desired.task_command or (desired.spec.python or sys.executable, "-m", "dtfctl.task"),
-            restart=restart_policy(desired.spec),
-            health=health_limits(desired.spec),
+            task_command=desired.task_command or (spec.python or "", "-m", "dtfctl.task"),
+            restart=rules,
+            health=health_limits(spec),
             logs=log_rules(desired),
-            tls_folder=desired.tls_folder if desired.spec.security.tls == "auto" else "",
+            tls=spec.security.tls == "auto",
+            transport=spec.runtime.transport,
+            encrypt=spec.runtime.encrypt == "auto",
+            bad_host_log=spec.restart.bad_host_when.log,
+            lease_s=0.0 if spec.is_local else spec.health.lease,
         )
-        for host in hosts
+        for host, rows in by_host.items()
     }
+
+
+def left_out(spec: ClusterSpec, tasks: Sequence[TaskRow], down: Collection[str]) -> frozenset[str]:
+    """Tasks that are lost with their host and without which the others go on, as their group has `min` without them."""
+    lost: dict[str, list[str]] = {}
+    for row in tasks:
+        if row.host in down:
+            lost.setdefault(row.job, []).append(row.name)
+    absent: set[str] = set()
+    for job, names in lost.items():
+        group = spec.tasks[job]
+        if group.min is not None and group.count - len(names) >= group.min:
+            absent.update(names)
+    return frozenset(absent)
 
 
 def restart_policy(spec: ClusterSpec) -> RestartPolicy:
@@ -117,7 +116,7 @@ def restart_policy(spec: ClusterSpec) -> RestartPolicy:
 
 def log_rules(desired: Desired) -> LogRules:
     logs = desired.spec.logs
-    folder = str(Path(logs.dir).expanduser() / desired.cluster) if logs.dir else ""
+    folder = str(Path(logs.dir) / desired.cluster) if logs.dir else ""
     return LogRules(logs.rotate, logs.keep, logs.rate, folder)
 
 
@@ -131,6 +130,7 @@ def health_limits(spec: ClusterSpec) -> HealthLimits:
         down_after_s=rules.down_after,
         busy_limit_s=rules.progress,
         startup_s=rules.startup,
+        progress_s=rules.progress,
     )
 
 
@@ -139,7 +139,7 @@ def _task_order(spec: ClusterSpec, row: TaskRow) -> TaskOrder:
     return TaskOrder(
         job=row.job,
         index=row.index,
-        run=row.run,
+        run=row.run and not row.move_to,
         incarnation_floor=row.incarnation,
         restart_request=row.restart_request,
         env={**spec.env, **group.env},
@@ -148,85 +148,24 @@ def _task_order(spec: ClusterSpec, row: TaskRow) -> TaskOrder:
         first_port=spec.ports.first or 0,
         last_port=spec.ports.last or 0,
         grace_s=row.grace_s,
+        earlier_failures=failures_elsewhere(row),
     )
 
 
-def _client_orders(desired: Desired, job: JobRecord, host: str) -> list[ClientOrder]:
-    spec, request = desired.spec, job.request
-    place_of = {row.name: row.host for row in desired.tasks}
-    rules = restart_policy(spec)
-    policy = RestartPolicy(
-        when="failure",
-        attempts=max(rules.attempts, request.retries),
-        within_s=rules.within_s,
-        first_s=rules.first_s,
-        then_s=rules.then_s,
-        factor=rules.factor,
-        max_s=rules.max_s,
-        jitter=rules.jitter,
-        healthy_after_s=rules.healthy_after_s,
-        never_exit=rules.never_exit,
-        never_log=rules.never_log,
-        limited=request.retries == 0,
-        only_exit=(RETRYABLE_EXIT,),
-    )
-    orders = []
-    for name in job.tasks:
-        if place_of.get(name) != host:
-            continue
-        task_job, _, index = name.partition("/")
-        command: tuple[str, ...] = (job.script, *request.args)
-        if request.framework != "command":
-            command = (spec.python or sys.executable, *command)
-        orders.append(
-            ClientOrder(
-                job_id=job.id,
-                job=task_job,
-                index=int(index),
-                run=job.ending is None,
-                chief=name == job.tasks[0],
-                command=command,
-                env={**spec.env, **_job_environment(desired, job), **request.env},
-                cwd=request.cwd or job.folder,
-                restart=policy,
-                grace_s=min(job.grace_s, JOB_GRACE_S) if _was_failed(job) else job.grace_s,
-            )
-        )
-    return orders
-
-
-def _was_failed(job: JobRecord) -> bool:
-    return job.ending is not None and job.ending.state == "failed"
-
-
-def _job_environment(desired: Desired, job: JobRecord) -> dict[str, str]:
-    recovery = desired.spec.recovery
-    env = {
-        "DTF_CHECKPOINT_DIR": job.checkpoint_dir,
-        "DTF_CHECKPOINT_KEEP": str(recovery.keep),
-        "DTF_REPLICATION": job.request.replication,
-        "DTF_RETRYABLE_EXIT": str(RETRYABLE_EXIT),
-    }
-    if recovery.every.seconds is not None:
-        env["DTF_CHECKPOINT_SECONDS"] = str(recovery.every.seconds)
-    if recovery.every.steps is not None:
-        env["DTF_CHECKPOINT_STEPS"] = str(recovery.every.steps)
-    return env
-
-
-def _peers(tasks: Sequence[TaskRow], observed: Observed, host: str) -> tuple[Peer, ...]:
-    """Tasks of other hosts, with what their agents say about them."""
+def peers_of(tasks: Sequence[TaskRow], observed: Observed) -> list[tuple[str, Peer]]:
+    """(host, task) of all tasks of which anything is known, as the agents of their hosts say."""
     known = {
-        report.name: report
-        for other, host_report in observed.reports.items()
-        if other != host
-        for report in host_report.tasks
+        (host, report.name): report for host, host_report in observed.reports.items() for report in host_report.tasks
     }
     peers = []
     for row in tasks:
-        seen = known.get(row.name)
-        if row.host == host or seen is None or not (seen.address or seen.state == "failed"):
-            continue
-        up = seen.state == "running" and seen.health != "down"
-        peers.append(Peer(row.job, row.index, seen.address, seen.incarnation, up, seen.last_error or seen.state))
-    return tuple(peers)
+        seen, is_lost = known.get((row.host, row.name)), row.host in observed.down
+        if seen is not None and (seen.address or seen.state == "failed"):
+            up = seen.state == "running" and seen.health != "down" and not is_lost
+            reason = f"its host {row.host} is lost" if is_lost else seen.last_error or seen.state
+            peers.append((row.host, Peer(row.job, row.index, seen.address, seen.incarnation, up, reason)))
+        elif is_lost:
+            # Nobody listens at port 0; where the task will be, follows once it is known.
+            reason = f"its host {row.host} is lost"
+            peers.append((row.host, Peer(row.job, row.index, f"{row.host}:0", row.incarnation, False, reason)))
+    return peers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dtfctl.launcher import codec
@@ -13,16 +14,18 @@ from dtfctl.launcher.controller.methods import (
     APPLY,
     CANCEL,
     DESIRE,
+    DESIRE_HOSTS,
     DOWN,
     EVENTS,
     JOBS,
     PING,
     READ_LOGS,
+    SCALE,
     STATUS,
     SUBMIT,
 )
 from dtfctl.launcher.controller.store import read_events
-from dtfctl.launcher.errors import PartlyDone
+from dtfctl.launcher.errors import LauncherError, PartlyDone
 from dtfctl.launcher.model import Event, JobRequest, JobStatus
 from dtfctl.launcher.rpc import Handler, Method, PeerUnavailable
 from dtfctl.launcher.spec.model import ClusterSpec
@@ -48,8 +51,10 @@ class _Events:
 class ControllerService:
     """Handlers; each runs in a thread of the server and asks the engine's loop."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, on_spec: Callable[[ClusterSpec], None]) -> None:
+        """`on_spec` hears of a spec before it is taken over, and may refuse it."""
         self._engine = engine
+        self._on_spec = on_spec
 
     def handlers(self) -> dict[Method, Handler]:  # type: ignore[type-arg]
         return {
@@ -60,31 +65,43 @@ class ControllerService:
             JOBS: self.jobs,
             CANCEL: self.cancel,
             DESIRE: self.desire,
+            SCALE: self.scale,
+            DESIRE_HOSTS: self.desire_hosts,
             READ_LOGS: self.read_logs,
             EVENTS: self.events,
             DOWN: self.down,
         }
 
     def ping(self, request: pb.Nothing) -> pb.ControllerStatus:
-        return to_message(self._engine.call(self._engine.controller_status), pb.ControllerStatus)
+        return to_message(self._engine.read(self._engine.controller_status), pb.ControllerStatus)
 
     def apply(self, request: pb.ApplyRequest) -> pb.ApplyReply:
         spec = codec.decode(ClusterSpec, request.spec_json)
         command = tuple(request.task_command)
-        changes, event = self._engine.call(lambda: self._engine.apply_spec(spec, command, request.dry_run))
+        if request.dry_run:
+            changes, event = self._engine.call(lambda: self._engine.tasks.apply(spec, command, True))
+            return pb.ApplyReply(changes=changes, event=event)
+        before = self._engine.call(self._engine.current_spec)
+        self._on_spec(spec)
+        try:
+            changes, event = self._engine.call(lambda: self._engine.tasks.apply(spec, command, False))
+        except LauncherError:
+            if before is not None:
+                self._on_spec(before)
+            raise
         return pb.ApplyReply(changes=changes, event=event)
 
     def status(self, request: pb.StatusRequest) -> pb.ClusterStatus:
         if request.newer_than:
             self._engine.wait_version(request.newer_than, min(request.wait_s, LONGEST_WAIT_S))
-        status, version, usable, settled = self._engine.call(self._engine.status)
+        status, version, usable, settled = self._engine.read(self._engine.status)
         message = to_message(status, pb.ClusterStatus)
         message.version, message.usable, message.settled = version, usable, settled
         return message
 
     def submit(self, request: pb.SubmitRequest) -> pb.SubmitReply:
         job = from_message(JobRequest, request.request)
-        job_id, existed = self._engine.call(lambda: self._engine.submit(job, request.source, request.sha256))
+        job_id, existed = self._engine.call(lambda: self._engine.jobs.submit(job, request.source, request.sha256))
         return pb.SubmitReply(job_id=job_id, existed=existed)
 
     def jobs(self, request: pb.JobsRequest) -> pb.JobsReply:
@@ -94,47 +111,62 @@ class ControllerService:
 
     def cancel(self, request: pb.CancelRequest) -> pb.JobsReply:
         ids = list(request.ids)
-        self._engine.call(lambda: self._engine.cancel(ids, request.grace_s))
-        return self._jobs_reply(ids)
+        chosen = self._engine.call(lambda: self._engine.jobs.cancel(ids, request.grace_s))
+        return self._jobs_reply(chosen) if chosen else pb.JobsReply(version=self._engine.version)
 
     def _jobs_reply(self, ids: list[str]) -> pb.JobsReply:
         def read() -> _Jobs:
-            return _Jobs(tuple(self._engine.job_statuses(ids)), self._engine.version)
+            return _Jobs(tuple(self._engine.jobs.statuses(ids)), self._engine.version)
 
-        return to_message(self._engine.call(read), pb.JobsReply)
+        return to_message(self._engine.read(read), pb.JobsReply)
 
     def desire(self, request: pb.DesireRequest) -> pb.DesireReply:
-        names = self._engine.call(lambda: self._engine.desire(request.selector, request.verb, request.grace_s))
+        names = self._engine.call(lambda: self._engine.tasks.desire(request.selector, request.verb, request.grace_s))
         return pb.DesireReply(tasks=names, version=self._engine.version)
+
+    def scale(self, request: pb.ScaleRequest) -> pb.ApplyReply:
+        counts = dict(request.counts)
+        changes, event = self._engine.call(lambda: self._engine.tasks.scale(counts, request.dry_run))
+        return pb.ApplyReply(changes=changes, event=event)
+
+    def desire_hosts(self, request: pb.DesireHostsRequest) -> pb.DesireHostsReply:
+        names = list(request.hosts)
+        changed = self._engine.call(lambda: self._engine.hosts.desire(names, request.verb, request.reason))
+        return pb.DesireHostsReply(hosts=changed, version=self._engine.version)
 
     def events(self, request: pb.EventsRequest) -> pb.EventsReply:
         engine = self._engine
         limit = min(request.limit or MOST_EVENTS, MOST_EVENTS)
+        # Asked first: what is committed after this is found by the next call.
+        newest = engine.read(engine.store.last_event)
         events = read_events(engine.paths.database, request.after, request.since, limit)
         if not events and request.wait_s:
-            engine.wait_event(request.after, min(request.wait_s, LONGEST_WAIT_S))
+            engine.wait_event(max(newest, request.after), min(request.wait_s, LONGEST_WAIT_S))
             events = read_events(engine.paths.database, request.after, request.since, limit)
-        return to_message(_Events(tuple(events)), pb.EventsReply)
+        reply = to_message(_Events(tuple(events)), pb.EventsReply)
+        reply.newest = max((event.seq for event in events), default=newest)
+        return reply
 
     def read_logs(self, request: pb.LogsRequest) -> pb.LogsReply:
         """What is new past the caller's positions. Final is asked before reading, so nothing is missed."""
         engine = self._engine
-        final = engine.call(lambda: engine.job_is_final(request.selector))
+        final = engine.read(lambda: engine.is_over(request.selector))
         known = {
             (item.host, item.process): LogPosition(item.process, item.file, item.offset) for item in request.positions
         }
         by_host: dict[str, list[LogPosition]] = defaultdict(list)
-        for host, start in engine.call(lambda: engine.log_positions(request.selector)):
+        for host, start in engine.read(lambda: engine.log_positions(request.selector)):
             by_host[host].append(known.get((host, start.process), start))
         wait_s = 0.0 if final else min(request.wait_s, LONGEST_WAIT_S)
         deadline = time.monotonic() + wait_s
-        reply = pb.LogsReply(final=final)
+        reply = pb.LogsReply(ended=final)
+        away: set[str] = set()
         at_end = True
         while True:
             for host, positions in by_host.items():
                 alone = len(by_host) == 1
                 try:
-                    chunks = engine.read_logs(
+                    chunks = engine.hosts.read_logs(
                         host,
                         positions,
                         wait_s=min(1.0, max(0.0, deadline - time.monotonic())) if alone else 0.0,
@@ -143,6 +175,7 @@ class ControllerService:
                     )
                 except PeerUnavailable:
                     at_end = False
+                    away.add(host)
                     time.sleep(AGENT_AWAY_S)
                     continue
                 for chunk in chunks:
@@ -155,17 +188,20 @@ class ControllerService:
                 break
             if len(by_host) != 1:
                 time.sleep(0.05)
-            elif not final and engine.call(lambda: engine.job_is_final(request.selector)):
+            elif not final and engine.read(lambda: engine.is_over(request.selector)):
                 break  # its last output is read by the next call, which knows that it is the last
             del reply.chunks[:]
+        reply.unreachable.extend(sorted(away))
         reply.final = final and at_end and not any(chunk.data for chunk in reply.chunks)
         return reply
 
     def down(self, request: pb.DownRequest) -> pb.DownReply:
         engine = self._engine
-        engine.call(engine.begin_down)
-        problems = engine.stop_hosts(request.grace_s)
-        if problems:
-            raise PartlyDone("; ".join(problems), "run `dtfctl down` again when that is resolved")
+        engine.begin_down()
+        problems = engine.hosts.stop_all(request.grace_s)
+        if problems and not request.force:
+            raise PartlyDone(
+                "; ".join(problems), "run `dtfctl down` again when that is resolved, or `down --force` to give them up"
+            )
         engine.finish()
         return pb.DownReply(problems=problems)

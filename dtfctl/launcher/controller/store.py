@@ -19,12 +19,12 @@ from dtfctl.launcher.files import no_space
 from dtfctl.launcher.model import Event
 from dtfctl.launcher.spec.model import ClusterSpec
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS tasks (
-    name TEXT PRIMARY KEY, host TEXT NOT NULL, run INTEGER NOT NULL, restart_request INTEGER NOT NULL,
-    incarnation INTEGER NOT NULL, position INTEGER NOT NULL, grace_s REAL NOT NULL) WITHOUT ROWID;
+    name TEXT PRIMARY KEY, position INTEGER NOT NULL, record TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS hosts (name TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS jobs (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, submission_id TEXT NOT NULL UNIQUE,
     record TEXT NOT NULL);
@@ -36,7 +36,7 @@ CREATE TABLE IF NOT EXISTS events (
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """The desired state of one task."""
+    """The desired state of one task. Times are of CLOCK_MONOTONIC."""
 
     name: str
     host: str
@@ -45,6 +45,12 @@ class TaskRow:
     incarnation: int = 0
     """The newest known; the next start gets a higher one."""
     grace_s: float = 10.0
+    move_to: str = ""
+    """Where it goes as soon as it has ended on `host`; its place there is taken already."""
+    failures: tuple[Failure, ...] = ()
+    """Its newest failures, wherever."""
+    gave_up: int = -1
+    """The `restart_request` at which its agent gave it up: until the user asks again, nobody starts it."""
 
     @property
     def job(self) -> str:
@@ -53,6 +59,35 @@ class TaskRow:
     @property
     def index(self) -> int:
         return int(self.name.partition("/")[2])
+
+    @property
+    def is_final(self) -> bool:
+        """It was given up, or has ended well."""
+        return self.gave_up >= self.restart_request
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A task ended by itself, or was killed because it hung."""
+
+    host: str
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """What is remembered of a host beyond what its agent reports. Times are of CLOCK_MONOTONIC."""
+
+    name: str
+    drained: bool = False
+    quarantined_until: float | None = None
+    """Set aside; from this time on until a probe of it has succeeded."""
+    quarantines: int = 0
+    """How often it was set aside since it last did well: the time doubles."""
+    released_at: float = 0.0
+    why: str = ""
+    failures: tuple[float, ...] = ()
+    """When tasks failed on it."""
 
 
 class Store:
@@ -67,8 +102,9 @@ class Store:
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.executescript(SCHEMA)
             version = self.get("schema") or str(SCHEMA_VERSION)
-            if int(version) > SCHEMA_VERSION:
-                raise InternalError(f"{path} was written by a newer dtfctl", "use that version")
+            if int(version) != SCHEMA_VERSION:
+                age = "a newer" if int(version) > SCHEMA_VERSION else "an older"
+                raise InternalError(f"{path} was written by {age} dtfctl", "use that version")
             self.put("schema", str(SCHEMA_VERSION))
 
     @contextmanager
@@ -116,27 +152,36 @@ class Store:
     # ------------------------------------------------------------------ tasks
 
     def tasks(self) -> list[TaskRow]:
-        rows = self._db.execute(
-            "SELECT name, host, run, restart_request, incarnation, grace_s FROM tasks ORDER BY position"
-        )
-        return [TaskRow(r[0], r[1], bool(r[2]), r[3], r[4], r[5]) for r in rows]
+        """In the order of the spec."""
+        rows = self._db.execute("SELECT record FROM tasks ORDER BY position")
+        return [codec.decode(TaskRow, record) for (record,) in rows]
 
     def put_tasks(self, rows: list[TaskRow]) -> None:
         """Replace all of them."""
         with self.transaction():
             self._db.execute("DELETE FROM tasks")
             self._db.executemany(
-                "INSERT INTO tasks (name, host, run, restart_request, incarnation, grace_s, position)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                [(r.name, r.host, r.run, r.restart_request, r.incarnation, r.grace_s, at) for at, r in enumerate(rows)],
+                "INSERT INTO tasks (name, position, record) VALUES (?, ?, ?)",
+                [(row.name, at, codec.encode(row)) for at, row in enumerate(rows)],
             )
 
     def put_task(self, row: TaskRow) -> None:
         with _explained(self.path):
-            self._db.execute(
-                "UPDATE tasks SET host = ?, run = ?, restart_request = ?, incarnation = ?, grace_s = ? WHERE name = ?",
-                (row.host, row.run, row.restart_request, row.incarnation, row.grace_s, row.name),
-            )
+            self._db.execute("UPDATE tasks SET record = ? WHERE name = ?", (codec.encode(row), row.name))
+
+    # ------------------------------------------------------------------ hosts
+
+    def hosts(self) -> list[HostRow]:
+        rows = self._db.execute("SELECT record FROM hosts ORDER BY name")
+        return [codec.decode(HostRow, record) for (record,) in rows]
+
+    def put_host(self, row: HostRow) -> None:
+        with _explained(self.path):
+            self._db.execute("INSERT OR REPLACE INTO hosts VALUES (?, ?)", (row.name, codec.encode(row)))
+
+    def delete_host(self, name: str) -> None:
+        with _explained(self.path):
+            self._db.execute("DELETE FROM hosts WHERE name = ?", (name,))
 
     # ------------------------------------------------------------------ jobs
 

@@ -9,49 +9,72 @@ from dtfctl.health.monitor import Monitor
 from dtfctl.launcher.agent.contract import HostOrders, Report, TaskReport
 from dtfctl.launcher.controller.jobs import JobRecord
 from dtfctl.launcher.controller.link import AgentLink
-from dtfctl.launcher.controller.store import TaskRow
+from dtfctl.launcher.controller.store import HostRow, TaskRow
+from dtfctl.launcher.grouping import grouped
 from dtfctl.launcher.model import HostState, HostStatus, JobStatus, TaskState, TaskStatus
-from dtfctl.launcher.providers.base import AgentEndpoint
+from dtfctl.launcher.providers.base import AgentEndpoint, HostFailed
 from dtfctl.launcher.spec.model import ClusterSpec
 
-SETTLED = frozenset({"running", "failed", "crashed", "stopped", "done"})
+SETTLED = frozenset({"running", "failed", "crashed", "stopped", "done", "lost"})
+FINAL = frozenset({"failed", "crashed", "done"})
 
 
 class Host:
     """What the controller knows about one host."""
 
-    def __init__(self, link: AgentLink, monitor: Monitor) -> None:
+    def __init__(self, link: AgentLink, monitor: Monitor, since: float = 0.0) -> None:
         self.link = link
         self.monitor = monitor
+        self.since = since
+        """When it was first looked for."""
         self.report: Report | None = None
+        self.tasks: dict[str, TaskReport] = {}
+        """Of the newest report."""
         self.endpoint: AgentEndpoint | None = None
         self.state: HostState = "pending"
+        """By its agent's reports alone: pending, up, suspect or down."""
         self.last_error = ""
+        self.failure: HostFailed | None = None
+        """Why it could not be brought up, or reached again."""
+        self.stage = ""
+        """What is being done to it before its agent runs."""
         self.orders: HostOrders | None = None
+        self.is_probed = False
+        """A probe of it is on its way."""
+        self.is_restarted = False
+        """Its silent agent is being replaced."""
+        self.is_leaving = False
+        """Its agent is being shut down, because the cluster does not need it any more."""
 
 
 def task_statuses(rows: Sequence[TaskRow], hosts: Mapping[str, Host]) -> list[TaskStatus]:
-    found: dict[str, TaskReport] = {}
-    for host in hosts.values():
-        for report in host.report.tasks if host.report else ():
-            found[report.name] = report
-    return [task_status(row, hosts.get(row.host), found.get(row.name)) for row in rows]
+    found = []
+    for row in rows:
+        host = hosts.get(row.host)
+        found.append(task_status(row, host, None if host is None else host.tasks.get(row.name)))
+    return found
 
 
 def task_status(row: TaskRow, host: Host | None, report: TaskReport | None) -> TaskStatus:
     """What is reported, put against what was ordered meanwhile: an order that is on its way is not `running`."""
+    is_lost = host is not None and host.state == "down"
+    why_lost = f"its host {row.host} is lost: {(host.last_error if host else '') or 'its agent is silent'}"
     if report is None:
-        return TaskStatus(row.job, row.index, "pending", host=row.host, incarnation=row.incarnation)
-    state: TaskState = report.state
+        state: TaskState = "lost" if is_lost else "pending"
+        error = why_lost if is_lost else ""
+        return TaskStatus(row.job, row.index, state, host=row.host, incarnation=row.incarnation, last_error=error)
+    state = report.state
     error = report.last_error
     if row.restart_request > report.restart_handled and state not in ("stopping", "starting"):
         state = "stopping" if state == "running" else "pending"
-    if not row.run and state == "running":
+    if not row.run and not row.move_to and state == "running":
         state = "stopping"
     if row.run and state == "stopped":
         state = "pending"
-    if host is not None and host.state == "down":
-        state, error = "lost", host.last_error or "its host is down"
+    if row.move_to and state in ("running", "starting"):
+        state, error = "stopping", f"moves to {row.move_to}"
+    if is_lost and not (state in FINAL and row.is_final) and state != "stopped":
+        state, error = "lost", why_lost
     return TaskStatus(
         job=row.job,
         index=row.index,
@@ -66,6 +89,8 @@ def task_status(row: TaskRow, host: Host | None, report: TaskReport | None) -> T
         cpu_percent=report.cpu_percent,
         rss_bytes=report.rss_bytes,
         steps=report.steps,
+        transport=report.transport,
+        silence_s=report.silence_s,
         retry_in_s=report.retry_in_s,
         exit_code=report.exit_code,
         last_error=error,
@@ -73,13 +98,38 @@ def task_status(row: TaskRow, host: Host | None, report: TaskReport | None) -> T
     )
 
 
-def host_status(name: str, host: Host, tasks: int) -> HostStatus:
+def host_state(host: Host, row: HostRow) -> HostState:
+    """As people see it: that it is set aside counts for more than whether it answers."""
+    if row.drained:
+        return "drained"
+    return "quarantined" if row.quarantined_until is not None else host.state
+
+
+def host_status(name: str, host: Host, row: HostRow, tasks: int, now: float) -> HostStatus:
     report = host.report
+    cause = host.failure.cause if host.failure is not None else ""
+    where = host.failure.where if host.failure is not None else ""
+    note = row.why
+    if row.quarantined_until is not None and row.quarantined_until > now:
+        note = f"for {row.quarantined_until - now:.0f} s more: {row.why}"
     if report is None:
-        return HostStatus(name, host.state, tasks=tasks, last_error=host.last_error)
+        return HostStatus(
+            name,
+            host_state(host, row),
+            tasks=tasks,
+            last_error=host.last_error,
+            cause=cause,
+            where=where,
+            stage=host.stage,
+            note=note,
+        )
     return HostStatus(
         name=name,
-        state=host.state,
+        state=host_state(host, row),
+        note=note,
+        cause=cause,
+        where=where,
+        stage=host.stage,
         agent_pid=report.pid,
         agent_address=host.endpoint.address if host.endpoint else "",
         cores=report.cores,
@@ -114,22 +164,39 @@ def job_status(job: JobRecord, position: int | None) -> JobStatus:
         ended=job.ended,
         exit_code=job.exit_code,
         reason=job.reason,
-        restarts=sum(client.restarts for client in job.clients),
+        restarts=job.restarts,
         checkpoint_dir=job.checkpoint_dir,
         position=position,
         clients=job.clients,
         progress=None if chief is None else chief.progress,
+        framework=job.request.framework,
+        priority=job.request.priority,
+        tasks=tuple(placed.task for placed in job.placed if placed.runs or placed.role != "ps"),
+        starts=job.generation if job.placed else 0,
     )
 
 
-def problems(hosts: Mapping[str, Host], tasks: Sequence[TaskStatus]) -> list[str]:
-    """One sentence for each thing that a person may want to look at."""
-    found = [
-        f"host {name}: {host.last_error or 'its agent is silent'}"
+def host_problems(hosts: Mapping[str, Host]) -> list[str]:
+    """A line for each trouble that hosts have."""
+    return grouped(
+        (name, host.last_error or "its agent is silent", host.failure.where if host.failure is not None else "")
         for name, host in sorted(hosts.items())
         if host.state in ("suspect", "down") or host.last_error
+    )
+
+
+def problems(hosts: Mapping[str, Host], rows: Mapping[str, HostRow], tasks: Sequence[TaskStatus]) -> list[str]:
+    """One sentence for each thing that a person may want to look at."""
+    found = host_problems(hosts)
+    found += [
+        f"host {name} is {host_state(hosts[name], row)}: {row.why}"
+        for name, row in sorted(rows.items())
+        if name in hosts and row.quarantined_until is not None
     ]
     for task in tasks:
+        host = hosts.get(task.host)
+        if task.state == "lost" and host is not None and host.last_error:
+            continue  # its host is named above, with the reason
         if task.state in ("failed", "crashed", "lost"):
             found.append(f"{task.name} is {task.state}: {task.last_error}")
         elif task.state == "pending" and task.retry_in_s is not None:
@@ -137,6 +204,14 @@ def problems(hosts: Mapping[str, Host], tasks: Sequence[TaskStatus]) -> list[str
         elif task.health in ("suspect", "down"):
             found.append(f"{task.name} is {task.health}: its beats are late")
     return found
+
+
+def is_settled(tasks: Sequence[TaskStatus], hosts: Mapping[str, Host]) -> bool:
+    """Whether every task runs, has failed for good, or cannot start because its host cannot be used."""
+    return all(
+        task.state in SETTLED or ((host := hosts.get(task.host)) is not None and host.failure is not None)
+        for task in tasks
+    )
 
 
 def is_usable(spec: ClusterSpec | None, tasks: Sequence[TaskStatus]) -> bool:

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Literal, Protocol, TypeAlias
 
+from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.procfs import ProcessId
+from dtfctl.launcher.spec.model import ClusterSpec
+
+Cause: TypeAlias = Literal["auth", "host-key", "unreachable", "python", "disk", "install", "sync", "setup", "agent"]
+LOGIN_CAUSES: frozenset[Cause] = frozenset({"auth", "host-key", "unreachable"})
+"""We did not get in at all."""
+LASTING_CAUSES: frozenset[Cause] = frozenset({"auth", "host-key", "python", "setup"})
+"""Trying again by itself would help nobody, and may lock an account: the next `up` does."""
+Stage: TypeAlias = Literal["connecting", "installing", "syncing", "setup", "starting"]
+OnStage: TypeAlias = Callable[[str, Stage, str], None]
+"""Hears (host, stage, detail) when work on a host enters a stage; called from any thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,28 +30,62 @@ class AgentEndpoint:
     process: ProcessId
 
 
+class HostFailed(LauncherError):
+    """A host cannot be used. The message has no host name in it, so that hosts with the same trouble can be grouped.
+
+    Attributes:
+        cause: which kind of trouble.
+        where: the place that shows it, such as `known_hosts:81`; empty where there is none.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, cause: Cause, message: str, hint: str = "", where: str = "") -> None:
+        super().__init__(message, hint)
+        self.cause = cause
+        self.where = where
+
+
 class Provider(Protocol):
-    """Agents of hosts of one kind. Calls block, come from a thread of the host's own, and may be made again."""
+    """Agents of hosts. Calls block, come from a thread of the host's own, and may be made again."""
+
+    on_stage: OnStage
+
+    def configure(self, spec: ClusterSpec) -> None:
+        """Take over the spec: at the start, and whenever it changes."""
 
     def find_agent(self, host: str) -> AgentEndpoint | None:
-        """The agent that runs there now, if any."""
+        """The agent that runs there now, if any.
+
+        Raises:
+            HostFailed: nobody knows, because the host cannot be asked.
+        """
 
     def start_agent(self, host: str) -> AgentEndpoint:
-        """Start it and wait until it can be called.
+        """Bring the host up to what the spec says, start its agent and wait until it can be called.
 
         Raises:
             LauncherError: it cannot be started; the message says why.
         """
 
-    def has_ended(self, host: str) -> bool:
-        """Whether no agent runs there, none is on its way, and none is still putting its things away."""
+    def may_run(self, host: str) -> bool:
+        """Whether an agent was ever started there, so that something may be left of it."""
+
+    def wait_ended(self, host: str, timeout_s: float) -> bool:
+        """Whether within `timeout_s` no agent runs there, none is on its way, and none still puts its things away."""
 
     def kill_agent(self, host: str) -> None:
         """End an agent that hangs, at once; its tasks go on."""
 
     def clean(self, host: str) -> None:
-        """Delete the agent's files after it has ended."""
+        """Delete the agent's files after it has ended; logs and checkpoints stay."""
 
-    @property
-    def tls_folder(self) -> str:
-        """Where the tasks' certificates are on a host."""
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+def _silent(_host: str, _stage: Stage, _detail: str) -> None:
+    """Hears nothing."""
+
+
+silent: OnStage = _silent

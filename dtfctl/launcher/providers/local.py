@@ -14,10 +14,12 @@ from dtfctl.launcher.errors import ClusterFailed, LauncherError
 from dtfctl.launcher.files import is_full, no_space, private_folder
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.procfs import ProcessId, is_alive, send_signal
-from dtfctl.launcher.providers.base import AgentEndpoint
+from dtfctl.launcher.providers.base import AgentEndpoint, OnStage, silent
+from dtfctl.launcher.spec.model import ClusterSpec
 
 START_S = 20.0
-POLL_S = 0.01
+POLL_S = 0.005
+LOOPBACK = "127.0.0.1"
 KILL_S = 5.0
 
 
@@ -26,10 +28,12 @@ class LocalProvider:
 
     def __init__(self, paths: ClusterPaths) -> None:
         self._paths = paths
+        self.on_stage: OnStage = silent
+        self.advertise = LOOPBACK
+        """Where the agent and its tasks listen and are found; loopback unless other hosts take part."""
 
-    @property
-    def tls_folder(self) -> str:
-        return str(self._paths.certificates)
+    def configure(self, spec: ClusterSpec) -> None:
+        """Nothing of a spec is special here."""
 
     def find_agent(self, host: str) -> AgentEndpoint | None:
         info = self._paths.host(host) / "agent.json"
@@ -43,7 +47,9 @@ class LocalProvider:
 
     def start_agent(self, host: str) -> AgentEndpoint:
         paths = self._paths
-        ensure_certificate(paths.certificates, paths.name, "agent", host)
+        others = () if self.advertise == LOOPBACK else (self.advertise,)
+        ensure_certificate(paths.certificates, paths.name, "agent", host, others)
+        ensure_certificate(paths.certificates, paths.name, "task", host, others)
         log = private_folder(paths.logs) / f"agent-{host}.log"
         lock = private_folder(paths.host(host)) / "agent.lock"
         arguments = [
@@ -52,6 +58,7 @@ class LocalProvider:
             *("--folder", str(paths.host(host))),
             *("--logs", str(paths.logs)),
             *("--certificates", str(paths.certificates)),
+            *("--listen", self.advertise, "--advertise", self.advertise),
         ]
         started = start_daemon("dtfctl.launcher.agent", arguments, log=log, lock=lock)
         deadline = time.monotonic() + START_S
@@ -67,8 +74,17 @@ class LocalProvider:
             time.sleep(POLL_S)
         raise ClusterFailed(f"the agent of {host} did not start within {START_S:.0f} s", f"see {log}")
 
-    def has_ended(self, host: str) -> bool:
-        return not is_locked(self._paths.host(host) / "agent.lock")
+    def may_run(self, host: str) -> bool:
+        return self._paths.host(host).exists()
+
+    def wait_ended(self, host: str, timeout_s: float) -> bool:
+        lock = self._paths.host(host) / "agent.lock"
+        deadline = time.monotonic() + timeout_s
+        while is_locked(lock):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(POLL_S)
+        return True
 
     def kill_agent(self, host: str) -> None:
         endpoint = self.find_agent(host)
@@ -83,6 +99,9 @@ class LocalProvider:
         folder = self._paths.host(host)
         remove_socket_folder(folder)
         shutil.rmtree(folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """Holds nothing."""
 
 
 def remove_socket_folder(host_folder: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dtfctl.launcher.errors import SpecError
-from dtfctl.launcher.spec.model import BadHostWhen, ClusterSpec, Quarantine, Ssh
+from dtfctl.launcher.spec.model import ClusterSpec, Ssh
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,22 +22,17 @@ class Missing:
 
 def unavailable(spec: ClusterSpec) -> list[Missing]:
     """Everything `spec` asks for that this version cannot do, in the order of the file's keys."""
-    if not spec.is_local:
-        # What else a remote cluster would need adds nothing to this.
-        return [Missing(("hosts",), "hosts over SSH are not available in this version; it runs clusters on localhost")]
     found: list[Missing] = []
 
     def refuse(condition: bool, path: tuple[str, ...], what: str) -> None:
         if condition:
             found.append(Missing(path, f"{what} not available in this version"))
 
-    refuse(spec.ssh != Ssh(), ("ssh",), "SSH settings are")
-    refuse(bool(spec.sync), ("sync",), "file synchronisation is")
-    refuse(bool(spec.setup), ("setup",), "set-up commands are")
+    local = any(host.is_local for host in spec.hosts)
+    refuse(spec.is_local and spec.ssh != Ssh(), ("ssh",), "SSH settings without a host over SSH are")
+    refuse(local and bool(spec.sync), ("sync",), "file synchronisation to localhost is")
+    refuse(local and bool(spec.setup), ("setup",), "set-up commands on localhost are")
     refuse(spec.controller != "local", ("controller",), "a controller on a cluster host is")
-    refuse(spec.metrics.port is not None, ("metrics", "port"), "a metrics page is")
-    refuse(spec.restart.bad_host_when != BadHostWhen(), ("restart", "bad_host_when"), "rules on the text of logs are")
-    refuse(spec.quarantine != Quarantine(), ("quarantine",), "setting hosts aside is")
     return found
 
 

@@ -78,12 +78,8 @@ def _hosts_are_listed_once(spec: ClusterSpec, reader: Reader) -> None:
     if len(seen) > MAX_HOSTS:
         reader.problem(reader.mark("hosts"), f"{len(seen)} hosts; at most {MAX_HOSTS} are possible")
     local = [name for name in seen if name in LOCAL_NAMES]
-    if local and len(seen) > 1:
-        reader.problem(
-            reader.mark("hosts"),
-            f"{local[0]} stands beside other hosts, to which the name means themselves",
-            "Write this machine's name in the network.",
-        )
+    if len(local) > 1:
+        reader.problem(reader.mark("hosts"), f"{' and '.join(local)} are the same machine", "Keep one of them.")
 
 
 def _racks_are_known(spec: ClusterSpec, reader: Reader) -> None:

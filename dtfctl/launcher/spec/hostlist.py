@@ -68,7 +68,7 @@ def fold(names: Iterable[str]) -> str:
     """Names in a short hostlist that this module reads back as the same set: `gpu[017,042]`, `r[1-2]n[1-4]`."""
     shapes: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
     for name in dict.fromkeys(names):
-        tokens = [name] if _is_address(name) else re.split(r"([0-9]{1,9})", name)
+        tokens = [name] if ":" in name else re.split(r"([0-9]{1,9})", name)
         shapes.setdefault(tuple(tokens[::2]), []).append(tuple(tokens[1::2]))
     parts = []
     for literals, vectors in shapes.items():

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from dtfctl.launcher.spec.available import unavailable
 from dtfctl.launcher.spec.checks import check
 from dtfctl.launcher.spec.kinds import Table
-from dtfctl.launcher.spec.model import ClusterSpec
+from dtfctl.launcher.spec.model import ClusterSpec, Ssh
 from dtfctl.launcher.spec.nodes import MAX_BYTES, NotYaml, compose
 from dtfctl.launcher.spec.parse import Reader
 from dtfctl.launcher.spec.problems import InvalidSpec, Problem
@@ -30,7 +32,22 @@ def load_spec(path: str | Path, environ: Mapping[str, str] | None = None, *, for
             reader.problem(reader.mark(*missing.path), missing.message, "Remove the key, or use a later version.")
         if reader.problems:
             raise InvalidSpec(name, reader.problems, text)
+        spec = resolved(spec, Path(path).absolute().parent)
     return spec
+
+
+def resolved(spec: ClusterSpec, folder: Path) -> ClusterSpec:
+    """`spec` with the paths of this machine made absolute; relative ones start at `folder`, where its file is."""
+
+    def at(path: str) -> str:
+        return os.path.normpath(folder / Path(path).expanduser())
+
+    ssh = spec.ssh
+    if ssh.known_hosts != Ssh().known_hosts:
+        ssh = replace(ssh, known_hosts=at(ssh.known_hosts))
+    if ssh.key is not None:
+        ssh = replace(ssh, key=at(ssh.key))
+    return replace(spec, ssh=ssh, sync=tuple(replace(item, source=at(item.source)) for item in spec.sync))
 
 
 def read_file(path: str | Path) -> str:

@@ -328,6 +328,26 @@ class Security:
 
 
 @dataclass(frozen=True, slots=True)
+class Runtime:
+    """How tasks exchange tensors."""
+
+    transport: Literal["auto", "shm", "tcp", "grpc"] = option(
+        Choice(("auto", "shm", "tcp", "grpc")),
+        "`auto`: shared memory between tasks of a host, else sockets, else gRPC where no other port is open; or the "
+        "one to use.",
+        "tcp",
+        default="auto",
+    )
+    encrypt: Literal["auto", "none"] = option(
+        Choice(("auto", "none")),
+        "`auto` encrypts tensors between hosts where `security.tls` does; `none` does not. Tasks prove who they are "
+        "either way.",
+        "none",
+        default="auto",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Logs:
     """Where output goes and how much of it is kept."""
 
@@ -433,6 +453,7 @@ class ClusterSpec:
     )
     recovery: Recovery = option(Table(Recovery), "Checkpoints.", "{every: {seconds: 30}, keep: 3}", factory=Recovery)
     security: Security = option(Table(Security), "Certificates.", "{tls: auto}", factory=Security)
+    runtime: Runtime = option(Table(Runtime), "How tasks exchange tensors.", "{transport: tcp}", factory=Runtime)
     logs: Logs = option(Table(Logs), "Logs.", "{rotate: 64MiB, keep: 3}", factory=Logs)
     metrics: Metrics = option(Table(Metrics), "Metrics.", "{port: 9464}", factory=Metrics)
 

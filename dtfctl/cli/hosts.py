@@ -1,0 +1,170 @@
+"""`hosts`: what the machines of a cluster are, and whether they can be used."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dtfctl.cli import _data, _tables
+from dtfctl.cli._command import Session, command
+from dtfctl.cli._format import columns, plural
+
+if TYPE_CHECKING:
+    from dtfctl.launcher.providers.check import HostCheck
+    from dtfctl.launcher.spec.model import ClusterSpec
+
+MIB = 1 << 20
+
+
+@command(
+    examples=[
+        "dtfctl hosts",
+        "dtfctl hosts -o json",
+        "dtfctl hosts check",
+        "dtfctl hosts check cluster.yaml",
+        "dtfctl hosts drain node3",
+    ],
+    exits=[0, 2, 4, 5, 6, 7, 8],
+)
+def hosts(
+    session: Session,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[check [FILE] | drain|undrain|release HOST...]",
+            help="Nothing: list the hosts. HOST may be a pattern such as node[1-4].",
+        ),
+    ] = None,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why a host is drained; shown by `hosts`.")
+    ] = "",
+) -> int:
+    """List the hosts of the cluster, check those of a spec file, or take hosts out of use and back.
+
+    `check` logs in to every host of FILE (by default, of the running cluster) as `up` would, and says what it finds:
+    whether the login works and the host key is the known one, Python, free disk, GPUs, the clock. It changes nothing,
+    and it needs no more time than the slowest host. Exit code 5: some hosts cannot be used; 6: none lets us in.
+
+    `drain` takes hosts out of use: their tasks move as far as there is room. `undrain` puts them back. `release` ends
+    the quarantine of hosts that failed too often.
+    """
+    from dtfctl.launcher.errors import UsageError
+
+    verb, *rest = words or [""]
+    if verb == "":
+        return _list(session)
+    if verb in ("drain", "undrain", "release") and rest:
+        return _desire(session, verb, rest, reason)
+    if verb == "check" and len(rest) <= 1:
+        return _check(session, rest[0] if rest else None)
+    raise UsageError(
+        f"`hosts {' '.join(words or [])}` is not a command",
+        "There are `hosts`, `hosts check [FILE]` and `hosts drain|undrain|release HOST...`.",
+    )
+
+
+def _list(session: Session) -> int:
+    screen = session.screen
+    found = session.open().status()
+    if screen.is_data:
+        screen.data("HostList", {"cluster": found.name, "hosts": [_data.plain(host) for host in found.hosts]})
+        return 0
+    up = sum(host.state == "up" for host in found.hosts)
+    screen.print(f"{found.name}: {up}/{plural(len(found.hosts), 'host')} up\n")
+    for line in _tables.host_table(found.hosts, screen):
+        screen.print(line)
+    return 0
+
+
+def _desire(session: Session, verb: str, patterns: Sequence[str], reason: str) -> int:
+    """`drain`, `undrain` or `release` hosts."""
+    from dtfctl.launcher.errors import UsageError
+    from dtfctl.launcher.spec.hostlist import HostlistError, expand
+
+    try:
+        names = [host.name for host in expand(",".join(patterns))]
+    except HostlistError as error:
+        raise UsageError(f"{error} in `{','.join(patterns)}`", "For example: dtfctl hosts drain node[1-4]") from None
+    cluster = session.open()
+    if verb == "drain":
+        changed = cluster.drain(names, reason=reason)
+    else:
+        changed = cluster.undrain(names) if verb == "undrain" else cluster.release(names)
+    done = {"drain": "drained", "undrain": "back in use", "release": "released"}[verb]
+    screen = session.screen
+    if screen.is_data:
+        screen.data("Hosts", {"cluster": cluster.name, "done": verb, "hosts": list(changed)})
+    elif changed:
+        screen.print(f"{done}: {', '.join(changed)}")
+    else:
+        screen.print(f"nothing to do: {', '.join(names)}")
+    return 0
+
+
+def _check(session: Session, file: str | None) -> int:
+    from dtfctl.launcher.providers.check import check_hosts
+    from dtfctl.launcher.spec import load_spec
+
+    screen = session.screen
+    spec: ClusterSpec = load_spec(file, os.environ, for_up=True) if file else session.open().spec()
+    done = 0
+
+    def count(_: HostCheck) -> None:
+        nonlocal done
+        done += 1
+        if screen.is_live and not screen.is_data:
+            sys.stderr.write(f"\r  {done} of {plural(total, 'host')}\x1b[K")
+            sys.stderr.flush()
+
+    total = sum(not host.is_local for host in spec.hosts)
+    checks = check_hosts(spec, count)
+    if screen.is_live and not screen.is_data:
+        sys.stderr.write("\r\x1b[K")
+    bad = [check for check in checks if check.cause]
+    if screen.is_data:
+        shown = [{**_data.plain(check), "warnings": list(check.warnings)} for check in checks]
+        screen.data("HostCheck", {"cluster": spec.cluster, "usable": len(checks) - len(bad), "hosts": shown})
+    else:
+        _show(session, spec, checks, bad)
+    if not bad:
+        return 0
+    from dtfctl.launcher.providers.base import LOGIN_CAUSES
+
+    return 6 if len(bad) == len(checks) and all(check.cause in LOGIN_CAUSES for check in bad) else 5
+
+
+def _show(session: Session, spec: ClusterSpec, checks: Sequence[HostCheck], bad: Sequence[HostCheck]) -> None:
+    from dtfctl.launcher.grouping import grouped
+
+    screen = session.screen
+    if not checks:
+        screen.print(f"{spec.cluster}: all on this machine, no host to check")
+        return
+    good = [check for check in checks if not check.cause]
+    screen.print(f"{spec.cluster}: {len(good)}/{plural(len(checks), 'host')} can be used")
+    if good:
+        screen.print("")
+        heads = ("HOST", "PYTHON", "MACHINE", "CORES", "GPUS", "FREE DISK", "DTFCTL", "NOTE")
+        rows: list[tuple[Any, ...]] = [
+            (
+                check.name,
+                check.python,
+                check.machine,
+                str(check.cores),
+                str(check.gpus),
+                f"{check.free_bytes / MIB / 1024:.1f}GiB",
+                "there" if check.installed else "to install",
+                "; ".join(check.warnings) or "-",
+            )
+            for check in good
+        ]
+        for line in columns(heads, rows, screen.style):
+            screen.print(line)
+    for line in grouped([(check.name, check.problem, check.where) for check in bad]):
+        screen.error(line, next((c.hint for c in bad if c.problem in line and c.hint), ""))
+    if good and not bad:
+        screen.next("dtfctl up FILE")

@@ -1,0 +1,334 @@
+"""`submit`: queue a job, stream what it does, return its exit code."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from dtfctl.cli import _data, _tables
+from dtfctl.cli._command import Session, command
+from dtfctl.cli._format import duration
+from dtfctl.cli._select import seconds
+
+if TYPE_CHECKING:
+    from dtfctl.launcher.api import Cluster
+    from dtfctl.launcher.model import Framework, JobStatus, Replication, Success, TfConfig
+
+CHOICES = {
+    "--replication": ("between-graph", "in-graph"),
+    "--framework": ("dtf", "tensorflow", "torch", "jax", "command"),
+    "--success": ("all", "chief"),
+    "--tf-config": ("full", "sparse"),
+}
+
+
+@command(
+    examples=[
+        "dtfctl submit train.py",
+        "dtfctl submit train.py --steps 1000 --lr 0.1",
+        "dtfctl submit --name digits --env SEED=7 train.py",
+        "dtfctl submit --detach --id nightly-42 train.py",
+        "dtfctl submit --resume train-1 --max-time 2h train.py",
+        "dtfctl submit --workers 2 --retries 3 train.py",
+        "dtfctl submit --framework torch --python ~/venv/bin/python ddp.py",
+    ],
+    exits=[0, 1, 2, 4, 7, 8],
+    pass_through=True,
+)
+def submit(
+    session: Session,
+    script: Annotated[str, typer.Argument(metavar="SCRIPT", help="A Python script on this machine.")],
+    args: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ARGS]...", help="For the script, also where they begin with `-`."),
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="The job's name; the script's by default.")] = None,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Print the job's id and return.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end without showing what it writes.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Show what it writes until the end; the default.")
+    ] = False,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--env", "-e", metavar="K=V", help="A variable; K alone takes your value, unseen by `ps`. May be repeated."
+        ),
+    ] = None,
+    replication: Annotated[
+        str,
+        typer.Option(
+            "--replication",
+            metavar="KIND",
+            help="between-graph: one process a worker; in-graph: one in all.",
+        ),
+    ] = "between-graph",
+    submission_id: Annotated[str | None, typer.Option("--id", help="Submitting one id twice makes one job.")] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, metavar="N", help="Take N free workers instead of all tasks.")
+    ] = None,
+    tasks: Annotated[
+        str | None, typer.Option("--tasks", metavar="SEL", help="Take these: worker/0-3, or worker/0,worker/4.")
+    ] = None,
+    share: Annotated[bool, typer.Option("--share", help="Run on tasks that other jobs with --share have too.")] = False,
+    framework: Annotated[
+        str,
+        typer.Option("--framework", metavar="NAME", help="dtf, tensorflow, torch, jax, or command: any program."),
+    ] = "dtf",
+    python: Annotated[
+        str | None,
+        typer.Option("--python", metavar="PATH", help="The interpreter on the hosts; the file's by default."),
+    ] = None,
+    tf_config: Annotated[
+        str,
+        typer.Option("--tf-config", metavar="FORM", help="full, or sparse: a worker knows itself and the ps."),
+    ] = "full",
+    success: Annotated[
+        str, typer.Option("--success", metavar="WHO", help="Whose exit code 0 is needed: all, or the chief alone.")
+    ] = "all",
+    exit_code_from: Annotated[
+        str | None,
+        typer.Option("--exit-code-from", metavar="WHO", help="chief, or worker/1: return its exit code."),
+    ] = None,
+    retries: Annotated[
+        int,
+        typer.Option(
+            "--retries", min=0, metavar="N", help="Start a failed job again from its newest checkpoint, N times."
+        ),
+    ] = 0,
+    resume: Annotated[
+        str | None, typer.Option("--resume", metavar="ID", help="Go on from the checkpoints of an earlier job.")
+    ] = None,
+    priority: Annotated[
+        int, typer.Option("--priority", metavar="N", help="Higher goes first; equals in the order of submission.")
+    ] = 0,
+    max_time: Annotated[
+        str | None, typer.Option("--max-time", metavar="TIME", help="Stop the job when it has run this long.")
+    ] = None,
+) -> int:
+    """Run a script on the cluster; stream what it writes and return its exit code.
+
+    The script's stdout and stderr come out as its own; where several processes write, each line begins with its
+    worker. A bar (on a terminal) or a line every five seconds says how far it is. Options of `submit` stand before
+    SCRIPT; --name, --detach, --env, --replication and --id are understood after it too. Everything else there belongs
+    to the script, and so does all that follows `--`.
+
+    The job gets all workers (chief, evaluator) of the cluster to itself, or what --workers or --tasks say, and waits in
+    the queue until they are free; jobs on other tasks run at the same time. See docs/jobs.md.
+
+    Ctrl-C cancels the job and waits for its end; a second Ctrl-C leaves at once while it goes on stopping. With
+    --detach the job runs in the background: `dtfctl logs ID -f` shows it and `dtfctl cancel ID` stops it.
+    """
+    from dtfctl.launcher.errors import UsageError
+    from dtfctl.launcher.model import JobRequest
+
+    screen = session.screen
+    late, rest = _options_after_script(args or [])
+    name, replication = late.name or name, late.replication or replication
+    submission_id, detach = late.submission_id or submission_id, late.detach or detach
+    env = [*(env or []), *late.env]
+    if sum((detach, wait, follow)) > 1:
+        raise UsageError("--detach, --wait and --follow exclude each other", "Give one of them.")
+    chosen = {"--replication": replication, "--framework": framework, "--success": success, "--tf-config": tf_config}
+    for option, value in chosen.items():
+        if value not in CHOICES[option]:
+            raise UsageError(f"`{option} {value}` is not known", f"Expected {' or '.join(CHOICES[option])}.")
+    request = JobRequest(
+        script=script,
+        args=tuple(rest),
+        name=name,
+        env=_environment(env),
+        replication=cast("Replication", replication),
+        submission_id=submission_id,
+        framework=cast("Framework", framework),
+        retries=retries,
+        resume=resume,
+        priority=priority,
+        max_time_s=None if max_time is None else seconds(max_time, "--max-time"),
+        tasks=tasks,
+        workers=workers,
+        share=share,
+        python=python,
+        success=cast("Success", success),
+        exit_code_from=exit_code_from,
+        tf_config=cast("TfConfig", tf_config),
+    )
+    cluster = session.open()
+    job_id = cluster.submit(request)
+    if detach:
+        if screen.is_data:
+            screen.data("Job", _data.document(cluster.job(job_id)))
+        else:
+            screen.print(job_id)
+        screen.next(f"dtfctl logs {job_id} -f")
+        return 0
+    return _follow(session, cluster, job_id, show=not wait)
+
+
+@dataclass(slots=True)
+class _Late:
+    """Options of `submit` given after the script."""
+
+    name: str | None = None
+    replication: str | None = None
+    submission_id: str | None = None
+    detach: bool = False
+    env: list[str] = field(default_factory=list)
+
+
+def _options_after_script(args: list[str]) -> tuple[_Late, list[str]]:
+    """Split what follows the script into options of `submit` and the script's own arguments."""
+    from dtfctl.launcher.errors import UsageError
+
+    late = _Late()
+    rest: list[str] = []
+    words = iter(args)
+    for word in words:
+        if word == "--":
+            rest += words
+            break
+        option, equals, value = word.partition("=")
+        if word == "--detach":
+            late.detach = True
+        elif option in ("--name", "--env", "--replication", "--id"):
+            if not equals:
+                found = next(words, None)
+                if found is None:
+                    raise UsageError(f"`{option}` needs a value", "Put `--` before options that belong to the script.")
+                value = found
+            if option == "--env":
+                late.env.append(value)
+            else:
+                setattr(late, {"--id": "submission_id"}.get(option, option[2:]), value)
+        else:
+            rest.append(word)
+    return late, rest
+
+
+def _environment(pairs: list[str]) -> dict[str, str]:
+    from dtfctl.launcher.errors import UsageError
+
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise UsageError(f"`--env {pair}` is not K=V", "For example `--env SEED=7`.")
+        if not equals:
+            if name not in os.environ:
+                raise UsageError(f"`--env {name}`: your environment has no {name}", "Set it, or write `--env K=V`.")
+            value = os.environ[name]
+        found[name] = value
+    return found
+
+
+def _follow(session: Session, cluster: Cluster, job_id: str, show: bool) -> int:
+    """Stream a job (`show`: what it writes too) until it ends; its exit code, 130 after Ctrl-C."""
+    from dtfctl.cli._output import SourceWriter
+    from dtfctl.cli._progress import JobBar
+    from dtfctl.launcher.errors import InternalError
+    from dtfctl.launcher.model import JobChanged, JobEnded, JobOutput, JobProgress
+
+    screen = session.screen
+    status = cluster.job(job_id)
+    writer = SourceWriter(screen, prefix=len(status.clients) > 1)
+    bar = JobBar(screen)
+    screen.note(f"{job_id} submitted to {cluster.name}")
+    if status.state == "queued":
+        place = f", place {status.position}" if status.position else ""
+        screen.note(f"{job_id} queued{place}" + (f": {status.reason}" if status.reason else ""))
+    bar.update(f"{job_id} {status.state}")
+    state: str = status.state
+    with _cancel_on_interrupt(session, job_id) as interrupted:
+        for item in cluster.follow_job(job_id):
+            match item:
+                case JobOutput(line):
+                    if not show:
+                        continue
+                    bar.clear()
+                    writer.write(line, sys.stdout if line.stream == "out" else sys.stderr)
+                case JobProgress(progress=progress, chief=chief):
+                    if chief:
+                        bar.update(f"{job_id} {state}", progress)
+                case JobChanged(status):
+                    state = status.state
+                    writer.set_prefix(len(status.clients) > 1)
+                    bar.update(f"{job_id} {state}")
+                    if state == "recovering":
+                        bar.clear()
+                        screen.note(f"{job_id} recovering: {status.reason}")
+                case JobEnded(status, lost_output):
+                    bar.clear()
+                    if lost_output:
+                        screen.error(f"no answer from {', '.join(lost_output)}: what was written there last is missing")
+                    return _ended(session, status, bool(interrupted))
+            if writer.at_line_start:
+                bar.draw()
+    raise InternalError(f"the stream of {job_id} ended before the job did")
+
+
+def _ended(session: Session, status: JobStatus, interrupted: bool) -> int:
+    """Say how a job ended and give the command's exit code."""
+    screen = session.screen
+    took = duration(status.ended - status.started) if status.ended and status.started else "-"
+    words = _tables.progress_words(status.progress)
+    if status.state == "succeeded":
+        screen.note(f"{status.id} succeeded after {took}" + (f": {words}" if words else ""))
+        return 130 if interrupted else 0
+    if status.state == "cancelled":
+        screen.note(f"{status.id} was cancelled after {took}")
+        return 130 if interrupted else status.exit_code or 1
+    screen.error(
+        f"{status.id} failed after {took}: {status.reason or f'exit code {status.exit_code}'}",
+        f"`dtfctl job {status.id}` shows its processes, `dtfctl logs {status.id}` what they wrote.",
+    )
+    return 130 if interrupted else status.exit_code or 1
+
+
+@contextmanager
+def _cancel_on_interrupt(session: Session, job_id: str) -> Iterator[list[int]]:
+    """While it lasts, the first Ctrl-C cancels the job in a thread of its own and the second raises.
+
+    A handler that raised at once would break the stream in the middle and lose what the job writes while it stops.
+    Gives a list that is not empty after the first Ctrl-C.
+    """
+    presses: list[int] = []
+
+    def cancel() -> None:
+        from dtfctl.launcher.errors import LauncherError
+
+        try:
+            session.open().cancel([job_id])
+        except LauncherError as error:
+            session.screen.error(f"{job_id} could not be cancelled: {error.message}", error.hint)
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        presses.append(number)
+        if len(presses) > 1:
+            sys.stderr.write(f"\nleaving; {job_id} goes on stopping, `dtfctl job {job_id}` shows it\n")
+            raise _LeftError
+        sys.stderr.write(f"\ncancelling {job_id}; Ctrl-C again leaves at once\n")
+        threading.Thread(target=cancel, name="cancel", daemon=True).start()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield presses
+        return
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield presses
+    except _LeftError:
+        raise typer.Exit(130) from None
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class _LeftError(BaseException):
+    """The second Ctrl-C."""

@@ -1,0 +1,151 @@
+"""Commands about tasks: `status`, `restart`, `stop`, `start`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from dtfctl.cli import _data, _tables
+from dtfctl.cli._command import Session, command
+from dtfctl.cli._format import plural
+from dtfctl.cli._select import seconds, selector_of
+from dtfctl.cli._watch import repeat
+
+GRACE_S = 10.0
+
+
+@command(
+    examples=["dtfctl status", "dtfctl status worker -o wide", "dtfctl status --watch", "dtfctl status -o json"],
+    exits=[0, 4, 8],
+)
+def status(
+    session: Session,
+    selector: Annotated[
+        str, typer.Argument(metavar="[SEL]", help="Which tasks: worker, worker/1, worker/0-3, failed, host:NAME.")
+    ] = "all",
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again every second until Ctrl-C.")] = False,
+) -> int:
+    """Show the cluster on one screen: tasks, jobs, and what is wrong.
+
+    The first line says whether all is well. The exit code says whether the question could be answered, not whether
+    the cluster is healthy: scripts read `healthy` of -o json.
+    """
+    from dtfctl.launcher.selectors import select
+
+    screen = session.screen
+    cluster = session.open()
+    if watch:
+        return _watch(session, selector)
+    found = cluster.status()
+    tasks = select(selector, found.tasks)
+    if screen.is_data:
+        content = _data.document(found)
+        content["tasks"] = [_data.plain(task) for task in tasks]
+        screen.data("ClusterStatus", content)
+        return 0
+    for line in _tables.status_lines(found, tasks, screen, time.time()):
+        screen.print(line)
+    if any(task.state in ("failed", "crashed", "lost") for task in found.tasks):
+        screen.next("dtfctl restart failed")
+    elif not found.jobs:
+        screen.next("dtfctl submit SCRIPT")
+    return 0
+
+
+def _watch(session: Session, selector: str) -> int:
+    """Status again and again."""
+    from dtfctl.launcher.selectors import select
+
+    screen = session.screen
+    cluster = session.open()
+
+    def show() -> list[str] | None:
+        found = cluster.status()
+        tasks = select(selector, found.tasks)
+        if not screen.is_data:
+            return _tables.status_lines(found, tasks, screen, time.time())
+        content = _data.document(found)
+        content["tasks"] = [_data.plain(task) for task in tasks]
+        screen.record("ClusterStatus", content)
+        return None
+
+    return repeat(screen, show, "`dtfctl status failed` shows the failed tasks")
+
+
+@command(
+    examples=["dtfctl restart failed", "dtfctl restart failed tasks", "dtfctl restart worker/1", "dtfctl restart all"],
+    exits=[0, 2, 4, 7, 8, 9],
+)
+def restart(
+    session: Session,
+    words: Annotated[
+        list[str], typer.Argument(metavar="SEL...", help="Which tasks: failed, worker/1, worker/0-3, ps, all.")
+    ],
+    timeout: Annotated[str, typer.Option("--timeout", metavar="TIME", help="How long to wait.")] = "30s",
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until they run, or come back at once.")] = True,
+    force: Annotated[bool, typer.Option("--force", help="End what runs by SIGKILL at once, without SIGTERM.")] = False,
+    reset: Annotated[bool, typer.Option("--reset", help="Forget how often they failed; a restart always does.")] = True,
+) -> int:
+    """Restart tasks, forget how often they failed, and wait until they run.
+
+    `failed` are the tasks that failed, gave up, or are lost; when there is none, that is said and nothing is done.
+    The words `task` and `tasks` may follow a selector.
+    """
+    screen = session.screen
+    selector = selector_of(words)
+    wait_s = seconds(timeout, "--timeout")
+    cluster = session.open()
+    if selector == "all":
+        session.confirm(f"Restart all tasks of {cluster.name}?")
+    names = cluster.restart(selector, wait_s=wait_s if wait else 0.0, grace_s=0.0 if force else GRACE_S).tasks
+    if screen.is_data:
+        screen.data("Restart", {"cluster": cluster.name, "tasks": list(names)})
+    elif names:
+        done = "restarted" if wait else "restarting"
+        screen.print(f"{done} {plural(len(names), 'task')}: {', '.join(names)}")
+        screen.next("dtfctl status")
+    else:
+        screen.print(f"nothing to restart: no task of {cluster.name} has failed")
+    return 0
+
+
+@command(examples=["dtfctl stop worker/1", "dtfctl stop worker/1 --grace 30s"], exits=[0, 2, 4, 7, 8, 9])
+def stop(
+    session: Session,
+    words: Annotated[list[str], typer.Argument(metavar="SEL...", help="Which tasks: worker/1, worker/0-3, ps, all.")],
+    grace: Annotated[
+        str, typer.Option("--grace", metavar="TIME", help="Time to end between SIGTERM and SIGKILL.")
+    ] = "10s",
+) -> int:
+    """Stop tasks. They stay stopped until `dtfctl start` or `dtfctl restart`."""
+    selector = selector_of(words)
+    grace_s = seconds(grace, "--grace")
+    cluster = session.open()
+    if selector == "all":
+        session.confirm(f"Stop all tasks of {cluster.name}?")
+    return _say_tasks(session, cluster.name, "stopped", cluster.stop(selector, grace_s=grace_s).tasks)
+
+
+@command(examples=["dtfctl start worker/1"], exits=[0, 2, 4, 7, 8, 9])
+def start(
+    session: Session,
+    words: Annotated[list[str], typer.Argument(metavar="SEL...", help="Which tasks: worker/1, worker/0-3, ps, all.")],
+) -> int:
+    """Start tasks that `dtfctl stop` stopped."""
+    selector = selector_of(words)
+    cluster = session.open()
+    return _say_tasks(session, cluster.name, "started", cluster.start(selector).tasks)
+
+
+def _say_tasks(session: Session, cluster: str, done: str, names: Sequence[str]) -> int:
+    screen = session.screen
+    if screen.is_data:
+        screen.data("Tasks", {"cluster": cluster, "done": done, "tasks": list(names)})
+    elif names:
+        screen.print(f"{done} {plural(len(names), 'task')}: {', '.join(names)}")
+    else:
+        screen.print(f"nothing to do: no such task of {cluster} was to be {done}")
+    return 0

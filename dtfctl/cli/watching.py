@@ -1,0 +1,111 @@
+"""Commands that look a cluster over: `top`, `doctor`, `metrics`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from dtfctl.cli._command import Session, command
+from dtfctl.cli._data import plain
+from dtfctl.cli._format import plural
+
+
+@command(
+    examples=["dtfctl metrics", "dtfctl metrics | grep restarts", "dtfctl metrics --scrape-config >> prometheus.yml"],
+    exits=[0, 4, 7, 8],
+)
+def metrics(
+    session: Session,
+    scrape: Annotated[
+        bool, typer.Option("--scrape-config", help="Print what a Prometheus on this machine needs to read it.")
+    ] = False,
+) -> None:
+    """Print the cluster's metrics page as Prometheus reads it; the spec's `metrics: {port: N}` opens it.
+
+    The page is HTTPS and answers only who has the certificate that `--scrape-config` names.
+    """
+    screen = session.screen
+    cluster = session.open()
+    if scrape:
+        entry = cluster.scrape_config()
+        if screen.output == "json":
+            screen.data("ScrapeConfig", entry)
+            return
+        import yaml
+
+        sys.stdout.write(yaml.safe_dump([entry], sort_keys=False))
+        return
+    text = cluster.metrics()
+    if screen.is_data:
+        screen.data("Metrics", {"cluster": cluster.name, "text": text})
+    else:
+        sys.stdout.write(text)
+
+
+@command(examples=["dtfctl doctor", "dtfctl doctor -o wide", "dtfctl doctor -o json"], exits=[0, 1, 4, 8])
+def doctor(session: Session) -> int:
+    """Look for what may be wrong: versions, clocks, keys, certificates, ports, disks, limits, Python.
+
+    Looks at this machine, and at the cluster and all its hosts where one is up. Each finding says what to do. -o wide
+    shows what is well, too. The exit code is 1 when something is broken, 0 with warnings only.
+    """
+    from dtfctl.launcher import doctor as looks
+    from dtfctl.launcher.errors import NoSuchCluster
+
+    screen = session.screen
+    found = looks.look_here()
+    name = ""
+    try:
+        cluster = session.open()
+    except NoSuchCluster:
+        if session.cluster_name:
+            raise
+    else:
+        name = cluster.name
+        found += cluster.examine()
+    errors = sum(item.level == "error" for item in found)
+    warnings = sum(item.level == "warning" for item in found)
+    if screen.is_data:
+        content = {"cluster": name, "errors": errors, "warnings": warnings, "findings": [plain(item) for item in found]}
+        screen.data("Diagnosis", content)
+        return 1 if errors else 0
+    where = f"{name} and this machine" if name else "this machine (no cluster is up)"
+    if errors or warnings:
+        screen.print(f"{where}: {plural(errors, 'error')}, {plural(warnings, 'warning')}")
+    else:
+        screen.print(f"{where}: all is well, {plural(len(found), 'check')}")
+    colors = {"error": "red", "warning": "yellow", "ok": "green"}
+    for item in found:
+        if item.level == "ok" and screen.output != "wide":
+            continue
+        screen.print(f"{screen.style(item.level.ljust(7), colors[item.level])}  {item.subject}: {item.message}")
+        if item.advice:
+            screen.print(f"         {item.advice}")
+    return 1 if errors else 0
+
+
+@command(examples=["dtfctl top", "dtfctl top worker", "dtfctl top -o json | jq .tasks"], exits=[0, 4, 8])
+def top(
+    session: Session,
+    selector: Annotated[str, typer.Argument(metavar="[SEL]", help="Which tasks: worker, ps, host:NAME.")] = "all",
+) -> int:
+    """Show what every task, host and job does now: steps a second, processor, memory, beats, GPUs, queue.
+
+    On a terminal it is renewed every second until Ctrl-C or q. Elsewhere it is printed once, as soon as the rates are
+    known.
+    """
+    from dtfctl.cli._top import Sampler, run
+
+    screen = session.screen
+    sampler = Sampler(session.open(), selector)
+    if sys.stdout.isatty() and not screen.is_data:
+        return run(screen, sampler)
+    picture = sampler.take_with_rates()
+    if screen.is_data:
+        screen.data("Top", plain(picture))
+        return 0
+    for line in picture.lines(screen):
+        screen.print(line)
+    return 0

@@ -1,0 +1,94 @@
+"""The user's own access to a host: commands, files, and the numbers that `doctor` asks for."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from dtfctl._version import VERSION
+from dtfctl.launcher import trees
+from dtfctl.launcher.agent.agent import Agent
+from dtfctl.launcher.agent.commands import Commands
+from dtfctl.launcher.agent.gpus import read_gpus
+from dtfctl.launcher.agent.methods import EXEC, FETCH, INSPECT, STORE
+from dtfctl.launcher.certificates import expiry
+from dtfctl.launcher.errors import UsageError
+from dtfctl.launcher.procfs import memory_bytes
+from dtfctl.launcher.rpc import Call, Handler, Method
+from dtfctl.launcher.wire import to_message
+from dtfctl.protocol import agent_pb2 as pb
+
+MOST_LOOSE = 20
+MOST_LOOKED_AT = 2000
+
+
+class AccessService:
+    """Handlers; each runs in a thread of the server."""
+
+    def __init__(self, agent: Agent, certificates: Path) -> None:
+        self._agent = agent
+        self._certificates = certificates
+        self._commands = Commands()
+
+    def handlers(self) -> dict[Method, Handler]:  # type: ignore[type-arg]
+        return {EXEC: self.exec, FETCH: self.fetch, STORE: self.store, INSPECT: self.inspect}
+
+    def exec(self, requests: Iterator[pb.ExecInput], call: Call) -> Iterator[pb.ExecOutput]:
+        first = next(requests, None)
+        if first is None or first.WhichOneof("what") != "start":
+            raise UsageError("the first message of a command is its start")
+        around = self._agent.call(lambda: self._agent.surroundings(first.start.process))
+        return self._commands.run(first.start, requests, call, around)
+
+    def fetch(self, request: pb.FetchRequest) -> Iterator[pb.FilePart]:
+        return trees.send(self._path(request.process, request.path))
+
+    def store(self, requests: Iterator[pb.StoreInput], call: Call) -> Iterator[pb.Stored]:
+        first = next(requests, None)
+        if first is None or first.WhichOneof("what") != "start":
+            raise UsageError("the first message of a transfer is its start")
+        start = first.start
+        if Path(start.name).name != start.name or start.name in ("", "..", "."):
+            raise UsageError(f"{start.name!r} is not the name of a file or folder")
+        path = self._path(start.process, start.path)
+        destination = trees.place(path, start.name, as_folder=start.path.endswith("/"))
+        received = trees.receive((item.part for item in requests), destination)
+        yield pb.Stored(path=str(received.path), files=received.files, bytes=received.bytes)
+
+    def _path(self, process: str, path: str) -> Path:
+        around = self._agent.call(lambda: self._agent.surroundings(process))
+        return around.folder / Path(path or ".").expanduser()
+
+    def inspect(self, request: pb.InspectRequest) -> pb.Inspection:
+        folder = self._agent.folder
+        disk, inodes = shutil.disk_usage(folder), os.statvfs(folder)
+        return pb.Inspection(
+            version=VERSION,
+            python=platform.python_version(),
+            time=time.time(),
+            open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            processes=resource.getrlimit(resource.RLIMIT_NPROC)[0],
+            disk_free_bytes=disk.free,
+            disk_total_bytes=disk.total,
+            inodes_free=inodes.f_favail,
+            certificate_until=expiry(self._certificates / f"agent-{self._agent.host}.pem"),
+            loose_files=loose_files([folder, self._certificates]),
+            memory_bytes=memory_bytes()[0],
+            gpus=[to_message(gpu, pb.Gpu) for gpu in read_gpus()],
+            system=f"{platform.system()} {platform.release()} {platform.machine()}",
+        )
+
+
+def loose_files(folders: list[Path]) -> list[str]:
+    """Of the private folders and the keys in them, those that others than the owner may use."""
+    found = []
+    for folder in folders:
+        looked = [folder, *(path for _, path in zip(range(MOST_LOOKED_AT), folder.rglob("*.key")))]
+        found += [str(path) for path in looked if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077]
+    return found[:MOST_LOOSE]

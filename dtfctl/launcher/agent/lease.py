@@ -1,0 +1,81 @@
+"""The lease of a host: without a word of the controller for too long, it stops its own tasks.
+
+A controller that cannot reach a host gives its tasks to other hosts. The host has to come to the same conclusion by
+itself, because nobody can tell it. A controller that merely died moves nothing, so before a lease ends the host looks
+whether the machine of the controller can be reached: a connection to where the controller's calls came from is
+refused at once there, and lost in a network that is cut.
+
+>>> lease = Lease()
+>>> lease.renew(0.0, 15.0); lease.look(13.0), lease.look(13.9), lease.look(14.0)
+('held', 'ask', 'held')
+>>> lease.answer(14.9, reachable=False); lease.look(14.9), lease.look(15.0), lease.look(16.0)
+('held', 'ended', 'held')
+>>> lease.has_ended, lease.renew(20.0, 15.0), lease.has_ended
+(True, None, False)
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Literal, TypeAlias
+
+Outlook: TypeAlias = Literal["held", "ask", "ended"]
+
+ASK_BEFORE_S = 1.5
+"""How long before its end it is looked whether the controller's machine can be reached."""
+REACH_S = 1.0
+ASK_AGAIN_S = 5.0
+
+
+class Lease:
+    """Times of one monotonic clock. Without a first `renew` of more than 0 s there is no lease and no end."""
+
+    def __init__(self) -> None:
+        self._until: float | None = None
+        self._is_asking = False
+        self._length_s = 0.0
+        self.has_ended = False
+
+    @property
+    def length_s(self) -> float:
+        return self._length_s
+
+    def renew(self, now: float, length_s: float) -> None:
+        """The controller has spoken."""
+        self._length_s = length_s
+        self._until = now + length_s if length_s > 0 else None
+        self._is_asking = False
+        self.has_ended = False
+
+    def look(self, now: float) -> Outlook:
+        """`ask`: now find out whether the controller's machine is there. `ended`: now stop everything; told once."""
+        if self._until is None or self.has_ended:
+            return "held"
+        if now >= self._until:
+            self.has_ended = True
+            return "ended"
+        if now >= self._until - ASK_BEFORE_S and not self._is_asking:
+            self._is_asking = True
+            return "ask"
+        return "held"
+
+    def answer(self, now: float, *, reachable: bool) -> None:
+        """The controller died, but the host is not cut off: hold on, and look again later."""
+        if reachable and self._until is not None and self._is_asking:
+            self._until = max(self._until, now + ASK_AGAIN_S + ASK_BEFORE_S)
+            self._is_asking = False
+
+
+def can_reach(peer: str) -> bool:
+    """Whether the machine of `peer` (gRPC's `ipv4:10.0.0.1:43210`) answers, be it by refusing a connection."""
+    family, _, address = peer.partition(":")
+    host, _, port = address.replace("%5B", "[").replace("%5D", "]").rpartition(":")
+    if family not in ("ipv4", "ipv6") or not port.isdigit():
+        return False
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_S).close()
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,173 @@
+"""A cluster from its spec to healthy tasks, and down again."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dtfctl.launcher import codec, connect, history
+from dtfctl.launcher.connect import Connection
+from dtfctl.launcher.controller import methods
+from dtfctl.launcher.errors import ClusterFailed, DeadlineExpired, PartlyDone
+from dtfctl.launcher.files import explained
+from dtfctl.launcher.model import Event, HostStatus
+from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.providers.base import LOGIN_CAUSES
+from dtfctl.launcher.spec.available import require_available
+from dtfctl.launcher.spec.model import ClusterSpec
+from dtfctl.launcher.wire import from_message
+from dtfctl.protocol import controller_pb2 as pb
+
+DOWN_MARGIN_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What an `up` came to."""
+
+    wanted: int
+    running: int
+    changes: tuple[str, ...]
+    problems: tuple[str, ...]
+    usable: bool
+    no_login: bool
+    """No host that has a task let us in."""
+
+
+def bring_up(
+    spec: ClusterSpec,
+    *,
+    on_event: Callable[[Event], None] | None,
+    on_hosts: Callable[[Sequence[HostStatus]], None] | None,
+    timeout_s: float,
+    task_command: Sequence[str],
+    wait: bool,
+    min_ready: int | None,
+) -> Reached:
+    """See `Cluster.up`."""
+    deadline = time.monotonic() + timeout_s
+    paths = ClusterPaths.of(spec.cluster)
+    require_available(spec)
+    request = pb.ApplyRequest(spec_json=codec.encode(spec), task_command=task_command)
+    with connect.operation(paths, "bring up"):
+        with explained(paths.folder):
+            connect.prepare(paths)
+        connection = Connection(paths)
+        reply = connection.call(methods.APPLY, request)
+        watcher = _Watcher(connection, reply.event, on_event, on_hosts)
+        status = watcher.wait_settled(deadline, min_ready) if wait else watcher.look()
+    hosts = [host for host in status.hosts if host.tasks]
+    return Reached(
+        wanted=len(spec.task_names),
+        running=sum(task.state == "running" for task in status.tasks),
+        changes=tuple(reply.changes),
+        problems=tuple(status.problems),
+        usable=status.usable,
+        no_login=bool(hosts) and all(host.cause in LOGIN_CAUSES for host in hosts),
+    )
+
+
+def would_change(spec: ClusterSpec, task_command: Sequence[str]) -> tuple[str, ...]:
+    """What `bring_up` would do, one line each."""
+    paths = ClusterPaths.of(spec.cluster)
+    require_available(spec)
+    if connect.read_created(paths) is not None:
+        request = pb.ApplyRequest(spec_json=codec.encode(spec), task_command=task_command, dry_run=True)
+        return tuple(Connection(paths).call(methods.APPLY, request).changes)
+    from dtfctl.launcher.controller.placement import place
+
+    return tuple(f"start {name} on {host}" for name, host in place(spec).items())
+
+
+class _Watcher:
+    """Looks at a cluster that comes up, and passes on what it sees."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        after_event: int,
+        on_event: Callable[[Event], None] | None,
+        on_hosts: Callable[[Sequence[HostStatus]], None] | None,
+    ) -> None:
+        self._connection = connection
+        self._after = after_event
+        self._on_event = on_event
+        self._on_hosts = on_hosts
+        self._version = 0
+
+    def look(self, wait_s: float = 0.0) -> pb.ClusterStatus:
+        """The status, once it is newer than the last one or `wait_s` are over."""
+        request = pb.StatusRequest(newer_than=self._version, wait_s=max(0.0, wait_s))
+        status = self._connection.call(methods.STATUS, request)
+        self._version = status.version
+        if self._on_hosts is not None:
+            self._on_hosts([from_message(HostStatus, host) for host in status.hosts])
+        if self._on_event is not None:
+            for event in history.events_after(self._connection, self._after):
+                self._after = event.seq
+                self._on_event(event)
+        return status
+
+    def wait_settled(self, deadline: float, min_ready: int | None) -> pb.ClusterStatus:
+        """Until every task runs or has failed for good, or `min_ready` run."""
+        while True:
+            left = deadline - time.monotonic()
+            status = self.look(min(left, 0.5))
+            running = sum(task.state == "running" for task in status.tasks)
+            if status.settled or (min_ready is not None and running >= min_ready):
+                return status
+            if left <= 0:
+                waiting = ", ".join(
+                    f"{task.job}/{task.index} ({task.state})" for task in status.tasks if task.state != "running"
+                )
+                name = self._connection.paths.name
+                raise DeadlineExpired(
+                    f"cluster {name} is not complete: {waiting}",
+                    f"it goes on starting; look with: dtfctl status -c {name}",
+                )
+
+
+def take_down(name: str | None, grace_s: float, force: bool = False) -> tuple[str, tuple[str, ...]]:
+    """Stop jobs, tasks, agents and controller of a cluster, also of one that is half made: (name, problems).
+
+    With `force`, hosts that cannot be reached are given up; else the cluster stays until they can be.
+    """
+    paths = connect.resolve(name)
+    with connect.operation(paths, "take down"):
+        with contextlib.suppress(OSError):  # a full disk is a reason to take it down, not one to leave it up
+            paths.going_down.touch()
+        try:
+            problems = _down(paths, grace_s, force)
+            if problems:
+                return paths.name, problems
+            connect.forget(paths)
+        finally:
+            paths.going_down.unlink(missing_ok=True)
+        paths.lock.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        paths.folder.rmdir()
+    return paths.name, problems
+
+
+def _down(paths: ClusterPaths, grace_s: float, force: bool) -> tuple[str, ...]:
+    """Let the controller stop everything, and wait for its end."""
+    connection = Connection(paths, takes_down=True)
+    try:
+        # Started again if need be: a killed `up` may have left a controller that is still on its way.
+        try:
+            connection.call(methods.PING, pb.Nothing())
+        except ClusterFailed:
+            if (paths.folder / "hosts").exists():
+                raise
+            return ()  # it cannot start, and never had an agent to stop
+        try:
+            request = pb.DownRequest(grace_s=grace_s, force=force)
+            left = tuple(connection.call(methods.DOWN, request, timeout_s=grace_s + DOWN_MARGIN_S).problems)
+        except PartlyDone as error:
+            return (error.message,)
+        connect.wait_gone(paths)
+    finally:
+        connection.close()
+    return left

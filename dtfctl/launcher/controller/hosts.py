@@ -1,0 +1,336 @@
+"""The hosts of a cluster: the link to each one's agent, what it reports, and whether it is up, suspect or down."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from dtfctl.health.monitor import Monitor
+from dtfctl.launcher.agent.contract import Happening, LogChunk, LogPosition, Report
+from dtfctl.launcher.certificates import TlsFiles
+from dtfctl.launcher.controller import plan
+from dtfctl.launcher.controller.hostbook import HostBook
+from dtfctl.launcher.controller.link import AgentLink
+from dtfctl.launcher.controller.memory import Memory
+from dtfctl.launcher.controller.moves import Standing
+from dtfctl.launcher.controller.store import Failure
+from dtfctl.launcher.controller.view import FINAL, Host
+from dtfctl.launcher.errors import LauncherError, NoSpace, NoSuchTask
+from dtfctl.launcher.loop import Mailbox
+from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.providers.base import AgentEndpoint, HostFailed, Provider
+
+log = logging.getLogger(__name__)
+
+MOST_STOPS_AT_ONCE = 64
+RESTART_AGENT_S = 2.5
+"""A silent agent may only hang: after this it is replaced, so that its tasks need not move when it is down."""
+
+
+class HostBoard:
+    """All hosts. Its methods belong to the controller's loop, except where they say otherwise."""
+
+    def __init__(
+        self,
+        paths: ClusterPaths,
+        memory: Memory,
+        epoch: int,
+        provider: Provider,
+        mailbox: Mailbox,
+        on_no_space: Callable[[NoSpace], None],
+    ) -> None:
+        self._paths = paths
+        self._memory = memory
+        self._epoch = epoch
+        self._provider = provider
+        self._tls = TlsFiles.of(paths.certificates, "controller")
+        self._mailbox = mailbox
+        self._on_no_space = on_no_space
+        self.book = HostBook(memory)
+        self.all: dict[str, Host] = {}
+        provider.on_stage = lambda *told: mailbox.post(lambda: self._on_stage(*told))
+
+    def ensure(self, name: str) -> Host | None:
+        """The host, watched from now on; None before there is a spec."""
+        if name in self.all:
+            return self.all[name]
+        if self._memory.spec is None:
+            return None
+        boot, _, number = (self._memory.store.get(f"seen:{name}") or " 0").partition(" ")
+        link = AgentLink(
+            name,
+            self._paths.name,
+            self._epoch,
+            self._provider,
+            self._tls,
+            (boot, int(number)),
+            read_script=self._read_script,
+            on_report=lambda host, report, counts: self._mailbox.post(lambda: self._on_report(host, report, counts)),
+            on_lost=lambda host, problem: self._mailbox.post(lambda: self._on_lost(host, problem)),
+            on_endpoint=lambda end: self._mailbox.post(lambda: self._on_endpoint(end)),
+        )
+        if self._memory.going_down:
+            link.start_none()
+        host = self.all[name] = Host(link, Monitor(plan.health_limits(self._memory.spec)), time.monotonic())
+        link.start()
+        return host
+
+    def _read_script(self, job_id: str) -> bytes:
+        """Any thread."""
+        (script,) = (self._paths.job(job_id) / "code").iterdir()
+        return script.read_bytes()
+
+    def start_none(self) -> None:
+        """From now on an agent that has died stays so, unless it is needed to stop what it left."""
+        for host in self.all.values():
+            host.link.start_none()
+
+    def ensure_all(self) -> None:
+        """Watch every host of the spec, spares included, and those that still have tasks; let go of the others."""
+        memory = self._memory
+        if memory.spec is not None:
+            self._provider.configure(memory.spec)
+        wanted = {host.name for host in memory.spec.hosts} if memory.spec else set()
+        wanted |= {name for row in memory.tasks.values() for name in (row.host, row.move_to) if name}
+        for name in sorted(wanted):
+            self.ensure(name)
+        for name in sorted(self.all.keys() - wanted):
+            if not self.all[name].is_leaving:
+                self._let_go(name)
+
+    def _let_go(self, name: str) -> None:
+        host = self.all[name]
+        host.is_leaving = True
+        self._memory.store.add_event("host.removed", f"host:{name}", "not in the spec any more")
+        self._memory.store.delete_host(name)
+        self._memory.hosts.pop(name, None)
+
+        def work() -> None:
+            problem = self._stop(name, host, 10.0)
+            if problem:
+                log.warning("%s", problem)
+            self._mailbox.post(lambda: self._gone(name))
+
+        threading.Thread(target=work, name=f"remove-{name}", daemon=True).start()
+
+    def _gone(self, name: str) -> None:
+        self.all.pop(name, None)
+        self.ensure_all()  # it may have come back into the spec meanwhile
+
+    # ------------------------------------------------------------------ what links tell
+
+    def _on_endpoint(self, endpoint: AgentEndpoint) -> None:
+        host = self.all.get(endpoint.host)
+        if host is not None:
+            host.endpoint = endpoint
+            host.last_error = ""
+            host.failure = None
+            host.stage = ""
+
+    def _on_report(self, name: str, report: Report, counts: bool) -> None:
+        host, memory = self.all.get(name), self._memory
+        if host is None or host.is_leaving:
+            return
+        host.monitor.beat(time.monotonic())
+        host.report = report
+        host.last_error = report.problem
+        is_back = host.state != "up"
+        if counts or is_back:
+            host.tasks = {task.name: task for task in report.tasks}
+            memory.changed = True
+        else:
+            host.tasks.update((task.name, task) for task in report.tasks)
+        if not (report.happenings or counts or is_back):
+            return
+        try:
+            with memory.store.transaction():
+                if is_back:
+                    host.state = "up"
+                    host.link.renews = True
+                    memory.store.add_event("host.up", f"host:{name}", f"agent pid {report.pid}")
+                for item in report.happenings:
+                    self._happened(name, item)
+                if report.happenings:
+                    memory.store.put(f"seen:{name}", f"{report.boot} {report.happenings[-1].number}")
+                self._note_tasks(name, report)
+        except NoSpace as error:
+            self._on_no_space(error)
+
+    def _happened(self, name: str, item: Happening) -> None:
+        memory = self._memory
+        memory.store.add_event(item.kind, item.subject, item.reason, item.incarnation, item.time)
+        row, now = memory.tasks.get(item.subject), time.monotonic()
+        if item.failure and row is not None and memory.spec is not None:
+            within = memory.spec.restart.within
+            recent = tuple(failure for failure in row.failures if now - failure.time < within)
+            memory.put_task(replace(row, failures=(*recent, Failure(name, now))))
+            self.book.task_failed(name, self.all, now)
+        elif item.kind == "host.bad":
+            self.book.quarantine(name, item.reason, now)
+
+    def _note_tasks(self, name: str, report: Report) -> None:
+        """Numbers that a later start must exceed, and which tasks their agent has given up."""
+        memory = self._memory
+        for task in report.tasks:
+            row = memory.tasks.get(task.name)
+            if row is None:
+                continue
+            new = row
+            if task.incarnation > row.incarnation:
+                new = replace(new, incarnation=task.incarnation)
+            if row.host == name and task.state in FINAL and task.restart_handled >= row.restart_request > row.gave_up:
+                new = replace(new, gave_up=row.restart_request)
+            if new is not row:
+                memory.put_task(new)
+
+    def _on_stage(self, name: str, stage: str, detail: str) -> None:
+        """Work on a host has come so far; told only while nothing runs there yet."""
+        host = self.all.get(name)
+        if host is None or self._memory.going_down or host.is_leaving:
+            return
+        host.stage = f"{stage} {detail}".strip()
+        if "%" in detail:
+            return  # how far an upload is, is for who watches, not for the history
+        with self._memory.store.transaction():
+            self._memory.store.add_event(f"host.{stage}", f"host:{name}", detail)
+
+    def _on_lost(self, name: str, problem: LauncherError) -> None:
+        host = self.all.get(name)
+        if self._memory.going_down or host is None or host.is_leaving:
+            return
+        why = host.last_error = problem.message
+        host.stage = ""
+        host.failure = problem if isinstance(problem, HostFailed) else None
+        with self._memory.store.transaction():
+            if host.failure is not None and host.state == "pending":
+                where = f" ({host.failure.where})" if host.failure.where else ""
+                self._lost(name, host, "host.failed", why + where)
+            elif host.state == "up":
+                host.state = "suspect"
+                self._memory.store.add_event("host.suspect", f"host:{name}", why)
+
+    # ------------------------------------------------------------------ clocks
+
+    def judge(self) -> None:
+        """Look at the clocks: which hosts are silent, whose quarantine is over."""
+        now, memory = time.monotonic(), self._memory
+        assert memory.spec is not None
+        for name, host in self.all.items():
+            verdict = host.monitor.tick(now)
+            silence = host.monitor.silence_s(now)
+            if verdict == "down" and host.state in ("up", "suspect"):
+                self._lost(name, host, "host.down", f"its agent is silent for {silence:.1f} s")
+            elif verdict == "suspect" and host.state == "up":
+                host.state = "suspect"
+                memory.store.add_event("host.suspect", f"host:{name}", "its agent is silent")
+            elif verdict == "healthy" and host.state == "suspect" and not host.last_error:
+                host.state = "up"
+                memory.store.add_event("host.up", f"host:{name}", "its agent reports again")
+            elif host.state == "pending" and host.last_error and now - host.since > memory.spec.health.down_after:
+                self._lost(name, host, "host.down", host.last_error)
+            if host.state == "suspect" and silence > RESTART_AGENT_S and not host.is_restarted:
+                host.is_restarted = True
+                threading.Thread(target=host.link.restart_agent, daemon=True).start()
+            elif host.state == "up":
+                host.is_restarted = False
+        for name in self.book.to_probe(self.all, now):
+            self._probe(name)
+
+    def _lost(self, name: str, host: Host, kind: str, why: str) -> None:
+        host.state = "down"
+        host.link.renews = False
+        self._memory.changed = True
+        self._memory.store.add_event(kind, f"host:{name}", why)
+
+    def _probe(self, name: str) -> None:
+        host = self.all[name]
+        host.is_probed = True
+
+        def work() -> None:
+            problem = host.link.probe()
+            self._mailbox.post(lambda: self._probed(name, problem))
+
+        threading.Thread(target=work, name=f"probe-{name}", daemon=True).start()
+
+    def _probed(self, name: str, problem: str) -> None:
+        host = self.all.get(name)
+        if host is None:
+            return
+        host.is_probed = False
+        try:
+            with self._memory.store.transaction():
+                self.book.probed(name, problem, time.monotonic())
+        except NoSpace as error:
+            self._on_no_space(error)
+
+    # ------------------------------------------------------------------ what they report
+
+    def standings(self) -> dict[str, Standing]:
+        """What may be done with each host."""
+        assert self._memory.spec is not None
+        wanted = {host.name for host in self._memory.spec.hosts}
+        return {name: self.book.standing(name, host, name in wanted) for name, host in self.all.items()}
+
+    def reports(self) -> dict[str, Report]:
+        return {name: host.report for name, host in self.all.items() if host.report is not None}
+
+    def lost(self) -> frozenset[str]:
+        return frozenset(name for name, host in self.all.items() if host.state == "down")
+
+    def gpus(self) -> dict[str, int]:
+        """As reported."""
+        return {name: host.report.gpus for name, host in self.all.items() if host.report is not None}
+
+    def read_logs(
+        self, host: str, positions: list[LogPosition], *, wait_s: float, max_bytes: int, tail: int
+    ) -> list[LogChunk]:
+        """Of one host; any thread."""
+        known = self.all.get(host)
+        if known is None:
+            raise NoSuchTask(f"there is no host {host}")
+        return known.link.read_logs(positions, wait_s=wait_s, max_bytes=max_bytes, tail=tail)
+
+    # ------------------------------------------------------------------ commands
+
+    def try_again(self) -> None:
+        """Hosts that could not be used are tried again at once."""
+        for host in self.all.values():
+            if host.failure is not None:
+                host.failure = None
+                if host.report is None:
+                    host.state, host.last_error = "pending", ""
+                host.link.try_again()
+
+    def desire(self, names: Sequence[str], verb: str, reason: str) -> list[str]:
+        """`drain`, `undrain` or `release` hosts: those that were changed. In a transaction."""
+        return self.book.desire(names, verb, reason, self.all, time.monotonic())
+
+    # ------------------------------------------------------------------ down
+
+    def stop_all(self, grace_s: float) -> list[str]:
+        """Stop every host's processes and agent; what did not work. Any thread, once nothing is started any more."""
+        hosts = dict(self.all)
+        if not hosts:
+            return []
+        with ThreadPoolExecutor(min(MOST_STOPS_AT_ONCE, len(hosts))) as pool:
+            outcomes = list(pool.map(lambda item: self._stop(item[0], item[1], grace_s), hosts.items()))
+        return [problem for problem in outcomes if problem]
+
+    def _stop(self, name: str, host: Host, grace_s: float) -> str:
+        try:
+            host.link.shutdown_agent(grace_s)
+        except LauncherError as error:
+            return f"host {name}: {error.message}"
+        finally:
+            host.link.close()
+        if not self._provider.may_run(name):
+            return ""
+        try:
+            self._provider.clean(name)
+        except LauncherError as error:
+            return f"host {name}: {error.message}"
+        return ""

@@ -1,0 +1,161 @@
+"""Submitted jobs: taking them in, cancelling them, and one step of each a turn; what a step is, `jobs.py` decides."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from dtfctl.launcher.agent.contract import ClientReport
+from dtfctl.launcher.controller import jobs, plan, queue, view
+from dtfctl.launcher.controller.hosts import HostBoard
+from dtfctl.launcher.controller.memory import Memory
+from dtfctl.launcher.errors import Conflict, ScriptError
+from dtfctl.launcher.files import private_folder, write_whole
+from dtfctl.launcher.model import JobRequest, JobStatus, TaskStatus
+from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.procfs import boot_id
+from dtfctl.launcher.spec.model import ClusterSpec
+
+
+class JobBoard:
+    """The cluster's jobs. Owned by the controller's loop; every method runs within one of its transactions."""
+
+    def __init__(self, paths: ClusterPaths, memory: Memory, hosts: HostBoard) -> None:
+        self._paths = paths
+        self._memory = memory
+        self._hosts = hosts
+
+    # ------------------------------------------------------------------ a turn
+
+    def step(self, tasks: Sequence[TaskStatus]) -> None:
+        """Let every job see what has happened to its processes, then start the next one."""
+        now, spec = time.time(), self._memory.spec
+        if spec is None or all(job.is_final for job in self._memory.jobs):
+            return
+        records = self._memory.jobs
+        by_name = {task.name: task for task in tasks}
+        seen = self._view(spec)
+        for at, job in enumerate(records):
+            if not job.is_final:
+                self._set(at, jobs.step(job, seen, by_name, now))
+        minimum = {job: group.count if group.min is None else group.min for job, group in spec.tasks.items()}
+        for at, job in enumerate(queue.schedule(records, tasks, minimum, now)):
+            self._set(at, job)
+
+    def _view(self, spec: ClusterSpec) -> jobs.JobView:
+        """What the hosts say about the processes that belong to them; what one says that lost a task is old."""
+        places = {row.name: row.host for row in self._memory.tasks.values()}
+        clock = jobs.Clock(boot_id(), time.clock_gettime(time.CLOCK_BOOTTIME))
+        every = {
+            (host, client.job_id, client.name): client
+            for host, report in self._hosts.reports().items()
+            for client in report.clients
+        }
+        found: dict[str, dict[str, ClientReport]] = {}
+        for job in self._memory.jobs:
+            for placed in job.processes if job.is_active else ():
+                report = every.get((places.get(placed.task, ""), job.id, placed.name))
+                if report is not None:
+                    found.setdefault(job.id, {})[placed.name] = report
+        return jobs.JobView(found, places, plan.restart_policy(spec), random.random(), clock)
+
+    def _set(self, at: int, job: jobs.JobRecord) -> None:
+        before = self._memory.jobs[at]
+        if job == before:
+            return
+        self._memory.jobs[at] = job
+        if replace(job, clients=()) == replace(before, clients=()):
+            return  # only its processes' numbers moved: nothing worth a write
+        self._memory.store.put_job(job)
+        subject = f"job:{job.id}"
+        if job.generation != before.generation:
+            self._memory.store.add_event("job.starts-again", subject, job.why_again, job.generation)
+        if job.state != before.state:
+            reason = job.reason if job.exit_code is None else f"exit code {job.exit_code} {job.reason}".strip()
+            if job.state == "running" and before.state == "queued":
+                reason = f"on {', '.join(placed.task for placed in job.placed)}"
+            self._memory.store.add_event(f"job.{job.state}", subject, reason, job.generation)
+
+    # ------------------------------------------------------------------ commands
+
+    def submit(self, request: JobRequest, source: bytes, sha256: str) -> tuple[str, bool]:
+        """Store the script and queue the job: (id, whether this submission was known already)."""
+        memory = self._memory
+        if memory.spec is None:
+            raise Conflict("the cluster has no spec yet", "wait for `dtfctl up` to finish")
+        if memory.going_down:
+            raise Conflict(f"cluster {self._paths.name} is going down")
+        for job in memory.jobs:
+            if job.request.submission_id == request.submission_id:
+                return job.id, True
+        if hashlib.sha256(source).hexdigest() != sha256:
+            raise ScriptError(f"{request.script} was damaged on its way", "submit it again")
+        queue.check(
+            request, [TaskStatus(row.job, row.index, "pending", host=row.host) for row in memory.tasks.values()]
+        )
+        resumed = memory.find_job(request.resume) if request.resume else None
+        job_id = self._new_id(request)
+        folder = private_folder(self._paths.job(job_id))
+        script = private_folder(folder / "code") / Path(request.script).name
+        write_whole(script, source, 0o700)
+        if resumed is not None:
+            checkpoint = Path(resumed.checkpoint_dir)
+        elif memory.spec.recovery.checkpoint:
+            checkpoint = Path(memory.spec.recovery.checkpoint) / job_id
+        elif memory.spec.is_local:
+            checkpoint = folder / "checkpoint"
+        else:
+            checkpoint = Path("~/.dtfctl/clusters") / self._paths.name / "jobs" / job_id / "checkpoint"
+        if memory.spec.is_local:
+            checkpoint = private_folder(checkpoint.expanduser())
+        record = jobs.JobRecord(
+            id=job_id,
+            request=request,
+            script=str(script),
+            script_sha256=sha256,
+            folder=str(folder),
+            checkpoint_dir=str(checkpoint),
+            submitted=time.time(),
+        )
+        memory.jobs.append(memory.store.add_job(record))
+        memory.store.add_event("job.queued", f"job:{job_id}", Path(request.script).name)
+        return job_id, False
+
+    def _new_id(self, request: JobRequest) -> str:
+        stem = request.name or Path(request.script).stem
+        base = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:40] or "job"
+        taken = {job.id for job in self._memory.jobs}
+        number = 1
+        # Checkpoints and logs of an earlier cluster of this name may be there still; a job does not mix with them.
+        while (job_id := f"{base}-{number}") in taken or any(
+            folder.exists() for folder in (self._paths.job(job_id), self._paths.logs / "jobs" / job_id)
+        ):
+            number += 1
+        return job_id
+
+    def cancel(self, ids: Sequence[str], grace_s: float) -> list[str]:
+        """End these jobs, or (none named) all that have not ended: their ids."""
+        memory = self._memory
+        chosen = list(ids) or [job.id for job in memory.jobs if not job.is_final]
+        for job_id in chosen:
+            at = memory.jobs.index(memory.find_job(job_id))
+            job = jobs.cancel(memory.jobs[at], grace_s)
+            if job is not memory.jobs[at]:
+                memory.jobs[at] = job
+                memory.store.put_job(job)
+                memory.store.add_event("job.cancelling", f"job:{job_id}", "on request")
+        return chosen
+
+    def statuses(self, ids: Sequence[str]) -> list[JobStatus]:
+        """Those jobs, or all, the newest first."""
+        every = self._memory.jobs
+        wanted = [self._memory.find_job(job_id) for job_id in ids] if ids else list(reversed(every))
+        return view.job_statuses(wanted, every)
+
+    def is_final(self, job_id: str) -> bool:
+        return self._memory.find_job(job_id).is_final

@@ -1,0 +1,122 @@
+"""What a host is told about the processes of a job: pure functions of the stored job."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from dtfctl.health.restart import RestartPolicy
+from dtfctl.launcher.agent.contract import RETRYABLE_EXIT, ClientOrder
+from dtfctl.launcher.controller.jobs import JobRecord, Placed
+from dtfctl.launcher.frameworks import Group, Member
+from dtfctl.launcher.spec.model import LOCAL_NAMES, ClusterSpec
+
+FAILED_GRACE_S = 5.0
+"""The others of a job that has failed get no more time than this to end."""
+AGAIN_GRACE_S = 1.0
+"""And those of one that starts again: what they do is lost anyway."""
+
+
+def client_orders(
+    spec: ClusterSpec, rules: RestartPolicy, place_of: Mapping[str, str], job: JobRecord, host: str
+) -> tuple[ClientOrder, ...]:
+    """Of the job's processes on `host`, in the order of their ranks. `place_of`: task to host, of the whole cluster."""
+    return tuple(
+        _order(spec, rules, place_of, job, placed, host)
+        for placed in job.processes
+        if place_of.get(placed.task) == host
+    )
+
+
+def _order(
+    spec: ClusterSpec, rules: RestartPolicy, place_of: Mapping[str, str], job: JobRecord, placed: Placed, host: str
+) -> ClientOrder:
+    request, framework = job.request, job.framework
+    chief = placed.name == job.processes[0].name
+    role, _, index = placed.name.partition("/")
+    ports = framework.ports(placed.name, chief)
+    view = {item.name: item.task for item in job.placed} if framework.sees_tasks else {}
+    return ClientOrder(
+        job_id=job.id,
+        job=role,
+        index=int(index),
+        slot=placed.task,
+        generation=job.generation,
+        run=job.ending is None and job.released,
+        chief=chief,
+        command=(request.python or spec.python or "",) if framework.interpreter else (),
+        script=Path(job.script).name,
+        script_sha256=job.script_sha256,
+        args=request.args,
+        env={**spec.env, **_environment(spec, job), **_variables(job, placed), **_synced_env(spec, host, request.env)},
+        cwd=synced_path(spec, host, request.cwd or job.folder),
+        restart=_policy(job, rules),
+        grace_s=_grace_s(job),
+        ports=ports,
+        first_port=spec.ports.first or 0 if ports else 0,
+        last_port=spec.ports.last or 0 if ports else 0,
+        needs_task=framework.needs_tasks,
+        gpus=framework.gpus,
+        view=view,
+        remapped=bool(view) and (set(view) != set(place_of) or any(name != task for name, task in view.items())),
+    )
+
+
+def synced_path(spec: ClusterSpec, host: str, path: str) -> str:
+    """Where a path of this machine is on `host`, if it lies in a folder that `sync` sends there; else as it is."""
+    if host in LOCAL_NAMES:
+        return path
+    for item in spec.sync:
+        if Path(path).is_relative_to(item.source):
+            return os.path.normpath(os.path.join(item.to, Path(path).relative_to(item.source)))
+    return path
+
+
+def _synced_env(spec: ClusterSpec, host: str, env: Mapping[str, str]) -> dict[str, str]:
+    """The user's variables; modules beside the script are found in the synchronised copy."""
+    found = dict(env)
+    if "PYTHONPATH" in found:
+        parts = found["PYTHONPATH"].split(os.pathsep)
+        found["PYTHONPATH"] = os.pathsep.join(synced_path(spec, host, part) for part in parts)
+    return found
+
+
+def _grace_s(job: JobRecord) -> float:
+    if job.ending is None:
+        return min(job.grace_s, AGAIN_GRACE_S)
+    return min(job.grace_s, FAILED_GRACE_S) if job.ending.state == "failed" else job.grace_s
+
+
+def _policy(job: JobRecord, rules: RestartPolicy) -> RestartPolicy:
+    """A process that was killed, or asks for it, is started again; one that failed by itself decides the job."""
+    together = job.framework.restarts == "all"
+    return replace(rules, when="failure", limited=True, only_exit=(RETRYABLE_EXIT,), together=together)
+
+
+def _variables(job: JobRecord, placed: Placed) -> dict[str, str]:
+    """What its framework reads; nothing before the places of all processes are known."""
+    if not job.released:
+        return {}
+    members = job.members or tuple(Member(p.name, "") for p in job.processes)
+    group = Group(job.id, job.generation, members, {"tf_config": job.request.tf_config}, job.request.retries)
+    me = group.member(placed.name)
+    return {} if me is None else job.framework.variables(group, me)
+
+
+def _environment(spec: ClusterSpec, job: JobRecord) -> dict[str, str]:
+    recovery = spec.recovery
+    env = {
+        "DTF_CHECKPOINT_DIR": job.checkpoint_dir,
+        "DTF_CHECKPOINT_KEEP": str(recovery.keep),
+        "DTF_FRAMEWORK": job.request.framework,
+        "DTF_REPLICATION": job.request.replication,
+        "DTF_RETRYABLE_EXIT": str(RETRYABLE_EXIT),
+        "DTF_STARTS": str(job.generation),
+    }
+    if recovery.every.seconds is not None:
+        env["DTF_CHECKPOINT_SECONDS"] = str(recovery.every.seconds)
+    if recovery.every.steps is not None:
+        env["DTF_CHECKPOINT_STEPS"] = str(recovery.every.steps)
+    return env

@@ -1,0 +1,156 @@
+"""The metrics page: HTTPS that answers only who has the cluster's certificate for reading metrics.
+
+That certificate comes from an authority of its own, so that it opens nothing but this page.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from dtfctl.launcher.certificates import TlsFiles
+from dtfctl.launcher.errors import PortTaken
+from dtfctl.launcher.procfs import port_holder
+from dtfctl.launcher.spec.model import ClusterSpec
+
+log = logging.getLogger(__name__)
+
+PATIENCE_S = 10.0
+"""A connection that does not get on with its greeting or its question is closed."""
+MOST_CONNECTIONS = 16
+RETRY_S = 5.0
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class MetricsPage:
+    """At most one listening port, as the newest spec says."""
+
+    def __init__(self, render: Callable[[], str], server: TlsFiles, readers: TlsFiles) -> None:
+        """`server`: what the page shows who it is with; `readers`: the authority of who may read it."""
+        self._render = render
+        self._files = server
+        self._readers = readers
+        self._server: _Server | None = None
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+
+    def open(self, spec: ClusterSpec) -> None:
+        """Listen where `spec` says, or nowhere.
+
+        Raises:
+            PortTaken: another process has the port. The former one stays open.
+        """
+        port = spec.metrics.port
+        # A cluster of this machine alone is nobody else's business; who may read the others, the certificate says.
+        address = ("127.0.0.1" if spec.is_local else "", port or 0)
+        with self._lock:
+            if self._server is not None and self._server.wanted == address:
+                return
+            made = None if port is None else _serve(address, self._context(), self._render)
+            former, self._server = self._server, made
+        if former is not None:
+            former.shutdown()
+            former.server_close()
+
+    def keep_open(self, spec: ClusterSpec) -> None:
+        """As `open`; where the port is taken, tried again until it is free. For a controller that starts again."""
+        try:
+            self.open(spec)
+        except PortTaken as error:
+            log.error("%s", error.message)
+            threading.Thread(target=self._try_again, args=(spec,), name="metrics", daemon=True).start()
+
+    def _try_again(self, spec: ClusterSpec) -> None:
+        while not self._closed.wait(RETRY_S):
+            try:
+                self.open(spec)
+            except PortTaken:
+                continue
+            return
+
+    def close(self) -> None:
+        self._closed.set()
+        with self._lock:
+            former, self._server = self._server, None
+        if former is not None:
+            former.shutdown()
+            former.server_close()
+
+    def _context(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(self._files.cert, self._files.key)
+        context.load_verify_locations(self._readers.ca)
+        context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+
+def _serve(address: tuple[str, int], context: ssl.SSLContext, render: Callable[[], str]) -> _Server:
+    try:
+        server = _Server(address, context, render)
+    except OSError as error:
+        holder = port_holder(address[1])
+        who = f" by pid {holder[0]} ({holder[1]})" if holder else ""
+        raise PortTaken(
+            f"the port {address[1]} of the metrics page is taken{who}: {error.strerror}",
+            "free it, or choose another: `metrics: {port: N}`",
+        ) from None
+    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+    return server
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, address: tuple[str, int], context: ssl.SSLContext, render: Callable[[], str]) -> None:
+        self.wanted = address
+        self.render = render
+        self._context = context
+        self._places = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """In a thread of the connection's own: a stranger who says nothing keeps nobody else waiting."""
+        request.settimeout(PATIENCE_S)
+        with self._context.wrap_socket(request, server_side=True) as secure:
+            super().finish_request(secure, client_address)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        log.debug("the metrics page refused %s", client_address, exc_info=True)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    server_version = "dtfctl"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        if self.path.partition("?")[0] != "/metrics":
+            self.send_error(404, "the page is /metrics")
+            return
+        body = self.server.render().encode()
+        self.send_response(200)
+        self.send_header("Content-Type", CONTENT_TYPE)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Scrapes are no news."""

@@ -1,0 +1,92 @@
+"""The user's access to hosts, through the controller: it finds the agent and passes on what both say."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+from dtfctl.launcher import codec
+from dtfctl.launcher.agent import methods as agent
+from dtfctl.launcher.controller.methods import EXEC, FETCH, INSPECT, READ_SPEC, STORE
+from dtfctl.launcher.errors import Conflict, ConnectionLost, NotFound, UsageError
+from dtfctl.launcher.rpc import Call, Channel, Handler, Method, PeerUnavailable
+from dtfctl.protocol import agent_pb2, controller_pb2 as pb
+
+if TYPE_CHECKING:
+    from dtfctl.launcher.controller.engine import Engine
+
+INSPECT_S = 10.0
+T = TypeVar("T")
+
+
+class Relay:
+    """Handlers; each runs in a thread of the server."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def handlers(self) -> dict[Method, Handler]:  # type: ignore[type-arg]
+        return {
+            EXEC: self.exec,
+            FETCH: self.fetch,
+            STORE: self.store,
+            INSPECT: self.inspect,
+            READ_SPEC: self.read_spec,
+        }
+
+    def read_spec(self, request: pb.Nothing) -> pb.SpecReply:
+        spec = self._engine.read(self._engine.current_spec)
+        if spec is None:
+            raise Conflict("the cluster has no spec yet", "wait for `dtfctl up` to finish")
+        return pb.SpecReply(spec_json=codec.encode(spec))
+
+    def exec(self, requests: Iterator[agent_pb2.ExecInput], call: Call) -> Iterator[agent_pb2.ExecOutput]:
+        first = next(requests, None)
+        if first is None or first.WhichOneof("what") != "start":
+            raise UsageError("the first message of a command is its start")
+        host = first.start.host
+        talk = self._channel(host).talk(agent.EXEC, _until_broken(itertools.chain([first], requests)))
+        call.on_end(talk.cancel)
+        return self._passed_on(host, iter(talk))
+
+    def store(self, requests: Iterator[agent_pb2.StoreInput], call: Call) -> Iterator[agent_pb2.Stored]:
+        first = next(requests, None)
+        if first is None or first.WhichOneof("what") != "start":
+            raise UsageError("the first message of a transfer is its start")
+        host = first.start.host
+        talk = self._channel(host).talk(agent.STORE, _until_broken(itertools.chain([first], requests)))
+        call.on_end(talk.cancel)
+        return self._passed_on(host, iter(talk))
+
+    def fetch(self, request: agent_pb2.FetchRequest) -> Iterator[agent_pb2.FilePart]:
+        return self._passed_on(request.host, self._channel(request.host).stream(agent.FETCH, request))
+
+    def inspect(self, request: agent_pb2.InspectRequest) -> agent_pb2.Inspection:
+        try:
+            return self._channel(request.host).call(agent.INSPECT, request, timeout_s=INSPECT_S)
+        except PeerUnavailable as error:
+            raise ConnectionLost(f"host {request.host}: {error.message}") from None
+
+    def _channel(self, host: str) -> Channel:
+        known = self._engine.hosts.all.get(host)
+        if known is None:
+            raise NotFound(f"there is no host {host!r} in this cluster", "look with: dtfctl hosts")
+        try:
+            return known.link.channel()
+        except PeerUnavailable as error:
+            raise ConnectionLost(f"host {host}: {error.message}", "look with: dtfctl status -o wide") from None
+
+    def _passed_on(self, host: str, replies: Iterator[T]) -> Iterator[T]:
+        try:
+            yield from replies
+        except PeerUnavailable as error:
+            raise ConnectionLost(f"the connection to host {host} was lost: {error.message}") from None
+
+
+def _until_broken(requests: Iterator[T]) -> Iterator[T]:
+    """`requests`, ending quietly where the caller's stream breaks: the talk is then cancelled anyway."""
+    try:
+        yield from requests
+    except Exception:  # gRPC raises a bare one
+        return

@@ -1,0 +1,144 @@
+"""Which tasks there shall be and where, and telling every host: the spec, the user's stop and start, moves, orders."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dtfctl.launcher import codec
+from dtfctl.launcher.controller import jobs, moves, plan, view
+from dtfctl.launcher.controller.changes import check_possible, scaled, take_over
+from dtfctl.launcher.controller.hosts import HostBoard
+from dtfctl.launcher.controller.linkfaults import LinkFaults
+from dtfctl.launcher.controller.memory import Memory
+from dtfctl.launcher.controller.placement import place
+from dtfctl.launcher.controller.store import TaskRow
+from dtfctl.launcher.errors import Conflict
+from dtfctl.launcher.model import TaskStatus
+from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.selectors import select
+from dtfctl.launcher.spec.model import ClusterSpec
+
+
+class TaskBoard:
+    """The cluster's tasks. Owned by the controller's loop."""
+
+    def __init__(self, paths: ClusterPaths, memory: Memory, hosts: HostBoard) -> None:
+        self._paths = paths
+        self._memory = memory
+        self._hosts = hosts
+        self._revision = 0
+        self.links = LinkFaults()
+
+    # ------------------------------------------------------------------ commands (in a transaction)
+
+    def apply(self, spec: ClusterSpec, task_command: tuple[str, ...], dry_run: bool) -> tuple[list[str], int]:
+        """Take over a spec: (what changes, newest event before)."""
+        memory = self._memory
+        if memory.going_down:
+            raise Conflict(f"cluster {self._paths.name} is going down")
+        newest = memory.store.last_event()
+        if memory.spec is not None:
+            check_possible(memory.spec, spec)
+        standings = self._hosts.standings() if memory.spec is not None else {}
+        closed = {name for name, standing in standings.items() if standing.is_down or not standing.takes_new}
+        kept = {row.name: row.move_to or row.host for row in memory.tasks.values()}
+        placed = place(spec, kept, closed, self._hosts.gpus())
+        change = take_over(memory.spec, spec, memory.tasks, placed, task_command != memory.task_command)
+        if not dry_run:
+            self._hosts.try_again()
+        if dry_run or not change.lines:
+            return list(change.lines), newest
+        memory.store.put_tasks(list(change.rows))
+        memory.store.put("task_command", codec.encode(task_command))
+        memory.store.set_spec(spec)
+        for job in memory.jobs:
+            rest = jobs.without(job, change.removed, time.time())
+            if rest is not job:
+                memory.store.put_job(rest)
+        memory.store.add_event("cluster.applied", "cluster", "; ".join(change.lines))
+        memory.load()
+        self._hosts.ensure_all()
+        return list(change.lines), newest
+
+    def scale(self, counts: Mapping[str, int], dry_run: bool) -> tuple[list[str], int]:
+        """Change how many tasks there are: (what changes, newest event before)."""
+        memory = self._memory
+        if memory.spec is None:
+            raise Conflict("the cluster has no spec yet", "wait for `dtfctl up` to finish")
+        return self.apply(scaled(memory.spec, counts), memory.task_command, dry_run)
+
+    def desire(self, selector: str, verb: str, grace_s: float) -> list[str]:
+        """`restart`, `stop` or `start` tasks: their names."""
+        memory = self._memory
+        chosen = [task.name for task in select(selector, self.statuses())]
+        for name in chosen:
+            row = memory.tasks[name]
+            if verb == "restart":
+                request = row.restart_request + 1
+                row = replace(row, run=True, restart_request=request, grace_s=grace_s, failures=())
+            else:
+                row = replace(row, run=verb == "start", grace_s=grace_s)
+            memory.put_task(row)
+            memory.store.add_event(f"task.{verb}-requested", name, "by the user")
+        return chosen
+
+    # ------------------------------------------------------------------ a turn
+
+    def statuses(self) -> list[TaskStatus]:
+        return view.task_statuses(list(self._memory.tasks.values()), self._hosts.all)
+
+    def move(self) -> None:
+        """Let tasks leave hosts on which they cannot stay. In a transaction."""
+        memory = self._memory
+        assert memory.spec is not None
+        seen = {
+            row.name: report
+            for row in memory.tasks.values()
+            if (host := self._hosts.all.get(row.host)) is not None and (report := host.tasks.get(row.name)) is not None
+        }
+        standings = self._hosts.standings()
+        for move in moves.moves(memory.spec, memory.tasks, standings, seen, self._hosts.gpus()):
+            before: TaskRow = memory.tasks[move.row.name]
+            memory.put_task(move.row)
+            memory.store.add_event(move.kind, move.row.name, move.reason, before.incarnation)
+        self._hosts.ensure_all()
+
+    def look_at_links(self) -> None:
+        """Which tasks cannot reach each other. In a transaction."""
+        unreachable = {
+            name: report.unreachable
+            for host in self._hosts.all.values()
+            if host.state == "up"
+            for name, report in host.tasks.items()
+            if report.unreachable
+        }
+        if not unreachable and not self.links.is_watching:
+            return
+        tasks = {task.name: task for task in self.statuses()}
+        for item in self.links.look(tasks, unreachable, time.monotonic()):
+            self._memory.store.add_event(item.kind, item.subject, item.reason)
+
+    def send_orders(self) -> None:
+        """Hand every host's link what the host has not been told yet."""
+        observed = plan.Observed(self._hosts.reports(), self._hosts.lost())
+        for name, orders in plan.reconcile(self._desired(), observed).items():
+            host = self._hosts.ensure(name)
+            assert host is not None
+            if host.orders is not None and replace(orders, revision=host.orders.revision) == host.orders:
+                continue
+            self._revision += 1
+            host.orders = replace(orders, revision=self._revision)
+            host.link.set_orders(host.orders)
+
+    def _desired(self) -> plan.Desired:
+        memory = self._memory
+        assert memory.spec is not None
+        return plan.Desired(
+            cluster=self._paths.name,
+            spec=memory.spec,
+            tasks=tuple(memory.tasks.values()),
+            jobs=tuple(memory.jobs),
+            task_command=memory.task_command,
+        )

@@ -1,0 +1,92 @@
+"""Change what is wanted of tasks, and wait until it is so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from dtfctl.launcher.connect import Connection
+from dtfctl.launcher.controller import methods
+from dtfctl.launcher.errors import DeadlineExpired
+from dtfctl.launcher.model import TaskStatus
+from dtfctl.launcher.selectors import is_failed
+from dtfctl.launcher.wire import from_message
+from dtfctl.protocol import controller_pb2 as pb
+
+MARGIN_S = 10.0
+SETTLE_S = 1.0
+"""A failed task may be reported with its former incarnation for so long after its restart was asked for."""
+
+
+def restart(connection: Connection, selector: str, wait_s: float, grace_s: float) -> list[str]:
+    """See `Cluster.restart`."""
+    before = {task.name: task.incarnation for task in _tasks(connection)}
+    names = _desire(connection, selector, "restart", grace_s)
+    begun = time.monotonic()
+
+    def restarted(task: TaskStatus) -> bool:
+        if task.incarnation <= before.get(task.name, 0):
+            return is_failed(task) and task.state != "pending" and time.monotonic() > begun + SETTLE_S
+        return task.state in ("running", "failed", "crashed")
+
+    if wait_s > 0:
+        _wait(connection, names, restarted, wait_s, "run again")
+    return names
+
+
+def stop(connection: Connection, selector: str, grace_s: float) -> list[str]:
+    """See `Cluster.stop`."""
+    names = _desire(connection, selector, "stop", grace_s)
+    final = ("stopped", "failed", "crashed", "done")
+    _wait(connection, names, lambda task: task.state in final, grace_s + MARGIN_S, "stopped")
+    return names
+
+
+def start(connection: Connection, selector: str, wait_s: float) -> list[str]:
+    """See `Cluster.start`."""
+    names = _desire(connection, selector, "start", MARGIN_S)
+    _wait(connection, names, lambda task: task.state in ("running", "failed", "crashed"), wait_s, "run")
+    return names
+
+
+def scale(connection: Connection, counts: Mapping[str, int], wait_s: float) -> list[str]:
+    """See `Cluster.scale`."""
+    changes = list(connection.call(methods.SCALE, pb.ScaleRequest(counts=counts)).changes)
+    names = [task.name for task in _tasks(connection) if task.job in counts]
+    if wait_s > 0:
+        _wait(connection, names, lambda task: task.state in ("running", "failed", "crashed", "stopped"), wait_s, "run")
+    return changes
+
+
+def hosts(connection: Connection, names: Sequence[str], verb: str, reason: str) -> list[str]:
+    """See `Cluster.drain`."""
+    request = pb.DesireHostsRequest(hosts=names, verb=verb, reason=reason)
+    return list(connection.call(methods.DESIRE_HOSTS, request).hosts)
+
+
+def _tasks(connection: Connection) -> list[TaskStatus]:
+    return [from_message(TaskStatus, task) for task in connection.call(methods.STATUS, pb.StatusRequest()).tasks]
+
+
+def _desire(connection: Connection, selector: str, verb: str, grace_s: float) -> list[str]:
+    request = pb.DesireRequest(selector=selector, verb=verb, grace_s=grace_s)
+    return list(connection.call(methods.DESIRE, request).tasks)
+
+
+def _wait(
+    connection: Connection, names: Sequence[str], done: Callable[[TaskStatus], bool], wait_s: float, what: str
+) -> None:
+    deadline = time.monotonic() + wait_s
+    version = 0
+    while names:
+        message = connection.call(methods.STATUS, pb.StatusRequest(newer_than=version, wait_s=0.5))
+        version = message.version
+        tasks = [from_message(TaskStatus, task) for task in message.tasks]
+        waiting = [task.name for task in tasks if task.name in names and not done(task)]
+        if not waiting:
+            return
+        if time.monotonic() > deadline:
+            raise DeadlineExpired(
+                f"after {wait_s:.0f} s these have not {what}: {', '.join(waiting)}",
+                f"it goes on; look with: dtfctl status -c {connection.paths.name}",
+            )

@@ -1,0 +1,150 @@
+"""The cluster's numbers as Prometheus reads them (text format 0.0.4). Pure.
+
+Names follow its habits: base units (seconds, bytes), `_total` for what only grows, one meaning a name. Counters of a
+task start again at zero when `up` makes the cluster anew, which `rate()` understands.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from dtfctl.launcher.model import ClusterStatus, HostState, JobState, TaskState
+
+Kind = Literal["gauge", "counter"]
+Labels = Mapping[str, str | int]
+
+
+@dataclass(slots=True)
+class Family:
+    """All series of one name."""
+
+    name: str
+    kind: Kind
+    help: str
+    samples: list[tuple[Labels, float]] = field(default_factory=list)
+
+    def add(self, value: float | None, **labels: str | int) -> None:
+        """One series; None is a number that is not known, which is no series."""
+        if value is not None:
+            self.samples.append((labels, float(value)))
+
+
+def render(status: ClusterStatus, events: int) -> str:
+    """The page. `events`: how many have happened."""
+    families = [*_cluster(status, events), *_hosts(status), *_tasks(status), *_jobs(status)]
+    return "".join(_text(family) for family in families if family.samples)
+
+
+def _cluster(status: ClusterStatus, events: int) -> Iterable[Family]:
+    controller = status.controller
+    info = Family("dtfctl_build_info", "gauge", "Always 1; the label says which version the controller runs.")
+    info.add(1, version=controller.version, cluster=status.name)
+    yield info
+    yield _one("dtfctl_cluster_healthy", "gauge", "1 when all tasks run and nothing is wrong.", status.healthy)
+    yield _one("dtfctl_cluster_problems", "gauge", "Problems that `dtfctl status` names.", len(status.problems))
+    yield _one("dtfctl_cluster_created_timestamp_seconds", "gauge", "When the cluster was made.", status.created)
+    yield _one("dtfctl_controller_uptime_seconds", "gauge", "Since this controller started.", controller.uptime_s)
+    yield _one("dtfctl_controller_starts_total", "counter", "Controllers this cluster has had.", controller.epoch)
+    yield _one("dtfctl_events_total", "counter", "What happened; see `dtfctl events`.", events)
+
+
+def _one(name: str, kind: Kind, text: str, value: float) -> Family:
+    family = Family(name, kind, text)
+    family.add(value)
+    return family
+
+
+def _counts(name: str, text: str, states: Sequence[str], found: Counter[tuple[str, ...]], *labels: str) -> Family:
+    """How many there are in each state, also where there are none: a series that vanishes alarms nobody."""
+    family = Family(name, "gauge", text)
+    groups = sorted({key[:-1] for key in found}) or ([()] if not labels else [])
+    for group in groups:
+        for state in states:
+            family.add(found[(*group, state)], **dict(zip(labels, group)), state=state)
+    return family
+
+
+def _hosts(status: ClusterStatus) -> Iterable[Family]:
+    yield _counts(
+        "dtfctl_hosts",
+        "Hosts by state.",
+        get_args(HostState),
+        Counter((host.state,) for host in status.hosts),
+    )
+    gauges = {
+        "up": ("dtfctl_host_up", "1 when its agent reports."),
+        "load": ("dtfctl_host_load1", "Load average of one minute."),
+        "cores": ("dtfctl_host_cores", "Processor cores."),
+        "memory_bytes": ("dtfctl_host_memory_bytes", "Memory."),
+        "memory_free_bytes": ("dtfctl_host_memory_available_bytes", "Memory that can still be used."),
+        "disk_free_bytes": ("dtfctl_host_disk_free_bytes", "Free space where dtfctl keeps its files."),
+        "gpus": ("dtfctl_host_gpus", "NVIDIA GPUs."),
+        "tasks": ("dtfctl_host_tasks", "Tasks that have their place there."),
+    }
+    for name, (metric, text) in gauges.items():
+        family = Family(metric, "gauge", text)
+        for host in status.hosts:
+            family.add(host.state == "up" if name == "up" else getattr(host, name), host=host.name)
+        yield family
+
+
+def _tasks(status: ClusterStatus) -> Iterable[Family]:
+    found: Counter[tuple[str, ...]] = Counter((task.job, task.state) for task in status.tasks)
+    yield _counts("dtfctl_tasks", "Tasks by role and state.", get_args(TaskState), found, "role")
+    up = Family("dtfctl_task_up", "gauge", "1 when it runs and its beats come.")
+    restarts = Family("dtfctl_task_restarts_total", "counter", "Starts after the first one.")
+    steps = Family("dtfctl_task_steps_total", "counter", "Graph executions since it was started.")
+    incarnation = Family("dtfctl_task_incarnation", "gauge", "The number of its newest start.")
+    uptime = Family("dtfctl_task_uptime_seconds", "gauge", "Since it was started.")
+    cpu = Family("dtfctl_task_cpu_cores", "gauge", "Processor cores that it uses.")
+    memory = Family("dtfctl_task_resident_memory_bytes", "gauge", "Memory that it uses.")
+    for task in status.tasks:
+        name: dict[str, str | int] = {"role": task.job, "index": task.index}
+        up.add(task.state == "running" and task.health != "down", **name, host=task.host)
+        restarts.add(task.restarts, **name)
+        steps.add(task.steps, **name)
+        incarnation.add(task.incarnation, **name)
+        uptime.add(task.uptime_s if task.state == "running" else None, **name)
+        cpu.add(None if task.cpu_percent is None else task.cpu_percent / 100, **name)
+        memory.add(task.rss_bytes, **name)
+    yield from (up, restarts, steps, incarnation, uptime, cpu, memory)
+
+
+def _jobs(status: ClusterStatus) -> Iterable[Family]:
+    found: Counter[tuple[str, ...]] = Counter((job.state,) for job in status.jobs)
+    yield _counts("dtfctl_jobs", "Jobs by state.", get_args(JobState), found)
+    step = Family("dtfctl_job_step", "gauge", "The newest step of a job that has not ended.")
+    restarts = Family("dtfctl_job_restarts_total", "counter", "Restarts of a job's processes, while it has not ended.")
+    metric = Family("dtfctl_job_metric", "gauge", "The newest numbers that a job reports, such as its loss.")
+    for job in status.jobs:
+        if job.is_final:
+            continue
+        restarts.add(job.restarts, id=job.id)
+        if job.progress is not None:
+            step.add(job.progress.step, id=job.id)
+            for name, value in sorted(job.progress.metrics.items()):
+                metric.add(value, id=job.id, name=name)
+    yield from (step, restarts, metric)
+
+
+def _text(family: Family) -> str:
+    lines = [f"# HELP {family.name} {family.help}", f"# TYPE {family.name} {family.kind}"]
+    for labels, value in family.samples:
+        inner = ",".join(f'{name}="{_escaped(str(text))}"' for name, text in labels.items())
+        lines.append(f"{family.name}{{{inner}}} {_number(value)}" if inner else f"{family.name} {_number(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _number(value: float) -> str:
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "+Inf" if value > 0 else "-Inf"
+    return str(int(value)) if value == int(value) and abs(value) < 2**53 else repr(value)

@@ -1,0 +1,54 @@
+"""Reading the metrics page of a cluster, and telling Prometheus how to."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+from typing import Any
+
+from dtfctl.launcher.certificates import TlsFiles, server_name
+from dtfctl.launcher.paths import ClusterPaths
+
+
+def read_page(address: tuple[str, int], paths: ClusterPaths, timeout_s: float) -> str:
+    """The page's text.
+
+    Raises:
+        OSError: it cannot be reached, is not the cluster's, or refuses.
+    """
+    reader = TlsFiles.of(paths.readers, "metrics")
+    context = ssl.create_default_context(cafile=str(paths.certificates / "ca.pem"))
+    context.load_cert_chain(reader.cert, reader.key)
+    name = server_name("controller", paths.name)
+    with (
+        socket.create_connection(address, timeout_s) as raw,
+        context.wrap_socket(raw, server_hostname=name) as secure,
+    ):
+        connection = http.client.HTTPConnection(*address, timeout=timeout_s)
+        connection.sock = secure
+        try:
+            connection.request("GET", "/metrics")
+            answer = connection.getresponse()
+            text = answer.read().decode()
+        except http.client.HTTPException as error:
+            raise OSError(f"no page came: {error}") from None
+        if answer.status != 200:
+            raise OSError(f"it answers {answer.status} {answer.reason}")
+        return text
+
+
+def scrape_config(paths: ClusterPaths, port: int) -> dict[str, Any]:
+    """One entry of Prometheus's `scrape_configs`."""
+    reader = TlsFiles.of(paths.readers, "metrics")
+    return {
+        "job_name": f"dtfctl-{paths.name}",
+        "scheme": "https",
+        "static_configs": [{"targets": [f"127.0.0.1:{port}"]}],
+        "tls_config": {
+            "ca_file": str(paths.certificates / "ca.pem"),
+            "cert_file": str(reader.cert),
+            "key_file": str(reader.key),
+            "server_name": server_name("controller", paths.name),
+        },
+    }

@@ -1,0 +1,513 @@
+"""The launcher's hands on a host: read over SSH's stdin by any Python >= 3.11 there, so it imports nothing of dtfctl.
+
+A request is one line of JSON, `{"do": NAME, ...}`, a reply one line `dtfctl:{...}`; other output (of a shell's start
+files) is not a reply. Replies with `stage` come in between; the last one of a request has `done`, `need` or `error`.
+
+    ~/.dtfctl/                                    0700
+      packages/HASH/      what dtfctl depends on, unpacked; shared by clusters
+      runtime/HASH/       a virtual environment with dtfctl in it, leading to its packages
+      sync/HASH, setup/   marks of what was synchronised and set up
+      tmp/                uploads on their way
+      clusters/NAME/      certificates/, hosts/HOST/, logs/, jobs/ of one cluster
+"""
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+import urllib.parse
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+BASE = os.path.expanduser("~/.dtfctl")
+POLL_S = 0.01
+START_S = 60.0
+UNUSED_S = 14 * 86400.0
+
+
+class Trouble(Exception):
+    """Cannot be done: (cause, message)."""
+
+
+class Needs(Exception):
+    """What has to be sent first."""
+
+
+def say(**values: Any) -> None:
+    sys.stdout.write("dtfctl:" + json.dumps(values) + "\n")
+    sys.stdout.flush()
+
+
+def private(*parts: str) -> str:
+    path = os.path.join(BASE, *parts)
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    return path
+
+
+def home_path(path: str) -> str:
+    path = os.path.expanduser(path)
+    return path if os.path.isabs(path) else os.path.join(os.path.expanduser("~"), path)
+
+
+def facts() -> dict[str, Any]:
+    runtimes = os.path.join(BASE, "runtime")
+    return {
+        "runtimes": os.listdir(runtimes) if os.path.isdir(runtimes) else [],
+        "python": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "machine": platform.machine(),
+        "libc": list(platform.libc_ver()),
+        "home": os.path.expanduser("~"),
+        "base": BASE,
+        "address": (os.environ.get("SSH_CONNECTION", "").split() + ["", "", ""])[2],
+        "free_bytes": shutil.disk_usage(BASE if os.path.isdir(BASE) else os.path.expanduser("~")).free,
+        "hostname": platform.node(),
+        "cores": os.cpu_count() or 1,
+        "gpus": len(os.listdir("/proc/driver/nvidia/gpus")) if os.path.isdir("/proc/driver/nvidia/gpus") else 0,
+        "clock": time.time(),
+    }
+
+
+# ---------------------------------------------------------------- the bundle
+
+
+def python_of(runtime: str) -> str:
+    return os.path.join(BASE, "runtime", runtime, "bin", "python")
+
+
+def unpack_packages(archive: str, name: str, **_: Any) -> None:
+    """A zip of site-packages becomes packages/NAME, whole or not at all."""
+    target = os.path.join(private("packages"), name)
+    fresh = f"{target}.{os.getpid()}"
+    shutil.rmtree(fresh, ignore_errors=True)
+    try:
+        with zipfile.ZipFile(archive) as file:
+            file.extractall(fresh)
+        settle(fresh, target)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+        os.unlink(archive)
+
+
+def index_answers(within_s: float) -> bool:
+    """Whether the package index can be reached; a name server that is silent must not cost minutes."""
+    if any(os.environ.get(name) for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")):
+        return True
+    index = urllib.parse.urlsplit(os.environ.get("PIP_INDEX_URL") or "https://pypi.org/simple")
+    answered = []
+
+    def knock() -> None:
+        try:
+            port = index.port or (443 if index.scheme == "https" else 80)
+            socket.create_connection((index.hostname or "", port), within_s).close()
+            answered.append(True)
+        except OSError:
+            return
+
+    thread = threading.Thread(target=knock, daemon=True)
+    thread.start()
+    thread.join(within_s)
+    return bool(answered)
+
+
+def pip_packages(requirements: list[str], name: str, index_s: float, **_: Any) -> dict[str, Any]:
+    """The same from the package index, where this host's Python has pip and the index answers."""
+    if not index_answers(index_s):
+        return {"refused": "no package index answers"}
+    target = os.path.join(private("packages"), name)
+    fresh = f"{target}.{os.getpid()}"
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
+    command += ["--no-deps", "--only-binary", ":all:", "--retries", "0", "--timeout", str(index_s), "--no-compile"]
+    try:
+        done = subprocess.run(
+            [*command, "--target", fresh, *requirements], capture_output=True, text=True, timeout=900, check=False
+        )
+        if done.returncode != 0:
+            lines = (done.stderr.strip() or done.stdout.strip() or "pip said nothing").splitlines()
+            return {"refused": lines[-1][:500]}
+        settle(fresh, target)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return {"refused": str(error)[:500]}
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    return {}
+
+
+def unpack_runtime(archive: str, name: str, packages: str, **_: Any) -> None:
+    """A virtual environment with dtfctl in it and a path to its packages."""
+    import venv
+
+    target = os.path.join(private("runtime"), name)
+    fresh = f"{target}.{os.getpid()}"
+    shutil.rmtree(fresh, ignore_errors=True)
+    try:
+        venv.EnvBuilder(symlinks=True, with_pip=False).create(fresh)
+        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+        site = os.path.join(fresh, "lib", version, "site-packages")
+        with zipfile.ZipFile(archive) as file:
+            file.extractall(site)
+        with open(os.path.join(site, "dtfctl-packages.pth"), "w", encoding="utf-8") as file:
+            file.write(os.path.join(BASE, "packages", packages) + "\n")
+        settle(fresh, target)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+        os.unlink(archive)
+
+
+def settle(fresh: str, target: str) -> None:
+    """Give a finished folder its name; somebody else's with the same content is as good (a home on a shared disk)."""
+    try:
+        os.rename(fresh, target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or not os.path.isdir(target):
+            raise
+
+
+def forget_unused() -> None:
+    """Bundles that no `up` has asked for in two weeks go."""
+    for kind in ("runtime", "packages"):
+        folder = os.path.join(BASE, kind)
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            path = os.path.join(folder, name)
+            if time.time() - os.stat(path).st_mtime > UNUSED_S:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+# ---------------------------------------------------------------- files and set-up
+
+
+def mark_of(to: str) -> str:
+    return os.path.join(private("sync"), hashlib.sha256(home_path(to).encode()).hexdigest()[:32])
+
+
+def read_mark(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def write_mark(path: str, text: str) -> None:
+    write_whole(path, text.encode())
+
+
+def write_whole(path: str, data: bytes, mode: int = 0o600) -> None:
+    fresh = f"{path}.{os.getpid()}"
+    try:
+        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+        os.rename(fresh, path)
+    except OSError:
+        if os.path.exists(fresh):
+            os.unlink(fresh)
+        raise
+
+
+def unpack_sync(archive: str, to: str, hash: str, single: bool, **_: Any) -> None:
+    """Files of a tar go to `to`; those of the last synchronisation that are no more in it go away."""
+    target = home_path(to)
+    listing = mark_of(to) + ".files"
+    before = set(read_mark(listing).splitlines())
+    try:
+        os.unlink(mark_of(to)) if os.path.exists(mark_of(to)) else None
+        with tarfile.open(archive) as tar:
+            names = [member.name for member in tar.getmembers()]
+            where = os.path.dirname(target) if single else target
+            os.makedirs(where, exist_ok=True)
+            # The archive is the user's own; early releases of 3.11 have no filters yet.
+            trusted: dict[str, Any] = {"filter": "fully_trusted"} if hasattr(tarfile, "fully_trusted_filter") else {}
+            tar.extractall(where, **trusted)
+        base = os.path.dirname(target) if single else target
+        for name in sorted(before - set(names), reverse=True):
+            path = os.path.join(base, name)
+            if os.path.isdir(path) and not os.path.islink(path):
+                try:
+                    os.rmdir(path)
+                except OSError:
+                    continue  # it holds files of somebody else
+            elif os.path.lexists(path):
+                os.unlink(path)
+        write_mark(listing, "\n".join(names))
+        write_mark(mark_of(to), hash)
+    finally:
+        os.unlink(archive)
+
+
+def run_setup(cluster: str, setup: dict[str, Any], cwd: str) -> None:
+    """The commands in turn, once per hash; their output goes to logs/setup.log."""
+    mark = os.path.join(private("setup"), hashlib.sha256(cluster.encode()).hexdigest()[:32])
+    if read_mark(mark) == setup["hash"]:
+        return
+    say(stage="setup", detail="")
+    log = os.path.join(private("clusters", cluster, "logs"), "setup.log")
+    for number, command in enumerate(setup["commands"], start=1):
+        say(stage="setup", detail=f"{number}/{len(setup['commands'])} {command}"[:200])
+        with open(log, "ab") as file:
+            file.write(f"$ {command}\n".encode())
+            file.flush()
+            begun = file.tell()
+            environment = {**os.environ, **setup["env"]}
+            done = subprocess.run(
+                ["/bin/sh", "-c", command],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                cwd=cwd,
+                env=environment,
+                check=False,
+            )
+        if done.returncode != 0:
+            with open(log, "rb") as file:
+                file.seek(begun)
+                lines = file.read()[-4000:].decode(errors="replace").strip().splitlines()
+            said = f": {lines[-1][:300]}" if lines else ""
+            raise Trouble("setup", f"`{command}` ended with {done.returncode}{said} (see {log})")
+    write_mark(mark, setup["hash"])
+
+
+# ---------------------------------------------------------------- the agent
+
+
+def folder_of(cluster: str, host: str) -> str:
+    return private("clusters", cluster, "hosts", host)
+
+
+def start_ticks(pid: int) -> int | None:
+    """Of a live process, else None; a zombie is dead."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read()
+    except OSError:
+        return None
+    fields = text[text.rindex(b")") + 2 :].split()
+    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def find(cluster: str, host: str) -> dict[str, Any] | None:
+    """The running agent's description, or None."""
+    try:
+        with open(os.path.join(BASE, "clusters", cluster, "hosts", host, "agent.json"), encoding="utf-8") as file:
+            info: dict[str, Any] = json.load(file)
+        return info if start_ticks(info["pid"]) == info["start_ticks"] else None
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def try_lock(path: str) -> int | None:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def last_line(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            lines = file.read()[-4000:].decode(errors="replace").strip().splitlines()
+    except FileNotFoundError:
+        return "it wrote no log"
+    return lines[-1][:500] if lines else "its log is empty"
+
+
+def start(
+    cluster: str, host: str, python: str, address: str, certificates: dict[str, str], arguments: list[str]
+) -> dict[str, Any]:
+    folder = folder_of(cluster, host)
+    logs = private("clusters", cluster, "logs")
+    keys = private("clusters", cluster, "certificates")
+    for name, text in certificates.items():
+        write_whole(os.path.join(keys, os.path.basename(name)), text.encode())
+    log = os.path.join(logs, f"agent-{host}.log")
+    own = f"[{address}]" if ":" in address else address
+    command = [python, "-m", "dtfctl.launcher.agent", "--cluster", cluster, "--host", host, "--folder", folder]
+    command += ["--logs", logs, "--certificates", keys, "--listen", own, "--advertise", own, *arguments]
+    deadline = time.monotonic() + START_S
+    child = None
+    while True:
+        info = find(cluster, host)
+        if info is not None:
+            return info
+        if child is not None and child.poll() is not None:
+            raise Trouble("agent", f"its agent ended at once: {last_line(log)} (see {log})")
+        held = try_lock(os.path.join(folder, "agent.lock")) if child is None else None
+        if held is not None:
+            with open(log, "ab") as output:
+                child = subprocess.Popen(
+                    [*command, "--lock-fd", str(held)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    cwd="/",
+                    start_new_session=True,
+                    pass_fds=(held,),
+                    env={key: value for key, value in os.environ.items() if not key.startswith("SSH_")},
+                )
+            os.close(held)
+        if time.monotonic() > deadline:
+            raise Trouble("agent", f"its agent did not start within {START_S:.0f} s (see {log})")
+        time.sleep(POLL_S)
+
+
+# ---------------------------------------------------------------- requests
+
+
+def look(cluster: str, host: str, **_: Any) -> dict[str, Any]:
+    """What this host is, and its agent if one runs; changes nothing."""
+    return {"facts": facts(), "agent": find(cluster, host)}
+
+
+def ensure(
+    cluster: str,
+    host: str,
+    runtime: str,
+    packages: str,
+    sync: list[dict[str, str]],
+    setup: dict[str, Any],
+    python: str,
+    certificates: dict[str, str],
+    arguments: list[str],
+    address: str,
+    **_: Any,
+) -> dict[str, Any]:
+    """Make the host what the spec says and start the agent; or say what has to be sent first."""
+    private()
+    known = facts()
+    missing = []
+    if not os.path.exists(python_of(runtime)):
+        if not os.path.isdir(os.path.join(BASE, "packages", packages)):
+            missing.append("packages")
+        missing.append("runtime")
+    missing += [f"sync:{at}" for at, item in enumerate(sync) if read_mark(mark_of(item["to"])) != item["hash"]]
+    if missing:
+        private("tmp")
+        raise Needs({"need": missing, "facts": known})
+    for used in (os.path.join(BASE, "runtime", runtime), os.path.join(BASE, "packages", packages)):
+        if os.path.isdir(used):
+            os.utime(used)
+    if setup["commands"]:
+        cwd = home_path(sync[0]["to"]) if sync and os.path.isdir(home_path(sync[0]["to"])) else os.path.expanduser("~")
+        run_setup(cluster, setup, cwd)
+    if python:
+        check_python(python)
+    info = find(cluster, host)
+    if info is None:
+        say(stage="starting", detail="")
+        info = start(cluster, host, python_of(runtime), address or known["address"], certificates, arguments)
+    return {"facts": known, "agent": info}
+
+
+def check_python(python: str) -> None:
+    """The user's own interpreter runs and is new enough."""
+    path = os.path.expanduser(python)
+    if not os.path.exists(path) and shutil.which(path) is None:
+        raise Trouble("python", f"`python: {python}` is not there")
+    code = "import sys; sys.exit(0 if sys.version_info >= (3, 11) else 'it is Python ' + sys.version.split()[0])"
+    done = subprocess.run([path, "-c", code], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Trouble("python", f"`python: {python}` cannot be used: {(done.stderr.strip() or 'it fails')[-200:]}")
+
+
+def kill(cluster: str, host: str, **_: Any) -> dict[str, Any]:
+    info = find(cluster, host)
+    if info is not None:
+        os.kill(info["pid"], signal.SIGKILL)
+        deadline = time.monotonic() + 5.0
+        while start_ticks(info["pid"]) == info["start_ticks"] and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+    return {}
+
+
+def wait_ended(cluster: str, host: str, timeout_s: float, **_: Any) -> dict[str, Any]:
+    lock = os.path.join(BASE, "clusters", cluster, "hosts", host, "agent.lock")
+    deadline = time.monotonic() + timeout_s
+    while os.path.exists(lock):
+        held = try_lock(lock)
+        if held is not None:
+            os.close(held)
+            break
+        if time.monotonic() > deadline:
+            return {"ended": False}
+        time.sleep(POLL_S)
+    return {"ended": True}
+
+
+def clean(cluster: str, host: str, **_: Any) -> dict[str, Any]:
+    """This host's own files go, then what is empty; logs and checkpoints stay."""
+    folder = os.path.join(BASE, "clusters", cluster)
+    own = os.path.join(folder, "hosts", host)
+    try:
+        with open(os.path.join(own, "state.json"), encoding="utf-8") as file:
+            sockets = json.load(file)["socket_folder"]
+        if os.path.basename(sockets).startswith("dtf-"):
+            shutil.rmtree(sockets, ignore_errors=True)
+    except (OSError, ValueError, KeyError):
+        sockets = ""
+    shutil.rmtree(own, ignore_errors=True)
+    keys = os.path.join(folder, "certificates")
+    for name in os.listdir(keys) if os.path.isdir(keys) else ():
+        if name.startswith((f"agent-{host}.", f"task-{host}.")):
+            os.unlink(os.path.join(keys, name))
+    hosts = os.path.join(folder, "hosts")
+    if not os.path.isdir(hosts) or not os.listdir(hosts):
+        shutil.rmtree(keys, ignore_errors=True)
+    for path, _folders, _files in os.walk(folder, topdown=False):
+        try:
+            os.rmdir(path)
+        except OSError:
+            continue  # something is in it that stays
+    return {}
+
+
+REQUESTS: dict[str, Callable[..., dict[str, Any] | None]] = {
+    "look": look,
+    "ensure": ensure,
+    "unpack_packages": unpack_packages,
+    "pip_packages": pip_packages,
+    "unpack_runtime": unpack_runtime,
+    "unpack_sync": unpack_sync,
+    "kill": kill,
+    "wait_ended": wait_ended,
+    "clean": clean,
+}
+
+
+def serve() -> None:
+    os.umask(0o077)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    say(hello=1)
+    for line in sys.stdin.buffer:
+        request = json.loads(line)
+        try:
+            say(done=True, **(REQUESTS[request["do"]](**request) or {}))
+        except Needs as needs:
+            say(**needs.args[0])
+        except Trouble as trouble:
+            say(error=trouble.args[1], cause=trouble.args[0])
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            what = "no space left on the disk" if full else (error.strerror or str(error)).lower()
+            where = f" at {error.filename}" if error.filename else f" below {BASE}" if full else ""
+            say(error=what + where, cause="disk" if full else "install")
+        except Exception as error:  # a fault in here must be told, not end the conversation without a word
+            say(error=f"{type(error).__name__}: {error} (while it was asked to {request['do']})", cause="install")
+
+
+serve()

@@ -1,0 +1,465 @@
+"""Hosts over SSH: SSH puts the bundle, the files and the keys there and starts the agent; then gRPC takes over.
+
+One asyncio loop in a thread of its own serves all hosts; the calls of `Provider` come from the threads of the hosts'
+links and wait for it. A host has one connection and on it one process of `host_side.py`, both closed when idle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import asyncssh
+
+from dtfctl.launcher.certificates import ensure_certificate
+from dtfctl.launcher.files import private_folder, write_whole
+from dtfctl.launcher.paths import ClusterPaths, home
+from dtfctl.launcher.procfs import ProcessId
+from dtfctl.launcher.providers.base import AgentEndpoint, HostFailed, OnStage, Stage, silent
+from dtfctl.launcher.providers.bundle import UNPACKED_FACTOR, Bundles, Platform
+from dtfctl.launcher.providers.files import Syncs
+from dtfctl.launcher.providers.login import KEEPALIVE_S, Logins
+from dtfctl.launcher.spec.model import ClusterSpec
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+SOURCE = Path(__file__).with_name("host_side.py")
+REPLY = "dtfctl:"
+LONGEST_REPLY = 1 << 20
+IDLE_S = 5.0
+HELLO_S = 30.0
+EXIT_S = 10.0
+"""Between the last output of a command and its exit status."""
+ASK_S = 30.0
+START_S = 90.0
+UNPACK_S = 900.0
+SETUP_S = 3600.0
+UPLOAD_BLOCK = 32 * 2**10
+UPLOAD_BLOCKS = 32
+"""In flight: enough for 10 MB/s at 100 ms, and little enough that a slow link shows progress."""
+STALL_S = 60.0
+"""An upload that moves nothing for this long has failed."""
+KNOCK_S = 1.0
+INDEX_S = 2.0
+PYTHONS = (
+    *("python3", "python3.14", "python3.13", "python3.12", "python3.11"),
+    *("/usr/local/bin/python3", "$HOME/.pyenv/shims/python3", "$HOME/miniconda3/bin/python3", "/opt/conda/bin/python3"),
+)
+NO_PYTHON_EXIT = 96
+BEFORE_START = frozenset({"disk", "install", "setup", "python"})
+"""Causes that keep an agent from being started; with any other it may run although nobody has heard of it."""
+
+
+def bootstrap(size: int) -> str:
+    """The command that reads `host_side.py` (`size` bytes) from stdin and runs it; for any login shell."""
+    names = " ".join(f'"{name}"' for name in PYTHONS)
+    return (
+        "exec /bin/sh -c '"
+        f"for p in {names}; do "
+        'if command -v "$p" >/dev/null 2>&1 && '
+        '"$p" -I -S -c "import sys; sys.exit(sys.version_info < (3, 11))" </dev/null >/dev/null 2>&1; then '
+        f'exec "$p" -I -u -c "import sys; exec(sys.stdin.buffer.read({size}))"; '
+        f"fi; done; exit {NO_PYTHON_EXIT}'"
+    )
+
+
+class Conversation:
+    """A connection to a host and the process of `host_side.py` at its end."""
+
+    def __init__(self, connection: asyncssh.SSHClientConnection, process: asyncssh.SSHClientProcess[bytes]) -> None:
+        self.connection = connection
+        self._process = process
+        self._lock = asyncio.Lock()
+        self.used = asyncio.get_running_loop().time()
+
+    @classmethod
+    async def begin(cls, connection: asyncssh.SSHClientConnection) -> Conversation:
+        source = SOURCE.read_bytes()
+        try:
+            async with asyncio.timeout(HELLO_S):
+                process = await connection.create_process(
+                    bootstrap(len(source)), encoding=None, stderr=asyncssh.DEVNULL
+                )
+                self = cls(connection, process)
+                process.stdin.write(source)
+                await self._reply()
+        except BaseException:
+            connection.close()
+            raise
+        return self
+
+    @property
+    def is_open(self) -> bool:
+        return not self.connection.is_closed() and not self._process.is_closing()
+
+    async def ask(
+        self, request: dict[str, Any], within_s: float, on_stage: Callable[[Stage, str], None] = lambda *_: None
+    ) -> dict[str, Any]:
+        """One request and its reply.
+
+        Raises:
+            HostFailed: the host says so, or it does not answer in time, or the connection is lost.
+        """
+        async with self._lock:
+            loop = asyncio.get_running_loop()
+            self.used = loop.time()
+            try:
+                async with asyncio.timeout(within_s):
+                    self._process.stdin.write(json.dumps(request).encode() + b"\n")
+                    while True:
+                        reply = await self._reply()
+                        if "stage" not in reply:
+                            break
+                        on_stage(reply["stage"], reply["detail"])
+            except TimeoutError:
+                self.connection.abort()
+                raise HostFailed("unreachable", f"no answer within {within_s:g} s") from None
+            except (OSError, asyncssh.Error) as error:
+                raise HostFailed("unreachable", f"the connection was lost: {error}") from None
+            finally:
+                self.used = loop.time()
+        if "error" in reply:
+            raise HostFailed(reply["cause"], reply["error"])
+        return reply
+
+    async def _reply(self) -> dict[str, Any]:
+        while True:
+            line = await self._process.stdout.readline()
+            if not line:
+                raise await self._gone()
+            text = line.decode(errors="replace")
+            if text.startswith(REPLY):
+                reply: dict[str, Any] = json.loads(text[len(REPLY) :])
+                return reply
+
+    async def _gone(self) -> HostFailed:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(EXIT_S):
+                await self._process.wait_closed()
+        # Without an exit status the connection is gone, and what happened there is not known.
+        if self._process.exit_status == NO_PYTHON_EXIT:
+            return HostFailed("python", "no Python 3.11 or newer", "install one; `python3` must find it")
+        if self._process.exit_status is None:
+            return HostFailed("unreachable", "the connection was lost")
+        return HostFailed("install", f"its shell ended with {self._process.exit_status} before it answered")
+
+    async def upload(self, path: Path, base: str, on_share: Callable[[float], None]) -> str:
+        """Send a file over SFTP; its path there."""
+        target = f"{base}/tmp/{path.name}.{secrets.token_hex(6)}"
+        size = max(1, path.stat().st_size)
+        try:
+            async with asyncio.timeout(STALL_S) as limit:
+                loop = asyncio.get_running_loop()
+
+                def progress(_source: bytes, _target: bytes, done: int, _total: int) -> None:
+                    limit.reschedule(loop.time() + STALL_S)
+                    self.used = loop.time()
+                    on_share(done / size)
+
+                # On a slow link an answer waits behind what is being sent; that the bytes move is watched instead.
+                self.connection.set_keepalive(0)
+                async with self.connection.start_sftp_client() as sftp:
+                    await sftp.put(
+                        str(path),
+                        target,
+                        progress_handler=progress,
+                        block_size=UPLOAD_BLOCK,
+                        max_requests=UPLOAD_BLOCKS,
+                    )
+                self.connection.set_keepalive(KEEPALIVE_S)
+        except TimeoutError:
+            self.connection.abort()
+            raise HostFailed("unreachable", f"the upload of {path.name} stalled for {STALL_S:g} s") from None
+        except asyncssh.SFTPNoSpaceOnFilesystem:
+            raise HostFailed("disk", f"no space left on the disk below {base}") from None
+        except asyncssh.SFTPError as error:
+            raise HostFailed(
+                "disk" if "space" in error.reason.lower() else "install", f"upload: {error.reason}"
+            ) from None
+        except (OSError, asyncssh.Error) as error:
+            raise HostFailed("unreachable", f"the connection was lost while sending: {error}") from None
+        return target
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+@dataclass(slots=True)
+class _Host:
+    """What is known about a host while the controller lives."""
+
+    name: str
+    user: str | None
+    lock: asyncio.Lock
+    conversation: Conversation | None = None
+
+
+class SshProvider:
+    """Agents on hosts that one logs in to."""
+
+    def __init__(self, paths: ClusterPaths) -> None:
+        asyncssh.set_log_level(logging.WARNING)
+        self._paths = paths
+        self.on_stage: OnStage = silent
+        self._bundles = Bundles(home() / "bundles")
+        self._syncs = Syncs(home() / "bundles", ())
+        self._spec: ClusterSpec | None = None
+        self._hosts: dict[str, _Host] = {}
+        self._logins: Logins | None = None
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="ssh", daemon=True)
+        self._thread.start()
+
+    # ------------------------------------------------------------------ calls from the links' threads
+
+    def configure(self, spec: ClusterSpec) -> None:
+        self._run(self._configure(spec), ASK_S)
+
+    def find_agent(self, host: str) -> AgentEndpoint | None:
+        known = self._remembered(host)
+        if known is not None and _answers(known.address):
+            return known
+        found = self._run(self._look(host), None)
+        return None if found is None else self._remember(host, found)
+
+    def start_agent(self, host: str) -> AgentEndpoint:
+        return self._remember(host, self._run(self._ensure(host), None))
+
+    def may_run(self, host: str) -> bool:
+        return self._memory(host).exists()
+
+    def wait_ended(self, host: str, timeout_s: float) -> bool:
+        reply = self._run(self._ask(host, "wait_ended", timeout_s + ASK_S, timeout_s=timeout_s), None)
+        return bool(reply["ended"])
+
+    def kill_agent(self, host: str) -> None:
+        self._run(self._ask(host, "kill", ASK_S), None)
+
+    def clean(self, host: str) -> None:
+        self._run(self._ask(host, "clean", ASK_S), None)
+        self._memory(host).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        self._run(self._close(), ASK_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _run(self, work: Coroutine[Any, Any, T], within_s: float | None) -> T:
+        """Every coroutine has its own deadlines; `within_s` is for those that only touch memory."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(within_s)
+
+    # ------------------------------------------------------------------ where agents were last
+
+    def _memory(self, host: str) -> Path:
+        return self._paths.host(host) / "endpoint.json"
+
+    def _remember(self, host: str, info: dict[str, Any]) -> AgentEndpoint:
+        private_folder(self._paths.host(host))
+        write_whole(self._memory(host), json.dumps(info).encode())
+        return _endpoint(host, info)
+
+    def _remembered(self, host: str) -> AgentEndpoint | None:
+        try:
+            return _endpoint(host, json.loads(self._memory(host).read_bytes()))
+        except (FileNotFoundError, ValueError, KeyError):
+            return None
+
+    def _expect(self, host: str) -> None:
+        """On disk before the agent can run: who takes the cluster down must know where to look."""
+        if not self.may_run(host):
+            private_folder(self._paths.host(host))
+            write_whole(self._memory(host), b"{}")
+
+    # ------------------------------------------------------------------ in the loop
+
+    async def _configure(self, spec: ClusterSpec) -> None:
+        before = self._spec
+        self._spec = spec
+        self._syncs = Syncs(home() / "bundles", spec.sync)
+        if before is None or before.ssh != spec.ssh:
+            self._logins = Logins(spec.ssh, home() / "known_hosts")
+        for host in spec.hosts:
+            if not host.is_local and host.name not in self._hosts:
+                self._hosts[host.name] = _Host(host.name, host.user, asyncio.Lock())
+
+    async def _talk(self, host: _Host) -> Conversation:
+        """The host's open conversation, or a new one. The caller holds the host's lock."""
+        if host.conversation is not None and host.conversation.is_open:
+            return host.conversation
+        assert self._logins is not None
+        connection = await self._logins.connect(
+            host.name, host.user, lambda: self.on_stage(host.name, "connecting", "")
+        )
+        try:
+            host.conversation = await Conversation.begin(connection)
+        except TimeoutError:
+            raise HostFailed("unreachable", f"its shell did not answer within {HELLO_S:g} s") from None
+        except (OSError, asyncssh.Error) as error:
+            raise HostFailed("unreachable", f"the connection was lost: {error}") from None
+        self._loop.call_later(IDLE_S, self._close_idle, host)
+        return host.conversation
+
+    def _close_idle(self, host: _Host) -> None:
+        conversation = host.conversation
+        if conversation is None:
+            return
+        if not host.lock.locked() and self._loop.time() - conversation.used >= IDLE_S:
+            conversation.close()
+            host.conversation = None
+        else:
+            self._loop.call_later(IDLE_S, self._close_idle, host)
+
+    async def _ask(self, name: str, what: str, within_s: float, **values: Any) -> dict[str, Any]:
+        host = self._hosts[name]
+        async with host.lock:
+            conversation = await self._talk(host)
+            request = {"do": what, "cluster": self._paths.name, "host": name, **values}
+            return await conversation.ask(request, within_s)
+
+    async def _look(self, name: str) -> dict[str, Any] | None:
+        reply = await self._ask(name, "look", ASK_S)
+        agent: dict[str, Any] | None = reply["agent"]
+        return agent
+
+    async def _ensure(self, name: str) -> dict[str, Any]:
+        """The agent's description, once it runs on a host that has all it needs."""
+        host = self._hosts[name]
+        async with host.lock:
+            conversation = await self._talk(host)
+
+            def stage(what: Stage, detail: str) -> None:
+                self.on_stage(name, what, detail)
+
+            facts = (await conversation.ask({"do": "look", "cluster": self._paths.name, "host": name}, ASK_S))["facts"]
+            platform = Platform.of_facts(facts)
+            spec = self._spec
+            assert spec is not None
+            bundle = await self._in_thread(lambda: self._bundles.of(platform))
+            synced = await self._in_thread(self._syncs.current)
+            certificates = await self._in_thread(lambda: self._certificates(name, facts["address"]))
+            request = {
+                "do": "ensure",
+                "cluster": self._paths.name,
+                "host": name,
+                "runtime": bundle.runtime,
+                "packages": bundle.packages,
+                "sync": [{"to": item.to, "hash": item.hash} for item in synced],
+                "setup": self._syncs.setup_of(spec, synced),
+                "python": spec.python or "",
+                "certificates": certificates,
+                "arguments": [],
+                "address": "",
+            }
+            fresh = not self.may_run(name)
+            for _ in range(3):
+                await self._in_thread(lambda: self._expect(name))
+                try:
+                    reply = await conversation.ask(request, SETUP_S if spec.setup else START_S, stage)
+                except HostFailed as error:
+                    if fresh and error.cause in BEFORE_START:
+                        await self._in_thread(lambda: self._memory(name).unlink(missing_ok=True))
+                    raise
+                if "need" not in reply:
+                    agent: dict[str, Any] = reply["agent"]
+                    return agent
+                if fresh:
+                    await self._in_thread(lambda: self._memory(name).unlink(missing_ok=True))
+                for item in reply["need"]:
+                    await self._provide(conversation, item, platform, facts, stage)
+            raise HostFailed("install", "what was sent is not there: somebody else deletes files in ~/.dtfctl")
+
+    async def _provide(
+        self,
+        conversation: Conversation,
+        item: str,
+        platform: Platform,
+        facts: dict[str, Any],
+        stage: Callable[[Stage, str], None],
+    ) -> None:
+        """Send one thing that the host lacks."""
+        bundle = self._bundles.of(platform)
+        if item == "packages":
+            stage("installing", "packages")
+            asked = {"do": "pip_packages", "requirements": bundle.requirements, "name": bundle.packages}
+            reply = await conversation.ask({**asked, "index_s": INDEX_S}, UNPACK_S)
+            if "refused" not in reply:
+                return
+            log.info("%s: no packages from an index there (%s); sending them", facts["hostname"], reply["refused"])
+            archive = await self._in_thread(lambda: self._bundles.packages_archive(platform))
+            values: dict[str, Any] = {"do": "unpack_packages", "name": bundle.packages}
+            what, kind = "packages", "installing"
+        elif item == "runtime":
+            archive = await self._in_thread(lambda: self._bundles.runtime_archive(platform))
+            values = {"do": "unpack_runtime", "name": bundle.runtime, "packages": bundle.packages}
+            what, kind = "dtfctl", "installing"
+        else:
+            synced = self._syncs.latest[int(item.partition(":")[2])]
+            archive = await self._in_thread(lambda: self._syncs.archive(synced))
+            values = {"do": "unpack_sync", "to": synced.to, "hash": synced.hash, "single": synced.single}
+            what, kind = synced.to, "syncing"
+        size = archive.stat().st_size
+        if size * UNPACKED_FACTOR > facts["free_bytes"]:
+            raise HostFailed(
+                "disk",
+                f"no space: {what} needs {_mib(size * UNPACKED_FACTOR)}, {_mib(facts['free_bytes'])} are free below "
+                f"{facts['base']}",
+            )
+        stage(kind, f"{what} ({_mib(size)})")  # type: ignore[arg-type]
+        told = 0
+
+        def share(part: float) -> None:
+            nonlocal told
+            if int(part * 10) > told:
+                told = int(part * 10)
+                stage(kind, f"{what} ({_mib(size)}, {told * 10}%)")  # type: ignore[arg-type]
+
+        values["archive"] = await conversation.upload(archive, facts["base"], share)
+        await conversation.ask(values, UNPACK_S)
+
+    def _certificates(self, host: str, address: str) -> dict[str, str]:
+        """What the agent and the tasks of a host prove themselves with: file name to content."""
+        folder, cluster = self._paths.certificates, self._paths.name
+        addresses = (address,) if address else ()
+        found = {"ca.pem": (folder / "ca.pem").read_text()}
+        for role in ("agent", "task"):
+            files = ensure_certificate(folder, cluster, role, host, addresses)
+            found[files.cert.name] = files.cert.read_text()
+            found[files.key.name] = files.key.read_text()
+        return found
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await self._loop.run_in_executor(None, work)
+
+    async def _close(self) -> None:
+        for host in self._hosts.values():
+            if host.conversation is not None:
+                host.conversation.close()
+        if self._logins is not None:
+            await self._logins.close()
+
+
+def _endpoint(host: str, info: dict[str, Any]) -> AgentEndpoint:
+    return AgentEndpoint(host, info["address"], ProcessId(info["pid"], info["start_ticks"]))
+
+
+def _answers(address: str) -> bool:
+    """Whether anybody listens there; whether it is the agent, its certificate says."""
+    name, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((name.strip("[]"), int(port)), KNOCK_S).close()
+    except OSError:
+        return False
+    return True
+
+
+def _mib(size: float) -> str:
+    return f"{size / 2**20:.0f} MiB"

@@ -1,0 +1,224 @@
+"""Commands and files on the cluster's hosts, from the user's side: who is meant, and the streams to them."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dtfctl.launcher import trees
+from dtfctl.launcher.connect import Connection
+from dtfctl.launcher.controller import methods
+from dtfctl.launcher.errors import ConnectionLost, LauncherError, NoSuchTask, NotFound, UsageError
+from dtfctl.launcher.model import ClusterStatus
+from dtfctl.launcher.rpc import PeerUnavailable, Talk
+from dtfctl.launcher.selectors import select
+from dtfctl.launcher.trees import Received
+from dtfctl.protocol import agent_pb2 as pb
+
+OnBytes = Callable[[int, int | None], None]
+"""Hears (bytes that were just moved, bytes in all where that was just learnt)."""
+
+
+def unheard(_moved: int, _total: int | None) -> None:
+    """Hears nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A host, and the task or process on it whose surroundings are meant."""
+
+    name: str
+    """`worker/1`, `digits-1:worker/0` or `host:NAME`."""
+    host: str
+    process: str
+    """As the agent calls it; empty for the host itself."""
+
+
+def targets(selector: str, status: ClusterStatus) -> list[Target]:
+    """Whom `selector` means: tasks, `host:NAME`, or the processes of a job (`job:ID`, or one, `job:ID:worker/0`).
+
+    Raises:
+        UsageError, NotFound: it is no selector, or names nothing.
+    """
+    found: dict[str, Target] = {}
+    for part in filter(None, (word.strip() for word in selector.split(","))):
+        for target in _targets_of(part, status):
+            found[target.name] = target
+    if not found:
+        raise NoSuchTask(f"{selector!r} names no task", "look with: dtfctl status")
+    return list(found.values())
+
+
+def _targets_of(part: str, status: ClusterStatus) -> list[Target]:
+    if part.startswith("host:"):
+        name = part.removeprefix("host:")
+        if all(host.name != name for host in status.hosts):
+            known = ", ".join(host.name for host in status.hosts[:8])
+            raise NotFound(f"there is no host {name!r}", f"hosts of this cluster: {known}")
+        return [Target(part, name, "")]
+    job_id, _, process = part.removeprefix("job:").partition(":")
+    for job in status.jobs:
+        if job.id == job_id:
+            clients = [client for client in job.clients if process in ("", client.name)]
+            if not clients:
+                raise NotFound(f"{part} has no process", f"look with: dtfctl job {job_id}")
+            return [Target(f"{job.id}:{client.name}", client.host, f"job:{job.id}:{client.name}") for client in clients]
+    if part.startswith("job:"):
+        raise NotFound(f"there is no job {job_id!r}", "look with: dtfctl jobs")
+    return [Target(task.name, task.host, task.name) for task in select(part, status.tasks)]
+
+
+def one_per_host(found: Sequence[Target]) -> list[Target]:
+    """The first of each host."""
+    first: dict[str, Target] = {}
+    for target in found:
+        first.setdefault(target.host, target)
+    return list(first.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """The caller's terminal."""
+
+    rows: int
+    columns: int
+    term: str
+
+
+class Command:
+    """One command on one host. Iterate over it for its output, then read `exit_code`; `close` ends it there."""
+
+    def __init__(
+        self, connection: Connection, target: Target, words: Sequence[str], terminal: Terminal | None = None
+    ) -> None:
+        start = pb.ExecStart(host=target.host, process=target.process, command=words)
+        if terminal is not None:
+            start.terminal, start.term = True, terminal.term
+            start.size.rows, start.size.columns = terminal.rows, terminal.columns
+        self.target = target
+        self.exit_code: int | None = None
+        self._inputs: queue.Queue[pb.ExecInput | None] = queue.Queue(64)
+        self._inputs.put(pb.ExecInput(start=start))
+        self._talk: Talk[pb.ExecOutput] = connection.channel().talk(methods.EXEC, self._requests())
+
+    def _requests(self) -> Iterator[pb.ExecInput]:
+        while (item := self._inputs.get()) is not None:
+            yield item
+
+    def __iter__(self) -> Iterator[tuple[str, bytes]]:
+        """Its output, ("out" or "err", bytes).
+
+        Raises:
+            ConnectionLost: the host or the controller went away; nobody knows how the command ended.
+        """
+        try:
+            for item in self._talk:
+                match item.WhichOneof("what"):
+                    case "out":
+                        yield "out", item.out
+                    case "err":
+                        yield "err", item.err
+                    case "exit_code":
+                        self.exit_code = item.exit_code
+        except PeerUnavailable as error:
+            raise ConnectionLost(f"{self.target.name}: {error.message}") from None
+        if self.exit_code is None:
+            raise ConnectionLost(f"{self.target.name}: the command's end was not reported")
+
+    def write(self, data: bytes) -> None:
+        """To its stdin; waits while it does not read. Any thread."""
+        self._inputs.put(pb.ExecInput(data=data))
+
+    def end_input(self) -> None:
+        self._inputs.put(pb.ExecInput(end=True))
+
+    def resize(self, rows: int, columns: int) -> None:
+        self._inputs.put(pb.ExecInput(size=pb.TerminalSize(rows=rows, columns=columns)))
+
+    def close(self) -> None:
+        """End it, and all it has started, if it still runs."""
+        self._talk.cancel()
+        try:
+            self._inputs.put_nowait(None)
+        except queue.Full:  # the talk is over, and with it the thread that would read this
+            return
+
+
+def fetch(connection: Connection, target: Target, path: str, destination: Path, on_bytes: OnBytes) -> Received:
+    """Copy a file or folder from a host to `destination`, which is its new name here.
+
+    Raises:
+        NotFound, TransferFailed, ConnectionLost, NoSpace.
+    """
+    request = pb.FetchRequest(host=target.host, process=target.process, path=path)
+    parts = connection.channel().stream(methods.FETCH, request)
+    try:
+        return trees.receive(_counted(parts, on_bytes), destination)
+    except PeerUnavailable as error:
+        raise ConnectionLost(f"{target.name}: {error.message}") from None
+
+
+def store(connection: Connection, source: Path, target: Target, path: str, on_bytes: OnBytes) -> Received:
+    """Copy a file or folder from here to a host: into the folder `path`, or to this new name.
+
+    Raises:
+        NotFound, TransferFailed, ConnectionLost, NoSpace.
+    """
+    start = pb.StoreStart(host=target.host, process=target.process, path=path, name=source.resolve().name)
+    skipped: list[str] = []
+    failures: list[LauncherError] = []
+
+    def requests() -> Iterator[pb.StoreInput]:
+        yield pb.StoreInput(start=start)
+        try:
+            for part in _counted(trees.send(source), on_bytes):
+                if part.WhichOneof("what") == "skipped":
+                    skipped.append(part.skipped)
+                yield pb.StoreInput(part=part)
+        except LauncherError as error:  # the stream ends without `done`: the other side throws away what it has
+            failures.append(error)
+
+    talk = connection.channel().talk(methods.STORE, requests())
+    try:
+        reply = next(iter(talk), None)
+    except PeerUnavailable as error:
+        raise ConnectionLost(f"{target.name}: {error.message}") from None
+    except LauncherError as error:
+        raise (failures[0] if failures else error) from None
+    if reply is None:
+        raise ConnectionLost(f"{target.name}: the end of the transfer was not reported")
+    return Received(Path(reply.path), reply.files, reply.bytes, tuple(skipped))
+
+
+def _counted(parts: Iterable[pb.FilePart], on_bytes: OnBytes) -> Iterator[pb.FilePart]:
+    for part in parts:
+        match part.WhichOneof("what"):
+            case "total_bytes":
+                on_bytes(0, part.total_bytes)
+            case "data":
+                on_bytes(len(part.data), None)
+        yield part
+
+
+def split_place(text: str) -> tuple[str, str] | None:
+    """`worker/1:data/x` as (selector, path); None where the text is a path of this machine.
+
+    Raises:
+        UsageError: there is a selector but no path.
+    """
+    prefix = next((word for word in ("host:", "job:") if text.startswith(word)), "")
+    selector, colon, path = text.removeprefix(prefix).partition(":")
+    if prefix == "job:" and path.partition(":")[1] and "/" in path.partition(":")[0]:
+        process, _, rest = path.partition(":")
+        head, tail = process.rpartition("/")[::2]
+        if head.isidentifier() and tail.isdigit():
+            selector, path = f"{selector}:{process}", rest
+    if not colon:
+        if prefix:
+            raise UsageError(f"{text!r} names no path", f"for example: {text}:data.csv")
+        return None
+    if not prefix and (selector.startswith((".", "/", "~")) or not selector):
+        return None
+    return prefix + selector, path or "."

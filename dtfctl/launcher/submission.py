@@ -1,0 +1,117 @@
+"""Jobs from the user's side: check and ship a script, follow what it does."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from dtfctl.launcher import output
+from dtfctl.launcher.connect import Connection
+from dtfctl.launcher.controller import methods
+from dtfctl.launcher.errors import ScriptError
+from dtfctl.launcher.model import JobChanged, JobEnded, JobItem, JobOutput, JobProgress, JobRequest, JobStatus
+from dtfctl.launcher.wire import from_message, to_message
+from dtfctl.protocol import controller_pb2 as pb
+
+FOLLOW_LOGS_S = 0.3
+LARGEST_SCRIPT = 32 * 2**20
+
+
+def message_of(request: JobRequest) -> pb.SubmitRequest:
+    """What is sent for `request`: the script's bytes, absolute paths, and an id for the submission.
+
+    Raises:
+        ScriptError: see `read_script`.
+    """
+    path = Path(request.script).expanduser().absolute()
+    source = read_script(path, python=request.framework != "command")
+    env = dict(request.env)
+    if request.framework != "command":
+        # The copy that runs lies elsewhere; the modules beside the original must still be found.
+        inherited = env.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(path.parent), inherited]))
+    complete = replace(
+        request,
+        script=str(path),
+        env=env,
+        submission_id=request.submission_id or uuid.uuid4().hex,
+        cwd=request.cwd or str(Path.cwd()),
+    )
+    return pb.SubmitRequest(
+        request=to_message(complete, pb.JobRequest),
+        source=source,
+        sha256=hashlib.sha256(source).hexdigest(),
+    )
+
+
+def read_jobs(connection: Connection, ids: list[str]) -> list[JobStatus]:
+    """Those jobs, or all of them, the newest first."""
+    reply = connection.call(methods.JOBS, pb.JobsRequest(ids=ids))
+    return [from_message(JobStatus, job) for job in reply.jobs]
+
+
+def follow_job(connection: Connection, job_id: str) -> Iterator[JobItem]:
+    """See `Cluster.follow_job`."""
+    reader = output.LogReader(connection, f"job:{job_id}")
+    seen: dict[str, float] = {}
+    state = "queued"
+    away_since: float | None = None
+    while True:
+        # The state is read before the output: what a final job wrote is then complete.
+        status = read_jobs(connection, [job_id])[0]
+        if status.state != state and not status.is_final:
+            yield JobChanged(status)
+        state = status.state
+        batch = reader.read(0.0 if status.is_final else FOLLOW_LOGS_S)
+        for line in batch.lines:
+            yield JobOutput(line)
+        for number, client in enumerate(status.clients):
+            progress = client.progress
+            if progress is not None and seen.get(client.name) != progress.time:
+                seen[client.name] = progress.time
+                yield JobProgress(client.name, progress, chief=number == 0)
+        # A host that is gone for good must not keep the answer back; its lines are then missing, which is said.
+        if not (status.is_final and batch.unreachable):
+            away_since = None
+        elif away_since is None:
+            away_since = time.monotonic()
+        if status.is_final and (batch.final or (away_since and time.monotonic() - away_since > output.AWAY_S)):
+            yield JobEnded(status, lost_output=() if batch.final else batch.unreachable)
+            return
+        if not status.clients:
+            connection.call(methods.JOBS, pb.JobsRequest(newer_than=reader.version, wait_s=0.2))
+
+
+def read_script(path: Path, *, python: bool = True) -> bytes:
+    """The script's bytes, once it is known to be one.
+
+    Raises:
+        ScriptError: it is missing, unreadable, too large or not Python.
+    """
+    try:
+        source = path.read_bytes()
+    except FileNotFoundError:
+        raise ScriptError(f"there is no script {path}", "check the path") from None
+    except IsADirectoryError:
+        raise ScriptError(f"{path} is a folder, not a script", "give the path of a Python file") from None
+    except OSError as error:
+        raise ScriptError(f"cannot read {path}: {error.strerror}") from None
+    if len(source) > LARGEST_SCRIPT:
+        raise ScriptError(f"{path} is larger than {LARGEST_SCRIPT >> 20} MiB", "is this the right file?")
+    if python:
+        try:
+            ast.parse(source, str(path))
+            compile(source, str(path), "exec", dont_inherit=True)
+        except SyntaxError as error:
+            where = f"{path}:{error.lineno or 1}" + (f":{error.offset}" if error.offset else "")
+            line = (error.text or "").rstrip()
+            raise ScriptError(f"{where}: {error.msg}" + (f"\n    {line.strip()}" if line else "")) from None
+        except ValueError as error:
+            raise ScriptError(f"{path}: {error}") from None
+    return source
