@@ -8,8 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+# How fast a loaded machine makes examples says nothing about the product.
+settings.register_profile("dtfctl", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("dtfctl")
 GRACE_S = 5.0
+pytest_plugins = ["tests.faults.report"]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -14,6 +14,7 @@ import pytest
 
 from dtfctl.launcher import api, connect
 from dtfctl.launcher.api import Cluster
+from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.model import TaskStatus
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.procfs import identify, kill_group
@@ -61,6 +62,17 @@ def processes_of(folder: Path) -> list[str]:
     return found
 
 
+def kill_leftovers(folder: Path) -> None:
+    """End what a test left below `folder`, and fail if there was anything."""
+    left = processes_of(folder)
+    for line in left:
+        process = identify(int(line.split()[0]))
+        if process is not None:
+            kill_group(process)
+            os.kill(process.pid, signal.SIGKILL)
+    assert not left, "left by the test:\n" + "\n".join(left)
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """DTFCTL_HOME of this test; whatever runs below it is taken down afterwards, and if need be killed."""
@@ -70,15 +82,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for info in api.clusters():
         try:
             Cluster.down_by_name(info.name, grace_s=0.5)
-        except api.LauncherError:
+        except LauncherError:
             continue  # what it left is killed, and reported, below
-    left = processes_of(folder)
-    for line in left:
-        process = identify(int(line.split()[0]))
-        if process is not None:
-            kill_group(process)
-            os.kill(process.pid, signal.SIGKILL)
-    assert not left, "left by the test:\n" + "\n".join(left)
+    kill_leftovers(folder)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from dtfctl.health.beats import Beat, pack, unpack
+from dtfctl.health.beats import Beat, pack, unpack_all
 
 
 def main() -> int:
@@ -32,6 +32,9 @@ def main() -> int:
         return int(os.environ["STUB_EXIT"])
     if os.environ.get("STUB_DEAF"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(float(os.environ.get("STUB_SLOW", "0")))
+    _eaten = [bytearray(os.urandom(2**20)) for _ in range(int(os.environ.get("STUB_EAT", "0")))]
+    fail_when = Path(os.environ.get("STUB_FAIL_WHEN", "/nonexistent"))
     steps = 0
     next_beat = 0.0
     with (state / "peers.jsonl").open("a") as peers:
@@ -44,11 +47,17 @@ def main() -> int:
                     control.sendto(beat, socket.MSG_DONTWAIT, config["agent_path"])
                 except (FileNotFoundError, ConnectionRefusedError, BlockingIOError, TimeoutError):
                     steps -= 1  # the agent is being replaced, or hangs
+            if fail_when.exists():
+                return 1
+            if (state / "fail").exists():
+                print(os.environ.get("STUB_SAYS", "told to fail"), file=sys.stderr, flush=True)
+                return 3
             try:
-                note = unpack(control.recv(65536))
+                notes = unpack_all(control.recv(65536))
             except TimeoutError:
                 continue
-            print(f"{config['incarnation']} {note}", file=peers, flush=True)
+            for note in notes:
+                print(f"{config['incarnation']} {note}", file=peers, flush=True)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import textwrap
 import time
 from collections.abc import Callable
@@ -15,24 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.conftest import STUB, wait_until
-
-SPEC = "cluster: cli\ntasks: {ps: 1, worker: 2}\n"
-PROGRAM = f"""
-import sys
-from dtfctl.launcher.api import Cluster
-from dtfctl.cli.main import main
-real_up = Cluster.up
-Cluster.up = lambda spec, **options: real_up(spec, task_command=(sys.executable, {str(STUB)!r}), **options)
-main()
-"""
-"""The program `dtfctl`, but tasks are stubs that need no runtime."""
+from tests.cluster.commands import SPEC, command
+from tests.cluster.conftest import wait_until
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-c", PROGRAM, *arguments]
 
 
 @pytest.fixture

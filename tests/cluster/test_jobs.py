@@ -43,7 +43,9 @@ def follow(cluster: Cluster, job_id: str) -> tuple[list[JobOutput], list[JobProg
 
 
 def text_of(output: list[JobOutput], source: str, stream: str = "out") -> list[str]:
-    return [o.line.text for o in output if o.line.source.endswith(source) and o.line.stream == stream]
+    """Its lines; parts of one that came apart are put together again."""
+    lines = [o.line for o in output if o.line.source.endswith(source) and o.line.stream == stream]
+    return "".join(line.text + ("\n" if line.newline else "") for line in lines).splitlines()
 
 
 def test_output_of_every_process_reaches_the_submitter_and_success_needs_all(up: Up, script: Write) -> None:
@@ -79,7 +81,7 @@ def test_the_environment_describes_cluster_task_and_job(up: Up, script: Write) -
     assert json.loads(env["TF_CONFIG"]) == {"cluster": table, "task": {"type": "worker", "index": 1}}
     assert json.loads(env["DTF_CLUSTER"]) == table
     assert env["DTF_TARGET"].startswith("unix:/")
-    assert env["DTF_TARGET"].endswith("worker-1.sock")
+    assert env["DTF_TARGET"].endswith("worker-1.sock?job=train-1")
     assert env["DTF_CHECKPOINT_DIR"] == status.checkpoint_dir
     assert (env["DTF_IS_CHIEF"], env["MINE"]) == ("0", "1")
     assert int(env["OPENBLAS_NUM_THREADS"]) >= 1
@@ -256,11 +258,32 @@ def test_the_retryable_exit_code_asks_for_another_start(up: Up, script: Write) -
     assert (status.state, status.exit_code, status.restarts) == ("succeeded", 0, 2)
 
 
-def test_retries_start_a_failing_process_again(up: Up, script: Write) -> None:
+def test_retries_start_all_processes_of_a_failed_job_again(up: Up, script: Write) -> None:
     cluster = up()
-    path = script(RUN_TWICE + "    sys.exit(9)\n")
-    assert follow(cluster, cluster.submit(JobRequest(path)))[2].exit_code == 9
-    assert follow(cluster, cluster.submit(JobRequest(path, retries=1)))[2].exit_code == 0
+    path = script(
+        """
+        import os, pathlib, sys, time
+        starts = int(os.environ["DTF_STARTS"])
+        folder = pathlib.Path(os.environ["DTF_CHECKPOINT_DIR"])
+        with (folder / (os.environ["DTF_TASK_INDEX"] + ".starts")).open("a") as file:
+            print(starts, file=file)
+        if starts == 3:
+            print(sorted(path.read_text().split() for path in folder.glob("*.starts")))
+            sys.exit(0)
+        if os.environ["DTF_IS_CHIEF"] == "1":
+            while not (folder / "1.starts").exists() or str(starts) not in (folder / "1.starts").read_text():
+                time.sleep(0.01)
+            sys.exit(9)
+        time.sleep(600)
+        """
+    )
+    status = follow(cluster, cluster.submit(JobRequest(path)))[2]
+    assert (status.state, status.exit_code, status.restarts) == ("failed", 9, 0)
+    job_id = cluster.submit(JobRequest(path, retries=2))
+    status = follow(cluster, job_id)[2]
+    assert (status.state, status.exit_code, status.restarts, status.starts) == ("succeeded", 0, 2, 3)
+    kinds = [event.kind for event in cluster.events() if event.subject == f"job:{job_id}"]
+    assert kinds.count("job.starts-again") == 2
 
 
 def test_a_resubmission_finds_the_checkpoints_of_the_first(up: Up, script: Write) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,11 +20,11 @@ import pytest
 
 from dtfctl.launcher import api, connect
 from dtfctl.launcher.api import Cluster
-from dtfctl.launcher.errors import Conflict, NoSuchCluster
+from dtfctl.launcher.errors import Conflict, LauncherError, NoSuchCluster
 from dtfctl.launcher.files import try_lock, unlock
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.spec.model import Logs, Ports, Restart, Security, TaskGroup
-from tests.cluster.conftest import STUB_COMMAND, controller_pid, processes_of, spec_of
+from tests.cluster.conftest import STUB_COMMAND, controller_pid, processes_of, spec_of, wait_until
 
 Up = Callable[..., Cluster]
 
@@ -78,10 +80,19 @@ def test_up_of_an_unchanged_cluster_changes_nothing(up: Up) -> None:
     assert [task.pid for task in result.cluster.status().tasks] == [task.pid for task in before.tasks]
 
 
-def test_up_with_other_tasks_is_a_conflict_and_changes_nothing(up: Up) -> None:
+def test_up_with_other_tasks_starts_and_stops_what_differs(up: Up) -> None:
     cluster = up()
-    with pytest.raises(Conflict, match="add worker/2"):
-        Cluster.up(spec_of(worker=3), task_command=STUB_COMMAND)
+    before = {task.name: task.pid for task in cluster.status().tasks}
+    assert Cluster.up(spec_of(worker=3), task_command=STUB_COMMAND).changes == ("start worker/2 on localhost",)
+    assert {task.name: task.pid for task in cluster.status().tasks if task.name in before} == before
+    assert cluster.scale({"worker": 1}) == ("stop worker/1", "stop worker/2")
+    assert {task.name: task.pid for task in cluster.status().tasks} == {n: before[n] for n in ("ps/0", "worker/0")}
+
+
+def test_up_with_what_cannot_change_is_a_conflict_and_changes_nothing(up: Up) -> None:
+    cluster = up()
+    with pytest.raises(Conflict, match="`security` cannot change"):
+        Cluster.up(spec_of(worker=3, security=Security(tls="none")), task_command=STUB_COMMAND)
     assert len(cluster.status().tasks) == 3
 
 
@@ -211,3 +222,27 @@ def test_a_task_that_wants_more_gpus_than_there_are_says_so_and_the_others_run(h
     ps, worker = result.cluster.status().tasks
     assert (ps.state, worker.state) == ("running", "failed")
     assert "needs 99 GPUs" in worker.last_error
+
+
+def test_what_asks_while_a_cluster_goes_down_brings_nothing_back(home: Path, up: Up) -> None:
+    cluster = up()
+    over = threading.Event()
+    asked = []
+
+    def ask() -> None:
+        mine = Cluster.open("t")
+        while not over.is_set():
+            with contextlib.suppress(LauncherError):
+                asked.append(mine.status())
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: len(asked) > 5, "somebody asks")
+    cluster.down(grace_s=1.0)
+    time.sleep(1.0)  # as long as an agent takes to start
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert processes_of(home) == []
+    assert api.clusters() == []

@@ -137,7 +137,7 @@ def test_a_stopped_agent_is_replaced_and_no_task_notices(up: Up) -> None:
     kill(first, signal.SIGSTOP)
     wait_until(lambda: (s := cluster.status()).hosts[0].state == "up" and s.hosts[0].agent_pid != first, "a new agent")
     assert pids(cluster) == before
-    assert "host.down" in [event.kind for event in cluster.events()]
+    assert "host.suspect" in [event.kind for event in cluster.events()]
 
 
 def test_controller_and_agent_killed_together(up: Up) -> None:

@@ -49,10 +49,10 @@ def test_the_right_certificates_are_let_in(up: Up) -> None:
 def test_a_task_or_an_agent_may_not_command_the_controller_nor_the_user_an_agent(up: Up) -> None:
     controller, agent = endpoints(up())
     folder = ClusterPaths.of("t").certificates
-    for name in ("task-worker-0", "agent-localhost", "controller"):
+    for name in ("task-localhost", "agent-localhost", "controller"):
         with pytest.raises(InternalError, match="may not call"):
             ask(controller, TlsFiles.of(folder, name))
-    for name in ("task-worker-0", "cli"):
+    for name in ("task-localhost", "cli"):
         with pytest.raises(InternalError, match="may not call"):
             ask(agent, TlsFiles.of(folder, name), "agent")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -98,6 +98,7 @@ class FakeLauncher:
                 name: str | None = None,
                 *,
                 grace_s: float = 10.0,
+                force: bool = False,
                 on_event: Callable[[Event], None] | None = None,
             ) -> tuple[str, tuple[str, ...]]:
                 fake.note("down", name, grace_s)
@@ -117,20 +118,27 @@ class FakeLauncher:
                 return "digits-1"
 
             def jobs(self) -> list[JobStatus]:
+                fake.note("jobs")
                 assert fake.state is not None
                 return list(fake.state.jobs)
 
             def job(self, job_id: str) -> JobStatus:
-                for job in self.jobs():
+                for job in fake.state.jobs if fake.state else ():
                     if job.id == job_id:
                         return job
                 raise NoSuchJob(f"no job {job_id} in cluster demo", "`dtfctl jobs` lists them.")
 
-            def cancel(self, job_ids: Sequence[str], *, grace_s: float = 10.0) -> list[JobStatus]:
-                fake.note("cancel", tuple(job_ids), grace_s)
+            def cancel(self, job_ids: Sequence[str] | None, *, grace_s: float = 10.0) -> list[JobStatus]:
+                fake.note("cancel", None if job_ids is None else tuple(job_ids), grace_s)
+                if job_ids is None:
+                    job_ids = [job.id for job in fake.state.jobs if not job.is_final] if fake.state else []
                 return [replace(self.job(job_id), state="cancelled") for job_id in job_ids]
 
-            def restart(self, selector: str, *, wait_s: float = 30.0) -> RestartResult:
+            def scale(self, counts: Mapping[str, int], *, wait_s: float = 60.0) -> tuple[str, ...]:
+                fake.note("scale", dict(counts))
+                return tuple(f"start {name} on localhost" for name in counts)
+
+            def restart(self, selector: str, *, wait_s: float = 30.0, grace_s: float = 10.0) -> RestartResult:
                 fake.note("restart", selector, wait_s)
                 return RestartResult(
                     tuple(found.name for found in select(selector, fake.state.tasks if fake.state else ()))

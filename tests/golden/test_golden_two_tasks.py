@@ -1,7 +1,8 @@
-"""Every golden case over two tasks that talk through sockets, nodes scattered over them."""
+"""Every golden case over two tasks that talk through each transport, nodes scattered over them."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 
 import pytest
@@ -11,15 +12,51 @@ from tests.support.clusters import InProcessCluster, in_process_cluster
 from tests.support.golden import Case, cases
 from tests.support.golden_run import parametrize_cases, run_case, scatter
 
+CASES = cases()
+# All cases with what is chosen where nobody asks, a third each with the others.
+_shuffled = random.Random(1).sample(CASES, len(CASES))
+TCP_CASES, GRPC_CASES = _shuffled[::3], _shuffled[1::3]
+
+
+def cluster_with(transport: str) -> Iterator[InProcessCluster]:
+    with in_process_cluster({"ps": 1, "worker": 1}, transport=transport) as running:
+        yield running
+        assert set(running.servers["worker", 0].transports().values()) == {"shm" if transport == "auto" else transport}
+
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[InProcessCluster]:
-    with in_process_cluster({"ps": 1, "worker": 1}) as running:
-        yield running
+def best() -> Iterator[InProcessCluster]:
+    yield from cluster_with("auto")
 
 
-@parametrize_cases(cases())
-def test_two_tasks(case: Case, cluster: InProcessCluster) -> None:
-    config = config_pb2.ConfigProto(isolate_session_state=True, operation_timeout_in_ms=60_000)
+@pytest.fixture(scope="module")
+def over_tcp() -> Iterator[InProcessCluster]:
+    yield from cluster_with("tcp")
+
+
+@pytest.fixture(scope="module")
+def over_grpc() -> Iterator[InProcessCluster]:
+    yield from cluster_with("grpc")
+
+
+def run(case: Case, cluster: InProcessCluster, short_way: bool = False) -> None:
+    # The short way is for steps without a bound.
+    bound_ms = 0 if short_way else 60_000
+    config = config_pb2.ConfigProto(isolate_session_state=True, operation_timeout_in_ms=bound_ms)
     place = scatter(case.name, ["/job:ps/task:0", "/job:worker/task:0"])
-    run_case(case, cluster.target("worker", 0), config, place)
+    run_case(case, cluster.target("worker", 0), config, place, short_way)
+
+
+@parametrize_cases(CASES)
+def test_two_tasks(case: Case, best: InProcessCluster) -> None:
+    run(case, best, short_way=True)
+
+
+@parametrize_cases(TCP_CASES)
+def test_two_tasks_over_tcp(case: Case, over_tcp: InProcessCluster) -> None:
+    run(case, over_tcp)
+
+
+@parametrize_cases(GRPC_CASES)
+def test_two_tasks_over_grpc(case: Case, over_grpc: InProcessCluster) -> None:
+    run(case, over_grpc)

@@ -34,7 +34,7 @@ def test_two_clients_train_in_step(stock: Stock, tmp_path: Path) -> None:
         assert clients[0].stdout is not None
         assert clients[0].stdout.readline() == "ready\n"
         clients.append(stock.start("stock_sync.py", "1", folder, worker=1))
-        said = [stock.finish(client, timeout=45.0).splitlines()[-1] for client in clients]
+        said = [stock.finish(client, timeout=120.0).splitlines()[-1] for client in clients]
     finally:
         for client in clients:
             client.kill()

@@ -7,10 +7,12 @@ import subprocess
 import textwrap
 from pathlib import Path
 
+import google_crc32c
 import ml_dtypes
 import numpy as np
 import pytest
 
+from dtfctl.runtime.checkpoint.blocks import LARGE, PIECE, combine
 from dtfctl.runtime.checkpoint.bundle_reader import BundleReader
 from dtfctl.runtime.checkpoint.bundle_writer import BundleWriter, data_file, index_file
 from dtfctl.runtime.checkpoint.merge import merge_bundles
@@ -212,3 +214,52 @@ def test_stock_tensorflow_reads_ours_and_we_read_its(prefix: str, tmp_path: Path
         reader.read_slice("x", TensorSlice((1, 0), (5, -1))), np.arange(24.0).reshape(6, 4)[1:6]
     )
     assert reader.read("t").tolist() == [b"a", b"bc"]
+
+
+@pytest.mark.parametrize("size", [LARGE, PIECE + 12, 2 * PIECE + (1 << 20)])
+def test_a_large_tensor_is_written_and_read_in_pieces(tmp_path: Path, size: int) -> None:
+    path = str(tmp_path / "m")
+    big = np.random.default_rng(size).integers(0, 256, size, np.uint8)
+    with BundleWriter(path) as writer:
+        writer.add("before", WHOLE, dtypes.float32)
+        writer.add("big", big, dtypes.uint8)
+        writer.add("strided", np.broadcast_to(np.float64(2), (1 << 10, 1 << 10)), dtypes.float64)
+        writer.add("after", WHOLE, dtypes.float32)
+    reader = BundleReader(path)
+    # The checksum of the whole, as other programs compute it.
+    assert unmask_crc(reader.entry("big").crc32c) == google_crc32c.value(big.tobytes())
+    assert reader.entry("after").offset == WHOLE.nbytes + size + (8 << 20)
+    np.testing.assert_array_equal(reader.read("big"), big)
+    np.testing.assert_array_equal(reader.read("after"), WHOLE)
+    assert np.all(reader.read("strided") == 2)
+
+
+def test_damage_and_a_short_file_are_noticed_in_a_large_tensor(tmp_path: Path) -> None:
+    path = str(tmp_path / "m")
+    with BundleWriter(path) as writer:
+        writer.add("big", np.zeros(2 * LARGE, np.uint8), dtypes.uint8)
+    data = Path(data_file(path, 0, 1))
+    with data.open("r+b") as file:
+        file.seek(LARGE + 5)
+        file.write(b"x")
+    with pytest.raises(DataLossError, match="Checksum does not match"):
+        BundleReader(path).read("big")
+    os.truncate(data, LARGE)
+    with pytest.raises(DataLossError, match="the file ends before tensor big does"):
+        BundleReader(path).read("big")
+
+
+@pytest.mark.parametrize("lengths", [(0, 5), (7, 0), (1, 1), (1000, 1), (3, 100_000)])
+def test_checksums_combine(lengths: tuple[int, int]) -> None:
+    first, second = (os.urandom(n) for n in lengths)
+    whole = combine(google_crc32c.value(first), google_crc32c.value(second), len(second))
+    assert whole == google_crc32c.value(first + second)
+
+
+def test_a_slice_the_older_format_cannot_hold_is_refused_at_once(tmp_path: Path) -> None:
+    huge = np.broadcast_to(np.False_, (2, 1 << 30))
+    for value, dtype in ((huge, dtypes.bool_), (np.broadcast_to(np.int32(1), (1 << 28,)), dtypes.int32)):
+        piece = SliceToSave("v", value.shape, TensorSlice.full(value.ndim), value, dtype)
+        with pytest.raises(InvalidArgumentError, match="Tensor slice is too large to serialize"):
+            write_slice_table(str(tmp_path / "checkpoint"), [piece])
+    assert not list(tmp_path.iterdir())

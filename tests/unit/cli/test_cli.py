@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -132,9 +133,9 @@ def test_status_shows_jobs_and_wide_shows_hosts_and_the_controller(dtfctl: Dtfct
         "digits-1  running  step 200/1,000, loss 0.3123, accuracy 0.94  3m05s ago  3m05s  0",
     ]
     wide = dtfctl("status", "-o", "wide", fake=fake).out.splitlines()
-    assert wide[2].endswith("STEPS  PID  ADDRESS          INCARNATION")
-    assert wide[3].endswith("0      100  127.0.0.1:20000  1")
-    assert wide[5].endswith("EXIT  REPLICATION    SCRIPT")
+    assert wide[2].endswith("STEPS  PID  ADDRESS          INCARNATION  TRANSPORT")
+    assert wide[3].split()[-4:] == ["100", "127.0.0.1:20000", "1", "-"]
+    assert wide[5].endswith("EXIT  FRAMEWORK  PRIORITY  TASKS  SCRIPT")
     assert wide[-4:-2] == [
         "HOST       STATE  TASKS  CORES  LOAD  FREE MEMORY    FREE DISK  GPUS  AGENT PID",
         "localhost  up     1      2      0.5   4.0GiB/8.0GiB  100GiB     0     99",
@@ -302,6 +303,18 @@ def test_restart_without_a_selector_is_wrong_usage(dtfctl: Dtfctl) -> None:
     assert (result.code, result.err.splitlines()[0]) == (2, "error: `--timeout 5` is not a duration")
 
 
+# scale
+
+
+def test_scale_takes_roles_and_numbers(dtfctl: Dtfctl) -> None:
+    fake = FakeLauncher(HEALTHY)
+    result = dtfctl("scale", "worker=8", "ps=2", fake=fake)
+    assert (result.code, result.out.splitlines()[0]) == (0, "demo: 2 changes")
+    assert fake.calls[-1] == ("scale", {"worker": 8, "ps": 2})
+    result = dtfctl("scale", "worker", fake=fake)
+    assert (result.code, result.err.splitlines()[0]) == (2, "error: `worker` is not ROLE=N")
+
+
 # submit
 
 
@@ -362,14 +375,38 @@ def test_submit_passes_its_options_on(dtfctl: Dtfctl) -> None:
     dtfctl("submit", *options, "train.py", fake=fake)
     last = fake.requests[1]
     assert (last.retries, last.resume, last.priority, last.max_time_s) == (2, "digits-0", -3, 7200.0)
+    options = ["--tasks", "worker/0-3", "--share", "--framework", "tensorflow", "--python", "/p", "--success", "chief"]
+    dtfctl("submit", *options, "--exit-code-from", "chief", "--tf-config", "sparse", "train.py", fake=fake)
+    last = fake.requests[2]
+    assert (last.tasks, last.share, last.framework, last.python) == ("worker/0-3", True, "tensorflow", "/p")
+    assert (last.success, last.exit_code_from, last.tf_config) == ("chief", "chief", "sparse")
+    dtfctl("submit", "--workers", "2", "train.py", fake=fake)
+    assert fake.requests[3].workers == 2
+
+
+def test_a_secret_need_not_stand_on_the_command_line(dtfctl: Dtfctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", "s=ecret")
+    fake = launcher(ended())
+    dtfctl("submit", "-e", "TOKEN", "train.py", fake=fake)
+    assert fake.requests[0].env == {"TOKEN": "s=ecret"}
+
+
+def test_submit_may_wait_without_showing_what_the_job_writes(dtfctl: Dtfctl) -> None:
+    result = dtfctl("submit", "--wait", "train.py", fake=launcher(output("hello"), ended()))
+    assert (result.code, result.out) == (0, "")
+    assert "digits-1 succeeded" in result.err
+    assert dtfctl("submit", "--wait", "--detach", "train.py", fake=launcher()).code == 2
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--env", "A"], "`--env A` is not K=V"),
+        (["--env", "NOT_SET_ANYWHERE"], "your environment has no NOT_SET_ANYWHERE"),
         (["--env", "1=2"], "`--env 1=2` is not K=V"),
         (["--replication", "both"], "`--replication both` is not known"),
+        (["--framework", "mxnet"], "Expected dtf or tensorflow or torch or jax or command."),
+        (["--success", "some"], "`--success some` is not known"),
+        (["--workers", "0"], "--workers"),
         (["--nmae", "x"], "No such option"),
     ],
 )
@@ -449,16 +486,30 @@ def test_jobs(dtfctl: Dtfctl) -> None:
         "digits-1  queued (2)  -         -        -     0",
     ]
     assert dtfctl("jobs", "-o", "json", fake=fake).json["jobs"][0]["position"] == 2
+    ended_ones = [job(id=f"old-{number}", state="succeeded") for number in range(30)]
+    many = FakeLauncher(status(jobs=[*ended_ones, job(id="slow-1", state="running")]))
+    lines = dtfctl("jobs", fake=many).out.splitlines()
+    assert lines[-2].startswith("slow-1")
+    assert lines[-1] == "... 10 older; `dtfctl jobs --all` shows them"
+    assert len(dtfctl("jobs", "--all", "-o", "json", fake=many).json["jobs"]) == 31
 
 
 def test_job_in_detail(dtfctl: Dtfctl) -> None:
-    failed = ClientStatus("worker/0", "localhost", "failed", exit_code=1, last_lines=("ValueError: no",))
+    failed = ClientStatus(
+        "worker/0",
+        "localhost",
+        "failed",
+        exit_code=1,
+        last_lines=("ValueError: no",),
+        task="worker/1",
+        address="10.0.0.1:5",
+    )
     fake = FakeLauncher(status(jobs=[job(state="failed", reason="worker/0 exited 1", exit_code=1, clients=(failed,))]))
     lines = dtfctl("job", "digits-1", fake=fake).out.splitlines()
     assert lines[0] == "digits-1 failed: worker/0 exited 1"
     assert lines[-5:] == [
-        "PROCESS   STATE   HOST       PID  EXIT  RESTARTS  PROGRESS",
-        "worker/0  failed  localhost  -    1     0         -",
+        "PROCESS   STATE   TASK      HOST       PID  ADDRESS     EXIT  RESTARTS  PROGRESS",
+        "worker/0  failed  worker/1  localhost  -    10.0.0.1:5  1     0         -",
         "",
         "last lines of worker/0:",
         "  ValueError: no",
@@ -473,6 +524,9 @@ def test_cancel(dtfctl: Dtfctl) -> None:
     assert (result.code, result.out) == (0, "1 job cancelled\n")
     assert fake.calls[-1] == ("cancel", ("digits-1",), 2.0)
     assert dtfctl("cancel", fake=fake).code == 2
+    assert dtfctl("cancel", "digits-1", "--all", fake=fake).code == 2
+    assert dtfctl("cancel", "--all", "--now", fake=fake).out == "1 job cancelled\n"
+    assert fake.calls[-1] == ("cancel", None, 0.0)
 
 
 def test_logs_go_to_stdout_with_their_source(dtfctl: Dtfctl) -> None:
@@ -481,7 +535,11 @@ def test_logs_go_to_stdout_with_their_source(dtfctl: Dtfctl) -> None:
     assert dtfctl("logs", fake=fake).out == "ps/0 | a\nworker/0 | b\n"
     for one in ("controller", "agent:localhost", "ps/0"):
         assert dtfctl("logs", one, "--tail", "5", fake=fake).out == "a\nb\n"
-    assert fake.calls[-1] == ("logs", "ps/0", {"follow": False, "tail": 5, "since": None})
+    nothing = {"follow": False, "since": None, "grep": None, "previous": False}
+    assert fake.calls[-1] == ("logs", "ps/0", {**nothing, "tail": 5})
+    assert dtfctl("logs", "worker/0", "--job", "j-1", "--stderr", "--grep", "x", "-p", fake=fake).code == 0
+    chosen = {"grep": "x", "previous": True, "streams": ("err",), "tail": None}
+    assert fake.calls[-1] == ("logs", "job:j-1:worker/0", {**nothing, **chosen})
     records = [json.loads(line) for line in dtfctl("logs", "-o", "json", fake=fake).out.splitlines()]
     assert [(r["version"], r["kind"], r["text"]) for r in records] == [(1, "LogLine", "a"), (1, "LogLine", "b")]
 
@@ -659,3 +717,72 @@ def test_nothing_heavy_is_imported_for_help_and_version() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+# options of every command, and commands about dtfctl itself
+
+
+def test_a_time_limit_ends_any_command_with_nine(dtfctl: Dtfctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(FakeLauncher):
+        def note(self, *call: Any) -> None:
+            super().note(*call)
+            if call[0] == "status":
+                time.sleep(60)
+
+    slow = Slow(HEALTHY)
+    for words in (["status", "--timeout", "100ms"], ["--timeout", "100ms", "status"]):
+        result = dtfctl(*words, fake=slow)
+        assert result.code == 9
+        assert "not done within 0.1 s" in result.err and "goes on" in result.err
+    monkeypatch.setenv("DTFCTL_TIMEOUT", "100ms")
+    assert dtfctl("status", fake=slow).code == 9
+    assert dtfctl("status", "--timeout", "soon", fake=slow).code == 2
+
+
+def test_a_command_with_a_limit_of_its_own_keeps_to_it(dtfctl: Dtfctl) -> None:
+    fake = FakeLauncher(HEALTHY)
+    dtfctl("restart", "worker", fake=fake)
+    dtfctl("--timeout", "2m", "restart", "worker", fake=fake)
+    dtfctl("--timeout", "2m", "restart", "worker", "--timeout", "5s", fake=fake)
+    dtfctl("restart", "worker", "--no-wait", "--force", "--reset", fake=fake)
+    assert [call[2] for call in fake.calls if call[0] == "restart"] == [30.0, 120.0, 5.0, 0.0]
+
+
+def test_scripts_are_never_asked(dtfctl: Dtfctl) -> None:
+    fake = FakeLauncher(HEALTHY)
+    assert dtfctl("restart", "all", fake=fake).code == 0
+    assert dtfctl("-y", "stop", "all", fake=fake).code == 0
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script_that_asks_dtfctl(dtfctl: Dtfctl, shell: str) -> None:
+    result = dtfctl("completion", shell)
+    assert result.code == 0 and "_DTFCTL_COMPLETE" in result.out
+    assert dtfctl("completion", "tcl").code == 2
+
+
+def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
+    program = tmp_path / "dtfctl"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m dtfctl "$@"\n')
+    program.chmod(0o755)
+    asked = """
+eval "$(dtfctl completion bash)"
+COMP_WORDS=(dtfctl res); COMP_CWORD=1; _dtfctl_completion dtfctl; echo "${COMPREPLY[@]}"
+COMP_WORDS=(dtfctl logs --prev); COMP_CWORD=2; _dtfctl_completion dtfctl; echo "${COMPREPLY[@]}"
+"""
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=False, env=env)
+    assert done.stdout.splitlines() == ["restart", "--previous"], done.stderr
+
+
+def test_dtfctls_own_settings_and_where_each_comes_from(dtfctl: Dtfctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DTFCTL_CLUSTER", "lab")
+    monkeypatch.setenv("DTFCTL_TIMEOUT", "9s")
+    monkeypatch.setenv("DTFCTL_OUTPUT", "yaml")
+    found = {row["name"]: (row["value"], row["from"]) for row in dtfctl("config", "-o", "json").json["settings"]}
+    assert found["cluster"] == ("lab", "DTFCTL_CLUSTER")
+    assert found["output"] == ("json", "--output")
+    assert found["timeout"] == ("9s", "DTFCTL_TIMEOUT")
+    assert found["quiet"] == ("no", "default")
+    monkeypatch.delenv("DTFCTL_OUTPUT")
+    assert "cluster   demo" in dtfctl("-c", "demo", "config").out

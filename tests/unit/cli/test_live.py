@@ -96,17 +96,34 @@ class Watched(FakeLauncher):
 def test_watch_shows_status_again_and_again(
     form: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dtfctl.cli.clusters.REFRESH_S", 0.0)
+    monkeypatch.setattr("dtfctl.cli._watch.REFRESH_S", 0.0)
     assert run(["status", "-w", "-o", form], Watched(status(task("ps/0")))) == 0
     out = capfd.readouterr().out
     assert out.count("demo is healthy" if form == "table" else '"kind":"ClusterStatus"') == 2
     assert "\x1b" not in out
 
 
+class WatchedJobs(FakeLauncher):
+    """One whose jobs are asked for twice."""
+
+    def note(self, *call: object) -> None:
+        super().note(*call)
+        if self.calls.count(("jobs",)) > 2:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_jobs_are_watched_too(form: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dtfctl.cli._watch.REFRESH_S", 0.0)
+    assert run(["jobs", "-w", "-o", form], WatchedJobs(status(task("ps/0"), jobs=[JOB]))) == 0
+    out = capfd.readouterr().out
+    assert out.count("digits-1  running" if form == "table" else '"kind":"JobList"') == 2
+
+
 def test_watch_on_a_terminal_stays_on_one_screen(
     make_terminal: Callable[[], Terminal], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dtfctl.cli.clusters.REFRESH_S", 0.0)
+    monkeypatch.setattr("dtfctl.cli._watch.REFRESH_S", 0.0)
     monkeypatch.setenv("LINES", "10")
     make_terminal()
     out = Terminal()

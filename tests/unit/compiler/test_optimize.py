@@ -208,15 +208,36 @@ def test_a_target_in_the_dead_branch_stays() -> None:
     assert "no" in graph.nodes
 
 
+def test_what_is_only_waited_for_is_not_computed() -> None:
+    g = GraphText()
+    g.add("x", "Placeholder", dtype="float32")
+    g.add("wanted", "Neg", "x", T="float32")
+    g.add("inner", "Exp", "wanted", T="float32")
+    g.add("idle", "Square", "inner", T="float32")
+    g.add("check", "CheckNumerics", "inner", T="float32", message="inner")
+    g.add("all", "NoOp", "^idle", "^wanted")
+    g.add("y", "Identity", "wanted", "^all", T="float32")
+    graph = compiled(g, ["y:0"], ["x:0"])
+    assert "Square" not in ops(graph)
+    assert "Exp" not in ops(graph)
+    (value,) = Cluster(g.proto).run(["y:0"], {"x:0": np.float32(2)})
+    assert value == -2
+    assert "Square" in ops(compiled(g, ["y:0"], ["x:0"], dependency_optimization=config_pb2.RewriterConfig.OFF))
+    # What is asked for by name, and what is there to fail, stays.
+    assert {"Exp", "Square"} <= set(ops(compiled(g, ["y:0"], ["x:0"], ["idle"])))
+    g.add("z", "Identity", "wanted", "^check", T="float32")
+    assert {"Exp", "CheckNumerics"} <= set(ops(compiled(g, ["z:0"], ["x:0"])))
+
+
 def test_options_choose_rewrites() -> None:
     options = config_pb2.GraphOptions()
     assert Rewrites.from_options(options) == Rewrites()
     options.optimizer_options.opt_level = config_pb2.OptimizerOptions.L0
-    assert Rewrites.from_options(options) == Rewrites(False, False, False, False)
+    assert Rewrites.from_options(options) == Rewrites(False, False, False, False, False, False)
     options.optimizer_options.do_constant_folding = True
-    assert Rewrites.from_options(options) == Rewrites(True, False, False, False)
+    assert Rewrites.from_options(options) == Rewrites(True, False, False, False, False, False)
     options.rewrite_options.disable_meta_optimizer = True
-    assert Rewrites.from_options(options) == Rewrites(False, False, False, False)
+    assert Rewrites.from_options(options) == Rewrites(False, False, False, False, False, False)
 
 
 def test_a_read_of_a_variable_is_not_moved_past_its_update() -> None:

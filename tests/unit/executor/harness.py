@@ -121,7 +121,8 @@ class Runner:
             executor.run(step)
         finally:
             step.step_resources.clear()
-        return [rendezvous.recv(f"client;{name}", token)[0] for name in fetches]
+        values = {name: rendezvous.recv(f"client;{name}", token)[0] for name in dict.fromkeys(fetches)}
+        return [values[name] for name in fetches]
 
 
 def client_graph(graph: NodeGraph, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> NodeGraph:
@@ -139,7 +140,7 @@ def client_graph(graph: NodeGraph, feeds: Sequence[str], fetches: Sequence[str],
     for node in graph:
         node.inputs = [fed.get(e, e) for e in node.inputs]
     roots = [graph.nodes[t] for t in targets]
-    for i, name in enumerate(fetches):
+    for i, name in enumerate(dict.fromkeys(fetches)):
         source = fed.get(edge(name), edge(name))
         send = graph.add(_transfer(f"_send_{i}", "_Send", name, {"T": source.dtype.base_dtype}))
         send.inputs = [source]

@@ -141,6 +141,7 @@ def test_chunks_pass_values_on(name: str, chunk: int) -> None:
     for step in case.steps():
         executor = runner.executor(list(step.feeds), step.fetches, step.targets)
         assert isinstance(executor._plan, StraightLine)
+        executor._tuner = None
         executor._plan = compile_straight_line(executor._schedule.order, executor._env, chunk)
         for fetch, value, want in zip(step.fetches, runner.run(step.fetches, step.feeds, step.targets), step.want):
             case.check(fetch, value, want)

@@ -175,3 +175,22 @@ def test_gradients_stop_where_they_must() -> None:
     assert tf.gradients(tf.cast(tf.cast(x, tf.int32), tf.float32), x) == [None]
     with pytest.raises(TypeError, match="floating or complex"):
         tf.gradients(tf.constant(1), x)
+
+
+def test_a_branch_runs_only_what_the_fetches_need() -> None:
+    with tf.Graph().as_default():
+        first, second = (tf.get_variable(n, initializer=7, use_resource=True) for n in ("first", "second"))
+        chosen = tf.placeholder(tf.bool, ())
+        one, two = tf.cond(
+            chosen,
+            lambda: [first.assign(1).op, second.assign(2).op],
+            lambda: [first.assign(10).op, tf.no_op()],
+        )
+        with tf.Session() as sess:
+            sess.run(tf.global_variables_initializer())
+            sess.run(two, {chosen: True})
+            assert sess.run([first, second]) == [7, 2]
+            sess.run(one, {chosen: False})
+            assert sess.run([first, second]) == [10, 2]
+            sess.run([one, two], {chosen: True})
+            assert sess.run([first, second]) == [1, 2]

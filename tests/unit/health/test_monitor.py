@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, strategies as st
 
-from dtfctl.health.beats import Beat, PeerDown, PeerUp, pack, unpack
+from dtfctl.health.beats import Beat, PeerDown, PeerUp, pack, unpack, unpack_all
 from dtfctl.health.detector import PhiDetector
 from dtfctl.health.monitor import HealthLimits, Monitor, Verdict
 
@@ -121,6 +121,11 @@ def test_phi_grows_with_silence() -> None:
 )
 def test_notes_survive_the_way(note: Beat | PeerDown | PeerUp) -> None:
     assert unpack(pack(note)) == note
+
+
+def test_many_notes_are_one_datagram() -> None:
+    notes = [PeerUp("ps", 0, "a:1", 3), PeerDown("worker", 1, 2, "killed\nby hand"), Beat("worker/1", 3, True, 17)]
+    assert unpack_all(b"\n".join(map(pack, notes))) == notes
 
 
 @given(st.binary(max_size=200))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dtfctl.runtime as tf
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import FailedPreconditionError, InvalidArgumentError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
@@ -134,3 +135,11 @@ def test_partition_and_stitch() -> None:
     indices = [np.array([1], np.int32), np.array([], np.int32), np.array([0, 3], np.int32)]
     merged = run_op("DynamicStitch", indices, [p.reshape(-1, 2) for p in parts])
     assert merged.tolist() == [[0, 1], [2, 3], [0, 0], [4, 5]]
+
+
+def test_a_table_of_types_tensorflow_has_no_kernel_for_is_refused() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        keys, values = np.array([42], np.int32), np.array([0], np.int64)
+        table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, values), -1)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="No OpKernel was registered"):
+            session.run(table.initializer)

@@ -97,3 +97,16 @@ def test_variants_of_numbers_add_and_print() -> None:
     assert encode_tensor(zero, dtypes.variant).variant_val[0].metadata == bytes(4)
     with pytest.raises(InvalidArgumentError, match="instead of 4"):
         number("int", b"123")
+
+
+def test_limits_are_named() -> None:
+    with pytest.raises(InvalidArgumentError, match="too many dimensions"):
+        run_op("Reshape", i32([[1]]), np.ones(254, np.int64))
+    for dtype, size in ((np.int32, 0x10000000), (np.int64, 0x7FFFFFFFFFFFFFFF)):
+        with pytest.raises(InvalidArgumentError, match="Input dims product is causing integer overflow"):
+            run_op("UnravelIndex", np.array(-0x100000, dtype), np.array([size, size], dtype))
+
+
+def test_a_handle_is_no_constant() -> None:
+    with pytest.raises(InvalidArgumentError, match="cannot be a resource variable handle"):
+        run_op("GuaranteeConst", np.array(None, object), dtypes={"T": dtypes.resource})

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dtfctl.runtime as tf
 from dtfctl.protocol import example_pb2
 from dtfctl.runtime.checkpoint.bundle_writer import BundleWriter
 from dtfctl.runtime.framework import dtypes
@@ -16,6 +17,10 @@ from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.data_flow.record_input import RecordYielder
 from dtfctl.runtime.kernels.io.records import write_tfrecords
 from tests.support.interpreter import run_op
+
+
+def i64(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
 
 
 def strings(*values: bytes) -> np.ndarray:
@@ -172,3 +177,41 @@ def test_every_record_once_an_epoch(tmp_path: Path) -> None:
     assert first != second
     with pytest.raises(NotFoundError, match="Found no files"):
         RecordYielder(str(tmp_path / "none.*"), 1, 5, 0.0, "").take(1)
+
+
+def test_a_readers_state_is_saved_and_restored() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        reader, queue = tf.IdentityReader("reader"), tf.FIFOQueue(99, [tf.string], [[]])
+        key, _ = reader.read(queue)
+        produced, completed = reader.num_records_produced(), reader.num_work_units_completed()
+        fill = queue.enqueue_many([["X", "Y", "Z"]])
+        given = tf.placeholder(tf.string, None)
+        serialize, restore = reader.serialize_state(), reader.restore_state(given)
+        session.run(fill)
+        assert session.run(key) == b"X"
+        state = session.run(serialize)
+        assert [session.run(key), session.run(key)] == [b"Y", b"Z"]
+        assert session.run([produced, completed]) == [3, 3]
+        session.run(restore, {given: state})
+        assert session.run([produced, completed]) == [1, 1]
+        for bad in (state[1:], state[:-1], state + b"ExtraJunk", b"BOGUS" + state[5:]):
+            with pytest.raises(InvalidArgumentError, match="Could not parse state for IdentityReader 'reader'"):
+                session.run(restore, {given: bad})
+        with pytest.raises(InvalidArgumentError, match=r"Inconsistent work started vs\. finished"):
+            session.run(restore, {given: b"\x08\x02\x10\x01"})
+        with pytest.raises(InvalidArgumentError, match="must be scalar"):
+            session.run(restore, {given: [state]})
+        lines = tf.TextLineReader(name="lines")
+        with pytest.raises(UnimplementedError, match="not supported by TextLineReader 'lines'"):
+            session.run(lines.serialize_state())
+
+
+def test_an_audio_summary_has_one_rate() -> None:
+    with pytest.raises(InvalidArgumentError, match="sample_rate must be rank-0 or contain a single value"):
+        run_op("AudioSummaryV2", np.array(b"", object), np.float32([[1]]), np.float32([1, 2]))
+
+
+def test_sparse_operands_whose_ranks_differ_are_named() -> None:
+    one, none = np.array([[1]]), np.zeros((1, 0), np.int64)
+    with pytest.raises(InvalidArgumentError, match=r"Index rank \(0\) and shape rank \(1\) do not match"):
+        run_op("SparseSparseMaximum", one, i64(0), i64(2), none, i64(1), i64(2))

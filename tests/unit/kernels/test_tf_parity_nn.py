@@ -54,3 +54,41 @@ def test_padding_stays_below_the_window() -> None:
         run_op("MaxPool", np.ones((1, 3, 3, 1), np.float32), explicit_paddings=[0, 0, 0, 1, 0, 2, 0, 0], **attrs)
     got = run_op("MaxPool", np.ones((1, 3, 3, 1), np.float32), explicit_paddings=[0, 0, 0, 1, 0, 1, 0, 0], **attrs)
     assert got.shape == (1, 2, 2, 1)
+
+
+def test_fractional_pooling_wants_sequences_that_are_vectors() -> None:
+    value = np.ones((1, 7, 13, 1), np.float32)
+    with pytest.raises(InvalidArgumentError, match="row_pooling_sequence must be a vector"):
+        run_op("FractionalMaxPoolGrad", value, value, value, np.array(0), np.array(0))
+
+
+def test_recurrent_cells_name_what_does_not_fit() -> None:
+    def ones(*shape: int) -> np.ndarray:
+        return np.ones(shape, np.float32)
+
+    weights = (ones(46, 68), ones(), ones(17), ones(17), ones(68))
+    with pytest.raises(InvalidArgumentError, match="wci_tensor must be rank 1 but is rank 0"):
+        run_op("LSTMBlockCell", ones(28, 29), ones(28, 17), ones(28, 17), *weights)
+    with pytest.raises(InvalidArgumentError, match="cs_prev_tensor is empty"):
+        run_op("LSTMBlockCell", ones(2, 16), ones(2, 0), ones(2, 0), ones(16, 0), *[ones(0)] * 4)
+    with pytest.raises(InvalidArgumentError, match="`seq_len_max_tensor` must be rank 0 but is rank 3"):
+        length = np.zeros((13, 11, 0), np.int64)
+        run_op("BlockLSTM", length, ones(1, 3, 15), ones(3, 0), ones(3, 0), ones(15, 0), *[ones(0)] * 4)
+
+
+def test_softplus_of_half_floats() -> None:
+    x = np.float16([4.96, 4.97, 4.98, 5.03, 5.04, 5.1, 5.11, 1.5, -3, -8, 9])
+    want = [4.96875, 4.9765625, 4.98828125, 5.0390625, 5.046875, 5.109375, 5.1171875, 1.701171875]
+    got = run_op("Softplus", x)
+    assert got.tolist() == [*want, 0.048583984375, 0.00033545494079589844, 9.0]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16])
+def test_means_of_small_integers_do_not_overflow(dtype: type) -> None:
+    many = np.full(3 * (np.iinfo(dtype).max + 1), 7, dtype)
+    axis = np.array([0], np.int32)
+    assert run_op("Mean", many, axis) == 7
+    got = run_op("Mean", np.full(10, 100, dtype), axis)
+    assert got == 100 and got.dtype == dtype
+    if np.dtype(dtype).kind == "i":
+        assert run_op("Mean", np.array([-7, 0], dtype), axis) == -3

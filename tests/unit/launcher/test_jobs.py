@@ -7,21 +7,16 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
+from dtfctl.health.restart import RestartPolicy
 from dtfctl.launcher.agent.contract import ClientReport
-from dtfctl.launcher.controller.jobs import (
-    JobRecord,
-    JobView,
-    cancel,
-    client_tasks,
-    next_to_start,
-    start,
-    step,
-)
+from dtfctl.launcher.controller.jobs import Clock, JobRecord, JobView, cancel, step
+from dtfctl.launcher.controller.queue import schedule
 from dtfctl.launcher.model import JobRequest, TaskState, TaskStatus
 
 NOW = 1000.0
 TASKS = [TaskStatus(job, index, "running") for job, index in (("ps", 0), ("worker", 0), ("worker", 1))]
 BY_NAME = {task.name: task for task in TASKS}
+HOSTS = {"ps/0": "a", "worker/0": "a", "worker/1": "b"}
 
 
 def job(job_id: str = "j-1", **request: object) -> JobRecord:
@@ -29,38 +24,27 @@ def job(job_id: str = "j-1", **request: object) -> JobRecord:
 
 
 def running(**request: object) -> JobRecord:
-    return start(job(**request), TASKS, NOW)
+    (started,) = schedule([job(**request)], TASKS, {}, NOW)
+    assert started.state == "running"
+    return started
 
 
-def view(*clients: tuple[str, TaskState, int | None]) -> JobView:
+def view(*clients: tuple[str, TaskState, int | None], generation: int = 1, held: int = 1) -> JobView:
     reports = {}
     for name, state, code in clients:
         task, _, index = name.partition("/")
-        reports[name] = ClientReport("j-1", task, int(index), state, exit_code=code)
-    return JobView({"j-1": reports})
-
-
-def test_between_graph_runs_beside_every_worker_with_the_chief_first() -> None:
-    tasks = [*TASKS, TaskStatus("chief", 0, "running"), TaskStatus("evaluator", 0, "running")]
-    assert client_tasks(JobRequest("x"), tasks) == ("chief/0", "worker/0", "worker/1", "evaluator/0")
-    assert client_tasks(JobRequest("x", replication="in-graph"), tasks) == ("chief/0",)
-
-
-def test_a_job_waits_for_the_tasks_and_says_for_which() -> None:
-    waiting = start(job(), [replace(TASKS[0], state="pending"), *TASKS[1:]], NOW)
-    assert (waiting.state, waiting.reason) == ("queued", "waits for ps/0")
-
-
-def test_a_cluster_without_workers_cannot_run_a_job() -> None:
-    assert "no worker" in start(job(), TASKS[:1], NOW).reason
-
-
-def test_one_job_at_a_time_by_priority_then_age() -> None:
-    queue = [replace(job("a"), seq=1), replace(job("b", priority=5), seq=2), replace(job("c", priority=5), seq=3)]
-    assert next_to_start(queue) is queue[1]
-    busy = replace(running(), seq=4)
-    assert next_to_start([*queue, busy]) is None
-    assert next_to_start([*queue, replace(busy, state="succeeded")]) is queue[1]
+        reports[name] = ClientReport(
+            "j-1",
+            task,
+            int(index),
+            state,
+            exit_code=code,
+            last_error="" if code in (None, 0) else f"exit code {code}",
+            generation=generation,
+            held=held,
+            addresses=(f"{HOSTS[name]}:{1000 + held}",),
+        )
+    return JobView({"j-1": reports}, HOSTS, RestartPolicy(jitter=0.0))
 
 
 def test_success_needs_every_process() -> None:
@@ -114,6 +98,25 @@ def test_a_time_limit_fails_the_job() -> None:
     assert late.ending.exit_code == 124
 
 
+def test_a_clock_that_is_set_does_not_end_a_job() -> None:
+    fit = view(("worker/0", "running", None), ("worker/1", "running", None))
+    record = step(running(max_time_s=10.0), replace(fit, clock=Clock("boot", 5.0)), BY_NAME, NOW)
+    set_ahead = step(record, replace(fit, clock=Clock("boot", 9.0)), BY_NAME, NOW + 3600)
+    assert set_ahead.ending is None
+    late = step(record, replace(fit, clock=Clock("boot", 15.5)), BY_NAME, NOW - 3600)
+    assert late.ending is not None
+    rebooted = step(record, replace(fit, clock=Clock("another", 1.0)), BY_NAME, NOW + 11)
+    assert rebooted.ending is not None
+
+
+def test_a_worker_that_never_came_is_not_waited_for() -> None:
+    lost = {**BY_NAME, "worker/1": replace(TASKS[2], state="lost")}
+    record = step(running(), view(("worker/0", "done", 0)), lost, NOW)
+    assert (record.ending and record.ending.state) == "succeeded"
+    had_run = view(("worker/0", "done", 0), ("worker/1", "running", None))
+    assert step(running(), had_run, lost, NOW).ending is None, "its part of the work may be missing"
+
+
 STATES = st.sampled_from(["pending", "starting", "running", "stopping", "done", "failed", "crashed", "stopped"])
 
 
@@ -137,3 +140,125 @@ def test_a_final_job_never_changes(history: list[tuple[TaskState, TaskState, boo
 def test_a_process_nobody_has_reported_yet_is_not_taken_for_an_ended_one(name: str) -> None:
     ending = cancel(running(), 1.0)
     assert step(ending, view((name, "stopped", 143)), BY_NAME, NOW).state == "running"
+
+
+# Groups that cannot lose a process: torch, jax -----------------------------------------------------------------------
+
+
+def ready(generation: int) -> JobView:
+    """Every host is ready for it, and nothing runs."""
+    return view(
+        ("worker/0", "stopped", None), ("worker/1", "stopped", None), generation=generation - 1, held=generation
+    )
+
+
+def torch(**request: object) -> JobRecord:
+    released = step(running(framework="torch", **request), ready(1), BY_NAME, NOW)
+    assert released.released
+    return released
+
+
+def test_a_group_is_released_when_every_host_is_ready_for_it() -> None:
+    record = running(framework="torch")
+    assert not record.released
+    half = view(("worker/0", "stopped", None), generation=0, held=1)
+    assert not step(record, half, BY_NAME, NOW).released
+    old = view(("worker/0", "stopped", None), ("worker/1", "running", None), generation=0, held=1)
+    assert not step(record, old, BY_NAME, NOW).released
+    whole = step(record, ready(1), BY_NAME, NOW)
+    assert [(m.name, m.host, m.addresses) for m in whole.members] == [
+        ("worker/0", "a", ("a:1001",)),
+        ("worker/1", "b", ("b:1001",)),
+    ]
+
+
+def test_a_killed_process_restarts_the_group_once_with_other_ports() -> None:
+    died = view(("worker/0", "failed", 1), ("worker/1", "failed", 137))
+    again = step(torch(), died, BY_NAME, NOW + 1)
+    assert (again.generation, again.released, again.state) == (2, False, "recovering")
+    assert "worker/1: exit code 137" in again.reason
+    assert again.restarts == 1
+    late = step(again, died, BY_NAME, NOW + 2)
+    assert late == replace(again, clients=late.clients), "old reports are no news"
+    released = step(late, ready(2), BY_NAME, NOW + 3)
+    assert (released.released, released.members[0].addresses) == (True, ("a:1002",))
+    assert step(released, ready(2), BY_NAME, NOW + 4).generation == 2
+
+
+def test_a_process_that_only_saw_its_peer_vanish_is_not_to_blame() -> None:
+    first = step(torch(), view(("worker/0", "failed", 1), ("worker/1", "running", None)), BY_NAME, NOW)
+    assert first.ending is not None
+    assert not first.is_final
+    after = step(first, view(("worker/0", "failed", 1), ("worker/1", "failed", 137)), BY_NAME, NOW)
+    assert (after.generation, after.ending) == (2, None)
+    lost = {**BY_NAME, "worker/1": replace(TASKS[2], state="lost", host="b")}
+    gone = step(first, view(("worker/0", "failed", 1), ("worker/1", "running", None)), lost, NOW)
+    assert (gone.generation, gone.ending) == (2, None)
+
+
+def test_a_group_that_fails_by_itself_fails_the_job_or_is_retried() -> None:
+    died = view(("worker/0", "failed", 3), ("worker/1", "stopped", 143))
+    over = step(torch(), died, BY_NAME, NOW)
+    assert (over.state, over.exit_code) == ("failed", 3)
+    retried = step(torch(retries=1), died, BY_NAME, NOW)
+    assert (retried.state, retried.generation, retried.retries_used) == ("recovering", 2, 1)
+    again = step(step(retried, ready(2), BY_NAME, NOW), ready(2), BY_NAME, NOW)
+    died = view(("worker/0", "failed", 3), ("worker/1", "stopped", 143), generation=2, held=2)
+    assert step(again, died, BY_NAME, NOW).state == "failed"
+
+
+def test_a_group_that_is_killed_again_and_again_gives_up() -> None:
+    record = torch()
+    now = NOW
+    for generation in range(1, 7):
+        died = view(("worker/0", "failed", 137), ("worker/1", "stopped", 143), generation=generation, held=generation)
+        record = step(record, died, BY_NAME, now)
+        now += 60.0
+        record = step(record, ready(generation + 1), BY_NAME, now)
+    assert (record.state, record.exit_code) == ("failed", 1)
+    assert "failed 6 times" in record.reason
+
+
+def test_a_process_that_moves_to_another_host_needs_a_new_meeting_place() -> None:
+    fit = view(("worker/0", "running", None), ("worker/1", "running", None))
+    moved = replace(fit, hosts={**HOSTS, "worker/1": "c"})
+    assert step(torch(), moved, BY_NAME, NOW).generation == 2
+
+
+def test_cancelling_beats_a_retry() -> None:
+    dying = step(torch(retries=3), view(("worker/0", "failed", 3), ("worker/1", "running", None)), BY_NAME, NOW)
+    over = step(cancel(dying, 1.0), view(("worker/0", "failed", 3), ("worker/1", "stopped", 143)), BY_NAME, NOW)
+    assert over.state == "cancelled"
+
+
+# What decides -------------------------------------------------------------------------------------------------------
+
+
+def test_the_chief_alone_may_decide() -> None:
+    done = view(("worker/0", "done", 0), ("worker/1", "running", None))
+    record = step(running(success="chief"), done, BY_NAME, NOW)
+    assert record.ending is not None
+    assert record.ending.state == "succeeded"
+    over = step(record, view(("worker/0", "done", 0), ("worker/1", "stopped", 143)), BY_NAME, NOW)
+    assert (over.state, over.exit_code) == ("succeeded", 0)
+
+
+def test_an_end_nobody_saw_is_no_success() -> None:
+    unseen = view(("worker/0", "done", 0), ("worker/1", "done", None))
+    assert not step(running(), unseen, BY_NAME, NOW).is_final
+    former = view(("worker/0", "done", 0), ("worker/1", "done", 0), generation=0)
+    assert not step(running(), former, BY_NAME, NOW).is_final
+
+
+@pytest.mark.parametrize(("source", "code"), [(None, 5), ("chief", 143), ("worker/1", 5)])
+def test_whose_exit_code_counts(source: str | None, code: int) -> None:
+    over = step(
+        running(exit_code_from=source), view(("worker/0", "stopped", 143), ("worker/1", "failed", 5)), BY_NAME, NOW
+    )
+    assert (over.state, over.exit_code) == ("failed", code)
+
+
+def test_less_patience_counts() -> None:
+    record = cancel(cancel(running(), 10.0), 0.0)
+    assert record.grace_s == 0.0
+    assert cancel(record, 30.0).grace_s == 0.0

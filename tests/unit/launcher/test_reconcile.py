@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import given, settings, strategies as st
 
@@ -11,10 +11,10 @@ from dtfctl.health.monitor import HealthLimits, Monitor
 from dtfctl.health.restart import Ending
 from dtfctl.launcher.agent.contract import ClientOrder, ClientReport, HostOrders, Report, TaskOrder, TaskReport
 from dtfctl.launcher.agent.lifecycle import Order, Record, advance, ended, next_time, ready
-from dtfctl.launcher.controller import jobs, plan
+from dtfctl.launcher.controller import jobs, placement, plan, queue
 from dtfctl.launcher.controller.store import TaskRow
 from dtfctl.launcher.controller.view import Host, task_statuses
-from dtfctl.launcher.model import JobRequest
+from dtfctl.launcher.model import Framework, JobRequest
 from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, TaskGroup
 
 SPEC = ClusterSpec(
@@ -32,7 +32,7 @@ class World:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.rows = [TaskRow(name, host) for name, host in plan.place(SPEC).items()]
+        self.rows = [TaskRow(name, host) for name, host in placement.place(SPEC).items()]
         self.jobs: list[jobs.JobRecord] = []
         self.orders: dict[str, HostOrders] = {}
         self.records: dict[str, dict[str, Record]] = {"a": {}, "b": {}}
@@ -48,7 +48,19 @@ class World:
                     _, job_id, task = name.split(":")
                     job, _, index = task.partition("/")
                     code = record.exit_code
-                    clients.append(ClientReport(job_id, job, int(index), record.state, exit_code=code))
+                    order = next((o for o in self.orders[host].clients if o.name == name), None)
+                    clients.append(
+                        ClientReport(
+                            job_id,
+                            job,
+                            int(index),
+                            record.state,
+                            exit_code=code,
+                            generation=record.restart_handled if record.incarnation else 0,
+                            held=0 if order is None else order.generation,
+                            addresses=(f"{host}:{order.generation}",) if order is not None and order.ports else (),
+                        )
+                    )
                 else:
                     job, _, index = name.partition("/")
                     handled = record.restart_handled
@@ -75,12 +87,11 @@ class World:
             {
                 job.id: {c.name: c for report in reports.values() for c in report.clients if c.job_id == job.id}
                 for job in self.jobs
-            }
+            },
+            {row.name: row.host for row in self.rows},
         )
         self.jobs = [jobs.step(job, view, {task.name: task for task in tasks}, self.now) for job in self.jobs]
-        chosen = jobs.next_to_start(self.jobs)
-        if chosen is not None:
-            self.jobs[self.jobs.index(chosen)] = jobs.start(chosen, tasks, self.now)
+        self.jobs = queue.schedule(self.jobs, tasks, {}, self.now)
         desired = plan.Desired("c", SPEC, tuple(self.rows), tuple(self.jobs))
         self.orders = plan.reconcile(desired, plan.Observed(reports))
 
@@ -103,6 +114,17 @@ class World:
                     policy = order.restart if isinstance(order, ClientOrder) else orders.restart
                     record = ended(record, at, policy, Ending(143, 15), now=self.now, rand=0.5)
                 records[name] = record
+        self.check_groups()
+
+    def check_groups(self) -> None:
+        """Processes of two starts of a group never run at once: they would meet."""
+        alive: dict[str, set[int]] = {}
+        for records in self.records.values():
+            for name, record in records.items():
+                job = next((job for job in self.jobs if name.startswith(f"job:{job.id}:")), None)
+                if job is not None and job.framework.has_ports and record.is_alive:
+                    alive.setdefault(job.id, set()).add(record.restart_handled)
+        assert all(len(generations) == 1 for generations in alive.values()), alive
 
     def turn(self) -> None:
         self.controller_turn()
@@ -133,12 +155,13 @@ def lifecycle_order(order: TaskOrder | ClientOrder | None) -> Order:
         return Order(run=False)
     if isinstance(order, TaskOrder):
         return Order(order.run, order.incarnation_floor, order.restart_request)
-    return Order(order.run)
+    return Order(order.run, restart_request=order.generation)
 
 
 def seen_host(report: Report) -> Host:
     host = Host(NO_LINK, Monitor(HealthLimits()))
     host.report, host.state = report, "up"
+    host.tasks = {task.name: task for task in report.tasks}
     return host
 
 
@@ -148,7 +171,8 @@ FAULTS = st.one_of(
     st.tuples(st.just("stop"), st.sampled_from(NAMES)),
     st.tuples(st.just("start"), st.sampled_from(NAMES)),
     st.tuples(st.just("restart"), st.sampled_from(NAMES)),
-    st.tuples(st.just("submit"), st.just("")),
+    st.tuples(st.just("submit"), st.sampled_from(["dtf", "torch", "tensorflow"])),
+    st.tuples(st.just("fail client"), st.sampled_from(NAMES[1:])),
     st.tuples(st.just("cancel"), st.just("")),
     st.tuples(st.just("controller"), st.just("")),
     st.tuples(st.just("wait"), st.just("")),
@@ -161,6 +185,8 @@ def happen(world: World, what: str, name: str) -> None:
         world.end(name, 137)
     elif what == "kill client" and world.jobs:
         world.end(f"job:{world.jobs[-1].id}:{name}", 137)
+    elif what == "fail client" and world.jobs:
+        world.end(f"job:{world.jobs[-1].id}:{name}", 3)
     elif what in ("stop", "start"):
         world.rows[at] = replace(world.rows[at], run=what == "start")
     elif what == "restart":
@@ -168,7 +194,8 @@ def happen(world: World, what: str, name: str) -> None:
         world.rows[at] = replace(row, run=True, restart_request=row.restart_request + 1)
     elif what == "submit":
         number = len(world.jobs) + 1
-        record = jobs.JobRecord(f"j-{number}", JobRequest("t.py"), "t.py", "/", "/", world.now, seq=number)
+        request = JobRequest("t.py", framework=cast(Framework, name or "dtf"), retries=1)
+        record = jobs.JobRecord(f"j-{number}", request, "t.py", "/", "/", world.now, seq=number)
         world.jobs.append(record)
     elif what == "cancel" and world.jobs:
         world.jobs[-1] = jobs.cancel(world.jobs[-1], 1.0)
@@ -200,7 +227,7 @@ def test_whatever_happened_the_cluster_reaches_what_is_wanted(faults: list[tuple
         waiting = [job for job in world.jobs if job.state == "queued"]
         assert active or not waiting, "a job waits though everything runs"
     clients = [name for records in world.records.values() for name in records if name.startswith("job:")]
-    allowed = {f"job:{job.id}:{task}" for job in active for task in job.tasks}
+    allowed = {f"job:{job.id}:{task}" for job in active for task in NAMES}
     assert set(clients) <= allowed, "a process of a job that has ended is left"
 
 

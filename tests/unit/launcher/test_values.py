@@ -18,7 +18,7 @@ from dtfctl.launcher import codec, connect, files, model
 from dtfctl.launcher.agent import contract, ports, progress
 from dtfctl.launcher.agent.lifecycle import Record
 from dtfctl.launcher.agent.state import Saved
-from dtfctl.launcher.controller import plan
+from dtfctl.launcher.controller import placement, plan
 from dtfctl.launcher.controller.store import TaskRow
 from dtfctl.launcher.errors import BY_NAME, LauncherError, NoSpace, NoSuchTask, PortTaken, SpecError, UsageError
 from dtfctl.launcher.model import Progress, TaskStatus
@@ -102,7 +102,7 @@ def test_every_error_crosses_by_its_own_name() -> None:
     for cls in classes:
         classes += [sub for sub in cls.__subclasses__() if sub.__module__ == "dtfctl.launcher.errors"]
     assert {cls.__name__ for cls in classes} == set(BY_NAME)
-    assert {cls.exit_code for cls in classes} <= {1, 2, 4, 5, 6, 7, 8, 9, 125}
+    assert {cls.exit_code for cls in classes} <= {1, 2, 4, 5, 6, 7, 8, 9, 125, 255}
 
 
 TASKS = [
@@ -154,21 +154,21 @@ def group(*names: str, **changes: Any) -> HostGroup:
 
 def test_tasks_are_spread_over_hosts_or_packed_and_spares_stay_free() -> None:
     hosts = {"main": group("a", "b", slots=2), "extra": group("z", spare=True)}
-    spread = plan.place(spec_on(hosts, worker=TaskGroup(3)))
+    spread = placement.place(spec_on(hosts, worker=TaskGroup(3)))
     assert spread == {"worker/0": "a", "worker/1": "b", "worker/2": "a"}
-    packed = plan.place(spec_on(hosts, worker=TaskGroup(3, spread="pack")))
+    packed = placement.place(spec_on(hosts, worker=TaskGroup(3, spread="pack")))
     assert packed == {"worker/0": "a", "worker/1": "a", "worker/2": "b"}
 
 
 def test_groups_can_choose_their_hosts() -> None:
     hosts = {"cpu": group("a"), "gpu": group("b")}
-    placed = plan.place(spec_on(hosts, ps=TaskGroup(1, hosts=("cpu",)), worker=TaskGroup(1, hosts=("gpu",))))
+    placed = placement.place(spec_on(hosts, ps=TaskGroup(1, hosts=("cpu",)), worker=TaskGroup(1, hosts=("gpu",))))
     assert placed == {"ps/0": "a", "worker/0": "b"}
 
 
 def test_too_few_slots_are_an_error_with_the_numbers() -> None:
     with pytest.raises(SpecError, match=r"no slot is left for worker/2: 1 hosts with 2 slots"):
-        plan.place(spec_on({"main": group("a", slots=2)}, worker=TaskGroup(3)))
+        placement.place(spec_on({"main": group("a", slots=2)}, worker=TaskGroup(3)))
 
 
 @given(st.integers(1, 5), st.integers(1, 4), st.integers(0, 20))
@@ -176,9 +176,9 @@ def test_no_host_gets_more_than_its_slots(hosts: int, slots: int, count: int) ->
     spec = spec_on({"main": group(*[f"h{n}" for n in range(hosts)], slots=slots)}, worker=TaskGroup(count))
     if count > hosts * slots:
         with pytest.raises(SpecError):
-            plan.place(spec)
+            placement.place(spec)
         return
-    placed = list(plan.place(spec).values())
+    placed = list(placement.place(spec).values())
     assert len(placed) == count
     assert all(placed.count(host) <= slots for host in placed)
 

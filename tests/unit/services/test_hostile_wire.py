@@ -6,6 +6,7 @@ import contextlib
 import gc
 import random
 import socket
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,7 +60,7 @@ def works(channel: grpc.Channel) -> None:
     """One session, from its making to its end."""
     request = master_pb2.CreateSessionRequest(graph_def=mul_graph())
     made = master_pb2.CreateSessionResponse.FromString(
-        channel.unary_unary(MASTER + "CreateSession")(request.SerializeToString())
+        channel.unary_unary(MASTER + "CreateSession")(request.SerializeToString(), timeout=30.0)
     )
     step = master_pb2.RunStepRequest(session_handle=made.session_handle, fetch=["y:0"])
     for name, value in (("a:0", 2.0), ("b:0", 3.0)):
@@ -107,7 +108,7 @@ def test_broken_graphs(channel: grpc.Channel) -> None:
 def test_feeds_that_claim_more_than_they_hold(channel: grpc.Channel) -> None:
     request = master_pb2.CreateSessionRequest(graph_def=mul_graph())
     made = master_pb2.CreateSessionResponse.FromString(
-        channel.unary_unary(MASTER + "CreateSession")(request.SerializeToString())
+        channel.unary_unary(MASTER + "CreateSession")(request.SerializeToString(), timeout=30.0)
     )
     for dims, content in (([1 << 40], b""), ([-1], b""), ([3], b"12345"), ([1 << 62, 1 << 62], b"x")):
         step = master_pb2.RunStepRequest(session_handle=made.session_handle, fetch=["y:0"])
@@ -133,7 +134,7 @@ def test_unknown_fields_are_ignored(channel: grpc.Channel) -> None:
 def test_the_same_request_twice_runs_once(channel: grpc.Channel) -> None:
     request = master_pb2.CreateSessionRequest(graph_def=mul_graph())
     made = master_pb2.CreateSessionResponse.FromString(
-        channel.unary_unary(MASTER + "CreateSession")(request.SerializeToString())
+        channel.unary_unary(MASTER + "CreateSession")(request.SerializeToString(), timeout=30.0)
     )
     step = master_pb2.RunStepRequest(
         session_handle=made.session_handle, target=["a"], request_id=77, store_errors_in_response_body=True
@@ -175,6 +176,28 @@ def test_connections_that_say_nothing_disturb_nobody(cluster: InProcessCluster, 
             works(fresh)
 
 
+def test_requests_that_never_come_hold_nobody_up(cluster: InProcessCluster, channel: grpc.Channel) -> None:
+    """Clients that open a call and then trickle, or send nothing at all."""
+    never = threading.Event()
+
+    def nothing() -> Iterator[bytes]:
+        never.wait(60.0)
+        yield from ()
+
+    address = cluster.cluster["worker"][0]
+    with contextlib.ExitStack() as stack:
+        stack.callback(never.set)
+        for i in range(10):
+            slow = stack.enter_context(grpc.insecure_channel(address, (("grpc.use_local_subchannel_pool", 1),)))
+            methods = [MASTER + METHODS[(i + j) % len(METHODS)] for j in range(20)]
+            calls = [slow.stream_unary(method).future(nothing(), timeout=60.0) for method in methods]
+            stack.callback(lambda calls=calls: [c.cancel() for c in calls])
+        for _ in range(3):
+            works(channel)
+        with grpc.insecure_channel(address, (("grpc.use_local_subchannel_pool", 1),)) as fresh:
+            works(fresh)
+
+
 def test_ten_thousand_sessions_leave_nothing(cluster: InProcessCluster, channel: grpc.Channel) -> None:
     server = cluster.servers["worker", 0]
     before = len(server.master._sessions), server.worker.open_sessions
@@ -192,5 +215,5 @@ def test_ten_thousand_sessions_leave_nothing(cluster: InProcessCluster, channel:
             gc.collect()
             objects = len(gc.get_objects())
     gc.collect()
-    assert len(gc.get_objects()) < objects + 2000
+    assert len(gc.get_objects()) < objects + 5000, "less than an object a session, whatever else runs here"
     assert (len(server.master._sessions), server.worker.open_sessions) == before

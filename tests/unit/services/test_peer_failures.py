@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -213,6 +215,7 @@ def test_a_master_that_dies_leaves_nothing_on_its_workers(cluster: InProcessClus
 def test_a_client_that_goes_leaves_nothing(cluster: InProcessCluster) -> None:
     cluster.start_all()
     config = config_pb2.ConfigProto()
+    config.rpc_options.use_rpc_for_inprocess_master = True
     backend = GrpcBackend(cluster.cluster["worker"][0], config)
     backend.create(waiting_graph(PS))
     backend.run({}, [], ["put"])
@@ -264,15 +267,52 @@ def test_the_error_reported_is_the_one_that_came_first_with_its_task(cluster: In
         eventually(lambda server=server: server.worker.open_steps == 0)
 
 
-@pytest.mark.slow
-def test_a_task_frozen_by_the_system_is_noticed_without_a_launcher(cluster: InProcessCluster) -> None:
+@contextlib.contextmanager
+def ps_process(cluster: InProcessCluster, transport: str) -> Iterator[subprocess.Popen[str]]:
+    """The ps in a process of its own."""
     serve = Path(__file__).resolve().parents[2] / "support" / "serve.py"
-    frozen = subprocess.Popen(
-        [sys.executable, str(serve), repr(cluster.cluster), "ps", "0"], stdout=subprocess.PIPE, text=True
+    process = subprocess.Popen(
+        [sys.executable, str(serve), repr(cluster.cluster), "ps", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "DTF_TRANSPORT": transport},
     )
     try:
-        assert frozen.stdout is not None
-        assert frozen.stdout.readline() == "serving\n"
+        assert process.stdout is not None
+        assert process.stdout.readline() == "serving\n"
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("transport", ["grpc", "tcp", "shm"])
+def test_a_killed_process_fails_its_steps_at_once_on_every_transport(tmp_path: Path, transport: str) -> None:
+    cluster = InProcessCluster({"ps": 1, "worker": 1}, tmp_path, transport=transport)
+    with ps_process(cluster, transport) as process:
+        server = cluster.start("worker", 0)
+        backend = opened(cluster, waiting_graph(PS))
+        backend.run({}, [], ["put"])
+        assert backend.run({}, ["x:0"], []) == [1.0]
+        assert server.transports() == {"/job:ps/replica:0/task:0": transport}
+        join = in_thread(lambda: backend.run({}, ["x:0"], []))
+        eventually(lambda: server.worker.open_steps == 1)
+        process.kill()
+        error = join()
+        assert isinstance(error, UnavailableError)
+        assert "/job:ps/replica:0/task:0" in error.message
+        eventually(lambda: server.worker.open_steps == 0 and not server.transports())
+    with ps_process(cluster, transport):
+        again = opened(cluster, waiting_graph(PS))
+        again.run({}, [], ["put"])
+        assert again.run({}, ["x:0"], []) == [1.0]
+        again.close()
+    cluster.close()
+
+
+@pytest.mark.slow
+def test_a_task_frozen_by_the_system_is_noticed_without_a_launcher(cluster: InProcessCluster) -> None:
+    with ps_process(cluster, "") as frozen:
         cluster.start("worker", 0)
         backend = opened(cluster, waiting_graph(PS))
         backend.run({}, [], ["put"])
@@ -280,6 +320,3 @@ def test_a_task_frozen_by_the_system_is_noticed_without_a_launcher(cluster: InPr
         frozen.send_signal(signal.SIGSTOP)
         with pytest.raises(UnavailableError, match="/job:ps/replica:0/task:0"):
             backend.run({}, ["x:0"], [])
-    finally:
-        frozen.kill()
-        frozen.wait()

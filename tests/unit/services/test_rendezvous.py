@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import OpError, UnavailableError
+from dtfctl.runtime.rendezvous.frames import Kind, Message
 from dtfctl.runtime.rendezvous.local import LocalRendezvous
-from dtfctl.runtime.rendezvous.routing import RoutingRendezvous
+from dtfctl.runtime.rendezvous.routing import Routes, RoutingRendezvous
 
 TOKEN = CancellationToken()
 
@@ -71,14 +73,40 @@ def test_sends_go_where_the_key_says() -> None:
     pushed: list[Any] = []
 
     class Recorder:
-        def push(self, task: str, step: int, key: str, value: Any, dead: bool) -> None:
-            pushed.append((task, step, value))
+        def send(self, task: str, messages: Sequence[Message]) -> None:
+            pushed.append((task, [(m.step, m.value) for m in messages]))
 
     table = LocalRendezvous()
-    here = RoutingRendezvous(table, 3, "/job:w/replica:0/task:1", Recorder())
+    here = RoutingRendezvous(table, 3, Routes("/job:w/replica:0/task:1"), Recorder())
     source = "/job:w/replica:0/task:1/device:CPU:0;0000000000000001;"
     here.send(f"{source}/job:w/replica:0/task:1/device:CPU:1;edge;0:0", "near", False)
     here.send(f"{source}/job:w/replica:0/task:11/device:CPU:0;edge;0:0", "far", False)
     here.send("client;x:0", "fetched", False)
-    assert pushed == [("/job:w/replica:0/task:11", 3, "far")]
+    assert pushed == [("/job:w/replica:0/task:11", [(3, "far")])]
     assert len(table) == 2
+
+
+def test_what_is_held_back_goes_together_before_anybody_waits() -> None:
+    pushed: list[Any] = []
+
+    class Recorder:
+        def send(self, task: str, messages: Sequence[Message]) -> None:
+            pushed.append((task[-1], [m.value for m in messages]))
+
+    table = LocalRendezvous()
+    here = RoutingRendezvous(table, 3, Routes("/job:w/replica:0/task:1"), Recorder())
+    here.holds_back = True
+    key = "/job:w/replica:0/task:1/device:CPU:0;0000000000000001;/job:w/replica:0/task:{}/device:CPU:0;edge{};0:0"
+    for number, task in enumerate((2, 3, 2)):
+        here.send(key.format(task, number), number, False)
+    assert pushed == []
+    table.send("x", 5, False)
+    assert here.recv("x", CancellationToken()) == (5, False)
+    assert pushed == [], "nothing is waited for yet"
+    threading.Timer(0.05, lambda: table.send("y", 6, False)).start()
+    assert here.recv("y", CancellationToken()) == (6, False)
+    assert pushed == [("2", [0, 2]), ("3", [1])]
+    here.send(key.format(2, 7), 7, False)
+    assert here.flush("/job:w/replica:0/task:2", Message(Kind.DONE, 3, "", "last"))
+    assert pushed[2:] == [("2", [7, "last"])]
+    assert not here.flush("/job:w/replica:0/task:2", Message(Kind.DONE, 3, "", "last")), "nothing to go with"

@@ -63,7 +63,7 @@ def test_local_server() -> None:
     with Session(server.target, graph) as session:
         assert session.run(c) == 2.0
         names = [d.name for d in session.list_devices()]
-        assert names == [f"/job:local/replica:0/task:0/device:CPU:{i}" for i in range(2)]
+        assert names == [f"/job:localhost/replica:0/task:0/device:CPU:{i}" for i in range(2)]
     joined = threading.Thread(target=server.join)
     joined.start()
     server.stop()

@@ -59,7 +59,7 @@ BASE = "cluster: dev\ntasks: {ps: 1, worker: 2}\n"
         ("hosts: []", 8, "no host", "host names"),
         ("hosts: {}", 8, "`hosts` has no group", ""),
         ("hosts: {a: n1, b: n1}", 19, "host n1 is listed twice", ""),
-        ("hosts: localhost,n1", 1, "localhost stands beside other hosts", ""),
+        ("hosts: 'localhost,127.0.0.1'", 1, "localhost and 127.0.0.1 are the same machine", ""),
         ("hosts: {a: {names: n1, rack: '{1}'}}", 24, "`{1}` names no bracket", "0 brackets"),
         ("hosts: {a: {names: n1, spare: true}}", 1, "every host is a spare", ""),
         ("hosts: {a: {names: n1, spare: yes}}", 31, "`spare` is the text `yes`", "YAML 1.2 writes `yes` as `true`"),

@@ -1,11 +1,17 @@
 """Monitored sessions, hooks, coordinator, supervisor, event files."""
 
+import contextlib
+import os
+import subprocess
 import threading
 
+import numpy as np
 import pytest
 
 import dtfctl.runtime as tf
+from dtfctl.runtime.train import basic_session_run_hooks
 from dtfctl.runtime.train.session_run_hook import SessionRunArgs, SessionRunHook
+from tests.support.clusters import in_process_cluster
 
 
 @pytest.fixture(autouse=True)
@@ -167,3 +173,189 @@ def test_progress_is_written_for_the_submitter(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("DTF_PROGRESS_FILE", str(path))
     assert tf.train.report(3, 10, loss=0.5)
     assert '"step": 3, "total": 10, "metrics": {"loss": 0.5}' in path.read_text()
+
+
+def saved_twice(folder) -> None:
+    """Checkpoints of steps 2 and 4."""
+    with tf.Graph().as_default():
+        _, op = counter()
+        saver = tf.train.CheckpointSaverHook(str(folder), save_steps=2)
+        hooks = [saver, tf.train.StopAtStepHook(last_step=4)]
+        with tf.train.MonitoredTrainingSession(hooks=hooks) as session:
+            while not session.should_stop():
+                session.run(op)
+
+
+def damage_flip(folder) -> None:
+    data = folder / "model.ckpt-4.data-00000-of-00001"
+    content = bytearray(data.read_bytes())
+    content[0] ^= 1
+    data.write_bytes(content)
+
+
+def damage_truncate_data(folder) -> None:
+    (folder / "model.ckpt-4.data-00000-of-00001").write_bytes(b"")
+
+
+def damage_truncate_index(folder) -> None:
+    index = folder / "model.ckpt-4.index"
+    index.write_bytes(index.read_bytes()[:-7])
+
+
+@pytest.mark.parametrize("damage", [damage_flip, damage_truncate_data, damage_truncate_index])
+def test_a_damaged_checkpoint_is_refused_and_the_one_before_is_used(tmp_path, monkeypatch, damage) -> None:
+    saved_twice(tmp_path)
+    damage(tmp_path)
+    told = tmp_path / "progress.jsonl"
+    monkeypatch.setenv("DTF_PROGRESS_FILE", str(told))
+    step, op = counter()
+    hooks = [tf.train.StopAtStepHook(num_steps=1)]
+    with tf.train.MonitoredTrainingSession(checkpoint_dir=str(tmp_path), hooks=hooks) as session:
+        assert session.run(step) == 2
+        while not session.should_stop():
+            session.run(op)
+    assert "model.ckpt-4 is damaged" in told.read_text()
+    assert "went on from" in told.read_text()
+    assert "model.ckpt-4" not in (tmp_path / "checkpoint").read_text()
+
+
+def test_when_every_checkpoint_is_damaged_nothing_starts_from_scratch(tmp_path) -> None:
+    saved_twice(tmp_path)
+    for data in tmp_path.glob("*.data-*"):
+        data.write_bytes(b"")
+    counter()
+    with pytest.raises(tf.errors.OpError):
+        tf.train.MonitoredTrainingSession(checkpoint_dir=str(tmp_path))
+
+
+def test_what_a_recovery_lost_is_told(tmp_path, monkeypatch) -> None:
+    saved_twice(tmp_path)
+    told = tmp_path / "progress.jsonl"
+    told.write_text('{"step": 9}\n{"step": 11, "to')
+    monkeypatch.setenv("DTF_PROGRESS_FILE", str(told))
+    _, op = counter()
+    hooks = [tf.train.StopAtStepHook(num_steps=1), tf.train.ProgressHook()]
+    with tf.train.MonitoredTrainingSession(checkpoint_dir=str(tmp_path), hooks=hooks) as session:
+        while not session.should_stop():
+            session.run(op)
+    assert "goes on from step 4; steps up to 9 had been done: 5 are lost" in told.read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a small disk is made with a tmpfs, which needs root")
+def test_a_full_disk_costs_checkpoints_but_not_the_training(tmp_path) -> None:
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(tmp_path)]).returncode:
+        pytest.skip("cannot mount a tmpfs here")
+    ballast = tmp_path / "ballast"
+    try:
+        tf.get_variable("weights", [50_000], initializer=tf.zeros_initializer())
+        _, op = counter()
+        hooks = [tf.train.CheckpointSaverHook(str(tmp_path), save_steps=2), tf.train.StopAtStepHook(last_step=9)]
+        with tf.train.MonitoredTrainingSession(hooks=hooks) as session:
+            ballast.write_bytes(b"x" * (os.statvfs(tmp_path).f_bavail * 4096))
+            while not session.should_stop():
+                if session.run(op) == 6:
+                    assert tf.train.latest_checkpoint(str(tmp_path)).endswith("-0")
+                    assert [p.name for p in tmp_path.iterdir() if "temp" in p.name] == []
+                    ballast.unlink()
+        assert tf.train.latest_checkpoint(str(tmp_path)).endswith("-9")
+    finally:
+        subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+
+
+@pytest.mark.parametrize(("lost", "expected"), [(("worker", 1), 5), (("ps", 0), 3)])
+def test_only_a_lost_model_goes_back_to_the_checkpoint(tmp_path, lost, expected) -> None:
+    """While the variables live on, a chief that lost a worker goes on where the training is."""
+    with in_process_cluster({"ps": 1, "worker": 2}) as cluster:
+        with tf.device("/job:ps/task:0"):
+            step = tf.train.get_or_create_global_step()
+        with tf.device("/job:worker/task:1"):
+            one = tf.placeholder_with_default(np.int64(1), [])
+        op = tf.assign_add(step, one)
+        saver = tf.train.CheckpointSaverHook(str(tmp_path), save_steps=3)
+        with tf.train.MonitoredTrainingSession(
+            master=cluster.target("worker", 0),
+            checkpoint_dir=str(tmp_path),
+            save_checkpoint_secs=None,
+            save_summaries_steps=None,
+            hooks=[saver],
+        ) as session:
+            assert [int(session.run(op)) for _ in range(5)] == [1, 2, 3, 4, 5]
+            cluster.stop(*lost)
+            cluster.start(*lost)
+            assert int(session.run(op)) == expected + 1
+
+
+def large_model(monkeypatch: pytest.MonkeyPatch) -> tuple[tf.Operation, threading.Event]:
+    """A step that counts and adds one to two weights, with saves in the background that wait for an event to write."""
+    monkeypatch.setattr(basic_session_run_hooks, "BACKGROUND_BYTES", 1)
+    op = counter()[1]
+    weights = [tf.get_variable(name, initializer=tf.zeros([1000])) for name in ("a", "b")]
+    with tf.control_dependencies([op]):
+        updates = [tf.assign_add(weight, tf.ones([1000])) for weight in weights]
+    gate = threading.Event()
+    begin = tf.train.Saver.begin_save
+
+    def waiting(self, *args, **kwargs):
+        finish = begin(self, *args, **kwargs)
+
+        def late():
+            assert gate.wait(60)
+            return finish()
+
+        return late
+
+    monkeypatch.setattr(tf.train.Saver, "begin_save", waiting)
+    return tf.group(*updates), gate
+
+
+@pytest.mark.parametrize("tasks", [{}, {"ps": 2, "worker": 1}], ids=["local", "two ps"])
+def test_a_large_checkpoint_holds_its_step_while_training_goes_on(tmp_path, monkeypatch, tasks) -> None:
+    class Listener(tf.train.CheckpointSaverListener):
+        saved: list[int] = []
+
+        def after_save(self, session, global_step_value) -> None:
+            self.saved.append(global_step_value)
+
+    with contextlib.ExitStack() as stack:
+        master = ""
+        if tasks:
+            master = stack.enter_context(in_process_cluster(tasks)).target("worker", 0)
+            stack.enter_context(tf.device(tf.train.replica_device_setter(2)))
+        train, gate = large_model(monkeypatch)
+        hook = tf.train.CheckpointSaverHook(
+            str(tmp_path), save_steps=3, listeners=[Listener()], saver=tf.train.Saver(sharded=True)
+        )
+        session = stack.enter_context(tf.train.MonitoredTrainingSession(master=master, hooks=[hook]))
+        for _ in range(5):
+            session.run(train)
+        assert Listener.saved == [0]
+        assert tf.train.latest_checkpoint(str(tmp_path)).endswith("-0")
+        gate.set()
+        for _ in range(2):
+            session.run(train)
+    assert Listener.saved == [0, 3, 6, 7]
+    for step in (3, 6, 7):
+        for name in ("a", "b"):
+            value = tf.train.load_variable(str(tmp_path / f"model.ckpt-{step}"), name)
+            assert value.tolist() == [float(step)] * 1000
+    assert tf.train.latest_checkpoint(str(tmp_path)).endswith("-7")
+
+
+def test_a_failed_write_in_the_background_ends_the_training(tmp_path, monkeypatch) -> None:
+    train, gate = large_model(monkeypatch)
+    folder = tmp_path / "gone"
+    with (
+        pytest.raises(ValueError, match="Parent directory of"),
+        tf.train.MonitoredTrainingSession(
+            checkpoint_dir=str(folder), save_checkpoint_steps=2, save_checkpoint_secs=None, save_summaries_steps=0
+        ) as session,
+    ):
+        session.run(train)
+        session.run(train)
+        for path in folder.iterdir():
+            path.unlink()
+        folder.rmdir()
+        folder.write_text("in the way")
+        gate.set()
+        for _ in range(2):
+            session.run(train)

@@ -1,0 +1,112 @@
+"""The SSH provider against SSH servers in this process: what needs no root. Real hosts are in tests/lab."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dtfctl.launcher.api import Cluster
+from dtfctl.launcher.grouping import grouped
+from dtfctl.launcher.providers.check import HostCheck, check_hosts
+from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, Ssh, TaskGroup
+from tests.cluster.conftest import STUB_COMMAND
+from tests.doubles.ssh_hosts import Behaviour, SshHosts
+
+BEHAVIOURS: dict[int, Behaviour] = {2: "good", 3: "noisy", 4: "locked", 5: "silent", 6: "bare", 7: "good", 8: "good"}
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHosts]:
+    with SshHosts(tmp_path_factory.mktemp("ssh"), BEHAVIOURS) as hosts:
+        hosts.write_known_hosts(wrong=(7, 8))
+        yield hosts
+
+
+def spec_of(servers: SshHosts, numbers: list[int], **ssh: object) -> ClusterSpec:
+    settings = {
+        "key": str(servers.key),
+        "port": servers.port,
+        "known_hosts": str(servers.known_hosts),
+        "timeout": 3.0,
+        "retries": 0,
+        **ssh,
+    }
+    names = tuple(HostName(f"127.0.0.{number}", "me") for number in numbers)
+    return ClusterSpec(
+        "t",
+        {"worker": TaskGroup(len(numbers), min=1)},
+        host_groups={"all": HostGroup(names, slots=1)},
+        ssh=Ssh(**settings),  # type: ignore[arg-type]
+        python=sys.executable,
+    )
+
+
+def by_number(checks: list[HostCheck]) -> dict[int, HostCheck]:
+    return {int(check.name.rpartition(".")[2]): check for check in checks}
+
+
+def test_each_host_says_what_is_wrong_with_it_and_all_take_as_long_as_the_slowest(
+    home: Path, servers: SshHosts
+) -> None:
+    begun = time.monotonic()
+    found = by_number(check_hosts(spec_of(servers, list(BEHAVIOURS) + [9])))
+    took = time.monotonic() - begun
+    assert {number: check.cause for number, check in found.items()} == {
+        2: "",
+        3: "",
+        4: "auth",
+        5: "unreachable",
+        6: "python",
+        7: "host-key",
+        8: "host-key",
+        9: "unreachable",
+    }
+    assert found[2].python.startswith("3.")
+    assert found[3].free_bytes > 0, "a greeting is not an answer"
+    assert found[4].problem == "authentication failed for user me"
+    assert found[5].problem == "no answer within 3 s"
+    assert found[9].problem == f"connection refused at port {servers.port}"
+    lines = grouped([(check.name, check.problem, check.where) for check in found.values() if check.cause])
+    assert "127.0.0.[7-8]: host key changed (known_hosts:6,7)" in lines
+    print(f"checked {len(found)} hosts, one of them silent, in {took:.1f} s")
+
+
+def test_an_unknown_key_is_refused_or_accepted_but_checking_pins_nothing(
+    home: Path, servers: SshHosts, tmp_path: Path
+) -> None:
+    none = str(tmp_path / "none")
+    (strict,) = check_hosts(spec_of(servers, [2], known_hosts=none))
+    assert strict.cause == "host-key"
+    assert "not known" in strict.problem
+    (pinned,) = check_hosts(spec_of(servers, [2], known_hosts=none, host_keys="pin"))
+    assert pinned.cause == ""
+    assert not (home / "known_hosts").exists()
+
+
+def test_a_missing_key_file_is_said_not_dumped(home: Path, servers: SshHosts) -> None:
+    (check,) = check_hosts(spec_of(servers, [2], key="/nowhere/key"))
+    assert check.cause == "auth"
+    assert "/nowhere/key" in check.problem
+
+
+def test_a_cluster_comes_up_on_the_good_hosts(home: Path, servers: SshHosts) -> None:
+    """The whole way: dtfctl over SFTP, certificates, agents, tasks; then nothing is left but the cache."""
+    servers.lend_packages(2)
+    result = Cluster.up(spec_of(servers, [2, 4, 7]), task_command=STUB_COMMAND)
+    assert (result.exit_code, result.running, result.wanted) == (5, 1, 3)
+    cluster = result.cluster
+    assert cluster is not None
+    kinds = [event.kind for event in cluster.events() if event.subject == "host:127.0.0.2"]
+    assert kinds[:2] == ["host.connecting", "host.installing"]
+    assert {task.address.rpartition(":")[0] for task in cluster.status().tasks if task.state == "running"} == {
+        "127.0.0.2"
+    }
+    assert cluster.down() == ()
+    base = servers.home(2) / ".dtfctl"
+    assert sorted(path.name for path in base.iterdir()) == ["clusters", "packages", "runtime", "tmp"]
+    assert not list(base.rglob("*.key"))
+    assert not (servers.home(4) / ".dtfctl").exists()

@@ -1,0 +1,117 @@
+"""Jobs of other frameworks, as they are installed: TensorFlow's own ps training, a torch group, JAX processes.
+
+Each runs the example of examples/frameworks, has a process killed in the middle, and must end with the result of an
+undisturbed run. DTF_TEST_TENSORFLOW, DTF_TEST_TORCH and DTF_TEST_JAX name the interpreters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from dtfctl.launcher.api import Cluster
+from tests.cluster.conftest import STUB_COMMAND, spec_of
+from tests.interop.framework_jobs import python_of, run
+
+pytestmark = pytest.mark.interop
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A ps and two workers. Their servers are stubs: these frameworks bring their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DTFCTL_HOME", str(tmp_path_factory.mktemp("frameworks") / "home"))
+        made = Cluster.up(spec_of("frameworks"), task_command=STUB_COMMAND).cluster
+        assert made is not None
+        try:
+            yield made
+        finally:
+            made.down(grace_s=1.0)
+
+
+@pytest.mark.slow
+def test_a_killed_rank_restarts_the_whole_torch_group_from_its_checkpoint(cluster: Cluster) -> None:
+    done = run(
+        cluster,
+        "torch",
+        python_of("TORCH"),
+        "torch_ddp.py",
+        *("--steps", "120", "--pause", "0.02"),
+        victim="worker/1",
+        at="^step 40",
+    )
+    assert done.status.restarts == 1, "restarted once, whatever number of ranks saw it"
+    assert done.status.starts == 2
+    first, second = done.addresses
+    assert first != second, "another start meets at another port"
+    assert {"rank 0 of 2, start 0", "rank 1 of 2, start 0", "rank 0 of 2, start 1", "rank 1 of 2, start 1"} <= {
+        *done.lines
+    }
+    resumed = [int(step) for step in re.findall(r"goes on from step (\d+)", done.text)]
+    assert len(resumed) == 2
+    assert min(resumed) >= 40
+    assert "weights [2.0, -3.0, 0.5]" in done.text
+    assert done.events.count("job.starts-again") == 1
+
+
+@pytest.mark.slow
+def test_a_killed_process_restarts_all_of_jax_from_the_checkpoint(cluster: Cluster) -> None:
+    done = run(
+        cluster,
+        "jax",
+        python_of("JAX"),
+        "jax_sum.py",
+        *("--steps", "60", "--pause", "0.02"),
+        victim="worker/0",
+        at="^step 20",
+    )
+    assert (done.status.restarts, done.status.starts) == (1, 2)
+    first, second = done.addresses
+    assert first != second
+    assert "process 1 of 2, 2 devices, start 2" in done.lines
+    total = sum(step * (1 + 2) for step in range(60))
+    assert f"process 0: total {total}" in done.lines
+    assert f"process 1: total {total}" in done.lines
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tf_config", ["full", "sparse"])
+def test_a_killed_worker_of_tensorflow_alone_starts_again(cluster: Cluster, tf_config: str) -> None:
+    done = run(
+        cluster,
+        "tensorflow",
+        python_of("TENSORFLOW"),
+        "tensorflow_ps.py",
+        *("--steps", "900", "--pause", "0.02"),
+        victim="worker/1",
+        at="^worker/1 step",
+        tf_config=tf_config,
+    )
+    assert {client.name: client.restarts for client in done.status.clients} == {
+        "worker/0": 0,
+        "worker/1": 1,
+        "ps/0": 0,
+    }
+    assert (done.status.restarts, done.status.starts) == (1, 1)
+    assert done.addresses[:3] == done.addresses[3:], "it comes back where the others look for it"
+    assert done.lines.count("worker/1 serves") == 2
+    assert done.lines.count("worker/0 done") == 1
+
+
+@pytest.mark.slow
+def test_a_killed_ps_of_tensorflow_comes_back_with_the_newest_checkpoint(cluster: Cluster) -> None:
+    done = run(
+        cluster,
+        "tensorflow",
+        python_of("TENSORFLOW"),
+        "tensorflow_ps.py",
+        *("--steps", "600", "--pause", "0.02"),
+        victim="ps/0",
+        at=r"^worker/0 step (1\d\d|2\d\d)",
+    )
+    assert next(client for client in done.status.clients if client.name == "ps/0").restarts == 1
+    assert done.status.starts == 1
+    assert "worker/0 done" in done.lines
+    assert done.status.clients[-1].state == "stopped", "a ps does not end by itself"

@@ -1,0 +1,114 @@
+"""`up` and `down` over SSH: real sshd, real agents, real tasks on three hosts."""
+
+from __future__ import annotations
+
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from dtfctl.launcher.api import Cluster
+from dtfctl.launcher.model import JobEnded, JobOutput, JobRequest, JobStatus
+from tests.cluster.conftest import STUB_COMMAND, controller_pid, kill, pids, wait_until
+from tests.lab.conftest import cluster_of
+from tests.lab.netns import Lab
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "digits_mlp.py"
+ADD = """
+import json, os
+import dtfctl.runtime as tf
+table = json.loads(os.environ["DTF_CLUSTER"])
+with tf.device("/job:ps/task:0"):
+    a = tf.constant(20.0)
+with tf.device("/job:worker/task:1"):
+    b = a + 1.0
+with tf.Session(os.environ["DTF_TARGET"]) as session:
+    print("the answer is", session.run(b * 2.0), "on", os.uname().nodename, flush=True)
+"""
+
+
+def run_job(cluster: Cluster, request: JobRequest) -> tuple[JobStatus, str]:
+    text = []
+    for item in cluster.follow_job(cluster.submit(request)):
+        if isinstance(item, JobOutput):
+            text.append(item.line.text)
+        elif isinstance(item, JobEnded):
+            return item.status, "\n".join(text)
+    raise AssertionError("the stream ended without the end of the job")
+
+
+def test_up_job_and_down_on_three_hosts(home: Path, lab: Lab, tmp_path: Path) -> None:
+    spec = cluster_of(lab, python=None)
+    result = Cluster.up(spec)
+    assert (result.exit_code, result.running) == (0, 3)
+    cluster = result.cluster
+    assert cluster is not None
+    status = cluster.status()
+    assert sorted(task.host for task in status.tasks) == sorted(host.address for host in lab.hosts)
+    for task in status.tasks:
+        assert task.address.rpartition(":")[0] == task.host, "others find it there"
+    again = Cluster.up(spec)
+    assert (again.changes, again.exit_code) == ((), 0)
+    assert {task.name: task.pid for task in status.tasks} == pids(cluster)
+
+    script = tmp_path / "add.py"
+    script.write_text(ADD)
+    ended, output = run_job(cluster, JobRequest(str(script)))
+    assert ended.state == "succeeded", output
+    answers = re.findall(r"the answer is 42.0 on (\S+)", output)
+    assert sorted(answers) == sorted(lab.names[1:]), "the scripts ran on the workers' hosts"
+
+    name = lab.names[0]
+    keys = list((lab.home(name) / ".dtfctl/clusters/t/certificates").glob("*.key"))
+    assert keys and all(stat.S_IMODE(key.stat().st_mode) == 0o600 for key in keys)
+    assert cluster.down() == ()
+    for name in lab.names:
+        assert lab.processes(name, "dtfctl") == []
+        assert not list((lab.home(name) / ".dtfctl/clusters").rglob("*.key"))
+
+
+def test_training_over_three_hosts_outlives_the_controller(home: Path, lab: Lab) -> None:
+    pytest.importorskip("sklearn", reason="the example's data set comes with scikit-learn")
+    cluster = Cluster.up(cluster_of(lab)).cluster
+    assert cluster is not None
+    before = pids(cluster)
+    kill(controller_pid(cluster))
+    ended, output = run_job(cluster, JobRequest(str(EXAMPLE), ("--steps", "400")))
+    assert (ended.state, ended.exit_code) == ("succeeded", 0), output
+    accuracy = re.search(r"held-out digits: ([\d.]+)%", output)
+    assert accuracy is not None and float(accuracy[1]) >= 90.0
+    assert pids(cluster) == before
+
+
+def test_a_killed_agent_is_replaced_and_its_task_goes_on(home: Path, lab: Lab) -> None:
+    cluster = Cluster.up(cluster_of(lab), task_command=STUB_COMMAND).cluster
+    assert cluster is not None
+    before = pids(cluster)
+    name = lab.names[1]
+    old = cluster.status().hosts[1].agent_pid
+    (agent,) = lab.processes(name, "dtfctl.launcher.agent")
+    kill(agent)
+    wait_until(
+        lambda: (host := cluster.status().hosts[1]).state == "up" and host.agent_pid != old, "another agent is there"
+    )
+    assert pids(cluster) == before
+    assert cluster.down() == ()
+
+
+def test_a_python_of_the_users_own_finds_what_was_sent(home: Path, lab: Lab) -> None:
+    """A bare virtual environment made by `setup`: tasks and jobs run in it although dtfctl is not installed there."""
+    name = lab.names[0]
+    spec = cluster_of(
+        lab,
+        ps=0,
+        worker=1,
+        hosts=[name],
+        setup=("python3 -m venv --without-pip ~/bare",),
+        python="~/bare/bin/python",
+    )
+    result = Cluster.up(spec)
+    assert (result.exit_code, result.running) == (0, 1), result.problems
+    assert result.cluster is not None
+    assert any(b"/root/bare/bin/python" in command for command in lab.commands(name))
+    assert result.cluster.down() == ()

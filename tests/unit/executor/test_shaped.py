@@ -1,0 +1,220 @@
+"""Plans for known shapes: buffers kept between steps, guards, and what may not be in a buffer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dtfctl.runtime as tf
+from dtfctl.protocol import config_pb2
+from dtfctl.runtime.executor import shaped, tuner
+from dtfctl.runtime.executor.adaptive import Adaptive
+from dtfctl.runtime.executor.executor import Executor
+from dtfctl.runtime.framework.errors import InvalidArgumentError
+from tests.support.golden import Case, cases
+from tests.unit.executor.harness import GraphText, Runner
+
+F = np.float32
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The first step is observed, and everything that can be is in a buffer."""
+    monkeypatch.setattr(tuner, "_WARM_UP", 0)
+    monkeypatch.setattr(shaped, "_LEAST_BYTES", 0)
+    yield
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("case", cases(), ids=lambda c: f"{c.group}-{c.name}")
+def test_golden(case: Case) -> None:
+    """Every step after the first runs in buffers; all values fetched stay what they were."""
+    runner = Runner(case.graph_def())
+    results = []
+    for step in case.steps():
+        results.append((step, runner.run(step.fetches, step.feeds, step.targets)))
+    for step, got in results:
+        for fetch, value, want in zip(step.fetches, got, step.want):
+            case.check(fetch, value, want)
+
+
+def chain(*ops: str, shape: str = "") -> GraphText:
+    """x through unary ops, one after the other: op0, op1, ..."""
+    g = GraphText()
+    g.add("x", "Placeholder", dtype="float32")
+    last = "x"
+    for i, op in enumerate(ops):
+        g.add(f"op{i}", op, last, T="float32")
+        last = f"op{i}"
+    return g
+
+
+def observed(runner: Runner, feeds: dict[str, Any], fetches: list[str]) -> Executor:
+    """The executor, after steps enough to have seen the shapes."""
+    for _ in range(tuner._WARM_UP + 1):
+        runner.run(fetches, feeds)
+    executor = runner.executor(list(feeds), fetches)
+    assert isinstance(executor._plan, Adaptive)
+    return executor
+
+
+def test_other_shapes_give_their_own_values() -> None:
+    runner = Runner(chain("Neg", "Exp", "Square", "Tanh").proto)
+    rng = np.random.default_rng(0)
+    observed(runner, {"x:0": np.zeros((40, 30), F)}, ["op3:0"])
+    for shape in [(40, 30), (20, 30), (40, 30), (1, 30), (7,), (40, 30), (0, 3)]:
+        x = rng.standard_normal(shape).astype(F)
+        (got,) = runner.run(["op3:0"], {"x:0": x})
+        np.testing.assert_allclose(got, np.tanh(np.square(np.exp(-x))), rtol=1e-6)
+
+
+def test_shapes_that_keep_changing_end_in_the_plan_for_any() -> None:
+    runner = Runner(chain("Neg", "Exp", "Square").proto)
+    executor = runner.executor(["x:0"], ["op2:0"])
+    for n in range(100):
+        x = np.full((300 + n,), n / 100, F)
+        (got,) = runner.run(["op2:0"], {"x:0": x})
+        np.testing.assert_allclose(got, np.square(np.exp(-x)), rtol=1e-6)
+    assert executor._tuner is None
+    assert not isinstance(executor._plan, Adaptive)
+
+
+def test_what_is_fetched_stays() -> None:
+    runner = Runner(chain("Neg", "Exp", "Square").proto)
+    fetches = ["op0:0", "op2:0"]
+    observed(runner, {"x:0": np.ones(1000, F)}, fetches)
+    first = runner.run(fetches, {"x:0": np.ones(1000, F)})
+    runner.run(fetches, {"x:0": np.zeros(1000, F)})
+    np.testing.assert_allclose(first[0], -1)
+    np.testing.assert_allclose(first[1], np.exp(F(-2)), rtol=1e-6)
+
+
+def test_a_view_of_a_value_is_fetched_as_it_was() -> None:
+    g = chain("Neg", "Exp")
+    g.const("shape", np.array([10, 100], np.int32))
+    g.add("view", "Reshape", "op1", "shape", T="float32", Tshape="int32")
+    g.add("after", "Square", "view", T="float32")
+    runner = Runner(g.proto)
+    observed(runner, {"x:0": np.ones(1000, F)}, ["view:0", "after:0"])
+    view, _ = runner.run(["view:0", "after:0"], {"x:0": np.ones(1000, F)})
+    runner.run(["view:0", "after:0"], {"x:0": np.zeros(1000, F)})
+    np.testing.assert_allclose(view, np.exp(F(-1)), rtol=1e-6)
+
+
+def test_an_operand_that_is_needed_later_is_not_overwritten() -> None:
+    g = chain("Neg", "Exp")
+    g.add("sum", "AddV2", "op1", "op0", T="float32")
+    g.add("mix", "Mul", "sum", "op1", T="float32")
+    g.add("end", "Sub", "mix", "op0", T="float32")
+    runner = Runner(g.proto)
+    observed(runner, {"x:0": np.ones(1000, F)}, ["end:0"])
+    x = np.linspace(-1, 1, 1000, dtype=F)
+    for _ in range(3):
+        (got,) = runner.run(["end:0"], {"x:0": x})
+        np.testing.assert_allclose(got, (np.exp(-x) - x) * np.exp(-x) + x, rtol=1e-5, atol=1e-6)
+
+
+def test_steps_at_the_same_time_do_not_share_buffers() -> None:
+    runner = Runner(chain(*["Tanh"] * 20).proto)
+    observed(runner, {"x:0": np.ones(20_000, F)}, ["op19:0"])
+    wrong: list[float] = []
+
+    def work(value: float) -> None:
+        x = np.full(20_000, value, F)
+        want = x
+        for _ in range(20):
+            want = np.tanh(want)
+        for _ in range(10):
+            (got,) = runner.run(["op19:0"], {"x:0": x})
+            if not np.allclose(got, want, rtol=1e-6):
+                wrong.append(value)
+
+    threads = [threading.Thread(target=work, args=(v,)) for v in (0.1, 0.5, 0.9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_what_follows_from_shapes_is_computed_once() -> None:
+    g = GraphText()
+    g.add("x", "Placeholder", dtype="float32")
+    g.add("shape", "Shape", "x", T="float32", out_type="int32")
+    g.const("two", np.array(2, F))
+    g.add("fill", "Fill", "shape", "two", T="float32", index_type="int32")
+    g.add("y", "Mul", "x", "fill", T="float32")
+    runner = Runner(g.proto)
+    executor = observed(runner, {"x:0": np.ones((3, 4), F)}, ["y:0"])
+    text = executor._plan._shaped.chunks[0].__code__.co_names  # type: ignore[attr-defined]
+    assert not any(name.startswith("k") for name in text), text
+    for shape in [(3, 4), (2, 2), (3, 4)]:
+        (got,) = runner.run(["y:0"], {"x:0": np.ones(shape, F)})
+        np.testing.assert_array_equal(got, np.full(shape, 2, F))
+
+
+def test_graph_options_turn_it_off() -> None:
+    x = tf.placeholder(tf.float32, [100, 20])
+    w = tf.Variable(np.zeros((20, 5), F))
+    loss = tf.reduce_sum(tf.square(tf.nn.relu(tf.matmul(x, w)) - 1))
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    feed = {x: np.ones((100, 20), F)}
+    off = config_pb2.ConfigProto()
+    off.graph_options.rewrite_options.remapping = config_pb2.RewriterConfig.OFF
+    weights = []
+    for config in (config_pb2.ConfigProto(), off):
+        with tf.Session(config=config) as session:
+            session.run(tf.global_variables_initializer())
+            for _ in range(8):
+                session.run(train, feed)
+            weights.append(session.run(w))
+            (executor,) = (
+                e
+                for step in session._backend._session._compiled.values()  # type: ignore[attr-defined]
+                for e in step.local.executors
+                if step.feeds
+            )
+            assert isinstance(executor._plan, Adaptive) == (config is not off)
+    np.testing.assert_allclose(weights[0], weights[1], rtol=1e-5)
+
+
+def one_layer(op: str) -> tuple[GraphText, dict[str, Any]]:
+    """w -= rate * x @ y by the op given, with variables by reference."""
+    g = GraphText()
+    g.add("x", "Placeholder", dtype="float32")
+    g.add("y", "Placeholder", dtype="float32")
+    g.add("rate", "Placeholder", dtype="float32")
+    g.add("w", "VariableV2", dtype="float32", shape=[30, 20])
+    g.const("zero", np.zeros((30, 20), F))
+    g.add("init", "Assign", "w", "zero", T="float32")
+    g.add("product", "MatMul", "x", "y", T="float32", transpose_a=True)
+    g.add("train", op, "w", "rate", "product", T="float32")
+    g.add("read", "Identity", "w", T="float32")
+    rng = np.random.default_rng(0)
+    feeds = {"x:0": rng.standard_normal((40, 30)).astype(F), "y:0": rng.standard_normal((40, 20)).astype(F)}
+    return g, feeds
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.0])
+def test_a_product_that_is_a_gradient_goes_into_the_variable(rate: float) -> None:
+    g, feeds = one_layer("ApplyGradientDescent")
+    runner = Runner(g.proto)
+    runner.run([], targets=["init"])
+    feeds["rate:0"] = np.array(rate, F)
+    for n in range(1, 9):
+        runner.run([], feeds, ["train"])
+        (got,) = runner.run(["read:0"])
+        np.testing.assert_allclose(got, -n * rate * (feeds["x:0"].T @ feeds["y:0"]), rtol=1e-4, atol=1e-4)
+    # Other shapes that give the same product; then ones that do not fit the variable.
+    feeds["x:0"], feeds["y:0"] = np.ones((7, 30), F), np.ones((7, 20), F)
+    runner.run([], feeds, ["train"])
+    (after,) = runner.run(["read:0"])
+    np.testing.assert_allclose(after - got, -rate * 7, rtol=1e-3, atol=1e-3)
+    feeds["x:0"] = np.ones((7, 29), F)
+    with pytest.raises(InvalidArgumentError, match="do not have the same shape") as raised:
+        runner.run([], feeds, ["train"])
+    assert raised.value.node == "train"

@@ -1,0 +1,95 @@
+"""The loops numba compiles give numpy's values: as Python for small arrays, compiled for large ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dtfctl.runtime.kernels.compiled import jit, loops
+from dtfctl.runtime.kernels.into import updates
+from dtfctl.runtime.kernels.state import scatter_update
+
+F = np.float32
+FORMS = [
+    pytest.param(lambda loop: loop, 64, id="python"),
+    pytest.param(
+        lambda loop: jit.compiled(loop, np.dtype(F), jit.LEAST_BYTES),
+        5000,
+        id="compiled",
+        marks=pytest.mark.skipif(not jit.is_available(), reason="numba is not installed"),
+    ),
+]
+RULES = {
+    updates.momentum: (1, [(F(0.1), F(0.9), False), (F(0.1), F(0.9), True)]),
+    updates.adam: (2, [(F(0.81), F(0.98), F(0.01), F(0.9), F(0.99), F(1e-6), n) for n in (False, True)]),
+    updates.rms_prop: (2, [(F(0.01), F(0.9), F(0.5), F(1e-6))]),
+    updates.adagrad: (1, [(F(0.1), True), (F(0.1), False)]),
+}
+
+
+@pytest.mark.parametrize(("form", "size"), FORMS)
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.__name__)
+def test_updates(form: Callable[[Any], Any], size: int, rule: Any) -> None:
+    rng = np.random.default_rng(0)
+    slots, settings = RULES[rule]
+    for rates in settings:
+        grad = rng.standard_normal(size).astype(F)
+        arrays = [rng.random(size).astype(F) + F(0.1) for _ in range(slots + 1)]
+        want = [a.copy() for a in arrays]
+        rule(rates, grad, *want, np.empty_like(grad))
+        updates._by_loop(rule, form(updates._LOOPS[rule]))(rates, grad, *arrays, None)
+        for got, expected in zip(arrays, want):
+            np.testing.assert_allclose(got, expected, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("form", "size"), FORMS)
+def test_relu_gradient(form: Callable[[Any], Any], size: int) -> None:
+    rng = np.random.default_rng(0)
+    g, x = (rng.standard_normal(size).astype(F) for _ in range(2))
+    x[:3] = [0, -0.0, np.nan]
+    out = np.empty_like(g)
+    form(loops.relu_gradient)(g, x, out)
+    np.testing.assert_array_equal(out, g * (x > 0))
+
+
+@pytest.mark.parametrize(("form", "size"), FORMS)
+def test_max_pool_gradient(form: Callable[[Any], Any], size: int) -> None:
+    """The first of equal elements gets the gradient."""
+    x = np.random.default_rng(0).integers(0, 3, (2, 4, 6, 3)).astype(F)
+    windows = x.reshape(2, 2, 2, 2, 3, 3).transpose(0, 1, 3, 5, 2, 4).reshape(2, 2, 2, 3, 6)
+    y = np.ascontiguousarray(windows.max(-1))
+    grad = np.arange(y.size, dtype=F).reshape(y.shape) + 1
+    want = np.zeros_like(windows)
+    np.put_along_axis(want, windows.argmax(-1)[..., None], grad[..., None], -1)
+    out = np.empty_like(x)
+    form(loops.max_pool_gradient)(x, y, grad, out, 2, 3)
+    got = out.reshape(2, 2, 2, 2, 3, 3).transpose(0, 1, 3, 5, 2, 4).reshape(want.shape)
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(("form", "size"), FORMS)
+@pytest.mark.parametrize("kind", ["Add", "Sub"])
+def test_rows_added_in_order(monkeypatch: pytest.MonkeyPatch, form: Callable[[Any], Any], size: int, kind: str) -> None:
+    rng = np.random.default_rng(0)
+    indices = rng.integers(0, 20, 300)
+    rows = rng.standard_normal((300, 2, 3)).astype(F)
+    target = rng.standard_normal((20, 2, 3)).astype(F)
+    want = target.copy()
+    scatter_update.scatter_rows(want, indices, rows, kind)
+    monkeypatch.setattr(scatter_update, "compiled", lambda loop, dtype, nbytes: form(loop))
+    scatter_update.scatter_rows(target, indices, rows, kind)
+    np.testing.assert_allclose(target, want, rtol=1e-4, atol=1e-5)
+
+
+def test_small_arrays_and_a_switch_leave_numba_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert jit.compiled(loops.adam, np.dtype(F), 100) is None
+    monkeypatch.setenv("DTF_NUMBA", "0")
+    jit.is_available.cache_clear()
+    try:
+        assert jit.compiled(loops.adam, np.dtype(F), jit.LEAST_BYTES) is None
+    finally:
+        monkeypatch.undo()
+        jit.is_available.cache_clear()

@@ -1,0 +1,66 @@
+"""oneDNN's convolutions against the plain ones, and plans that run pooling and wide element-wise work in pieces."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dtfctl.runtime.kernels.into.crew import Crew
+from dtfctl.runtime.kernels.nn import conv
+from dtfctl.runtime.kernels.nn.common import Window
+from dtfctl.runtime.kernels.onednn import cache, library
+
+F = np.float32
+
+CASES = [
+    # x, w, strides, dilations, padding
+    ((4, 14, 12, 8), (3, 3, 8, 16), (1, 1), (1, 1), "SAME"),
+    ((8, 15, 15, 3), (5, 4, 3, 32), (2, 2), (1, 1), "SAME"),
+    ((2, 15, 16, 16), (3, 3, 16, 16), (2, 1), (1, 1), "VALID"),
+    ((2, 20, 20, 8), (3, 3, 8, 24), (1, 1), (2, 3), "SAME"),
+    ((3, 9, 9, 64), (1, 1, 64, 96), (2, 2), (1, 1), "VALID"),
+]
+
+
+@pytest.mark.skipif(library.find_library() is None, reason="oneDNN is not installed")
+@pytest.mark.parametrize(("x_shape", "w_shape", "strides", "dilations", "padding"), CASES)
+def test_onednn_gives_the_plain_values(
+    monkeypatch: pytest.MonkeyPatch, x_shape: Any, w_shape: Any, strides: Any, dilations: Any, padding: str
+) -> None:
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal(x_shape).astype(F), rng.standard_normal(w_shape).astype(F)
+    g = Window(strides, dilations, padding).geometry(x_shape[1:3], w_shape[:2])
+    dy = rng.standard_normal((x_shape[0], *g.output, w_shape[3])).astype(F)
+    assert cache.convolution_for(x.dtype, x.shape, w.shape, g.output, g.strides, g.dilations, g.pads) is not None
+    got = conv.convolve(x, w, g), conv.input_gradient(dy, w, g, x_shape[3]), conv.filter_gradient(x, dy, g, w_shape)
+    monkeypatch.setattr(conv, "convolution_for", lambda *args: None)
+    want = conv.convolve(x, w, g), conv.input_gradient(dy, w, g, x_shape[3]), conv.filter_gradient(x, dy, g, w_shape)
+    for a, b in zip(got, want):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
+
+
+def test_a_library_that_does_not_load_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    broken = tmp_path / "libdnnl.so.3"
+    broken.write_bytes(b"not a library")
+    for value in (str(broken), ""):
+        monkeypatch.setitem(os.environ, "DTF_ONEDNN", value)
+        assert library.find_library.__wrapped__() is None
+
+
+def test_a_crew_does_every_part_once_and_passes_errors_on() -> None:
+    crew = Crew(3)
+    done: list[int] = []
+    for _ in range(50):
+        done.clear()
+        crew.run([partial(done.append, n) for n in range(7)])
+        assert sorted(done) == list(range(7))
+
+    def fail() -> None:
+        raise ValueError("part")
+
+    with pytest.raises(ValueError, match="part"):
+        crew.run([fail, lambda: None])

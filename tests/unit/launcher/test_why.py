@@ -1,0 +1,25 @@
+"""`why` names what led to the state that a task is in."""
+
+from __future__ import annotations
+
+from dtfctl.launcher.model import ClusterStatus, ControllerStatus, Event, HostStatus, TaskStatus
+from dtfctl.launcher.why import explain
+
+
+def test_a_task_that_was_moved_says_from_where_and_why() -> None:
+    status = ClusterStatus(
+        name="lab",
+        created=0.0,
+        controller=ControllerStatus(1, "127.0.0.1:1", 1, 1.0, "0"),
+        hosts=(HostStatus("node3", "up"),),
+        tasks=(TaskStatus("worker", 0, "running", "healthy", "node3", incarnation=2),),
+        jobs=(),
+        problems=(),
+    )
+    events = [
+        Event(1, 1.0, "task.running", "worker/0", "", 1),
+        Event(2, 2.0, "task.moved", "worker/0", "from node2 to node3: node2 is lost", 1),
+        Event(3, 3.0, "task.running", "worker/0", "", 2),
+    ]
+    answer = explain("worker/0", status, events).answer
+    assert answer == "worker/0 runs on node3; it was moved from node2 to node3: node2 is lost"
