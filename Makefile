@@ -1,5 +1,8 @@
 # make demo   start a local cluster, train on it, take it down
 # make test   everything .ci/run checks: lint, format, types, tests
+# make bench-faults   run the failure table and print what was measured beside its goals
+# make nightly        five minutes of seeded chaos under a training job; DTF_CHAOS_SEED=7 chooses another
+# make bench  measure against TensorFlow and other peers; BENCH="--quick" or BENCH="--case null-step" chooses
 #
 # PYTHON=/path/to/python3.12 chooses the interpreter of .venv; any from 3.11 on will do.
 
@@ -9,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint types unit docs clean
+.PHONY: demo test lint types unit docs bench bench-faults nightly clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -33,8 +36,18 @@ docs: $(VENV)/.ready-test
 	$(BIN)/python tools/gen_ops_doc.py
 	$(BIN)/python tools/gen_api_doc.py
 
+# The peers install themselves into .bench/venv.
+bench: $(VENV)/.ready-demo
+	@$(BIN)/python -m benchmarks $(BENCH)
+
+bench-faults: $(VENV)/.ready-test
+	DTF_TEST_SCALE=1 $(BIN)/python -m pytest tests/faults --deselect tests/faults/test_chaos.py --fault-report docs/failure-table.md
+
+nightly: $(VENV)/.ready-test
+	DTF_CHAOS_SECONDS=$${DTF_CHAOS_SECONDS:-300} $(BIN)/python -m pytest -s tests/faults/test_chaos.py
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .bench build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "No Python >= 3.11 on PATH; name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; exit 1; }
@@ -43,10 +56,10 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 
-# numba is an accelerator some platforms have no wheel for; nothing needs it.
+# oneDNN and numba are accelerators some platforms have no wheel for; nothing needs them.
 $(VENV)/.ready-demo: pyproject.toml | $(VENV)/bin/python
 	@echo "Installing dtfctl and what it needs into $(VENV) (once)"
-	@$(PIP) install --only-binary numba,llvmlite --editable '.[examples,fast]' 2>/dev/null \
+	@$(PIP) install --only-binary onednn-cpu-gomp,numba,llvmlite --editable '.[examples,fast]' 2>/dev/null \
 		|| $(PIP) install --editable '.[examples]'
 	@touch $@
 

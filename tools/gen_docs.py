@@ -31,13 +31,14 @@ _HEAD = """\
 Data goes to stdout; progress, hints, warnings and errors go to stderr, and nothing is animated where stderr is not a
 terminal. `-o json` and `-o yaml` print documents of a stable shape, `{"version": 1, "kind": ..., ...}`; streams
 (`events`, `logs`, `status --watch`) print one JSON object a line. The first line of every answer is the answer, and a
-last line on stderr suggests what to type next; `-q` leaves it out. `dtfctl --install-completion` sets up completion
-for your shell.
+last line on stderr suggests what to type next; `-q` leaves it out. `dtfctl completion SHELL` prints what your shell
+needs to complete commands and options.
 """
 
 _SELECTORS = """\
-`worker` (all workers), `worker/1`, `worker/0-3`, `ps`, `failed`, `all`, `host:NAME`. The words `task` and `tasks` may
-follow: `dtfctl restart failed tasks`.
+`worker` (all workers), `worker/1`, `worker/0-3`, `ps`, `failed`, `all`, `host:NAME`, and several with commas. The words
+`task` and `tasks` may follow: `dtfctl restart failed tasks`. `exec`, `get` and `put` also take `job:ID`, which is every
+process of a job, and `job:ID:worker/0`, which is one.
 """
 
 
@@ -66,6 +67,7 @@ def command_reference() -> str:
         "| variable | meaning |\n|---|---|",
         "| `DTFCTL_CLUSTER` | the cluster, where `-c` does not say |",
         "| `DTFCTL_OUTPUT` | the format, where `-o` does not say |",
+        "| `DTFCTL_TIMEOUT` | the time limit, where `--timeout` does not say |",
         "| `DTFCTL_HOME` | the folder of all clusters; `~/.local/state/dtfctl` by default |",
         "| `NO_COLOR` | no colours, if it is not empty |",
         "",
@@ -105,7 +107,7 @@ def _table(described: Any) -> list[str]:
             flags = [flag for flag in (info.default, *(info.param_decls or ())) if isinstance(flag, str)]
             words = ", ".join(f"`{flag}{metavar}`" for flag in flags)
         shown = "" if default in (None, False, inspect.Parameter.empty) else f"`{default}`"
-        out.append(f"| {words} | {shown} | {info.help} |".replace("[TASK|JOB]", "[TASK\\|JOB]"))
+        out.append(f"| {words} | {shown} | {info.help} |".replace("|JOB", "\\|JOB"))
     return out
 
 

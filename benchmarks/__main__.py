@@ -1,0 +1,153 @@
+"""python -m benchmarks: measure, print the table."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable
+
+from rich.console import Console
+
+from benchmarks import limits as limits_module, machine as machine_module, peers, report
+from benchmarks.bench import Bench, Case
+from benchmarks.cases import all_cases
+from benchmarks.processes import PINS, ROOT, ChildError, Side
+from benchmarks.results import Row
+from benchmarks.rounds import QUICK, Plan
+from benchmarks.transports import TRANSPORTS, environment_for
+
+NEWEST = ROOT / ".bench" / "newest.json"
+PAGE = ROOT / "docs" / "benchmarks.md"
+
+
+def main() -> int:
+    options = _options().parse_args()
+    cases = all_cases()
+    if options.list:
+        for case in cases:
+            kind = "" if case.quick else "  (only --full)" if case.full else "  (not with --quick)"
+            print(f"{case.name:24} {case.what}{kind}")
+        return 0
+    if options.write_docs and not options.measure:
+        return _write_docs(options.json or str(NEWEST))
+    if any(pin in os.environ for pin in PINS):
+        # numpy reads them when it loads, so this process starts again without.
+        clean = {k: v for k, v in os.environ.items() if k not in PINS}
+        os.execve(sys.executable, [sys.executable, "-m", "benchmarks", *sys.argv[1:]], clean)
+    chosen = _chosen(cases, options)
+    if not chosen:
+        print(f"No case is named {' or '.join(options.case)}; --list names them", file=sys.stderr)
+        return 2
+    return _measure(chosen, options)
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--case", action="append", default=[], metavar="NAME", help="only this one; a prefix will do")
+    parser.add_argument("--quick", action="store_true", help="fewer cases, shorter rounds; under 3 minutes")
+    parser.add_argument("--full", action="store_true", help="also what needs much memory or time")
+    parser.add_argument("--list", action="store_true", help="name the cases")
+    parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
+    parser.add_argument("--json", metavar="FILE", help="with --write-docs: a former run's JSON")
+    parser.add_argument("--no-peers", action="store_true", help="ours only")
+    parser.add_argument("--rounds", type=int, help="of each side, in turns")
+    parser.add_argument("--seconds", type=float, help="a round of a side")
+    parser.add_argument("--write-docs", action="store_true", help="put the newest run's table into docs/benchmarks.md")
+    parser.add_argument("--measure", action="store_true", help="with --write-docs: measure first")
+    return parser
+
+
+def _chosen(cases: list[Case], options: argparse.Namespace) -> list[Case]:
+    if options.case:
+        exact = [c for c in cases if c.name in options.case]
+        found = exact or [c for c in cases if any(c.name.startswith(name) for name in options.case)]
+        # Named cases run whole, whatever they cost.
+        return found
+    if options.quick:
+        return [c for c in cases if c.quick and not c.full]
+    replaced = {c.name for c in cases if c.name.endswith("-64MB")}
+    return [c for c in cases if (options.full or not c.full) and c.name not in replaced]
+
+
+def _measure(chosen: list[Case], options: argparse.Namespace) -> int:
+    progress = Console(stderr=True)
+    began = time.monotonic()
+
+    def say(text: str) -> None:
+        progress.print(f"{time.monotonic() - began:6.1f} s  {text}", markup=False, highlight=False, soft_wrap=True)
+
+    plan = QUICK if options.quick else Plan()
+    plan = Plan(options.rounds or plan.rounds, options.seconds or plan.seconds, plan.warm_s)
+    machine = machine_module.describe()
+    say("measuring what the machine allows")
+    limits = limits_module.measure(options.quick)
+    sides = {"": Side("ours", "ours", sys.executable)}
+    for transport in TRANSPORTS:
+        sides[transport] = Side(f"ours ({transport})", "ours", sys.executable, environment_for(transport))
+    tensorflow = "not compared" if options.no_peers else _tensorflow(say)
+    bench = Bench(plan, limits, sides, tensorflow, options.quick, options.full, say)
+    rows: list[Row] = []
+    try:
+        for side in (bench.ours, tensorflow):
+            if isinstance(side, Side):
+                try:
+                    machine.sides[side.name] = side.driver().ask({"do": "info"})
+                except ChildError as e:
+                    say(str(e))
+        for case in chosen:
+            say(f"{case.name}: {case.what}")
+            for row in bench.run(case):
+                rows.append(row)
+                say(report.line(row))
+    except KeyboardInterrupt:
+        say("interrupted; what is there:")
+    finally:
+        bench.stop()
+    machine.load_after = os.getloadavg()
+    machine.peers = peers.used()
+    data = report.to_json(
+        machine,
+        limits,
+        rows,
+        f"make bench BENCH={shlex.quote(shlex.join(sys.argv[1:]))}" if sys.argv[1:] else "make bench",
+        datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    )
+    if not options.case:
+        NEWEST.parent.mkdir(exist_ok=True)
+        NEWEST.write_text(json.dumps(data, indent=1) + "\n")
+    if options.output == "json":
+        print(json.dumps(data, indent=1))
+    else:
+        report.show(Console(width=None if sys.stdout.isatty() else 200), machine, limits, rows)
+    if options.write_docs:
+        PAGE.write_text(report.write_docs(PAGE.read_text(), data))
+    return 1 if any(row.error or row.verified is False for row in rows) else 0
+
+
+def _tensorflow(say: Callable[[str], None]) -> Side | str:
+    try:
+        python, _ = peers.interpreter("tensorflow", say)
+    except peers.Missing as e:
+        return str(e)
+    return Side("TensorFlow", "tensorflow", python)
+
+
+def _write_docs(source: str) -> int:
+    try:
+        with open(source) as file:
+            data = json.load(file)
+    except OSError as e:
+        print(f"No run to write from: {e}; run `make bench` first", file=sys.stderr)
+        return 2
+    PAGE.write_text(report.write_docs(PAGE.read_text(), data))
+    print(f"Wrote the table of {data['date']} into {PAGE.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

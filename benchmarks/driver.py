@@ -1,0 +1,147 @@
+"""The process that runs programs on one runtime: `python -m benchmarks.driver RUNTIME`, in that runtime's environment.
+
+It reads a JSON object a line and answers with one: {"do": "info"}, {"do": "load", "program", "target", "params"},
+{"do": "values"}, {"do": "measure", "seconds", "most"}, {"do": "unload", "target"}. It ends with its standard input.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import resource
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from benchmarks.programs import Program
+
+
+def load_runtime(name: str) -> Any:
+    """The `tf` of a runtime: "ours" or "tensorflow"."""
+    if name == "tensorflow":
+        import tensorflow.compat.v1 as tf
+
+        tf.disable_v2_behavior()
+        tf.logging.set_verbosity(tf.logging.ERROR)
+    else:
+        import dtfctl.runtime as tf  # type: ignore[no-redef]
+    return tf
+
+
+def blas_kernel() -> str:
+    """The BLAS library numpy uses in this process and the kernel it chose."""
+    import ctypes
+
+    import numpy as np
+
+    np.ones((4, 4), "f4") @ np.ones((4, 4), "f4")
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    paths = {line.split()[-1] for line in maps if "openblas" in line}
+    for path in sorted(paths):
+        library = ctypes.CDLL(path)
+        for prefix in ("scipy_openblas_", "openblas_"):
+            for suffix in ("64_", ""):
+                corename = getattr(library, f"{prefix}get_corename{suffix}", None)
+                threads = getattr(library, f"{prefix}get_num_threads{suffix}", None)
+                if corename is None or threads is None:
+                    continue
+                corename.restype = ctypes.c_char_p
+                return f"OpenBLAS {corename().decode()}, {threads()} threads"
+    return "none found"
+
+
+def _own_cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+class Driver:
+    """Answers commands; holds one program at a time."""
+
+    def __init__(self, runtime: str) -> None:
+        self.runtime = runtime
+        self.tf = load_runtime(runtime)
+        self.program: Program | None = None
+
+    def answer(self, command: dict[str, Any]) -> dict[str, Any]:
+        return getattr(self, f"do_{command.pop('do')}")(**command)
+
+    def do_info(self) -> dict[str, Any]:
+        import numpy
+
+        # TensorFlow's own GEMM is Eigen and oneDNN inside its library; numpy's BLAS plays no part in it.
+        blas = "Eigen and oneDNN" if self.runtime == "tensorflow" else blas_kernel()
+        return {
+            "python": sys.version.split()[0],
+            "numpy": numpy.__version__,
+            "runtime": str(getattr(self.tf, "__version__", "")),
+            "blas": blas,
+        }
+
+    def do_load(self, program: str, target: str, params: dict[str, Any]) -> dict[str, Any]:
+        module = importlib.import_module(f"benchmarks.programs.{program}")
+        self.program = module.build(self.tf, target, **params)
+        return {}
+
+    def do_values(self) -> dict[str, Any]:
+        return {"values": self._loaded().values()}
+
+    def do_measure(self, seconds: float, most: int) -> dict[str, Any]:
+        """Run steps for that long, at least one and at most `most`."""
+        step = self._loaded().step
+        clock = time.perf_counter
+        times: list[float] = []
+        gc.collect()
+        cpu = _own_cpu()
+        end = clock() + seconds
+        while True:
+            begin = clock()
+            own = step()
+            now = clock()
+            times.append(now - begin if not isinstance(own, float) else own)
+            if now >= end or len(times) >= most:
+                break
+        cpu = _own_cpu() - cpu
+        stride = max(len(times) // 2000, 1)
+        return {"times": times[::stride], "steps": len(times), "cpu": cpu}
+
+    def do_reports(self) -> dict[str, Any]:
+        reports = self._loaded().reports
+        return {"reports": reports() if reports is not None else {}}
+
+    def do_unload(self, target: str) -> dict[str, Any]:
+        """End the program and clear what it left in the tasks."""
+        if self.program is not None:
+            self.program.close()
+            self.program = None
+        if target:
+            self.tf.Session.reset(target)
+        gc.collect()
+        return {}
+
+    def _loaded(self) -> Program:
+        if self.program is None:
+            raise RuntimeError("no program is loaded")
+        return self.program
+
+
+def main() -> None:
+    # Libraries may print; only answers may reach whoever reads them.
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    driver = Driver(sys.argv[1])
+    print("{}", file=answers)
+    for line in sys.stdin:
+        try:
+            answer = driver.answer(json.loads(line))
+        except Exception as e:
+            answer = {"error": f"{type(e).__name__}: {e}", "traceback": traceback.format_exc()}
+        print(json.dumps(answer), file=answers)
+
+
+if __name__ == "__main__":
+    main()

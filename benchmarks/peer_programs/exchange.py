@@ -1,0 +1,100 @@
+"""Two ranks sum a vector: `exchange.py gloo` (starts its second rank), or `mpiexec -n 2 python exchange.py mpi`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peer_programs import serve
+
+END = 0
+
+
+class Gloo:
+    """torch.distributed over gloo."""
+
+    def __init__(self) -> None:
+        import torch
+        import torch.distributed as dist
+
+        self._torch, self._dist = torch, dist
+        self.rank = int(os.environ.get("RANK", "0"))
+        if self.rank == 0:
+            store = dist.TCPStore("127.0.0.1", 0, 2, is_master=True, wait_for_workers=False)
+            second = {**os.environ, "RANK": "1", "PORT": str(store.port)}
+            subprocess.Popen([sys.executable, "-m", "benchmarks.peer_programs.exchange", "gloo"], env=second)
+        else:
+            store = dist.TCPStore("127.0.0.1", int(os.environ["PORT"]), 2, is_master=False)
+        dist.init_process_group("gloo", store=store, rank=self.rank, world_size=2)
+
+    def share(self, numbers: list[int]) -> list[int]:
+        """Rank 0's numbers, on both."""
+        tensor = self._torch.tensor(numbers)
+        self._dist.broadcast(tensor, 0)
+        return [int(n) for n in tensor]
+
+    def vector(self, elements: int) -> tuple[np.ndarray[Any, Any], Callable[[], None]]:
+        """A vector of ones, and what sums it over both ranks in place."""
+        tensor = self._torch.ones(elements)
+        return tensor.numpy(), lambda: self._dist.all_reduce(tensor)
+
+
+class Mpi:
+    """MPICH through mpi4py."""
+
+    def __init__(self) -> None:
+        from mpi4py import MPI
+
+        self._mpi = MPI
+        self._world = MPI.COMM_WORLD
+        self.rank = self._world.Get_rank()
+
+    def share(self, numbers: list[int]) -> list[int]:
+        return list(self._world.bcast(numbers, 0))
+
+    def vector(self, elements: int) -> tuple[np.ndarray[Any, Any], Callable[[], None]]:
+        array = np.ones(elements, "f4")
+        return array, lambda: self._world.Allreduce(self._mpi.IN_PLACE, array)
+
+
+def run(ranks: Gloo | Mpi, elements: int, steps: int) -> list[float]:
+    """Time that many sums."""
+    array, add = ranks.vector(elements)
+    add()
+    if not np.all(array == 2.0):
+        raise AssertionError(f"the sum of ones over two ranks is {array[0]}")
+    times = []
+    for _ in range(steps):
+        array[:] = 1.0
+        begin = time.perf_counter()
+        add()
+        times.append(time.perf_counter() - begin)
+    return times
+
+
+def main() -> None:
+    ranks = Gloo() if sys.argv[1] == "gloo" else Mpi()
+    if ranks.rank == 0:
+
+        def measure(elements: int, steps: int) -> dict[str, Any]:
+            ranks.share([elements, steps])
+            return {"times": run(ranks, elements, steps)}
+
+        serve({"measure": measure})
+        ranks.share([END, END])
+        return
+    while True:
+        elements, steps = ranks.share([0, 0])
+        if elements == END:
+            return
+        run(ranks, elements, steps)
+
+
+if __name__ == "__main__":
+    main()

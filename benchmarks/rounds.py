@@ -1,0 +1,188 @@
+"""Runs a program on both sides in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.limits import Limits
+from benchmarks.processes import Child, ChildError, Servers, Side
+from benchmarks.results import Row, judge, same_values, timing
+
+DEFAULT_TASK = "worker/0"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much to measure.
+
+    Attributes:
+        rounds: of each side, in turns.
+        seconds: one round of one side.
+        warm_s: before the first.
+    """
+
+    rounds: int = 5
+    seconds: float = 0.4
+    warm_s: float = 0.25
+
+
+QUICK = Plan(rounds=3, seconds=0.15, warm_s=0.1)
+
+
+@dataclass(frozen=True)
+class StepCase:
+    """A program, run with the same parameters on both sides.
+
+    Attributes:
+        name: what `--case` takes.
+        what: for the table.
+        program, params: a module of `benchmarks.programs`, and its parameters.
+        jobs: the cluster it needs; None for one process.
+        goal: the least ratio asked for; `goals` has others by transport.
+        limit, limit_is: the physical limit of a step in seconds given the transport, and what it is made of.
+        bytes_moved: between processes, a step.
+        most: steps a round at most, for steps that take long.
+        tolerance: of the values.
+        transports: also measured with each of these forced, where this build has it.
+        quick: whether `--quick` runs it.
+        full: only `--full` runs it.
+        client: "tensorflow" when its client drives both sides' servers.
+    """
+
+    name: str
+    what: str
+    program: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    jobs: Mapping[str, int] | None = None
+    goal: float | None = None
+    goals: Mapping[str, float] = field(default_factory=dict)
+    limit: Callable[[Limits, str], float] | None = None
+    limit_is: str = ""
+    bytes_moved: float = 0.0
+    most: int = 100_000
+    tolerance: float = 1e-4
+    transports: tuple[str, ...] = ()
+    quick: bool = True
+    full: bool = False
+    client: str = ""
+
+
+class Runner:
+    """One side running one case."""
+
+    def __init__(self, side: Side, case: StepCase, driver: Child | None = None) -> None:
+        self._own_driver = driver
+        self.driver = driver or side.driver()
+        self.servers: Servers | None = None
+        self.target = ""
+        if case.jobs is not None:
+            self.servers = side.servers(case.jobs)
+            self.target = self.servers.targets[DEFAULT_TASK]
+        self.times: list[list[float]] = []
+        self.steps = 0
+        self.cpu = 0.0
+        self.driver.ask({"do": "load", "program": case.program, "target": self.target, "params": dict(case.params)})
+
+    def values(self) -> list[float]:
+        return list(self.driver.ask({"do": "values"})["values"])
+
+    def round(self, seconds: float, most: int, counts: bool = True) -> None:
+        before = self.servers.cpu_s() if self.servers is not None else 0.0
+        got = self.driver.ask({"do": "measure", "seconds": seconds, "most": most})
+        if counts:
+            after = self.servers.cpu_s() if self.servers is not None else 0.0
+            self.times.append(got["times"])
+            self.steps += got["steps"]
+            self.cpu += got["cpu"] + after - before
+
+    def end(self) -> None:
+        self.driver.ask({"do": "unload", "target": self.target})
+        if self._own_driver is not None:
+            self._own_driver.stop()
+
+
+def run_case(case: StepCase, plan: Plan, limits: Limits, ours: list[Side], peer: Side | str) -> list[Row]:
+    """A row for each of our sides against the peer, all in turns.
+
+    Args:
+        peer: the other side, or why there is none.
+    """
+    rows = [_row(case, side, peer, limits) for side in ours]
+    runners: list[Runner | None] = []
+    sides = [*ours, *([peer] if isinstance(peer, Side) else [])]
+    errors: dict[str, str] = {}
+    client = peer if case.client == "tensorflow" and isinstance(peer, Side) else None
+    if case.client and client is None:
+        for row in rows:
+            row.error = f"needs {case.client} as the client: {peer}"
+        return rows
+    try:
+        for side in sides:
+            runners.append(_start(side, case, errors, client))
+        values = {}
+        for side, runner in zip(sides, runners):
+            if runner is not None:
+                try:
+                    values[side.name] = runner.values()
+                    runner.round(plan.warm_s, case.most, counts=False)
+                except ChildError as e:
+                    errors[side.name] = str(e)
+        for _ in range(plan.rounds):
+            for side, runner in zip(sides, runners):
+                if runner is None or side.name in errors:
+                    continue
+                try:
+                    runner.round(plan.seconds, case.most)
+                except ChildError as e:
+                    errors[side.name] = str(e)
+    finally:
+        for side, runner in zip(sides, runners):
+            if runner is not None:
+                try:
+                    runner.end()
+                except ChildError as e:
+                    errors.setdefault(side.name, str(e))
+        for side in sides:
+            if side.name in errors:
+                side.stop()
+    taken = {
+        side.name: timing(runner.times, runner.steps, runner.cpu / max(runner.steps, 1))
+        for side, runner in zip(sides, runners)
+        if runner is not None and runner.times and side.name not in errors
+    }
+    for row in rows:
+        row.ours = taken.get(row.ours_name)
+        row.peer = taken.get(row.peer_name)
+        row.error = "\n".join(errors[n] for n in (row.ours_name, row.peer_name) if n in errors)
+        if row.ours_name in values and row.peer_name in values:
+            row.verified = same_values(values[row.ours_name], values[row.peer_name], case.tolerance)
+            if not row.verified:
+                row.extra["values"] = {n: values[n][:8] for n in (row.ours_name, row.peer_name)}
+        judge(row, case.bytes_moved)
+    return rows
+
+
+def _start(side: Side, case: StepCase, errors: dict[str, str], client: Side | None) -> Runner | None:
+    try:
+        if client is None:
+            return Runner(side, case)
+        return Runner(side, case, client.own_driver())
+    except ChildError as e:
+        errors[side.name] = str(e)
+        return None
+
+
+def _row(case: StepCase, side: Side, peer: Side | str, limits: Limits) -> Row:
+    transport = side.name.partition("(")[2].rstrip(")")
+    return Row(
+        case=case.name,
+        what=case.what,
+        ours_name=side.name,
+        peer_name=peer.name if isinstance(peer, Side) else "TensorFlow",
+        limit=case.limit(limits, transport) if case.limit is not None else None,
+        limit_is=case.limit_is,
+        goal=case.goals.get(transport, case.goal),
+        note="" if isinstance(peer, Side) else peer,
+    )
