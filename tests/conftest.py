@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,22 @@ settings.register_profile("dtfctl", deadline=None, suppress_health_check=[Health
 settings.load_profile("dtfctl")
 GRACE_S = 5.0
 pytest_plugins = ["tests.faults.report"]
+LOG_LINES = 80
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test of a cluster shows what the controller and the agents of its clusters wrote."""
+    report = yield
+    home = getattr(item, "funcargs", {}).get("home")
+    if report.failed and isinstance(home, Path):
+        for log in sorted({*home.glob("clusters/*/logs*/*.log"), *home.glob("clusters/*/hosts/*/*.log")}):
+            lines = log.read_text(errors="replace").splitlines()
+            if lines:
+                report.sections.append((f"end of {log.relative_to(home)}", "\n".join(lines[-LOG_LINES:])))
+    return report
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -22,7 +22,8 @@ from dtfctl.launcher.spec.model import ClusterSpec, TaskGroup
 
 STUB = Path(__file__).with_name("stub_task.py")
 STUB_COMMAND = (sys.executable, str(STUB))
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
+"""Only a failure takes so long; a loaded machine may be many times slower than an idle one."""
 
 
 def spec_of(name: str = "t", ps: int = 1, worker: int = 2, **changes: Any) -> ClusterSpec:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from dtfctl.launcher import connect
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.grouping import grouped
+from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.check import HostCheck, check_hosts
-from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, Ssh, TaskGroup
+from dtfctl.launcher.providers.ssh import SshProvider
+from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, Ssh, Sync, TaskGroup
 from tests.cluster.conftest import STUB_COMMAND
 from tests.doubles.ssh_hosts import Behaviour, SshHosts
 
@@ -23,6 +29,7 @@ BEHAVIOURS: dict[int, Behaviour] = {2: "good", 3: "noisy", 4: "locked", 5: "sile
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHosts]:
     with SshHosts(tmp_path_factory.mktemp("ssh"), BEHAVIOURS) as hosts:
         hosts.write_known_hosts(wrong=(7, 8))
+        hosts.lend_packages(2)
         yield hosts
 
 
@@ -95,7 +102,6 @@ def test_a_missing_key_file_is_said_not_dumped(home: Path, servers: SshHosts) ->
 
 def test_a_cluster_comes_up_on_the_good_hosts(home: Path, servers: SshHosts) -> None:
     """The whole way: dtfctl over SFTP, certificates, agents, tasks; then nothing is left but the cache."""
-    servers.lend_packages(2)
     result = Cluster.up(spec_of(servers, [2, 4, 7]), task_command=STUB_COMMAND)
     assert (result.exit_code, result.running, result.wanted) == (5, 1, 3)
     cluster = result.cluster
@@ -110,3 +116,30 @@ def test_a_cluster_comes_up_on_the_good_hosts(home: Path, servers: SshHosts) -> 
     assert sorted(path.name for path in base.iterdir()) == ["clusters", "packages", "runtime", "tmp"]
     assert not list(base.rglob("*.key"))
     assert not (servers.home(4) / ".dtfctl").exists()
+
+
+def test_a_spec_that_comes_again_while_files_are_on_their_way_disturbs_no_host(
+    home: Path, servers: SshHosts, tmp_path: Path
+) -> None:
+    """The controller hands the spec over whenever it was applied, and hosts may be in the middle of the last one."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "blob").write_bytes(os.urandom(2**20))
+    spec = replace(spec_of(servers, [2]), sync=(Sync(str(folder), str(tmp_path / "there")),))
+    paths = ClusterPaths.of(spec.cluster)
+    connect.prepare(paths)
+    provider = SshProvider(paths)
+    try:
+        provider.configure(spec)
+        with ThreadPoolExecutor(1) as pool:
+            started = pool.submit(provider.start_agent, "127.0.0.2")
+            while not started.done():
+                provider.configure(spec)
+                time.sleep(0.002)
+        agent = started.result()
+        assert agent.host == "127.0.0.2"
+        assert (tmp_path / "there" / "blob").read_bytes() == (folder / "blob").read_bytes()
+    finally:
+        provider.kill_agent("127.0.0.2")
+        provider.clean("127.0.0.2")
+        provider.close()

@@ -176,6 +176,11 @@ class AgentLink:
                 problem: LauncherError = PeerUnavailable("its agent ended the connection")
             except LauncherError as error:
                 problem = error
+            except Exception as error:  # a host that nobody follows any more would leave `up` waiting for ever
+                log.exception("%s: a bug", self.host)
+                problem = HostFailed(
+                    "agent", f"a bug in dtfctl: {type(error).__name__}: {error}", "see the controller's log"
+                )
             if self._closing:
                 return
             self._disconnect()

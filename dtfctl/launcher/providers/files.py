@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import hashlib
 import os
@@ -13,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dtfctl.launcher.errors import ClusterFailed
 from dtfctl.launcher.files import private_folder
+from dtfctl.launcher.providers.base import HostFailed
 from dtfctl.launcher.spec.model import ClusterSpec, Sync
 
 ALWAYS_OUT = ("__pycache__/", ".git/")
@@ -42,25 +43,25 @@ class Syncs:
         self._entries = tuple(entries)
         self._lock = threading.Lock()
         self._stamp: tuple[Any, ...] = ()
-        self.latest: list[Synced] = []
+        self._latest: list[Synced] = []
 
     def current(self) -> list[Synced]:
         """What is to be there now; read again only where a file's size or time changed.
 
         Raises:
-            ClusterFailed: a source is missing.
+            HostFailed: a source is missing or cannot be read.
         """
-        with self._lock:
+        with self._lock, _readable():
             stamp = tuple(
                 (str(path), info.st_size, info.st_mtime_ns, info.st_mode)
                 for entry in self._entries
                 for path, _ in _walk(Path(entry.source), entry.exclude)
                 for info in (path.lstat(),)
             )
-            if stamp != self._stamp or len(self.latest) != len(self._entries):
-                self.latest = [_read(entry) for entry in self._entries]
+            if stamp != self._stamp or len(self._latest) != len(self._entries):
+                self._latest = [_read(entry) for entry in self._entries]
                 self._stamp = stamp
-            return list(self.latest)
+            return list(self._latest)
 
     def setup_of(self, spec: ClusterSpec, synced: Sequence[Synced]) -> dict[str, Any]:
         """The set-up commands and the hash that says whether they ran for these files."""
@@ -68,8 +69,12 @@ class Syncs:
         return {"commands": list(spec.setup), "hash": digest.hexdigest(), "env": dict(spec.env)}
 
     def archive(self, item: Synced) -> Path:
-        """A tar of it."""
-        with self._lock:
+        """A tar of it.
+
+        Raises:
+            HostFailed: a file cannot be read.
+        """
+        with self._lock, _readable():
             path = private_folder(self._cache) / f"sync-{item.hash[:24]}.tar.gz"
             if path.exists():
                 path.touch()
@@ -95,6 +100,19 @@ class Syncs:
             return path
 
 
+@contextlib.contextmanager
+def _readable() -> Iterator[None]:
+    """A file that cannot be read, or that goes away meanwhile, is the user's to mend."""
+    try:
+        yield
+    except OSError as error:
+        raise HostFailed(
+            "sync",
+            f"sync: {error.filename or 'files'}: {error.strerror or error}",
+            "mend it, or leave it out with `exclude`",
+        ) from None
+
+
 def _read(entry: Sync) -> Synced:
     source = Path(entry.source)
     digest = hashlib.sha256(entry.to.encode())
@@ -115,7 +133,7 @@ def _read(entry: Sync) -> Synced:
 def _walk(source: Path, exclude: Sequence[str]) -> Iterator[tuple[Path, str]]:
     """Every folder, file and link that goes along, with its name in the archive; in a fixed order."""
     if not os.path.lexists(source):
-        raise ClusterFailed(f"sync: there is no {source}", "check `from` in the spec")
+        raise HostFailed("sync", f"sync: there is no {source}", "check `from` in the spec")
     if source.is_file():
         yield source, source.name
         return

@@ -26,7 +26,7 @@ from dtfctl.launcher.paths import ClusterPaths, home
 from dtfctl.launcher.procfs import ProcessId
 from dtfctl.launcher.providers.base import AgentEndpoint, HostFailed, OnStage, Stage, silent
 from dtfctl.launcher.providers.bundle import UNPACKED_FACTOR, Bundles, Platform
-from dtfctl.launcher.providers.files import Syncs
+from dtfctl.launcher.providers.files import Synced, Syncs
 from dtfctl.launcher.providers.login import KEEPALIVE_S, Logins
 from dtfctl.launcher.spec.model import ClusterSpec
 
@@ -182,6 +182,8 @@ class Conversation:
             raise HostFailed("unreachable", f"the upload of {path.name} stalled for {STALL_S:g} s") from None
         except asyncssh.SFTPNoSpaceOnFilesystem:
             raise HostFailed("disk", f"no space left on the disk below {base}") from None
+        except (asyncssh.SFTPConnectionLost, asyncssh.SFTPNoConnection) as error:
+            raise HostFailed("unreachable", f"the connection was lost while sending: {error.reason}") from None
         except asyncssh.SFTPError as error:
             raise HostFailed(
                 "disk" if "space" in error.reason.lower() else "install", f"upload: {error.reason}"
@@ -341,10 +343,11 @@ class SshProvider:
 
             facts = (await conversation.ask({"do": "look", "cluster": self._paths.name, "host": name}, ASK_S))["facts"]
             platform = Platform.of_facts(facts)
-            spec = self._spec
+            # Taken together: the spec may be another one before this host is done.
+            spec, syncs = self._spec, self._syncs
             assert spec is not None
             bundle = await self._in_thread(lambda: self._bundles.of(platform))
-            synced = await self._in_thread(self._syncs.current)
+            synced = await self._in_thread(syncs.current)
             certificates = await self._in_thread(lambda: self._certificates(name, facts["address"]))
             request = {
                 "do": "ensure",
@@ -353,7 +356,7 @@ class SshProvider:
                 "runtime": bundle.runtime,
                 "packages": bundle.packages,
                 "sync": [{"to": item.to, "hash": item.hash} for item in synced],
-                "setup": self._syncs.setup_of(spec, synced),
+                "setup": syncs.setup_of(spec, synced),
                 "python": spec.python or "",
                 "certificates": certificates,
                 "arguments": [],
@@ -374,7 +377,11 @@ class SshProvider:
                 if fresh:
                     await self._in_thread(lambda: self._memory(name).unlink(missing_ok=True))
                 for item in reply["need"]:
-                    await self._provide(conversation, item, platform, facts, stage)
+                    if item.startswith("sync:"):
+                        entry = synced[int(item.partition(":")[2])]
+                        await self._provide_files(conversation, syncs, entry, facts, stage)
+                    else:
+                        await self._provide(conversation, item, platform, facts, stage)
             raise HostFailed("install", "what was sent is not there: somebody else deletes files in ~/.dtfctl")
 
     async def _provide(
@@ -385,7 +392,7 @@ class SshProvider:
         facts: dict[str, Any],
         stage: Callable[[Stage, str], None],
     ) -> None:
-        """Send one thing that the host lacks."""
+        """Send the packages or dtfctl itself."""
         bundle = self._bundles.of(platform)
         if item == "packages":
             stage("installing", "packages")
@@ -396,16 +403,35 @@ class SshProvider:
             log.info("%s: no packages from an index there (%s); sending them", facts["hostname"], reply["refused"])
             archive = await self._in_thread(lambda: self._bundles.packages_archive(platform))
             values: dict[str, Any] = {"do": "unpack_packages", "name": bundle.packages}
-            what, kind = "packages", "installing"
-        elif item == "runtime":
+        else:
             archive = await self._in_thread(lambda: self._bundles.runtime_archive(platform))
             values = {"do": "unpack_runtime", "name": bundle.runtime, "packages": bundle.packages}
-            what, kind = "dtfctl", "installing"
-        else:
-            synced = self._syncs.latest[int(item.partition(":")[2])]
-            archive = await self._in_thread(lambda: self._syncs.archive(synced))
-            values = {"do": "unpack_sync", "to": synced.to, "hash": synced.hash, "single": synced.single}
-            what, kind = synced.to, "syncing"
+        what = "packages" if item == "packages" else "dtfctl"
+        await self._send(conversation, archive, what, values, facts, lambda detail: stage("installing", detail))
+
+    async def _provide_files(
+        self,
+        conversation: Conversation,
+        syncs: Syncs,
+        entry: Synced,
+        facts: dict[str, Any],
+        stage: Callable[[Stage, str], None],
+    ) -> None:
+        """Send one entry of the spec's `sync`."""
+        archive = await self._in_thread(lambda: syncs.archive(entry))
+        values = {"do": "unpack_sync", "to": entry.to, "hash": entry.hash, "single": entry.single}
+        await self._send(conversation, archive, entry.to, values, facts, lambda detail: stage("syncing", detail))
+
+    async def _send(
+        self,
+        conversation: Conversation,
+        archive: Path,
+        what: str,
+        request: dict[str, Any],
+        facts: dict[str, Any],
+        tell: Callable[[str], None],
+    ) -> None:
+        """Upload an archive, then make the request that unpacks it."""
         size = archive.stat().st_size
         if size * UNPACKED_FACTOR > facts["free_bytes"]:
             raise HostFailed(
@@ -413,17 +439,17 @@ class SshProvider:
                 f"no space: {what} needs {_mib(size * UNPACKED_FACTOR)}, {_mib(facts['free_bytes'])} are free below "
                 f"{facts['base']}",
             )
-        stage(kind, f"{what} ({_mib(size)})")  # type: ignore[arg-type]
+        tell(f"{what} ({_mib(size)})")
         told = 0
 
         def share(part: float) -> None:
             nonlocal told
             if int(part * 10) > told:
                 told = int(part * 10)
-                stage(kind, f"{what} ({_mib(size)}, {told * 10}%)")  # type: ignore[arg-type]
+                tell(f"{what} ({_mib(size)}, {told * 10}%)")
 
-        values["archive"] = await conversation.upload(archive, facts["base"], share)
-        await conversation.ask(values, UNPACK_S)
+        uploaded = await conversation.upload(archive, facts["base"], share)
+        await conversation.ask({**request, "archive": uploaded}, UNPACK_S)
 
     def _certificates(self, host: str, address: str) -> dict[str, str]:
         """What the agent and the tasks of a host prove themselves with: file name to content."""
