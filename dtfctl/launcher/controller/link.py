@@ -235,8 +235,9 @@ class AgentLink:
                 whole = replace(orders, epoch=self._epoch)
                 message = order_changes(None if sent is None else replace(sent, epoch=self._epoch), whole)
                 channel.call(methods.APPLY, to_message(message, pb.HostOrders), timeout_s=APPLY_S)
-            except LauncherError as error:
-                log.warning("orders %d for %s: %s", orders.revision, self.host, error.message)
+            except Exception as error:  # also a bug: a host that gets no orders any more would be silent about it
+                bug = not isinstance(error, LauncherError)
+                log.warning("orders %d for %s: %s", orders.revision, self.host, error, exc_info=bug)
                 with self._condition:
                     self._sent = None  # what the agent has now is not known
                     self._condition.wait_for(lambda: self._closing, 0.2)
