@@ -22,9 +22,9 @@ from dtfctl.runtime.kernels.dataset.core import (
     scalar_of,
     stack_elements,
 )
+from dtfctl.runtime.kernels.dataset.mapping import MapDataset
 from dtfctl.runtime.kernels.dataset.registration import function_of, register_dataset
 from dtfctl.runtime.kernels.dataset.sources import ListDataset
-from dtfctl.runtime.kernels.dataset.transforms import MapDataset
 from dtfctl.runtime.kernels.registry import KernelBuild
 
 

@@ -1,0 +1,236 @@
+"""Datasets that hand on some of another's elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.context import StepContext
+from dtfctl.runtime.kernels.data_flow.philox import PhiloxSampler
+from dtfctl.runtime.kernels.dataset.core import (
+    INFINITE,
+    UNKNOWN,
+    Dataset,
+    Element,
+    EndOfSequence,
+    Function,
+    Iteration,
+    Next,
+    dataset_of,
+    scalar_of,
+)
+from dtfctl.runtime.kernels.dataset.passing import Same
+from dtfctl.runtime.kernels.dataset.registration import function_of, register_dataset
+from dtfctl.runtime.kernels.registry import KernelBuild
+
+
+class FilterDataset(Dataset):
+    def __init__(self, source: Dataset, predicate: Callable[[Iteration, Element], bool]) -> None:
+        self.source, self.predicate = source, predicate
+
+    def iterate(self, iteration: Iteration) -> Next:
+        following, predicate = self.source.iterate(iteration), self.predicate
+
+        def advance() -> Element:
+            while True:
+                element = following()
+                if predicate(iteration, element):
+                    return element
+                iteration.cancellation.check()
+
+        return advance
+
+
+def _truth(function: Function) -> Callable[[Iteration, Element], bool]:
+    def test(iteration: Iteration, element: Element) -> bool:
+        result = function(iteration, element)
+        if len(result) != 1 or result[0].dtype != np.bool_ or result[0].size != 1:
+            raise InvalidArgumentError("Predicate must return a scalar bool tensor.")
+        return bool(result[0].reshape(-1)[0])
+
+    return test
+
+
+@register_dataset("FilterDataset")
+def filter_dataset(k: KernelBuild, step: StepContext, source: Any, *captured: Any) -> Dataset:
+    return FilterDataset(dataset_of(source), _truth(function_of(k, step, captured, "predicate")))
+
+
+@register_dataset("ParallelFilterDataset")
+def parallel_filter_dataset(k: KernelBuild, step: StepContext, source: Any, *rest: Any) -> Dataset:
+    return FilterDataset(dataset_of(source), _truth(function_of(k, step, rest[:-1], "predicate")))
+
+
+@register_dataset("FilterByLastComponentDataset")
+def filter_by_last_component(k: KernelBuild, step: StepContext, source: Any) -> Dataset:
+    kept = FilterDataset(dataset_of(source), lambda iteration, element: bool(element[-1]))
+    return _Projected(kept, slice(0, -1))
+
+
+class _Projected(Dataset):
+    def __init__(self, source: Dataset, columns: slice) -> None:
+        self.source, self.columns = source, columns
+
+    def iterate(self, iteration: Iteration) -> Next:
+        following = self.source.iterate(iteration)
+        return lambda: following()[self.columns]
+
+
+class TakeWhileDataset(Dataset):
+    def __init__(self, source: Dataset, predicate: Callable[[Iteration, Element], bool]) -> None:
+        self.source, self.predicate = source, predicate
+
+    def iterate(self, iteration: Iteration) -> Next:
+        following, predicate, ended = self.source.iterate(iteration), self.predicate, False
+
+        def advance() -> Element:
+            nonlocal ended
+            if not ended:
+                element = following()
+                if predicate(iteration, element):
+                    return element
+                ended = True
+            raise EndOfSequence
+
+        return advance
+
+
+@register_dataset("TakeWhileDataset", "ExperimentalTakeWhileDataset")
+def take_while_dataset(k: KernelBuild, step: StepContext, source: Any, *captured: Any) -> Dataset:
+    return TakeWhileDataset(dataset_of(source), _truth(function_of(k, step, captured, "predicate")))
+
+
+class SkipTakeDataset(Dataset):
+    """Without the first `skip` (negative: none is left) and at most `take` (negative: no bound) elements."""
+
+    def __init__(self, source: Dataset, skip: int, take: int) -> None:
+        self.source, self.skip, self.take = source, skip, take
+
+    def iterate(self, iteration: Iteration) -> Next:
+        following: Next | None = None
+        skipped = taken = 0
+
+        def advance() -> Element:
+            nonlocal following, skipped, taken
+            if self.skip < 0 or 0 <= self.take <= taken:
+                raise EndOfSequence
+            if following is None:
+                following = self.source.iterate(iteration)
+            while skipped < self.skip:
+                following()
+                skipped += 1
+            element = following()
+            taken += 1
+            return element
+
+        return advance
+
+    def cardinality(self) -> int:
+        size = self.source.cardinality()
+        if self.skip < 0 or self.take == 0:
+            return 0
+        if size == UNKNOWN:
+            return UNKNOWN
+        if size == INFINITE:
+            return INFINITE if self.take < 0 else self.take
+        left = max(0, size - self.skip)
+        return left if self.take < 0 else min(left, self.take)
+
+
+@register_dataset("SkipDataset")
+def skip_dataset(k: KernelBuild, step: StepContext, source: Any, count: Any) -> Dataset:
+    return SkipTakeDataset(dataset_of(source), scalar_of(count, "count"), -1)
+
+
+@register_dataset("TakeDataset")
+def take_dataset(k: KernelBuild, step: StepContext, source: Any, count: Any) -> Dataset:
+    return SkipTakeDataset(dataset_of(source), 0, scalar_of(count, "count"))
+
+
+class ShardDataset(Dataset):
+    def __init__(self, source: Dataset, shards: int, index: int) -> None:
+        self.source, self.shards, self.index = source, shards, index
+
+    def iterate(self, iteration: Iteration) -> Next:
+        following, at = self.source.iterate(iteration), 0
+
+        def advance() -> Element:
+            nonlocal at
+            while True:
+                element = following()
+                at += 1
+                if (at - 1) % self.shards == self.index:
+                    return element
+
+        return advance
+
+    def cardinality(self) -> int:
+        size = self.source.cardinality()
+        return size if size < 0 else size // self.shards + (self.index < size % self.shards)
+
+
+@register_dataset("ShardDataset")
+def shard_dataset(k: KernelBuild, step: StepContext, source: Any, shards: Any, index: Any) -> Dataset:
+    count, which = scalar_of(shards, "num_shards"), scalar_of(index, "index")
+    if count < 1:
+        raise InvalidArgumentError(f"Number of shards must be greater than zero (currently num_shards = {count}).")
+    if not 0 <= which < count:
+        raise InvalidArgumentError(
+            f"Index must be between 0 and {count - 1} (currently index = {which}, num_shards = {count})."
+        )
+    return ShardDataset(dataset_of(source), count, which)
+
+
+@register_dataset("AutoShardDataset", "ExperimentalAutoShardDataset")
+def auto_shard_dataset(k: KernelBuild, step: StepContext, source: Any, workers: Any, index: Any) -> Dataset:
+    return shard_dataset(k, step, source, workers, index) if int(workers) > 1 else Same(dataset_of(source))
+
+
+class UniqueDataset(Dataset):
+    def __init__(self, source: Dataset) -> None:
+        self.source = source
+
+    def iterate(self, iteration: Iteration) -> Next:
+        following, seen = self.source.iterate(iteration), set[Any]()
+
+        def advance() -> Element:
+            while True:
+                element = following()
+                value = element[0]
+                key = (value.shape, tuple(value.reshape(-1).tolist()))
+                if key not in seen:
+                    seen.add(key)
+                    return element
+
+        return advance
+
+
+@register_dataset("UniqueDataset", "ExperimentalUniqueDataset")
+def unique_dataset(k: KernelBuild, step: StepContext, source: Any) -> Dataset:
+    return UniqueDataset(dataset_of(source))
+
+
+class SamplingDataset(Dataset):
+    def __init__(self, source: Dataset, rate: float, seed: int, seed2: int) -> None:
+        self.source, self.rate = source, np.float32(rate)
+        self.seeds = PhiloxSampler(seed, seed2)
+
+    def iterate(self, iteration: Iteration) -> Next:
+        following, sampler = self.source.iterate(iteration), PhiloxSampler(self.seeds.seed, self.seeds.seed2)
+
+        def advance() -> Element:
+            while True:
+                element = following()
+                bits = np.uint32(0x3F800000 | (sampler.next() & 0x7FFFFF))
+                if bits.view(np.float32) - np.float32(1) < self.rate:
+                    return element
+
+        return advance
+
+
+@register_dataset("SamplingDataset")
+def sampling_dataset(k: KernelBuild, step: StepContext, source: Any, rate: Any, seed: Any, seed2: Any) -> Dataset:
+    return SamplingDataset(dataset_of(source), float(rate), scalar_of(seed, "seed"), scalar_of(seed2, "seed2"))

@@ -1,0 +1,116 @@
+"""Datasets that follow others: one again and again, several side by side or one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dtfctl.runtime.kernels.context import StepContext
+from dtfctl.runtime.kernels.dataset.core import (
+    INFINITE,
+    UNKNOWN,
+    Dataset,
+    Element,
+    EndOfSequence,
+    Iteration,
+    Next,
+    dataset_of,
+    scalar_of,
+)
+from dtfctl.runtime.kernels.dataset.registration import register_dataset
+from dtfctl.runtime.kernels.registry import KernelBuild
+
+
+class RepeatDataset(Dataset):
+    """`count` < 0 repeats forever, unless the source is empty."""
+
+    def __init__(self, source: Dataset, count: int) -> None:
+        self.source, self.count = source, count
+
+    def iterate(self, iteration: Iteration) -> Next:
+        following: Next | None = None
+        done = 0
+        fresh = True
+
+        def advance() -> Element:
+            nonlocal following, done, fresh
+            while self.count < 0 or done < self.count:
+                if following is None:
+                    following, fresh = self.source.iterate(iteration), True
+                try:
+                    element = following()
+                    fresh = False
+                    return element
+                except EndOfSequence:
+                    following = None
+                    done += 1
+                    if fresh and self.count < 0:
+                        raise
+                    iteration.cancellation.check()
+            raise EndOfSequence
+
+        return advance
+
+    def cardinality(self) -> int:
+        size = self.source.cardinality()
+        if self.count < 0:
+            return 0 if size == 0 else INFINITE
+        if self.count == 0:
+            return 0
+        return size if size < 0 else size * self.count
+
+
+@register_dataset("RepeatDataset")
+def repeat_dataset(k: KernelBuild, step: StepContext, source: Any, count: Any) -> Dataset:
+    return RepeatDataset(dataset_of(source), scalar_of(count, "count"))
+
+
+class ZipDataset(Dataset):
+    def __init__(self, sources: Sequence[Dataset]) -> None:
+        self.sources = sources
+
+    def iterate(self, iteration: Iteration) -> Next:
+        parts = [s.iterate(iteration) for s in self.sources]
+        return lambda: tuple(v for part in parts for v in part())
+
+    def cardinality(self) -> int:
+        sizes = [s.cardinality() for s in self.sources]
+        known = [s for s in sizes if s >= 0]
+        return UNKNOWN if UNKNOWN in sizes else min(known, default=INFINITE)
+
+
+@register_dataset("ZipDataset")
+def zip_dataset(k: KernelBuild, step: StepContext, *sources: Any) -> Dataset:
+    return ZipDataset([dataset_of(s) for s in sources])
+
+
+class ConcatenateDataset(Dataset):
+    def __init__(self, sources: Sequence[Dataset]) -> None:
+        self.sources = sources
+
+    def iterate(self, iteration: Iteration) -> Next:
+        waiting = list(self.sources)
+        following: Next | None = None
+
+        def advance() -> Element:
+            nonlocal following
+            while True:
+                if following is None:
+                    if not waiting:
+                        raise EndOfSequence
+                    following = waiting.pop(0).iterate(iteration)
+                try:
+                    return following()
+                except EndOfSequence:
+                    following = None
+
+        return advance
+
+    def cardinality(self) -> int:
+        sizes = [s.cardinality() for s in self.sources]
+        return INFINITE if INFINITE in sizes else UNKNOWN if UNKNOWN in sizes else sum(sizes)
+
+
+@register_dataset("ConcatenateDataset")
+def concatenate_dataset(k: KernelBuild, step: StepContext, first: Any, second: Any) -> Dataset:
+    return ConcatenateDataset([dataset_of(first), dataset_of(second)])

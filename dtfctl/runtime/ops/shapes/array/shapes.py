@@ -1,0 +1,102 @@
+"""Static shapes of ops that read, compute or change a shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtfctl.runtime.framework.constant_value import constant_value, constant_value_as_shape
+from dtfctl.runtime.framework.operation import Operation
+from dtfctl.runtime.framework.registries import register_shape
+from dtfctl.runtime.framework.tensor_shape import TensorShape, unknown_shape
+from dtfctl.runtime.ops.shapes.array.axes import checked_axis
+
+
+@register_shape("Shape")
+def _shape(op: Operation) -> Any:
+    return [[op.inputs[0].shape.rank]]
+
+
+@register_shape("ShapeN")
+def _shape_n(op: Operation) -> Any:
+    return [[t.shape.rank] for t in op.inputs]
+
+
+@register_shape("Size", "Rank", "IsResourceHandleRefCounting")
+def _scalar(op: Operation) -> Any:
+    return [[]]
+
+
+@register_shape("Reshape")
+def _reshape(op: Operation) -> Any:
+    wanted = constant_value_as_shape(op.inputs[1]).dims_or_none
+    source = op.inputs[0].shape
+    if wanted is None:
+        return [TensorShape(None)]
+    count = source.num_elements()
+    unknown = [i for i, d in enumerate(wanted) if d is None]
+    value = constant_value(op.inputs[1])
+    if count is None:
+        return [wanted]
+    known = 1
+    for d in wanted:
+        known *= 1 if d is None else d
+    if not unknown and known != count:
+        raise ValueError(
+            f"Cannot reshape a tensor with {count} elements to shape {list(wanted)} ({known} elements) for "
+            f"'{op.name}' (op: 'Reshape')"
+        )
+    if len(unknown) == 1 and value is not None and known:
+        if count % known:
+            raise ValueError(
+                f"Dimension size must be evenly divisible by {known} but is {count} for '{op.name}' (op: 'Reshape')"
+            )
+        filled = list(wanted)
+        filled[unknown[0]] = count // known
+        return [filled]
+    return [wanted]
+
+
+@register_shape("Squeeze")
+def _squeeze(op: Operation) -> Any:
+    dims = op.inputs[0].shape.dims_or_none
+    chosen = op.attr("squeeze_dims") or ()
+    if dims is None:
+        return [TensorShape(None)]
+    if not chosen:
+        return [TensorShape(None) if None in dims else [d for d in dims if d != 1]]
+    drop = {checked_axis(a, len(dims), op) for a in chosen}
+    for a in drop:
+        if dims[a] not in (None, 1):
+            raise ValueError(f"Can not squeeze dim[{a}], expected a dimension of 1, got {dims[a]} for '{op.name}'")
+    return [[d for i, d in enumerate(dims) if i not in drop]]
+
+
+@register_shape("ExpandDims")
+def _expand_dims(op: Operation) -> Any:
+    dims, axis = op.inputs[0].shape.dims_or_none, constant_value(op.inputs[1])
+    if dims is None:
+        return [TensorShape(None)]
+    if axis is None:
+        return [unknown_shape(len(dims) + 1)]
+    at = int(axis.reshape(()))
+    if not -len(dims) - 1 <= at <= len(dims):
+        raise ValueError(f"dim {at} not in the interval [{-len(dims) - 1}, {len(dims)}]. for '{op.name}'")
+    at = at + len(dims) + 1 if at < 0 else at
+    return [[*dims[:at], 1, *dims[at:]]]
+
+
+@register_shape("BroadcastTo", "Fill", "Empty", "ScatterNd", "StridedSliceGrad")
+def _from_shape_tensor(op: Operation) -> Any:
+    position = {"BroadcastTo": 1, "Fill": 0, "Empty": 0, "ScatterNd": 2, "StridedSliceGrad": 0}[op.type]
+    return [constant_value_as_shape(op.inputs[position])]
+
+
+@register_shape("BroadcastArgs")
+def _broadcast_args(op: Operation) -> Any:
+    a, b = (t.shape.num_elements() for t in op.inputs)
+    return [[None if a is None or b is None else max(a, b)]]
+
+
+@register_shape("BroadcastGradientArgs", "ListDiff")
+def _two_vectors(op: Operation) -> Any:
+    return [[None], [None]]
