@@ -298,22 +298,25 @@ from dtfctl.runtime.ops.cond import (
     cond,
     switch_case,
 )
-from dtfctl.runtime.ops.data_flow_ops import (
+from dtfctl.runtime.ops.data_flow_ops.accumulators import (
     ConditionalAccumulator,
     ConditionalAccumulatorBase,
+    SparseConditionalAccumulator,
+)
+from dtfctl.runtime.ops.data_flow_ops.partitioning import dynamic_partition, dynamic_stitch
+from dtfctl.runtime.ops.data_flow_ops.queues import (
     FIFOQueue,
     PaddingFIFOQueue,
     PriorityQueue,
     QueueBase,
     RandomShuffleQueue,
-    SparseConditionalAccumulator,
-    StagingArea,
+)
+from dtfctl.runtime.ops.data_flow_ops.session_tensors import (
     delete_session_tensor,
-    dynamic_partition,
-    dynamic_stitch,
     get_session_handle,
     get_session_tensor,
 )
+from dtfctl.runtime.ops.data_flow_ops.staging import StagingArea
 from dtfctl.runtime.ops.function import (
     TensorSpec,
     function,
@@ -613,34 +616,36 @@ from dtfctl.runtime.ops.random_ops import (
 )
 from dtfctl.runtime.ops.rnn_cell import LSTMStateTuple
 from dtfctl.runtime.ops.sort_ops import argsort, confusion_matrix, sort
-from dtfctl.runtime.ops.sparse_ops import (
-    deserialize_many_sparse,
-    serialize_many_sparse,
-    serialize_sparse,
+from dtfctl.runtime.ops.sparse_ops.arithmetic import (
     sparse_add,
-    sparse_concat,
-    sparse_fill_empty_rows,
-    sparse_mask,
     sparse_maximum,
-    sparse_merge,
     sparse_minimum,
     sparse_reduce_max,
     sparse_reduce_max_sparse,
     sparse_reduce_sum,
     sparse_reduce_sum_sparse,
+    sparse_softmax,
+    sparse_tensor_dense_matmul,
+)
+from dtfctl.runtime.ops.sparse_ops.arranging import (
+    sparse_concat,
+    sparse_fill_empty_rows,
     sparse_reorder,
     sparse_reset_shape,
     sparse_reshape,
     sparse_retain,
     sparse_slice,
-    sparse_softmax,
     sparse_split,
-    sparse_tensor_dense_matmul,
+    sparse_transpose,
+)
+from dtfctl.runtime.ops.sparse_ops.conversion import (
+    sparse_mask,
+    sparse_merge,
     sparse_tensor_to_dense,
     sparse_to_dense,
     sparse_to_indicator,
-    sparse_transpose,
 )
+from dtfctl.runtime.ops.sparse_ops.serialization import deserialize_many_sparse, serialize_many_sparse, serialize_sparse
 from dtfctl.runtime.ops.state_ops import (
     assign,
     assign_add,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dtfctl.runtime.ops.data_flow_ops import PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
-from dtfctl.runtime.ops.image_ops import (
+from dtfctl.runtime.ops.data_flow_ops.queues import PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
+from dtfctl.runtime.ops.image_ops.files import (
     decode_bmp,
     decode_gif,
     decode_image,
@@ -40,7 +40,7 @@ from dtfctl.runtime.ops.parsing_ops import (
     parse_tensor,
     serialize_tensor,
 )
-from dtfctl.runtime.ops.sparse_ops import deserialize_many_sparse, serialize_many_sparse, serialize_sparse
+from dtfctl.runtime.ops.sparse_ops.serialization import deserialize_many_sparse, serialize_many_sparse, serialize_sparse
 from dtfctl.runtime.ops.string_ops import decode_base64, encode_base64
 from dtfctl.runtime.platform import gfile
 from dtfctl.runtime.train.tf_record import TFRecordWriter, tf_record_iterator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dtfctl.runtime.ops.data_flow_ops import (
+from dtfctl.runtime.ops.data_flow_ops.queues import (
     FIFOQueue,
     PaddingFIFOQueue,
     PriorityQueue,

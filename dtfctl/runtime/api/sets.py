@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dtfctl.runtime.ops.sparse_ops import (
+from dtfctl.runtime.ops.sparse_ops.sets import (
     set_difference,
     set_difference as difference,
     set_intersection,

@@ -11,7 +11,7 @@ from dtfctl.runtime.framework.graph_keys import GraphKeys, name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
-from dtfctl.runtime.ops.data_flow_ops import FIFOQueue, PaddingFIFOQueue, RandomShuffleQueue
+from dtfctl.runtime.ops.data_flow_ops.queues import FIFOQueue, PaddingFIFOQueue, RandomShuffleQueue
 from dtfctl.runtime.ops.random_ops import random_shuffle
 from dtfctl.runtime.ops.variable_scope import get_variable
 from dtfctl.runtime.train.queue_runner import QueueRunner, add_queue_runner

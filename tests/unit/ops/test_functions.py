@@ -9,7 +9,8 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import SparseTensor, constant
 from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.operation import Tensor
-from dtfctl.runtime.ops import array_ops as a, linalg_ops, math_ops as m, sparse_ops
+from dtfctl.runtime.ops import array_ops as a, linalg_ops, math_ops as m
+from dtfctl.runtime.ops.sparse_ops import conversion, sets
 from tests.support.interpreter import Interpreter
 
 
@@ -65,9 +66,9 @@ CASES: dict[str, tuple[Any, Any]] = {
     "pinv": (lambda: linalg_ops.pinv(MATRIX[:, :1]), np.linalg.pinv(MATRIX[:, :1])),
     "matrix_rank": (lambda: linalg_ops.matrix_rank(np.ones((2, 2))), 1),
     "einsum": (lambda: linalg_ops.einsum("ij,jk,kl->il", MATRIX, MATRIX, MATRIX), MATRIX @ MATRIX @ MATRIX),
-    "from_dense": (lambda: sparse_ops.from_dense([[1, 0], [0, 2]]).indices, [[0, 0], [1, 1]]),
-    "set_union": (lambda: sparse_ops.set_union([[1, 2]], [[2, 3]]).values, [1, 2, 3]),
-    "set_size": (lambda: sparse_ops.set_size(SparseTensor([[0, 0], [1, 0], [1, 1]], [1, 2, 3], [2, 2])), [1, 2]),
+    "from_dense": (lambda: conversion.from_dense([[1, 0], [0, 2]]).indices, [[0, 0], [1, 1]]),
+    "set_union": (lambda: sets.set_union([[1, 2]], [[2, 3]]).values, [1, 2, 3]),
+    "set_size": (lambda: sets.set_size(SparseTensor([[0, 0], [1, 0], [1, 1]], [1, 2, 3], [2, 2])), [1, 2]),
     "space_to_batch_paddings": (lambda: a.required_space_to_batch_paddings([5], [2])[0], [[0, 1]]),
 }
 

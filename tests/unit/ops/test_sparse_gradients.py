@@ -7,7 +7,7 @@ import pytest
 
 from dtfctl.runtime.framework.convert import SparseTensor, constant
 from dtfctl.runtime.framework.op_builder import apply_op
-from dtfctl.runtime.ops import sparse_ops as s
+from dtfctl.runtime.ops.sparse_ops import arithmetic, arranging, conversion
 from tests.unit.ops.gradient_check import check_gradient, complex_, real
 
 PLACES = np.array([[0, 1], [1, 0], [1, 3], [2, 2]])
@@ -26,10 +26,12 @@ def test_products_and_sums(make: Any) -> None:
             inner = 3 if adjoint_a else 4
             b = make(2, inner) if adjoint_b else make(inner, 2)
             check_gradient(
-                lambda v, b, p=adjoint_a, q=adjoint_b: s.sparse_tensor_dense_matmul(_sparse(v), b, p, q), make(4), b
+                lambda v, b, p=adjoint_a, q=adjoint_b: arithmetic.sparse_tensor_dense_matmul(_sparse(v), b, p, q),
+                make(4),
+                b,
             )
-    check_gradient(lambda v, w: s.sparse_add(_sparse(v), _sparse(w, OTHERS)).values, make(4), make(3))
-    check_gradient(lambda v, w: s.sparse_add(_sparse(v), w), make(4), make(3, 4))
+    check_gradient(lambda v, w: arithmetic.sparse_add(_sparse(v), _sparse(w, OTHERS)).values, make(4), make(3))
+    check_gradient(lambda v, w: arithmetic.sparse_add(_sparse(v), w), make(4), make(3, 4))
     check_gradient(lambda v, d: (_sparse(v) * d).values, make(4), make(3, 4))
     check_gradient(lambda v, d: (_sparse(v) * d).values, make(4), make(4, seed=1))
     check_gradient(lambda v, d: (_sparse(v) / d).values, make(4), make(3, 1) + 2)
@@ -37,26 +39,28 @@ def test_products_and_sums(make: Any) -> None:
 
 
 def test_to_dense() -> None:
-    check_gradient(lambda v: s.sparse_tensor_to_dense(_sparse(v)), real(4))
-    check_gradient(lambda v, d: s.sparse_to_dense(PLACES, SHAPE, v, d), real(4), real())
-    check_gradient(lambda v, d: s.sparse_to_dense(PLACES, SHAPE, v, d), real(), real(seed=1))
-    check_gradient(lambda v, d: s.sparse_to_dense([0, 2], [4], v, d), real(2), real())
+    check_gradient(lambda v: conversion.sparse_tensor_to_dense(_sparse(v)), real(4))
+    check_gradient(lambda v, d: conversion.sparse_to_dense(PLACES, SHAPE, v, d), real(4), real())
+    check_gradient(lambda v, d: conversion.sparse_to_dense(PLACES, SHAPE, v, d), real(), real(seed=1))
+    check_gradient(lambda v, d: conversion.sparse_to_dense([0, 2], [4], v, d), real(2), real())
 
 
 def test_rearrangements() -> None:
-    check_gradient(lambda v: s.sparse_reorder(_sparse(v, PLACES[::-1].copy())).values, real(4))
-    check_gradient(lambda v: s.sparse_slice(_sparse(v), [0, 1], [2, 3]).values, real(4))
-    check_gradient(lambda v: s.sparse_softmax(_sparse(v)).values, real(4))
-    check_gradient(lambda v: s.sparse_transpose(_sparse(v)).values, real(4))
-    check_gradient(lambda v: s.sparse_reshape(_sparse(v), [4, 3]).values, real(4))
-    check_gradient(lambda v: s.sparse_retain(_sparse(v), [True, False, True, True]).values, real(4))
-    check_gradient(lambda v, d: s.sparse_fill_empty_rows(SparseTensor(PLACES, v, [5, 4]), d)[0].values, real(4), real())
+    check_gradient(lambda v: arranging.sparse_reorder(_sparse(v, PLACES[::-1].copy())).values, real(4))
+    check_gradient(lambda v: arranging.sparse_slice(_sparse(v), [0, 1], [2, 3]).values, real(4))
+    check_gradient(lambda v: arithmetic.sparse_softmax(_sparse(v)).values, real(4))
+    check_gradient(lambda v: arranging.sparse_transpose(_sparse(v)).values, real(4))
+    check_gradient(lambda v: arranging.sparse_reshape(_sparse(v), [4, 3]).values, real(4))
+    check_gradient(lambda v: arranging.sparse_retain(_sparse(v), [True, False, True, True]).values, real(4))
+    check_gradient(
+        lambda v, d: arranging.sparse_fill_empty_rows(SparseTensor(PLACES, v, [5, 4]), d)[0].values, real(4), real()
+    )
 
 
 @pytest.mark.parametrize("axis", [None, [0], [1], [-1]], ids=str)
 def test_reductions(axis: Any) -> None:
     for keepdims in (False, True):
-        check_gradient(lambda v, k=keepdims: s.sparse_reduce_sum(_sparse(v), axis, k), real(4))
+        check_gradient(lambda v, k=keepdims: arithmetic.sparse_reduce_sum(_sparse(v), axis, k), real(4))
 
 
 def test_ragged_gather() -> None:

@@ -1,0 +1,116 @@
+"""Boxes in images: drawn, chosen and sampled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.convert import constant, convert_to_tensor
+from dtfctl.runtime.framework.graph_keys import get_seed, name_scope
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+
+
+def draw_bounding_boxes(images: Any, boxes: Any, name: str | None = None, colors: Any = None) -> Tensor:
+    """Images with the outlines of boxes drawn on them."""
+    if colors is not None:
+        return apply_op("DrawBoundingBoxesV2", images=images, boxes=boxes, colors=colors, name=name)  # type: ignore[no-any-return]
+    return apply_op("DrawBoundingBoxes", images=images, boxes=boxes, name=name)  # type: ignore[no-any-return]
+
+
+def non_max_suppression(
+    boxes: Any,
+    scores: Any,
+    max_output_size: Any,
+    iou_threshold: float = 0.5,
+    score_threshold: float = float("-inf"),
+    name: str | None = None,
+) -> Tensor:
+    """Indices of the best boxes that do not overlap better ones."""
+    with name_scope(name, "non_max_suppression"):
+        dtype = convert_to_tensor(boxes).dtype.base_dtype
+        return apply_op(  # type: ignore[no-any-return]
+            "NonMaxSuppressionV3",
+            boxes=boxes,
+            scores=scores,
+            max_output_size=max_output_size,
+            iou_threshold=constant(iou_threshold, dtype),
+            score_threshold=constant(score_threshold, dtype),
+        )
+
+
+def combined_non_max_suppression(
+    boxes: Any,
+    scores: Any,
+    max_output_size_per_class: Any,
+    max_total_size: Any,
+    iou_threshold: float = 0.5,
+    score_threshold: float = float("-inf"),
+    pad_per_class: bool = False,
+    clip_boxes: bool = True,
+    name: str | None = None,
+) -> Any:
+    """The best boxes of each class and image that do not overlap better ones."""
+    return apply_op(
+        "CombinedNonMaxSuppression",
+        boxes=boxes,
+        scores=scores,
+        max_output_size_per_class=max_output_size_per_class,
+        max_total_size=max_total_size,
+        iou_threshold=constant(iou_threshold, dtypes.float32),
+        score_threshold=constant(score_threshold, dtypes.float32),
+        pad_per_class=pad_per_class,
+        clip_boxes=clip_boxes,
+        name=name,
+    )
+
+
+def extract_glimpse(
+    input: Any,
+    size: Any,
+    offsets: Any,
+    centered: bool = True,
+    normalized: bool = True,
+    uniform_noise: bool = True,
+    name: str | None = None,
+) -> Tensor:
+    """Windows of images around offsets."""
+    return apply_op(  # type: ignore[no-any-return]
+        "ExtractGlimpse",
+        input=input,
+        size=size,
+        offsets=offsets,
+        centered=centered,
+        normalized=normalized,
+        uniform_noise=uniform_noise,
+        name=name,
+    )
+
+
+def sample_distorted_bounding_box(
+    image_size: Any,
+    bounding_boxes: Any,
+    seed: int | None = None,
+    seed2: int | None = None,
+    min_object_covered: Any = 0.1,
+    aspect_ratio_range: Any = None,
+    area_range: Any = None,
+    max_attempts: int | None = None,
+    use_image_if_no_bounding_boxes: bool | None = None,
+    name: str | None = None,
+) -> Any:
+    """A random part of an image that still shows enough of an object: begin, size, and the part as a box."""
+    first, second = (seed, seed2) if seed2 is not None else get_seed(seed)
+    return apply_op(
+        "SampleDistortedBoundingBoxV2",
+        image_size=image_size,
+        bounding_boxes=bounding_boxes,
+        min_object_covered=constant(min_object_covered, dtypes.float32),
+        seed=first,
+        seed2=second,
+        aspect_ratio_range=aspect_ratio_range,
+        area_range=area_range,
+        max_attempts=max_attempts,
+        use_image_if_no_bounding_boxes=use_image_if_no_bounding_boxes,
+        name=name,
+    )

@@ -1,0 +1,77 @@
+"""Numbers about whole images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.convert import constant
+from dtfctl.runtime.framework.graph_keys import name_scope
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.ops.image_ops.colors import convert_image_dtype
+from dtfctl.runtime.ops.image_ops.common import checked_image, spatial_axes
+from dtfctl.runtime.ops.nn_ops import reduce_over
+from dtfctl.runtime.ops.operands import apply_mixed, cast_to
+
+
+def per_image_standardization(image: Any) -> Tensor:
+    """Zero mean and unit variance for each image; a flat image stays finite."""
+    with name_scope(None, "per_image_standardization") as scope:
+        image = checked_image(image)
+        dtype = image.dtype.base_dtype
+        x = cast_to(image, dtypes.float32) if dtype not in (dtypes.float16, dtypes.float32) else image
+        axes = [-1, -2, -3]
+        pixels = int(np.prod(image.shape[-3:].known()))
+        mean = reduce_over("Mean", x, axes, True)
+        variance = reduce_over("Mean", apply_op("SquaredDifference", x=x, y=mean), axes, True)
+        deviation = apply_mixed("Maximum", apply_mixed("Sqrt", variance), 1.0 / float(np.sqrt(pixels)))
+        return apply_mixed("RealDiv", apply_mixed("Sub", x, mean), deviation, scope)
+
+
+def total_variation(images: Any, name: str | None = None) -> Tensor:
+    """Sum of absolute differences of neighbouring pixels, by image."""
+    with name_scope(name, "total_variation"):
+        images = checked_image(images)
+        row, column = spatial_axes(images)
+
+        def difference(axis: int) -> Tensor:
+            rank = len(images.shape)
+            begin, end = [0] * rank, [0] * rank
+            mask = ((1 << rank) - 1) & ~(1 << axis)
+            begin[axis] = 1
+            tail = apply_op(
+                "StridedSlice",
+                input=images,
+                begin=begin,
+                end=end,
+                strides=[1] * rank,
+                begin_mask=mask,
+                end_mask=(1 << rank) - 1,
+            )
+            end[axis] = -1
+            head = apply_op(
+                "StridedSlice",
+                input=images,
+                begin=[0] * rank,
+                end=end,
+                strides=[1] * rank,
+                begin_mask=(1 << rank) - 1,
+                end_mask=mask,
+            )
+            return reduce_over("Sum", apply_mixed("Abs", apply_mixed("Sub", tail, head)), [-1, -2, -3])
+
+        return apply_mixed("AddV2", difference(row), difference(column))
+
+
+def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Tensor:
+    """Peak signal-to-noise ratio in decibels, by image."""
+    with name_scope(name, "PSNR"):
+        a, b = convert_image_dtype(a, dtypes.float32), convert_image_dtype(b, dtypes.float32)
+        square = reduce_over("Mean", apply_op("SquaredDifference", x=a, y=b), [-3, -2, -1])
+        peak = 20 * float(np.log10(max_val))
+        return apply_mixed(
+            "Sub", constant(peak), apply_mixed("Mul", apply_mixed("Log", square), 10 / float(np.log(10)))
+        )

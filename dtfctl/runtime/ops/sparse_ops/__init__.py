@@ -1,0 +1,1 @@
+"""`tf.sparse` and `tf.sets`: a module a concept, with TF1's names and argument orders."""
