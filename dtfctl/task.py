@@ -23,6 +23,7 @@ from dtfctl.health import beats
 from dtfctl.launcher import codec
 from dtfctl.launcher.agent.contract import ADDRESS_IN_USE_EXIT
 from dtfctl.launcher.agent.launch import TaskConfig
+from dtfctl.runtime.framework.denormals import flush_denormals
 
 if TYPE_CHECKING:
     from dtfctl.runtime.services.server import TaskServer
@@ -119,6 +120,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
+    flush_denormals()
     config = codec.decode(TaskConfig, Path(sys.argv[1]).read_bytes())
     stop = threading.Event()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import grpc
 
 from dtfctl.protocol import config_pb2
+from dtfctl.runtime.framework.denormals import denormals_flushed
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.device_spec import DeviceSpec, device_name, task_name
 from dtfctl.runtime.framework.errors import CancelledError, OpError
@@ -144,6 +145,20 @@ class TaskServer:
         Raises:
             OSError: the address or the socket is taken; the text names it.
         """
+        with denormals_flushed():
+            started = self._listen()
+        with self._lock:
+            self._servers = started
+        config = self.config
+        self._local_address = f"{config.listen.rpartition(':')[0]}:{self._port}"
+        if self._tls is None:
+            register_local_master(self._local_address, self.master)
+        if config.socket_path is not None:
+            register_local_master(f"unix:{config.socket_path}", self.master)
+        DEADLINES.after(ORPHAN_S, self._sweep)
+
+    def _listen(self) -> list[grpc.Server]:
+        """Start what serves; the servers."""
         config = self.config
         peers = new_server()
         clients = self._master_service.handler(), self._client_service.handler()
@@ -169,14 +184,7 @@ class TaskServer:
             raise
         for server in started:
             server.start()
-        with self._lock:
-            self._servers = started
-        self._local_address = f"{config.listen.rpartition(':')[0]}:{self._port}"
-        if self._tls is None:
-            register_local_master(self._local_address, self.master)
-        if config.socket_path is not None:
-            register_local_master(f"unix:{config.socket_path}", self.master)
-        DEADLINES.after(ORPHAN_S, self._sweep)
+        return started
 
     def _sweep(self) -> None:
         if not self._stopped:
@@ -192,7 +200,8 @@ class TaskServer:
         server = new_server()
         server.add_generic_rpc_handlers((self._master_service.handler(),))
         port = listen_tcp(server, address, None)
-        server.start()
+        with denormals_flushed():
+            server.start()
         with self._lock:
             self._servers.append(server)
         return port
