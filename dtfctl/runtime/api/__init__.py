@@ -680,6 +680,23 @@ from dtfctl.runtime.ops.string_ops import (
 from dtfctl.runtime.ops.tensor_array_ops import (
     TensorArray,
 )
+from dtfctl.runtime.ops.variable_collections import (
+    all_variables,
+    assert_variables_initialized,
+    global_variables,
+    global_variables_initializer,
+    global_variables_initializer as initialize_all_variables,
+    is_variable_initialized,
+    local_variables,
+    local_variables_initializer,
+    local_variables_initializer as initialize_local_variables,
+    model_variables,
+    moving_average_variables,
+    report_uninitialized_variables,
+    trainable_variables,
+    variables_initializer,
+    variables_initializer as initialize_variables,
+)
 from dtfctl.runtime.ops.variable_scope import (
     AUTO_REUSE,
     VariableScope,
@@ -694,24 +711,9 @@ from dtfctl.runtime.ops.variables import (
     Variable,
     VariableAggregation,
     VariableSynchronization,
-    all_variables,
-    assert_variables_initialized,
     disable_resource_variables,
     enable_resource_variables,
-    global_variables,
-    global_variables_initializer,
-    global_variables_initializer as initialize_all_variables,
-    is_variable_initialized,
-    local_variables,
-    local_variables_initializer,
-    local_variables_initializer as initialize_local_variables,
-    model_variables,
-    moving_average_variables,
-    report_uninitialized_variables,
     resource_variables_enabled,
-    trainable_variables,
-    variables_initializer,
-    variables_initializer as initialize_variables,
 )
 from dtfctl.runtime.ops.while_loop import (
     while_loop,

@@ -21,7 +21,7 @@ from dtfctl.runtime.ops.init_ops import (
     lecun_uniform,
 )
 from dtfctl.runtime.ops.lookup_ops import tables_initializer
-from dtfctl.runtime.ops.variables import (
+from dtfctl.runtime.ops.variable_collections import (
     global_variables_initializer as global_variables,
     local_variables_initializer as local_variables,
     variables_initializer as variables,

@@ -7,19 +7,16 @@ name, and survive the session that made them.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Any
 
 from dtfctl.protocol import meta_graph_pb2
-from dtfctl.runtime.framework import context, dtypes
-from dtfctl.runtime.framework.attrs import encode_attr
+from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.convert import convert_to_tensor, register_tensor_conversion_function
 from dtfctl.runtime.framework.dtypes import DType, as_dtype
 from dtfctl.runtime.framework.func_graph import init_scope, outermost_graph
 from dtfctl.runtime.framework.graph_keys import GraphKeys, name_scope
-from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
 
@@ -90,6 +87,7 @@ class Variable:
         outermost: Any = outermost_graph()
         if outermost.executes:
             return super().__new__(outermost.make_variable())  # type: ignore[no-any-return]
+        from dtfctl.runtime.ops.ref_variable import RefVariable
         from dtfctl.runtime.ops.resource_variable import ResourceVariable
 
         return super().__new__(ResourceVariable if use_resource else RefVariable)
@@ -206,6 +204,10 @@ class Variable:
 
     def read_value(self) -> Tensor:
         raise NotImplementedError
+
+    def _operand(self, as_ref: bool) -> Tensor:
+        """What an op takes for this variable; a reference where the op wants one and this kind has it."""
+        return self.value()
 
     def _as_graph_element(self) -> Tensor:
         raise NotImplementedError
@@ -351,204 +353,13 @@ class SaveSliceInfo:
 Variable.SaveSliceInfo = SaveSliceInfo
 
 
-class RefVariable(Variable):
-    """A variable whose op gives a reference to its value (VariableV2)."""
-
-    _variable: Tensor
-    _snapshot: Tensor
-
-    def _build(self, initial_value: Any, dtype: Any, name: str | None, validate_shape: bool, shape: Any) -> None:
-        with name_scope(name, "Variable") as scope:
-            if callable(initial_value):
-                group = encode_attr("list(string)", [b"loc:@" + scope.rstrip("/").encode()])
-                with context.get_default_graph().attr_scope({"_class": group}):
-                    value = self._make_initial(initial_value, dtype, scope, validate_shape, shape)
-            else:
-                value = self._make_initial(initial_value, dtype, scope, validate_shape, shape)
-            self._variable = make_op(
-                "VariableV2", name=scope, shape=self._shape if validate_shape else value.shape, dtype=self._dtype
-            ).outputs[0]
-            if not validate_shape:
-                self._variable._shape = TensorShape(None)
-            self._name = self._variable.name
-            graph = context.get_default_graph()
-            assigned = apply_op(
-                "Assign",
-                ref=self._variable,
-                value=value,
-                validate_shape=validate_shape,
-                use_locking=True,
-                name="Assign",
-            )
-            self.initializer = assigned.op
-            with graph.colocate_with(self._variable.op), self._caching():
-                self._snapshot = apply_op("Identity", input=self._variable, name="read")
-
-    @contextlib.contextmanager
-    def _caching(self) -> Iterator[None]:
-        if self._caching_device is None:
-            yield
-            return
-        graph = context.get_default_graph()
-        with graph.colocate_with(None, ignore_existing=True), graph.device(self._caching_device):
-            yield
-
-    def _init_from_proto(self, proto: meta_graph_pb2.VariableDef, scope: str | None) -> None:
-        graph = context.get_default_graph()
-        prefix = f"{scope}/" if scope else ""
-        self._variable = graph.get_tensor_by_name(prefix + proto.variable_name)
-        self.initializer = graph.get_operation_by_name(prefix + proto.initializer_name)
-        self._snapshot = graph.get_tensor_by_name(prefix + proto.snapshot_name)
-        self._initial_value = (
-            graph.get_tensor_by_name(prefix + proto.initial_value_name) if proto.initial_value_name else None
-        )
-        self._name = self._variable.name
-        self._dtype = self._variable.dtype.base_dtype
-        self._shape = self._variable.shape
-        self._trainable = proto.trainable
-        if proto.HasField("save_slice_info_def"):
-            self._save_slice_info = SaveSliceInfo(save_slice_info_def=proto.save_slice_info_def, import_scope=scope)
-
-    @property
-    def op(self) -> Operation:
-        return self._variable.op
-
-    @property
-    def dtype(self) -> DType:
-        return self._variable.dtype
-
-    def _ref(self) -> Tensor:
-        return self._variable
-
-    def value(self) -> Tensor:
-        return self._snapshot
-
-    def read_value(self) -> Tensor:
-        return apply_op("Identity", input=self._variable, name="read")  # type: ignore[no-any-return]
-
-    def _as_graph_element(self) -> Tensor:
-        return self._variable
-
-    def _gradient_source_tensor(self) -> Tensor:
-        return self._variable
-
-    def _is_initialized(self) -> Tensor:
-        return apply_op("IsVariableInitialized", ref=self._variable)  # type: ignore[no-any-return]
-
-    def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
-        out = apply_op("Assign", ref=self._variable, value=value, use_locking=use_locking, name=name)
-        return out if read_value else out.op
-
-    def assign_add(
-        self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
-    ) -> Any:
-        out = apply_op("AssignAdd", ref=self._variable, value=delta, use_locking=use_locking, name=name)
-        return out if read_value else out.op
-
-    def assign_sub(
-        self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
-    ) -> Any:
-        out = apply_op("AssignSub", ref=self._variable, value=delta, use_locking=use_locking, name=name)
-        return out if read_value else out.op
-
-    def count_up_to(self, limit: int) -> Tensor:
-        return apply_op("CountUpTo", ref=self._variable, limit=limit)  # type: ignore[no-any-return]
-
-    def _scatter(self, op: str, delta: Any, use_locking: bool, name: str | None) -> Tensor:
-        return apply_op(  # type: ignore[no-any-return]
-            op, ref=self._variable, indices=delta.indices, updates=delta.values, use_locking=use_locking, name=name
-        )
-
-    def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Tensor:
-        return self._scatter("ScatterAdd", sparse_delta, use_locking, name)
-
-    def scatter_sub(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Tensor:
-        return self._scatter("ScatterSub", sparse_delta, use_locking, name)
-
-    def scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Tensor:
-        return self._scatter("ScatterUpdate", sparse_delta, use_locking, name)
-
-
 def _variable_to_tensor(value: Variable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
     if dtype is not None and as_dtype(dtype).base_dtype is not value.dtype.base_dtype:
         raise ValueError(
             f"Incompatible type conversion requested to type '{as_dtype(dtype).name}' for variable of type "
             f"'{value.dtype.name}'"
         )
-    if as_ref and isinstance(value, RefVariable):
-        return value._ref()
-    return value.value()
+    return value._operand(as_ref)
 
 
 register_tensor_conversion_function(Variable, _variable_to_tensor, priority=10)
-
-
-def global_variables(scope: str | None = None) -> list[Any]:
-    return context.get_default_graph().get_collection(GraphKeys.GLOBAL_VARIABLES, scope)
-
-
-def local_variables(scope: str | None = None) -> list[Any]:
-    return context.get_default_graph().get_collection(GraphKeys.LOCAL_VARIABLES, scope)
-
-
-def model_variables(scope: str | None = None) -> list[Any]:
-    return context.get_default_graph().get_collection(GraphKeys.MODEL_VARIABLES, scope)
-
-
-def trainable_variables(scope: str | None = None) -> list[Any]:
-    return context.get_default_graph().get_collection(GraphKeys.TRAINABLE_VARIABLES, scope)
-
-
-def moving_average_variables(scope: str | None = None) -> list[Any]:
-    return context.get_default_graph().get_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, scope)
-
-
-def all_variables() -> list[Any]:
-    """Old name of `global_variables`."""
-    return global_variables()
-
-
-def variables_initializer(var_list: Iterable[Variable], name: str = "init") -> Operation:
-    """An op that runs the initializers of all these variables."""
-    from dtfctl.runtime.ops.grouping import group
-
-    return group(*[v.initializer for v in var_list], name=name)
-
-
-def global_variables_initializer() -> Operation:
-    return variables_initializer(global_variables(), "init")
-
-
-def local_variables_initializer() -> Operation:
-    return variables_initializer(local_variables(), "init")
-
-
-def is_variable_initialized(variable: Variable) -> Tensor:
-    return variable._is_initialized()
-
-
-def report_uninitialized_variables(
-    var_list: Iterable[Variable] | None = None, name: str = "report_uninitialized_variables"
-) -> Tensor:
-    """Names (1-D string) of the variables that have no value yet."""
-    variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
-    with name_scope(name):
-        if not variables:
-            return convert_to_tensor([], dtypes.string)
-        # The names are constants of the client's; only the flags come from the tasks of the variables.
-        flags = []
-        for v in variables:
-            flags.append(v._is_initialized())
-        missing = apply_op("LogicalNot", x=apply_op("Pack", values=flags))
-        names = convert_to_tensor([v.op.name for v in variables])
-        rows = apply_op("Where", input=missing)
-        flat = apply_op("Reshape", tensor=rows, shape=[-1])
-        return apply_op("GatherV2", params=names, indices=flat, axis=0)  # type: ignore[no-any-return]
-
-
-def assert_variables_initialized(var_list: Iterable[Variable] | None = None) -> Operation | None:
-    """An op that fails with FailedPreconditionError while a variable has no value."""
-    from dtfctl.runtime.ops.grouping import group
-
-    variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
-    return group(*[v.read_value() for v in variables], name="assert_variables_initialized") if variables else None

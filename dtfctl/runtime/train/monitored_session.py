@@ -17,6 +17,8 @@ from dtfctl.runtime.client.session import Session
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.errors import AbortedError, OpError, OutOfRangeError, UnavailableError
 from dtfctl.runtime.train.coordinator import Coordinator
+from dtfctl.runtime.train.hooks.checkpoints import CheckpointSaverHook
+from dtfctl.runtime.train.hooks.summaries import StepCounterHook, SummarySaverHook
 from dtfctl.runtime.train.progress import last_reported
 from dtfctl.runtime.train.queue_runner import start_queue_runners
 from dtfctl.runtime.train.scaffold import Scaffold
@@ -406,8 +408,6 @@ def MonitoredTrainingSession(
         log_step_count_steps: log the rate of steps this often.
         max_wait_secs: how long a worker waits for the chief.
     """
-    import dtfctl.runtime.train.basic_session_run_hooks as standard
-
     if save_summaries_steps is USE_DEFAULT and save_summaries_secs is USE_DEFAULT:
         save_summaries_steps, save_summaries_secs = 100, None
     save_summaries_steps = None if save_summaries_steps is USE_DEFAULT else save_summaries_steps
@@ -427,10 +427,10 @@ def MonitoredTrainingSession(
     summaries = summary_dir or checkpoint_dir
     if summaries:
         if log_step_count_steps:
-            everyone.append(standard.StepCounterHook(every_n_steps=log_step_count_steps, output_dir=summaries))
+            everyone.append(StepCounterHook(every_n_steps=log_step_count_steps, output_dir=summaries))
         if save_summaries_steps or save_summaries_secs:
             everyone.append(
-                standard.SummarySaverHook(
+                SummarySaverHook(
                     scaffold=scaffold,
                     save_steps=save_summaries_steps,
                     save_secs=save_summaries_secs,
@@ -439,7 +439,7 @@ def MonitoredTrainingSession(
             )
     if checkpoint_dir and (save_checkpoint_secs or save_checkpoint_steps):
         everyone.append(
-            standard.CheckpointSaverHook(
+            CheckpointSaverHook(
                 checkpoint_dir,
                 save_steps=save_checkpoint_steps,
                 save_secs=save_checkpoint_secs,

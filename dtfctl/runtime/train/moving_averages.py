@@ -11,7 +11,8 @@ from dtfctl.runtime.framework.graph_keys import GraphKeys, name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.ops.grouping import group
-from dtfctl.runtime.ops.variables import Variable, moving_average_variables, trainable_variables
+from dtfctl.runtime.ops.variable_collections import moving_average_variables, trainable_variables
+from dtfctl.runtime.ops.variables import Variable
 from dtfctl.runtime.train import slot_creator
 
 

@@ -13,7 +13,8 @@ from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.ops.grouping import group
 from dtfctl.runtime.ops.partitioned_variables import PartitionedVariable
-from dtfctl.runtime.ops.variables import Variable, trainable_variables
+from dtfctl.runtime.ops.variable_collections import trainable_variables
+from dtfctl.runtime.ops.variables import Variable
 from dtfctl.runtime.train import slot_creator
 
 GradAndVar = tuple[Any, Any]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,65 +16,17 @@ from dtfctl.runtime.checkpoint.bundle_writer import SNAPSHOT
 from dtfctl.runtime.client.session import BaseSession
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.convert import constant
+from dtfctl.runtime.framework.device_spec import DeviceSpec
 from dtfctl.runtime.framework.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from dtfctl.runtime.framework.graph import Graph
-from dtfctl.runtime.framework.graph_keys import GraphKeys, name_scope
+from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.local_path import local_path
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.ops.grouping import group
-from dtfctl.runtime.ops.partitioned_variables import PartitionedVariable
-from dtfctl.runtime.ops.resource_variable import ResourceVariable
-from dtfctl.runtime.ops.variables import Variable, global_variables
 from dtfctl.runtime.train import checkpoint_management as checkpoints
-
-
-class SaveableObject:
-    """Something a checkpoint can hold under a name: override `restore`.
-
-    Args:
-        op: what is saved; specs: (tensor, slice, name) triples, the tensors to write.
-    """
-
-    def __init__(self, op: Any, specs: Sequence[tuple[Any, str, str]], name: str) -> None:
-        self.op, self.specs, self.name = op, list(specs), name
-
-    @property
-    def device(self) -> str:
-        return str(self.specs[0][0].device)
-
-    def restore(self, restored_tensors: Sequence[Tensor], restored_shapes: Any) -> Any:
-        raise NotImplementedError
-
-
-class _SaveableVariable(SaveableObject):
-    def __init__(self, variable: Variable, name: str) -> None:
-        info = variable._get_save_slice_info()
-        self.variable = variable
-        with context.get_default_graph().colocate_with(None, ignore_existing=True):
-            tensor = variable._as_graph_element() if not variable._is_resource else variable.value()
-        super().__init__(variable, [(tensor, info.spec if info else "", name)], name)
-
-    @property
-    def device(self) -> str:
-        return self.variable.device
-
-    def restore(self, restored_tensors: Sequence[Tensor], restored_shapes: Any) -> Any:
-        value = restored_tensors[0]
-        if restored_shapes is not None:
-            value = apply_op("Reshape", tensor=value, shape=restored_shapes[0])
-        if isinstance(self.variable, ResourceVariable):
-            return make_op(
-                "AssignVariableOp",
-                resource=self.variable.handle,
-                value=value,
-                dtype=value.dtype,
-            )
-        validate = restored_shapes is None and self.variable.shape.is_fully_defined()
-        return make_op(
-            "Assign", ref=self.variable._as_graph_element(), value=value, validate_shape=validate, use_locking=True
-        )
+from dtfctl.runtime.train.saveables import SaveableObject, all_saveable, saveables_of
 
 
 class Saver:
@@ -137,7 +90,7 @@ class Saver:
         """Add the save and restore ops to the default graph, unless that was done."""
         if self.saver_def is not None or self._is_empty:
             return
-        variables = _all_saveable() if self._var_list is None else self._var_list
+        variables = all_saveable() if self._var_list is None else self._var_list
         if not variables:
             if not self._allow_empty:
                 raise ValueError("No variables to save")
@@ -148,7 +101,7 @@ class Saver:
 
     def _build(self, variables: Any) -> meta_graph_pb2.SaverDef:
         with name_scope(self._name, "save"):
-            saveables = _saveables(variables)
+            saveables = saveables_of(variables)
             default = self._filename or "model"
             filename = apply_op("PlaceholderWithDefault", input=constant(default), shape=[], name="filename")
             prefix = apply_op("PlaceholderWithDefault", input=filename, shape=[], name="Const")
@@ -434,58 +387,15 @@ class Saver:
         return export_meta_graph(filename, graph=context.get_default_graph(), saver_def=self.saver_def, **options)
 
 
-def _all_saveable() -> list[Any]:
-    graph = context.get_default_graph()
-    return [*global_variables(), *graph.get_collection(GraphKeys.SAVEABLE_OBJECTS)]
-
-
 def _host_device(device: str) -> str:
     """The CPU of a variable's task: where files are."""
     if not device:
         return ""
-    from dataclasses import replace
-
-    from dtfctl.runtime.framework.device_spec import DeviceSpec
-
     return replace(DeviceSpec.from_string(device), device_type="CPU", device_index=0).to_string()
 
 
 def _operation_of(item: Any) -> Operation:
     return item if isinstance(item, Operation) else item.op
-
-
-def _saveables(variables: Any) -> list[SaveableObject]:
-    """One object per name; raises ValueError when two share one."""
-    pairs: list[tuple[str, Any]] = []
-    if isinstance(variables, Mapping):
-        pairs = [(str(k), v) for k, v in variables.items()]
-    else:
-        for v in variables:
-            if isinstance(v, Variable):
-                info = v._get_save_slice_info()
-                pairs.append((info.full_name if info else v._shared_name, v))
-            elif isinstance(v, (PartitionedVariable, SaveableObject)):
-                pairs.append((v.name, v))
-            else:
-                raise TypeError(f"Variable to save is not a Variable: {v!r}")
-    out: list[SaveableObject] = []
-    seen: set[tuple[str, str]] = set()
-    for name, item in sorted(pairs, key=lambda p: p[0]):
-        parts = list(item) if isinstance(item, (PartitionedVariable, list, tuple)) else [item]
-        for part in parts:
-            saveable = part if isinstance(part, SaveableObject) else _SaveableVariable(_checked(part), name)
-            for _, piece, spec_name in saveable.specs:
-                if (spec_name, piece) in seen:
-                    raise ValueError(f"At least two variables have the same name: {spec_name}")
-                seen.add((spec_name, piece))
-            out.append(saveable)
-    return out
-
-
-def _checked(variable: Any) -> Variable:
-    if not isinstance(variable, Variable):
-        raise TypeError(f"Variable to save is not a Variable: {variable!r}")
-    return variable
 
 
 def _save_op(prefix: Tensor, saveables: list[SaveableObject]) -> Operation:

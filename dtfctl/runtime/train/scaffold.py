@@ -8,8 +8,13 @@ from typing import Any
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.graph_keys import GraphKeys
 from dtfctl.runtime.framework.op_builder import apply_op
-from dtfctl.runtime.ops import variables
 from dtfctl.runtime.ops.grouping import group
+from dtfctl.runtime.ops.variable_collections import (
+    global_variables,
+    global_variables_initializer,
+    local_variables_initializer,
+    report_uninitialized_variables,
+)
 from dtfctl.runtime.train.saver import Saver
 
 
@@ -144,20 +149,20 @@ class Scaffold:
     def default_local_init_op() -> Any:
         """Initializers of local variables and of tables."""
         tables = context.get_default_graph().get_collection(GraphKeys.TABLE_INITIALIZERS)
-        return group(variables.local_variables_initializer(), *tables, name="local_init")
+        return group(local_variables_initializer(), *tables, name="local_init")
 
 
 def _default_init_op() -> Any:
     resources = context.get_default_graph().get_collection(GraphKeys.RESOURCES)
-    return group(variables.global_variables_initializer(), *[r.create for r in resources], name="global_init")
+    return group(global_variables_initializer(), *[r.create for r in resources], name="global_init")
 
 
 def _default_ready_op() -> Any:
-    return variables.report_uninitialized_variables()
+    return report_uninitialized_variables()
 
 
 def _default_ready_for_local_init_op() -> Any:
-    return variables.report_uninitialized_variables(variables.global_variables())
+    return report_uninitialized_variables(global_variables())
 
 
 def _merge_all_summaries() -> Any:

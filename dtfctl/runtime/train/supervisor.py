@@ -14,7 +14,11 @@ from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.errors import OpError
 from dtfctl.runtime.framework.graph_keys import GraphKeys
 from dtfctl.runtime.framework.op_builder import apply_op
-from dtfctl.runtime.ops import variables
+from dtfctl.runtime.ops.variable_collections import (
+    global_variables,
+    global_variables_initializer,
+    report_uninitialized_variables,
+)
 from dtfctl.runtime.train import training_util
 from dtfctl.runtime.train.coordinator import Coordinator, LooperThread
 from dtfctl.runtime.train.queue_runner import start_queue_runners
@@ -71,8 +75,8 @@ class Supervisor:
             def pick(value: Any, key: str, make: Callable[[], Any]) -> Any:
                 return Scaffold.get_or_default(key, key, make) if isinstance(value, int) else value
 
-            self._init_op = pick(init_op, GraphKeys.INIT_OP, variables.global_variables_initializer)
-            self._ready_op = pick(ready_op, GraphKeys.READY_OP, variables.report_uninitialized_variables)
+            self._init_op = pick(init_op, GraphKeys.INIT_OP, global_variables_initializer)
+            self._ready_op = pick(ready_op, GraphKeys.READY_OP, report_uninitialized_variables)
             given = ready_for_local_init_op
             self._ready_for_local_init_op = None if isinstance(given, int) else given
             self._local_init_op = pick(local_init_op, GraphKeys.LOCAL_INIT_OP, Scaffold.default_local_init_op)
@@ -279,7 +283,7 @@ class Supervisor:
 
 
 def _default_saver() -> Any:
-    return Saver() if variables.global_variables() else None
+    return Saver() if global_variables() else None
 
 
 def _default_summary() -> Any:

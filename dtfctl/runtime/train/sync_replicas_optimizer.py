@@ -17,7 +17,8 @@ from dtfctl.runtime.framework.graph_keys import GraphKeys
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.ops.grouping import group, no_op
-from dtfctl.runtime.ops.variables import Variable, global_variables, report_uninitialized_variables
+from dtfctl.runtime.ops.variable_collections import global_variables, report_uninitialized_variables
+from dtfctl.runtime.ops.variables import Variable
 from dtfctl.runtime.train.optimizer import GradAndVar, Optimizer
 from dtfctl.runtime.train.queue_runner import QueueRunner
 from dtfctl.runtime.train.session_run_hook import SessionRunHook

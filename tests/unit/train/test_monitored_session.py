@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dtfctl.runtime as tf
-from dtfctl.runtime.train import basic_session_run_hooks
+from dtfctl.runtime.train.hooks import checkpoints
 from dtfctl.runtime.train.session_run_hook import SessionRunArgs, SessionRunHook
 from tests.support.clusters import in_process_cluster
 
@@ -287,7 +287,7 @@ def test_only_a_lost_model_goes_back_to_the_checkpoint(tmp_path, lost, expected)
 
 def large_model(monkeypatch: pytest.MonkeyPatch) -> tuple[tf.Operation, threading.Event]:
     """A step that counts and adds one to two weights, with saves in the background that wait for an event to write."""
-    monkeypatch.setattr(basic_session_run_hooks, "BACKGROUND_BYTES", 1)
+    monkeypatch.setattr(checkpoints, "BACKGROUND_BYTES", 1)
     op = counter()[1]
     weights = [tf.get_variable(name, initializer=tf.zeros([1000])) for name in ("a", "b")]
     with tf.control_dependencies([op]):

@@ -1,0 +1,1 @@
+"""The standard hooks of monitored sessions: a module a purpose."""

@@ -1,0 +1,1 @@
+"""The optimizers, a module a family."""

@@ -1,0 +1,101 @@
+"""What a saver saves: variables and other things with tensors, each under its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dtfctl.runtime.framework import context
+from dtfctl.runtime.framework.graph_keys import GraphKeys
+from dtfctl.runtime.framework.op_builder import apply_op, make_op
+from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.ops.partitioned_variables import PartitionedVariable
+from dtfctl.runtime.ops.resource_variable import ResourceVariable
+from dtfctl.runtime.ops.variable_collections import global_variables
+from dtfctl.runtime.ops.variables import Variable
+
+
+class SaveableObject:
+    """Something a checkpoint can hold under a name: override `restore`.
+
+    Args:
+        op: what is saved; specs: (tensor, slice, name) triples, the tensors to write.
+    """
+
+    def __init__(self, op: Any, specs: Sequence[tuple[Any, str, str]], name: str) -> None:
+        self.op, self.specs, self.name = op, list(specs), name
+
+    @property
+    def device(self) -> str:
+        return str(self.specs[0][0].device)
+
+    def restore(self, restored_tensors: Sequence[Tensor], restored_shapes: Any) -> Any:
+        raise NotImplementedError
+
+
+class _SaveableVariable(SaveableObject):
+    def __init__(self, variable: Variable, name: str) -> None:
+        info = variable._get_save_slice_info()
+        self.variable = variable
+        with context.get_default_graph().colocate_with(None, ignore_existing=True):
+            tensor = variable._as_graph_element() if not variable._is_resource else variable.value()
+        super().__init__(variable, [(tensor, info.spec if info else "", name)], name)
+
+    @property
+    def device(self) -> str:
+        return self.variable.device
+
+    def restore(self, restored_tensors: Sequence[Tensor], restored_shapes: Any) -> Any:
+        value = restored_tensors[0]
+        if restored_shapes is not None:
+            value = apply_op("Reshape", tensor=value, shape=restored_shapes[0])
+        if isinstance(self.variable, ResourceVariable):
+            return make_op(
+                "AssignVariableOp",
+                resource=self.variable.handle,
+                value=value,
+                dtype=value.dtype,
+            )
+        validate = restored_shapes is None and self.variable.shape.is_fully_defined()
+        return make_op(
+            "Assign", ref=self.variable._as_graph_element(), value=value, validate_shape=validate, use_locking=True
+        )
+
+
+def all_saveable() -> list[Any]:
+    graph = context.get_default_graph()
+    return [*global_variables(), *graph.get_collection(GraphKeys.SAVEABLE_OBJECTS)]
+
+
+def saveables_of(variables: Any) -> list[SaveableObject]:
+    """One object per name; raises ValueError when two share one."""
+    pairs: list[tuple[str, Any]] = []
+    if isinstance(variables, Mapping):
+        pairs = [(str(k), v) for k, v in variables.items()]
+    else:
+        for v in variables:
+            if isinstance(v, Variable):
+                info = v._get_save_slice_info()
+                pairs.append((info.full_name if info else v._shared_name, v))
+            elif isinstance(v, (PartitionedVariable, SaveableObject)):
+                pairs.append((v.name, v))
+            else:
+                raise TypeError(f"Variable to save is not a Variable: {v!r}")
+    out: list[SaveableObject] = []
+    seen: set[tuple[str, str]] = set()
+    for name, item in sorted(pairs, key=lambda p: p[0]):
+        parts = list(item) if isinstance(item, (PartitionedVariable, list, tuple)) else [item]
+        for part in parts:
+            saveable = part if isinstance(part, SaveableObject) else _SaveableVariable(_checked(part), name)
+            for _, piece, spec_name in saveable.specs:
+                if (spec_name, piece) in seen:
+                    raise ValueError(f"At least two variables have the same name: {spec_name}")
+                seen.add((spec_name, piece))
+            out.append(saveable)
+    return out
+
+
+def _checked(variable: Any) -> Variable:
+    if not isinstance(variable, Variable):
+        raise TypeError(f"Variable to save is not a Variable: {variable!r}")
+    return variable
