@@ -1,4 +1,5 @@
-"""python -m benchmarks: measure, print the table."""
+"""python -m benchmarks: measure, print the table, and keep it in .bench/newest.json, where it takes the place of the
+same cases' older rows."""
 
 from __future__ import annotations
 
@@ -7,13 +8,15 @@ import datetime
 import json
 import os
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Callable
+from types import FrameType
 
 from rich.console import Console
 
-from benchmarks import limits as limits_module, machine as machine_module, peers, report
+from benchmarks import limits as limits_module, machine as machine_module, peers, report, store
 from benchmarks.bench import Bench, Case
 from benchmarks.cases import all_cases
 from benchmarks.processes import PINS, ROOT, ChildError, Side
@@ -23,6 +26,8 @@ from benchmarks.transports import TRANSPORTS, environment_for
 
 NEWEST = ROOT / ".bench" / "newest.json"
 PAGE = ROOT / "docs" / "benchmarks.md"
+# All of a run's cases but those that are named must end in this.
+MOST_S, QUICK_S = 15 * 60.0, 3 * 60.0
 
 
 def main() -> int:
@@ -34,7 +39,7 @@ def main() -> int:
             print(f"{case.name:24} {case.what}{kind}")
         return 0
     if options.write_docs and not options.measure:
-        return _write_docs(options.json or str(NEWEST))
+        return _write_docs()
     if any(pin in os.environ for pin in PINS):
         # numpy reads them when it loads, so this process starts again without.
         clean = {k: v for k, v in os.environ.items() if k not in PINS}
@@ -53,11 +58,12 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--full", action="store_true", help="also what needs much memory or time")
     parser.add_argument("--list", action="store_true", help="name the cases")
     parser.add_argument("-o", "--output", choices=["table", "json"], default="table")
-    parser.add_argument("--json", metavar="FILE", help="with --write-docs: a former run's JSON")
     parser.add_argument("--no-peers", action="store_true", help="ours only")
     parser.add_argument("--rounds", type=int, help="of each side, in turns")
     parser.add_argument("--seconds", type=float, help="a round of a side")
-    parser.add_argument("--write-docs", action="store_true", help="put the newest run's table into docs/benchmarks.md")
+    parser.add_argument("--minutes", type=float, help="end within that; 15, with --quick 3, with --case no limit")
+    parser.add_argument("--patience", type=float, default=1.0, help="times as long as usual for each case")
+    parser.add_argument("--write-docs", action="store_true", help="put the stored table into docs/benchmarks.md")
     parser.add_argument("--measure", action="store_true", help="with --write-docs: measure first")
     return parser
 
@@ -81,8 +87,10 @@ def _measure(chosen: list[Case], options: argparse.Namespace) -> int:
     def say(text: str) -> None:
         progress.print(f"{time.monotonic() - began:6.1f} s  {text}", markup=False, highlight=False, soft_wrap=True)
 
+    signal.signal(signal.SIGTERM, _interrupt)
     plan = QUICK if options.quick else Plan()
     plan = Plan(options.rounds or plan.rounds, options.seconds or plan.seconds, plan.warm_s)
+    date = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     machine = machine_module.describe()
     say("measuring what the machine allows")
     limits = limits_module.measure(options.quick)
@@ -91,16 +99,20 @@ def _measure(chosen: list[Case], options: argparse.Namespace) -> int:
         sides[transport] = Side(f"ours ({transport})", "ours", sys.executable, environment_for(transport))
     tensorflow = "not compared" if options.no_peers else _tensorflow(say)
     bench = Bench(plan, limits, sides, tensorflow, options.quick, options.full, say)
+    bench.patience, bench.compares = options.patience, not options.no_peers
     rows: list[Row] = []
     try:
+        bench.prepare(chosen)
+        # Installing peers, once, does not count.
+        bench.until = time.monotonic() + _seconds(options)
         for side in (bench.ours, tensorflow):
             if isinstance(side, Side):
                 try:
                     machine.sides[side.name] = side.driver().ask({"do": "info"})
                 except ChildError as e:
                     say(str(e))
-        for case in chosen:
-            say(f"{case.name}: {case.what}")
+        for number, case in enumerate(chosen, 1):
+            say(f"{number}/{len(chosen)} {case.name}: {case.what}")
             for row in bench.run(case):
                 rows.append(row)
                 say(report.line(row))
@@ -110,23 +122,34 @@ def _measure(chosen: list[Case], options: argparse.Namespace) -> int:
         bench.stop()
     machine.load_after = os.getloadavg()
     machine.peers = peers.used()
-    data = report.to_json(
-        machine,
-        limits,
-        rows,
-        f"make bench BENCH={shlex.quote(shlex.join(sys.argv[1:]))}" if sys.argv[1:] else "make bench",
-        datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-    )
-    if not options.case:
-        NEWEST.parent.mkdir(exist_ok=True)
-        NEWEST.write_text(json.dumps(data, indent=1) + "\n")
+    command = f"make bench BENCH={shlex.quote(shlex.join(sys.argv[1:]))}" if sys.argv[1:] else "make bench"
+    run = store.Run(command, date, machine, limits)
+    table = store.Table()
+    table.add(run, rows, [case.name for case in chosen])
+    if not options.no_peers:
+        stored = store.load(NEWEST)
+        stored.add(run, rows, [case.name for case in all_cases()])
+        store.save(NEWEST, stored)
     if options.output == "json":
-        print(json.dumps(data, indent=1))
+        print(json.dumps(table.to_json(), indent=1))
     else:
         report.show(Console(width=None if sys.stdout.isatty() else 200), machine, limits, rows)
     if options.write_docs:
-        PAGE.write_text(report.write_docs(PAGE.read_text(), data))
+        _write_docs()
     return 1 if any(row.error or row.verified is False for row in rows) else 0
+
+
+def _seconds(options: argparse.Namespace) -> float:
+    """How long all cases may take."""
+    if options.minutes:
+        return float(options.minutes * 60)
+    if options.case:
+        return float("inf")
+    return (QUICK_S if options.quick else MOST_S) * float(options.patience)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def _tensorflow(say: Callable[[str], None]) -> Side | str:
@@ -137,15 +160,13 @@ def _tensorflow(say: Callable[[str], None]) -> Side | str:
     return Side("TensorFlow", "tensorflow", python)
 
 
-def _write_docs(source: str) -> int:
-    try:
-        with open(source) as file:
-            data = json.load(file)
-    except OSError as e:
-        print(f"No run to write from: {e}; run `make bench` first", file=sys.stderr)
+def _write_docs() -> int:
+    table = store.load(NEWEST)
+    if not table.rows:
+        print("No run to write from; run `make bench` first", file=sys.stderr)
         return 2
-    PAGE.write_text(report.write_docs(PAGE.read_text(), data))
-    print(f"Wrote the table of {data['date']} into {PAGE.relative_to(ROOT)}")
+    PAGE.write_text(report.write_docs(PAGE.read_text(), table))
+    print(f"Wrote {len(table.rows)} rows of {len(table.runs)} runs into {PAGE.relative_to(ROOT)}", file=sys.stderr)
     return 0
 
 

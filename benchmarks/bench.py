@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from benchmarks import peers
+from benchmarks.deadline import Overdue, deadline
 from benchmarks.limits import Limits
-from benchmarks.processes import Side
+from benchmarks.processes import Side, sweep
 from benchmarks.results import Row
 from benchmarks.rounds import Plan, StepCase, run_case
+
+# Less time than this is not worth a case's beginning.
+_LEAST_S = 5.0
+# The share of a case's time in which its rounds must have ended.
+_ROUNDS_SHARE = 0.8
 
 
 @dataclass(frozen=True)
@@ -17,14 +24,17 @@ class CustomCase:
     """A case that is no program: a function of the run.
 
     Attributes:
-        quick, full: as StepCase's.
+        peers: those of `benchmarks.peers` it compares with; installed before its time counts.
+        quick, full, most_s: as StepCase's.
     """
 
     name: str
     what: str
     run: Callable[[Bench], Iterable[Row]]
+    peers: tuple[str, ...] = ()
     quick: bool = True
     full: bool = False
+    most_s: float = 90.0
 
 
 Case = StepCase | CustomCase
@@ -39,6 +49,9 @@ class Bench:
         sides: ours, by transport; "" is what it chooses itself.
         quick, full: as asked for.
         say: prints progress.
+        until: when the run must have ended, by `time.monotonic`.
+        patience: how many times as long as usual a case may take.
+        compares: whether peers may be asked at all.
     """
 
     plan: Plan
@@ -48,6 +61,10 @@ class Bench:
     quick: bool
     full: bool
     say: Callable[[str], None]
+    until: float = float("inf")
+    patience: float = 1.0
+    compares: bool = True
+    _missing: dict[str, str] = field(default_factory=dict)
 
     @property
     def ours(self) -> Side:
@@ -55,14 +72,39 @@ class Bench:
 
     def run(self, case: Case) -> list[Row]:
         """The rows of a case; whatever goes wrong stands in them."""
+        left = self.until - time.monotonic()
+        if left < _LEAST_S:
+            return [Row(case.name, case.what, error="the time of the run was up", was_run=False)]
+        rows: list[Row] = []
+        seconds = min(case.most_s * self.patience, left)
         try:
-            if isinstance(case, CustomCase):
-                return list(case.run(self))
-            forced = [] if self.quick else [self.sides[t] for t in case.transports if t in self.sides]
-            return run_case(case, self.plan, self.limits, [self.ours, *forced], self.tensorflow)
+            with deadline(seconds):
+                if isinstance(case, CustomCase):
+                    # One by one: those before a failure stand.
+                    for row in case.run(self):
+                        rows.append(row)
+                else:
+                    forced = [] if self.quick else [self.sides[t] for t in case.transports if t in self.sides]
+                    # What is left is for ending it in good order.
+                    until = time.monotonic() + _ROUNDS_SHARE * seconds
+                    rows = run_case(case, self.plan, self.limits, [self.ours, *forced], self.tensorflow, until)
         except Exception as e:
             self.stop()
-            return [Row(case.name, case.what, error=f"{type(e).__name__}: {e}")]
+            text = str(e) if isinstance(e, Overdue) else f"{type(e).__name__}: {e}"
+            rows.append(Row(case.name, case.what, error=text))
+        return rows
+
+    def prepare(self, cases: Iterable[Case]) -> None:
+        """Install the peers these cases need, so far as they can be had."""
+        if not self.compares:
+            return
+        wanted = dict.fromkeys(name for case in cases if isinstance(case, CustomCase) for name in case.peers)
+        for name in wanted:
+            try:
+                peers.interpreter(name, self.say)
+            except peers.Missing as e:
+                self.say(str(e))
+                self._missing[name] = str(e)
 
     def peer(self, name: str) -> str:
         """The interpreter of a peer.
@@ -70,6 +112,10 @@ class Bench:
         Raises:
             peers.Missing: it cannot be had.
         """
+        if not self.compares:
+            raise peers.Missing("not compared")
+        if name in self._missing:
+            raise peers.Missing(self._missing[name])
         return peers.interpreter(name, self.say)[0]
 
     def stop(self) -> None:
@@ -78,3 +124,5 @@ class Bench:
             side.stop()
         if isinstance(self.tensorflow, Side):
             self.tensorflow.stop()
+        for command in sweep():
+            self.say(f"ended what was left: {command[:150]}")

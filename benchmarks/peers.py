@@ -1,7 +1,7 @@
 """The peers' environments: made on demand, one for all, never the product's.
 
-`.bench/venv` holds TensorFlow, torch, mpi4py with MPICH, Ray and Dask as far as they can be installed.
-`DTF_BENCH_TENSORFLOW=/path/to/python` takes an existing environment for TensorFlow instead.
+`.bench/venv`, or what `DTF_BENCH_PEERS` names, holds TensorFlow, torch, mpi4py with MPICH, Ray and Dask as far as they
+can be installed. `DTF_BENCH_TENSORFLOW=/path/to/python` takes an existing environment for TensorFlow instead.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from benchmarks.processes import ROOT, clean_environment
 
-FOLDER = ROOT / ".bench" / "venv"
+FOLDER = Path(os.environ.get("DTF_BENCH_PEERS") or ROOT / ".bench" / "venv")
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ PEERS = {
     ),
     "torch": Peer(
         "torch",
-        ("torch==2.13.0", "numpy"),
+        ("torch==2.13.0+cpu", "numpy"),
         "import numpy, torch; print(torch.__version__)",
         index="https://download.pytorch.org/whl/cpu",
     ),
@@ -84,7 +85,17 @@ def interpreter(name: str, say: Callable[[str], None] = lambda text: None) -> tu
     except Missing:
         pass
     say(f"Installing {' '.join(peer.requirements)} for comparison (once)")
-    command = [python, "-m", "pip", "install", "--disable-pip-version-check", "--quiet", *peer.requirements]
+    command = [
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--disable-pip-version-check",
+        "--quiet",
+        "--retries",
+        "1",
+        *peer.requirements,
+    ]
     if peer.index:
         command += ["--extra-index-url", peer.index]
     _run(command, f"install {' '.join(peer.requirements)}")

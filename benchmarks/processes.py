@@ -1,10 +1,15 @@
-"""Child processes of a run: the drivers and servers of each side. All end with the run."""
+"""Child processes of a run: the drivers and servers of each side. All end with the run.
+
+Whatever a run starts, and what that starts in turn, has the run's mark in its environment, so that also daemons that
+have left their parents are found and ended.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import secrets
 import select
 import signal
 import socket
@@ -31,6 +36,9 @@ PINS = (
     "DTF_TARGET",
 )
 _TICKS = os.sysconf("SC_CLK_TCK")
+_MARK = f"DTF_BENCH_RUN={os.getpid()}-{secrets.token_hex(8)}"
+# Looks for what was started while the others were ended.
+_MOST_SWEEPS = 20
 
 
 class ChildError(Exception):
@@ -40,8 +48,45 @@ class ChildError(Exception):
 def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """This environment without pins, quiet, with the repository importable."""
     out = {k: v for k, v in os.environ.items() if k not in PINS}
-    out |= {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "PYTHONUNBUFFERED": "1"}
+    mark, _, run = _MARK.partition("=")
+    out |= {
+        mark: run,
+        "PYTHONPATH": str(ROOT),
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "CUDA_VISIBLE_DEVICES": "",
+        "PYTHONUNBUFFERED": "1",
+    }
     return out | dict(more or {})
+
+
+def sweep() -> list[str]:
+    """End every process of this run that is still there; their command lines."""
+    found: dict[int, str] = {}
+    for _ in range(_MOST_SWEEPS):
+        alive = _marked()
+        if not alive:
+            break
+        found |= alive
+        for pid in alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+    return list(found.values())
+
+
+def _marked() -> dict[int, str]:
+    """Command lines of the run's living processes, by pid; those that have ended but were not waited for aside."""
+    out = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if _MARK.encode() not in (folder / "environ").read_bytes().split(b"\0"):
+                continue
+            out[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            # It has ended meanwhile, or is somebody else's.
+            continue
+    out.pop(os.getpid(), None)
+    return out
 
 
 def free_ports(count: int) -> list[int]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
-
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import store
 from benchmarks.limits import Limits
 from benchmarks.machine import Machine
 from benchmarks.results import Ratio, Row, Timing
@@ -44,7 +42,7 @@ def _goal(row: Row) -> str:
 
 def _met(row: Row) -> str:
     if row.error:
-        return "failed"
+        return "failed" if row.was_run else "not run"
     if row.met is None:
         return ""
     return "yes" if row.met else "NO"
@@ -125,48 +123,34 @@ def show(console: Console, machine: Machine, limits: Limits, rows: list[Row]) ->
             )
 
 
-def to_json(machine: Machine, limits: Limits, rows: list[Row], command: str, date: str) -> dict[str, Any]:
-    return {
-        "command": command,
-        "date": date,
-        "machine": asdict(machine),
-        "limits": asdict(limits),
-        "rows": [asdict(row) for row in rows],
-    }
-
-
-def from_json(data: dict[str, Any]) -> tuple[Machine, Limits, list[Row]]:
-    """The inverse of `to_json`."""
-    rows = []
-    for item in data["rows"]:
-        for key, kind in (("ours", Timing), ("peer", Timing), ("ratio", Ratio)):
-            if item[key] is not None:
-                item[key] = kind(**item[key])
-        rows.append(Row(**item))
-    return Machine(**data["machine"]), Limits(**data["limits"]), rows
-
-
 START = "<!-- table: written by `python -m benchmarks --write-docs` -->"
 END = "<!-- end of table -->"
 
 
-def markdown(data: dict[str, Any]) -> str:
+def markdown(table: store.Table) -> str:
     """The table with its conditions, as it stands in docs/benchmarks.md."""
-    machine, limits, rows = from_json(data)
-    out = [START, "", f"`{data['command']}`, {data['date']}", ""]
-    out += [f"- {text}" for text in conditions(machine, limits)]
-    out += ["", "| " + " | ".join(HEADINGS) + " |", "|" + "---|" * len(HEADINGS)]
-    for row in rows:
-        out.append("| " + " | ".join(text.replace("|", "\\|") for text in cells(row)) + " |")
-    notes = [f"- {cells(row)[0]}: {row.note}" for row in rows if row.note]
+    out = [START, ""]
+    if len(table.runs) > 1:
+        out += ["Rows are of several runs; the last column says of which.", ""]
+    for number, run in table.runs.items():
+        out += [f"{number}. `{run.command}`, {run.date}"]
+        out += [f"   - {text}" for text in conditions(run.machine, run.limits)]
+    out += ["", "| " + " | ".join((*HEADINGS, "run")) + " |", "|" + "---|" * (len(HEADINGS) + 1)]
+    for row in table.rows:
+        out.append("| " + " | ".join(text.replace("|", "\\|") for text in (*cells(row), row.run)) + " |")
+    notes = [f"- {cells(row)[0]}: {_first_line(row.error) or row.note}" for row in table.rows if row.note or row.error]
     if notes:
         out += ["", "Notes:", "", *notes]
     return "\n".join([*out, "", END])
 
 
-def write_docs(page: str, data: dict[str, Any]) -> str:
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]
+
+
+def write_docs(page: str, table: store.Table) -> str:
     """A page with its table replaced."""
     before, _, rest = page.partition(START)
     if not rest:
         raise ValueError("docs/benchmarks.md has no place for the table")
-    return before + markdown(data) + rest.partition(END)[2]
+    return before + markdown(table) + rest.partition(END)[2]

@@ -51,6 +51,8 @@ class Row:
         limit, limit_is: the physical limit in the same unit, and what it is made of.
         goal: the least ratio asked for; or, with `goal_is`, a text and `met` set by the case.
         note: why something is missing, or what to know.
+        was_run: False when there was no time for the case.
+        run: names the run it is of, among those of a table made of several.
     """
 
     case: str
@@ -69,6 +71,8 @@ class Row:
     verified: bool | None = None
     note: str = ""
     error: str = ""
+    was_run: bool = True
+    run: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
 
 

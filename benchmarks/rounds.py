@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,6 +50,8 @@ class StepCase:
         quick: whether `--quick` runs it.
         full: only `--full` runs it.
         client: "tensorflow" when its client drives both sides' servers.
+        most_s: how long all of it may take.
+        checked: whether both sides' values are compared.
     """
 
     name: str
@@ -67,6 +70,8 @@ class StepCase:
     quick: bool = True
     full: bool = False
     client: str = ""
+    most_s: float = 90.0
+    checked: bool = True
 
 
 class Runner:
@@ -103,11 +108,14 @@ class Runner:
             self._own_driver.stop()
 
 
-def run_case(case: StepCase, plan: Plan, limits: Limits, ours: list[Side], peer: Side | str) -> list[Row]:
+def run_case(
+    case: StepCase, plan: Plan, limits: Limits, ours: list[Side], peer: Side | str, until: float = float("inf")
+) -> list[Row]:
     """A row for each of our sides against the peer, all in turns.
 
     Args:
         peer: the other side, or why there is none.
+        until: when no further round should end, by `time.monotonic`; there is at least one.
     """
     rows = [_row(case, side, peer, limits) for side in ours]
     runners: list[Runner | None] = []
@@ -125,11 +133,14 @@ def run_case(case: StepCase, plan: Plan, limits: Limits, ours: list[Side], peer:
         for side, runner in zip(sides, runners):
             if runner is not None:
                 try:
-                    values[side.name] = runner.values()
+                    if case.checked:
+                        values[side.name] = runner.values()
                     runner.round(plan.warm_s, case.most, counts=False)
                 except ChildError as e:
                     errors[side.name] = str(e)
-        for _ in range(plan.rounds):
+        rounds, longest = 0, 0.0
+        while rounds < plan.rounds and (not rounds or time.monotonic() + longest < until):
+            began = time.monotonic()
             for side, runner in zip(sides, runners):
                 if runner is None or side.name in errors:
                     continue
@@ -137,6 +148,8 @@ def run_case(case: StepCase, plan: Plan, limits: Limits, ours: list[Side], peer:
                     runner.round(plan.seconds, case.most)
                 except ChildError as e:
                     errors[side.name] = str(e)
+            rounds += 1
+            longest = max(longest, time.monotonic() - began)
     finally:
         for side, runner in zip(sides, runners):
             if runner is not None:
@@ -155,6 +168,8 @@ def run_case(case: StepCase, plan: Plan, limits: Limits, ours: list[Side], peer:
     for row in rows:
         row.ours = taken.get(row.ours_name)
         row.peer = taken.get(row.peer_name)
+        if rounds < plan.rounds:
+            row.note = f"{rounds} of {plan.rounds} rounds: they took long"
         row.error = "\n".join(errors[n] for n in (row.ours_name, row.peer_name) if n in errors)
         if row.ours_name in values and row.peer_name in values:
             row.verified = same_values(values[row.ours_name], values[row.peer_name], case.tolerance)

@@ -68,7 +68,9 @@ def _run(bench: Bench, size: int) -> Iterator[Row]:
 def _case(size: int) -> CustomCase:
     text = size_text(size)
     what = f"2 workers sum gradients of {text}: our ps step against gloo's and MPICH's all-reduce"
-    return CustomCase(f"exchange-{text.replace(' ', '')}", what, lambda bench: _run(bench, size), quick=False)
+    return CustomCase(
+        f"exchange-{text.replace(' ', '')}", what, lambda bench: _run(bench, size), tuple(PEERS.values()), quick=False
+    )
 
 
 CASES: list[Case] = [_case(1 * MB), _case(100 * MB)]

@@ -6,16 +6,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from benchmarks.bench import Bench, Case, CustomCase
-from benchmarks.results import Row
+from benchmarks.report import amount
+from benchmarks.results import Row, Timing
 from benchmarks.rounds import Plan, StepCase, run_case
 
 WORKERS = (1, 2, 4, 8)
 JOBS = {"ps": 1, "worker": 8}
+ROUNDS = 3
 
 
 def _curve(bench: Bench, name: str, what: str, program: str, params: Mapping[str, Any]) -> Iterator[Row]:
-    rows: list[Row] = []
-    plan = bench.plan if bench.quick else Plan(5, 0.2, 0.15)
+    plan = bench.plan if bench.quick else Plan(min(bench.plan.rounds, ROUNDS), 0.2, 0.1)
+    first: Row | None = None
     for workers in WORKERS:
         case = StepCase(
             name=name,
@@ -24,23 +26,28 @@ def _curve(bench: Bench, name: str, what: str, program: str, params: Mapping[str
             params={**params, "workers": workers},
             jobs=JOBS,
         )
-        rows += run_case(case, plan, bench.limits, [bench.ours], bench.tensorflow)
-    first = rows[0]
-    for row, workers in zip(rows, WORKERS):
-        costs = []
-        for one, many in ((first.ours, row.ours), (first.peer, row.peer)):
-            costs.append((many.median - one.median) / (workers - 1) if one and many and workers > 1 else None)
-        if costs[0] is not None:
-            row.note = f"each worker more: {costs[0] * 1e6:.0f} us" + (
-                f", TensorFlow {costs[1] * 1e6:.0f} us" if costs[1] is not None else ""
-            )
-        row.extra["workers"] = workers
-        row.extra["cost_per_worker_s"] = {"ours": costs[0], "tensorflow": costs[1]}
-    yield from rows
+        (row,) = run_case(case, plan, bench.limits, [bench.ours], bench.tensorflow)
+        first = first or row
+        ours = _each_more(first.ours, row.ours, workers)
+        theirs = _each_more(first.peer, row.peer, workers)
+        if ours is not None:
+            row.note = f"each worker more: {amount(ours, 's')}"
+            if theirs is not None:
+                row.note += f", TensorFlow {amount(theirs, 's')}"
+        row.extra |= {"workers": workers, "cost_per_worker_s": {"ours": ours, "tensorflow": theirs}}
+        yield row
+
+
+def _each_more(one: Timing | None, many: Timing | None, workers: int) -> float | None:
+    """What each worker beyond the first adds to a step."""
+    if one is None or many is None or workers == 1:
+        return None
+    return (many.median - one.median) / (workers - 1)
 
 
 def _case(name: str, what: str, program: str, **params: Any) -> CustomCase:
-    return CustomCase(name, f"scaling over 1, 2, 4, 8 workers: {what}", _run(name, what, program, params), quick=False)
+    text = f"scaling over 1, 2, 4, 8 workers: {what}"
+    return CustomCase(name, text, _run(name, what, program, params), quick=False, most_s=120.0)
 
 
 def _run(name: str, what: str, program: str, params: Mapping[str, Any]) -> Any:
