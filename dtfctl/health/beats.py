@@ -9,14 +9,16 @@ reordered, but a send fails while the other side is away or has no room, and is 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, TypeAlias
+
+from dtfctl.values import value
 
 VERSION = 1
 LARGEST_DATAGRAM = 65536
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Beat:
     """`task` (`worker/1`) in its `incarnation` is alive."""
 
@@ -32,7 +34,7 @@ class Beat:
     """Tasks that it works with, that are said to be up, and that do not answer it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PeerDown:
     job: str
     index: int
@@ -40,7 +42,7 @@ class PeerDown:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PeerUp:
     job: str
     index: int
@@ -48,14 +50,14 @@ class PeerUp:
     incarnation: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JobEnded:
     """Nothing of that job runs any more: what the task holds for it is to go."""
 
     job_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PeerGone:
     """A task that will not come back for now: taken out of the cluster, or lost with no place left for it."""
 

@@ -10,15 +10,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from dtfctl.health.detector import PhiDetector
+from dtfctl.values import value
 
 Verdict: TypeAlias = Literal["unknown", "healthy", "suspect", "down"]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HealthLimits:
     """Seconds and phi values; the spec's `health` block."""
 

@@ -20,11 +20,12 @@ GiveUp(state='crashed', reason='failed 6 times in 5 s')
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from dtfctl.values import replace, value
 
-@dataclass(frozen=True, slots=True)
+
+@value
 class RestartPolicy:
     """The spec's `restart` block. Times in seconds, jitter as a fraction."""
 
@@ -47,7 +48,7 @@ class RestartPolicy:
     """A failure is not followed by a restart of this process alone: whoever owns the group restarts all of it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Ending:
     """How a process ended. `exit_code` is 128 + signal for a signal; None when unknown."""
 
@@ -64,7 +65,7 @@ class Ending:
         return self.forced or self.exit_code != 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RestartHistory:
     """What a task's failures were; kept with the task, cleared by the user's restart."""
 
@@ -74,12 +75,12 @@ class RestartHistory:
     """Failures since the last run of at least `healthy_after_s`."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RestartAfter:
     delay_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GiveUp:
     """`done` ended well; `failed` is not to be retried; `crashed` was retried too often."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dtfctl.launcher.files import private_folder, write_whole
+from dtfctl.values import value
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -25,7 +25,7 @@ BACKDATED_HOURS = 24
 """Hosts' clocks differ; a certificate made now must be valid on one that is behind."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TlsFiles:
     """PEM files of one process."""
 

@@ -6,8 +6,9 @@ Times: `*_s` are seconds; `time` fields are seconds since the epoch by the wall 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+from dtfctl.values import field, value
 
 TaskState: TypeAlias = Literal[
     "pending", "starting", "running", "stopping", "done", "failed", "crashed", "stopped", "lost"
@@ -26,7 +27,7 @@ TfConfig: TypeAlias = Literal["full", "sparse"]
 TERMINAL_JOB_STATES: frozenset[str] = frozenset({"succeeded", "failed", "cancelled"})
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Progress:
     """How far a loop is: the newest line of a job's progress, or a task's count of executed steps."""
 
@@ -36,7 +37,7 @@ class Progress:
     time: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TaskStatus:
     """One task of the cluster."""
 
@@ -72,7 +73,7 @@ class TaskStatus:
         return f"{self.job}/{self.index}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HostStatus:
     """One host and its agent."""
 
@@ -99,7 +100,7 @@ class HostStatus:
     """Why it is drained or quarantined."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClientStatus:
     """One process of a job."""
 
@@ -119,7 +120,7 @@ class ClientStatus:
     """Where it listens, or its group meets (torch, jax: the chief's), where its framework asks for a port."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JobStatus:
     """One submitted script."""
 
@@ -154,7 +155,7 @@ class JobStatus:
         return self.state in TERMINAL_JOB_STATES
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ControllerStatus:
     pid: int
     address: str
@@ -164,7 +165,7 @@ class ControllerStatus:
     version: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClusterStatus:
     """Everything `status` shows."""
 
@@ -187,7 +188,7 @@ class ClusterStatus:
         return not self.problems and self.running == len(self.tasks)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Event:
     """Something that happened, in the order of `seq`, which has no gaps."""
 
@@ -201,7 +202,7 @@ class Event:
     incarnation: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LogLine:
     """Output of one process; `text` keeps carriage returns but not the newline."""
 
@@ -214,14 +215,14 @@ class LogLine:
     """False for a part of a line that goes on in the next item (a prompt or progress bar)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JobOutput:
     """A job's process wrote something."""
 
     line: LogLine
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JobProgress:
     """A job's process reported progress."""
 
@@ -230,14 +231,14 @@ class JobProgress:
     chief: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JobChanged:
     """The job went into another state that is not final (`running`, `recovering`)."""
 
     status: JobStatus
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JobEnded:
     """The last item of every complete stream; `status.exit_code` is the command's."""
 
@@ -249,7 +250,7 @@ class JobEnded:
 JobItem: TypeAlias = JobOutput | JobProgress | JobChanged | JobEnded
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JobRequest:
     """What `submit` sends."""
 
@@ -288,7 +289,7 @@ class JobRequest:
     tf_config: TfConfig = "full"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RestartResult:
     """What `restart` did."""
 
@@ -296,7 +297,7 @@ class RestartResult:
     """`job/index` of every task that was told to restart."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClusterInfo:
     """A cluster on disk, for `dtfctl clusters` and the choice of the default."""
 

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.files import private_folder
+from dtfctl.values import value
 
 LONGEST_SOCKET_NAME = len("client-socket-of-worker-99999.sock") + 1
 LONGEST_SOCKET_PATH = 107
@@ -41,7 +41,7 @@ def clusters_folder() -> Path:
     return home() / "clusters"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClusterPaths:
     """The files of one cluster, below `folder`."""
 

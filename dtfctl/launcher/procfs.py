@@ -9,20 +9,21 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from dtfctl.values import value
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProcessId:
     pid: int
     start_ticks: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ProcessStat:
     """One reading of /proc/PID/stat."""
 

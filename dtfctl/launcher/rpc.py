@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 import grpc
@@ -19,6 +18,7 @@ from google.protobuf.message import Message
 
 from dtfctl.launcher.certificates import Role, TlsFiles, server_name
 from dtfctl.launcher.errors import BY_NAME, InternalError, LauncherError
+from dtfctl.values import value
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class PeerUnavailable(LauncherError):
     exit_code = 8
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Method(Generic[Request, Reply]):
     """One call: its name, messages and the roles that may make it."""
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from dtfctl.launcher.errors import NotFound, TransferFailed
 from dtfctl.launcher.files import OUT_OF_SPACE, no_space
 from dtfctl.protocol import agent_pb2 as pb
+from dtfctl.values import value
 
 CHUNK_BYTES = 2**20
 
@@ -52,7 +53,7 @@ def send(root: Path) -> Iterator[pb.FilePart]:
     yield pb.FilePart(done=True)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Entry:
     path: str
     """Relative to the root, "" for the root itself."""

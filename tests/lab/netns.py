@@ -28,7 +28,7 @@ from pathlib import Path
 
 import asyncssh
 
-START_S = 10.0
+START_S = 60.0
 VERBS = (
     *("down", "cut", "mend", "freeze", "thaw", "crash", "poweroff", "boot", "rekey"),
     *("split", "deaf", "slow", "full", "forbid_login"),
@@ -212,7 +212,7 @@ class Lab:
 
     def sh(self, name: str, *command: str, check: bool = True) -> str:
         """Run a command in a host, without SSH; its output."""
-        init = self._init(name)
+        init = self.init(name)
         if init is None:
             raise RuntimeError(f"{name} does not run")
         inside = ["nsenter", "-t", str(init), "-n", "-p", "-u", "-i", "-m", "--wd=/root", "--", *command]
@@ -223,7 +223,7 @@ class Lab:
 
     def is_up(self, name: str) -> bool:
         """Whether it is booted."""
-        return self._init(name) is not None
+        return self.init(name) is not None
 
     def trust_key(self, name: str) -> None:
         """Make the host key that it has now the known one."""
@@ -239,7 +239,7 @@ class Lab:
 
     def members(self, name: str) -> list[int]:
         """Every process of a host, by its pid outside."""
-        init = self._init(name)
+        init = self.init(name)
         if init is None:
             return []
         space = Path(f"/proc/{init}/ns/pid").readlink()
@@ -349,7 +349,7 @@ class Lab:
 
     def boot(self, name: str) -> None:
         """Start a host that crashed: same address, same files, same host key. Its /tmp is emptied."""
-        if self._init(name) is not None:
+        if self.init(name) is not None:
             raise RuntimeError(f"{name} runs")
         shutil.rmtree(self.root / name / "tmp", ignore_errors=True)
         self._link_up(name)
@@ -417,7 +417,7 @@ class Lab:
                     raise RuntimeError(f"{name} did not open port 22: {log}") from None
                 time.sleep(POLL_S)
 
-    def _init(self, name: str) -> int | None:
+    def init(self, name: str) -> int | None:
         """The pid, seen from outside, of the host's pid 1."""
         try:
             outer = int((self.root / name / "pid").read_text())
@@ -428,7 +428,7 @@ class Lab:
         return int(children[0]) if children and _is_live(int(children[0])) else None
 
     def _kill_init(self, name: str) -> None:
-        init = self._init(name)
+        init = self.init(name)
         if init is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(init, signal.SIGKILL)  # the kernel then kills the rest, stopped or not

@@ -7,12 +7,12 @@ seconds, `time` is wall-clock.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from dtfctl.health.monitor import HealthLimits
 from dtfctl.health.restart import RestartPolicy
 from dtfctl.launcher.model import Progress, TaskHealth, TaskState
+from dtfctl.values import field, value
 
 GpuView: TypeAlias = Literal["none", "own", "host"]
 """Which GPUs a process of a job sees: what it inherits, those of its slot, or those of all the job's slots on its
@@ -24,7 +24,7 @@ ADDRESS_IN_USE_EXIT = 98
 """A task that ends with this (errno EADDRINUSE) found its port taken: the agent picks another."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LogRules:
     rotate_bytes: int = 64 * 2**20
     keep: int = 3
@@ -33,7 +33,7 @@ class LogRules:
     """Where logs go; empty: the agent's own folder. `~` is the home on the agent's host."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TaskOrder:
     job: str
     index: int
@@ -59,7 +59,7 @@ class TaskOrder:
         return f"{self.job}/{self.index}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClientOrder:
     """One process of a job: `job/index` within the job, beside the task `slot` of the cluster."""
 
@@ -99,7 +99,7 @@ class ClientOrder:
         return f"job:{self.job_id}:{self.job}/{self.index}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Peer:
     """A task of another host."""
 
@@ -115,7 +115,7 @@ class Peer:
         return f"{self.job}/{self.index}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HostOrders:
     cluster: str = ""
     epoch: int = 0
@@ -144,7 +144,7 @@ class HostOrders:
     """Not 0: `peers` are only those that changed since the orders of this revision, and all else is as it was there."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TaskReport:
     job: str
     index: int
@@ -173,7 +173,7 @@ class TaskReport:
         return f"{self.job}/{self.index}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClientReport:
     job_id: str
     job: str
@@ -196,7 +196,7 @@ class ClientReport:
         return f"{self.job}/{self.index}"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Happening:
     """A change that the agent saw; the controller makes it an event. `number` counts up within one agent's life."""
 
@@ -210,7 +210,7 @@ class Happening:
     """A task ended by itself, or had to be killed."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Report:
     """The whole observed state of a host; or, when `partial`, the tasks and processes that changed."""
 
@@ -232,7 +232,7 @@ class Report:
     partial: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LogPosition:
     """Where a reader of a process's log is. `file` is an inode, 0 before the first read."""
 
@@ -241,7 +241,7 @@ class LogPosition:
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LogChunk:
     next: LogPosition
     data: bytes = b""

@@ -6,18 +6,18 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.files import write_whole
 from dtfctl.launcher.procfs import memory_bytes
+from dtfctl.values import value
 
 PROBE_BYTES = 65536
 PROBE_S = 20.0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HostFacts:
     cores: int
     load: float

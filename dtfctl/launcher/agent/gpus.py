@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from dataclasses import dataclass
+
+from dtfctl.values import value
 
 ASK_S = 5.0
 QUERY = "index,name,utilization.gpu,memory.used,memory.total"
 MIB = 2**20
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Gpu:
     index: int
     name: str

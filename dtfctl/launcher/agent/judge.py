@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from dtfctl.health.monitor import HealthLimits
 from dtfctl.launcher.agent.contract import TaskOrder
 from dtfctl.launcher.agent.unit import Unit
+from dtfctl.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Finding:
     """News about a process: `down` means that it is to be killed."""
 

@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from dtfctl.launcher import codec
 from dtfctl.launcher.agent.contract import ClientOrder, HostOrders, TaskOrder
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.files import private_folder, write_whole
+from dtfctl.values import value
 
 if TYPE_CHECKING:
     from dtfctl.launcher.agent.line import TaskLine
@@ -22,7 +22,7 @@ NOT_INHERITED = ("OPENBLAS_CORETYPE", "GRPC_VERBOSITY", "GRPC_ENABLE_FORK_SUPPOR
 """Settings of the launcher's own processes, or of a build of numpy that would slow the kernels down."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TaskConfig:
     """The file whose path is a task's only argument; `dtfctl/task.py` reads it."""
 
@@ -109,7 +109,7 @@ def _task_order(name: str) -> tuple[str, int]:
     return job, int(index)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Context:
     """What every start on this host shares, and the folder of this one."""
 
@@ -124,7 +124,7 @@ class Context:
     """Of this host's tasks."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Start:
     """What a keeper is to run."""
 
@@ -185,7 +185,7 @@ def _client_env(context: Context, order: ClientOrder) -> dict[str, str]:
     return client_environment(base, order, context.addresses, target, progress, context.orders.cluster)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Surroundings:
     """Where a command of `exec` runs, and where relative paths of `get` and `put` begin."""
 

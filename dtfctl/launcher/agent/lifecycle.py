@@ -20,11 +20,11 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from dtfctl.health.restart import Ending, GiveUp, RestartHistory, RestartPolicy, decide
 from dtfctl.launcher.model import TaskState
+from dtfctl.values import field, replace, value
 
 Action: TypeAlias = Literal["start", "terminate", "kill"]
 
@@ -34,7 +34,7 @@ KILL_AGAIN_S = 5.0
 """A process in an uninterruptible wait ignores SIGKILL until that ends; then the next one finds it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Order:
     """What is wanted of the process."""
 
@@ -47,7 +47,7 @@ class Order:
     """Why it is not to run."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Record:
     """All that is remembered of the process. Times are of CLOCK_MONOTONIC, which all processes of a boot share."""
 

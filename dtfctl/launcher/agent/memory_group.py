@@ -11,8 +11,9 @@ import contextlib
 import logging
 import socket
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
+
+from dtfctl.values import value
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +23,7 @@ ENVIRONMENT = "DTFCTL_MEMORY_GROUP"
 """Tells the keeper which group its child is to enter."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MemoryGroup:
     """One incarnation's group. Its name follows from whose it is, so that a new agent finds it."""
 

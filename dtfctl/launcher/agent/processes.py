@@ -8,7 +8,6 @@ import sys
 import time
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -17,13 +16,14 @@ from dtfctl.launcher.agent.contract import LogRules
 from dtfctl.launcher.agent.keeper import STATUS_BYTES
 from dtfctl.launcher.files import explained, private_folder, write_whole
 from dtfctl.launcher.procfs import ProcessId, is_alive
+from dtfctl.values import value
 
 KEEPER = Path(__file__).with_name("keeper.py")
 CLAIM_WAIT_S = 2.0
 """A keeper that has claimed its start needs milliseconds to fork; this is for a starved host."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class KeeperStatus:
     """The content of a status file; see keeper.py."""
 

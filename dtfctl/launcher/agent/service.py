@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from dtfctl.launcher.agent import logs
@@ -20,13 +19,14 @@ from dtfctl.launcher.files import private_folder, write_whole
 from dtfctl.launcher.rpc import Handler, Method, caller
 from dtfctl.launcher.wire import from_message, to_message
 from dtfctl.protocol import agent_pb2 as pb
+from dtfctl.values import value
 
 LOG_POLL_S = 0.03
 LONGEST_WAIT_S = 30.0
 MOST_LOG_BYTES = 4 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Reply:
     chunks: tuple[LogChunk, ...]
 

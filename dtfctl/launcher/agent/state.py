@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dtfctl.launcher import codec
@@ -11,9 +10,10 @@ from dtfctl.launcher.agent.lifecycle import Record
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.files import write_whole
 from dtfctl.launcher.procfs import boot_id
+from dtfctl.values import field, replace, value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Saved:
     """The file's content. Times and pids in it mean something only within the boot that it names."""
 
