@@ -49,13 +49,11 @@ from dtfctl.runtime.api import (
     strings,
     summary,
 )
+from dtfctl.runtime.client.default_session import get_default_session
 from dtfctl.runtime.client.fetches import IndexedSlicesValue, SparseTensorValue
+from dtfctl.runtime.client.interactive import InteractiveSession
 from dtfctl.runtime.client.script_ops import numpy_function, py_func
-from dtfctl.runtime.client.session import (
-    InteractiveSession,
-    Session,
-    get_default_session,
-)
+from dtfctl.runtime.client.session import Session
 from dtfctl.runtime.eager.enable import (
     enable_eager_execution,
     executing_eagerly,

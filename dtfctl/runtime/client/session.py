@@ -6,19 +6,21 @@ import contextlib
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-from dtfctl.protocol import config_pb2
-from dtfctl.runtime.client.backend import Backend, Direct, own_values
+from dtfctl.protocol import config_pb2, graph_pb2
+from dtfctl.runtime.client.backend import Backend
+from dtfctl.runtime.client.default_session import default_session
+from dtfctl.runtime.client.direct_call import DirectCall, call_key
 from dtfctl.runtime.client.feeds import FeedConverter, convert_feeds, feed_tensors
 from dtfctl.runtime.client.fetches import FetchPlan
 from dtfctl.runtime.client.targets import open_backend, reset_target
-from dtfctl.runtime.framework import context, operation
+from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.device_spec import DeviceSpec
 from dtfctl.runtime.framework.errors import OpError
 from dtfctl.runtime.framework.graph import Graph
@@ -41,29 +43,6 @@ class DeviceAttributes:
 
     def __repr__(self) -> str:
         return f"_DeviceAttributes({self.name}, {self.device_type}, {self.memory_limit_bytes}, {self.incarnation})"
-
-
-class _Call:
-    """A signature whose plain steps take the short way (`Backend.direct`).
-
-    Attributes:
-        converters: one a feed, in the order of the feed_dict.
-        kept: the fetches and keys it was made for, so that their ids stay theirs.
-        single: what it gives is the one fetched tensor's value.
-    """
-
-    __slots__ = ("converters", "direct", "kept", "plan", "single")
-
-    def __init__(self, plan: FetchPlan, direct: Direct, converters: list[FeedConverter], kept: Any) -> None:
-        self.plan = plan
-        self.direct = direct
-        self.converters = converters
-        self.kept = kept
-        self.single = plan.is_single
-
-    def run(self, values: Iterable[Any]) -> Any:
-        results = own_values(self.direct([convert(v) for convert, v in zip(self.converters, values)]))
-        return results[0] if self.single else self.plan.results(results)
 
 
 class BaseSession:
@@ -104,7 +83,7 @@ class BaseSession:
         self._sent_version = -1
         self._sent_id = 0
         self._plans: dict[Any, tuple[FetchPlan, Any]] = {}
-        self._calls: dict[tuple[Any, ...], _Call] = {}
+        self._calls: dict[tuple[Any, ...], DirectCall] = {}
         self._closed = False
 
     @property
@@ -143,7 +122,7 @@ class BaseSession:
             OpError: the step failed; its class tells how.
         """
         if options is None and run_metadata is None and self._sent_version == self._graph._version:
-            key = _call_key(fetches, feed_dict)
+            key = call_key(fetches, feed_dict)
             call = self._calls.get(key)
             if call is not None:
                 try:
@@ -163,7 +142,9 @@ class BaseSession:
         """Let the next step of this signature take the short way, if it has one."""
         keys = list(feed_dict) if feed_dict else []
         parts = list(fetches) if type(fetches) in (list, tuple) else [fetches]
-        if not all(type(f) is Tensor or type(f) is Operation for f in parts) or type(feed_dict) not in (_NONE, dict):
+        if not all(type(f) is Tensor or type(f) is Operation for f in parts):
+            return
+        if feed_dict is not None and type(feed_dict) is not dict:
             return
         if not all(type(k) is Tensor and k.graph is self._graph for k in keys) or not set(keys).isdisjoint(parts):
             return
@@ -175,7 +156,7 @@ class BaseSession:
             if len(self._calls) >= _MAX_PLANS:
                 self._calls.clear()
             converters = [FeedConverter(self._graph, k) for k in keys]
-            self._calls[_call_key(fetches, feed_dict)] = _Call(plan, direct, converters, (parts, keys))
+            self._calls[call_key(fetches, feed_dict)] = DirectCall(plan, direct, converters, (parts, keys))
 
     def _run_with(self, fetches: Any, feeds: Mapping[Tensor, Any]) -> Any:
         """Run a step with feeds whose shapes are nobody's business but the ops' that get them."""
@@ -347,7 +328,7 @@ class BaseSession:
         """Devices the session can use."""
         with self._lock:
             if not self._created:
-                self._backend.create(self._graph.as_graph_def() if self._graph.version else _empty())
+                self._backend.create(self._graph.as_graph_def() if self._graph.version else graph_pb2.GraphDef())
                 self._created = True
                 self._sent_version, self._sent_id = self._graph.version, self._graph.last_id
         return [
@@ -376,7 +357,7 @@ class BaseSession:
 
     def as_default(self) -> contextlib.AbstractContextManager[BaseSession]:
         """Make this the default session in a `with` block; it stays open afterwards."""
-        return _default_session(self)
+        return default_session(self)
 
 
 class RemoteCallable:
@@ -444,95 +425,3 @@ class Session(BaseSession):
             OpError: tasks cannot be reached.
         """
         reset_target(target or "", list(containers or ()), config or config_pb2.ConfigProto())
-
-
-class InteractiveSession(BaseSession):
-    """A session that is the default one from when it is made until it is closed."""
-
-    _active = 0
-
-    def __init__(
-        self, target: Any = "", graph: Graph | None = None, config: config_pb2.ConfigProto | None = None
-    ) -> None:
-        mine = config_pb2.ConfigProto()
-        if isinstance(config, config_pb2.ConfigProto):
-            mine.CopyFrom(config)
-        else:
-            mine.gpu_options.allow_growth = True
-        mine.graph_options.place_pruned_graph = True
-        super().__init__(
-            target, graph, mine if config is None or isinstance(config, config_pb2.ConfigProto) else config
-        )
-        if InteractiveSession._active:
-            log.error(
-                "An interactive session is already active. This can cause out-of-memory errors; close the other one, "
-                "or use `tf.Session()`."
-            )
-        InteractiveSession._active += 1
-        self._explicit_graph = graph
-        _sessions.stack.append(self)
-        if graph is not None:
-            context._stack.graphs.append(graph)
-
-    def close(self) -> None:
-        """Close it; it is then no longer the default session."""
-        was_open = not self._closed
-        super().close()
-        if not was_open:
-            return
-        InteractiveSession._active -= 1
-        if self in _sessions.stack:
-            _sessions.stack.remove(self)
-        if self._explicit_graph is not None and self._explicit_graph in context._stack.graphs:
-            context._stack.graphs.remove(self._explicit_graph)
-
-
-_NONE = type(None)
-
-
-def _call_key(fetches: Any, feed_dict: Mapping[Any, Any] | None) -> tuple[Any, ...]:
-    """Tells signatures of `run` apart by the identity of what is fetched and fed."""
-    kind = fetches.__class__
-    if kind is list or kind is tuple:
-        if feed_dict:
-            return (kind, len(fetches), *map(id, fetches), *map(id, feed_dict))
-        return (kind, *map(id, fetches))
-    if feed_dict:
-        return (id(fetches), *map(id, feed_dict))
-    return (id(fetches),)
-
-
-# The default session of each thread ---------------------------------------------------------------------------------
-
-
-class _Sessions(threading.local):
-    def __init__(self) -> None:
-        self.stack: list[BaseSession] = []
-
-
-_sessions = _Sessions()
-
-
-@contextlib.contextmanager
-def _default_session(session: BaseSession) -> Iterator[BaseSession]:
-    _sessions.stack.append(session)
-    try:
-        yield session
-    finally:
-        if not _sessions.stack or _sessions.stack[-1] is not session:
-            raise AssertionError(f"Nesting violated for default stack of {type(session)} objects: not the innermost")
-        _sessions.stack.pop()
-
-
-def get_default_session() -> Any:
-    """The innermost default session of this thread, or None."""
-    return _sessions.stack[-1] if _sessions.stack else None
-
-
-operation.set_default_session_getter(get_default_session)
-
-
-def _empty() -> Any:
-    from dtfctl.protocol import graph_pb2
-
-    return graph_pb2.GraphDef()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dtfctl.protocol import meta_graph_pb2
+from dtfctl.runtime.client.default_session import get_default_session
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.errors import OutOfRangeError
 from dtfctl.runtime.framework.graph_keys import GraphKeys
@@ -192,8 +193,6 @@ def start_queue_runners(
         ValueError: there is no session.
     """
     if sess is None:
-        from dtfctl.runtime.client.session import get_default_session
-
         sess = get_default_session()
         if sess is None:
             raise ValueError("Cannot start queue runners: No default session is registered.")

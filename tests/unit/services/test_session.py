@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from dtfctl.protocol import config_pb2
+from dtfctl.runtime.client.default_session import get_default_session
 from dtfctl.runtime.client.fetches import SparseTensorValue, register_session_run_conversion_functions
-from dtfctl.runtime.client.session import InteractiveSession, Session, get_default_session
+from dtfctl.runtime.client.interactive import InteractiveSession
+from dtfctl.runtime.client.session import Session
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import IndexedSlices, SparseTensor, constant
 from dtfctl.runtime.framework.errors import (
