@@ -30,7 +30,8 @@ class Rewrites:
         arithmetic: bypass nodes that give what they got.
         branches: drop branches of constant conditions.
         dependencies: do not compute what is only waited for.
-        remapping: let workers plan for the shapes they see, with fused kernels and buffers kept between steps.
+        remapping: let workers plan for the shapes they see, with fused kernels and buffers kept between steps. That
+            changes no graph, so only its own switch turns it off.
     """
 
     fold: bool = True
@@ -43,12 +44,13 @@ class Rewrites:
 
     @classmethod
     def from_options(cls, options: config_pb2.GraphOptions) -> Rewrites:
-        """As a client asks: `optimizer_options.opt_level` L0 switches all off but what its `do_` fields name;
-        `rewrite_options` switches single ones off, or all by `disable_meta_optimizer`."""
+        """As a client asks: `optimizer_options.opt_level` L0 switches all rewrites of graphs off but what its `do_`
+        fields name; `rewrite_options` switches single ones off, or all by `disable_meta_optimizer`."""
         optimizer, rewriter = options.optimizer_options, options.rewrite_options
         limit = optimizer.max_folded_constant_in_bytes or DEFAULT_LIMIT
+        remapping = rewriter.remapping != _OFF
         if rewriter.disable_meta_optimizer:
-            return cls(False, False, False, False, False, False, limit)
+            return cls(False, False, False, False, False, remapping, limit)
         every = optimizer.opt_level != _L0
         return cls(
             fold=(every or optimizer.do_constant_folding) and rewriter.constant_folding != _OFF,
@@ -57,7 +59,7 @@ class Rewrites:
             arithmetic=every and rewriter.arithmetic_optimization != _OFF,
             branches=every and rewriter.loop_optimization != _OFF,
             dependencies=every and rewriter.dependency_optimization != _OFF,
-            remapping=every and rewriter.remapping != _OFF,
+            remapping=remapping,
             fold_limit=limit,
         )
 

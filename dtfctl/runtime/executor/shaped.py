@@ -23,7 +23,7 @@ from dtfctl.runtime.executor.binding import Environment, reads_of
 from dtfctl.runtime.executor.liveness import BRANCHES
 from dtfctl.runtime.framework.node_graph import Edge, Node
 from dtfctl.runtime.kernels.into.registry import Into, Spec, load_makers
-from dtfctl.runtime.kernels.into.updates import descend_by_product
+from dtfctl.runtime.kernels.into.updates import descend_by_product, descend_by_sum
 from dtfctl.runtime.kernels.registry import KernelBuild
 
 Output = tuple[Node, int]
@@ -43,10 +43,13 @@ _FIXED_INPUTS = {
     **dict.fromkeys(("Sum", "Mean", "Max", "Min", "Reshape", "ExpandDims", "Conv2DBackpropFilter"), (1,)),
     "Conv2DBackpropInput": (0,),
 }
+# What gives a gradient, and how the descent by it does that too.
+_FOLDED = {"MatMul": descend_by_product, "AddN": descend_by_sum}
 # Kernels that neither keep an input nor give any part of it as output.
 _LETS_GO = frozenset(
     """
-    Abs Add AddV2 ApplyAdadelta ApplyAdagrad ApplyAdam ApplyGradientDescent ApplyMomentum ApplyRMSProp ArgMax
+    Abs AccumulateNV2 Add AddN AddV2 ApplyAdadelta ApplyAdagrad ApplyAdam ApplyGradientDescent ApplyMomentum
+    ApplyRMSProp ArgMax
     ArgMin AssignAdd AssignAddVariableOp AssignSub AssignSubVariableOp BiasAdd BiasAddGrad Ceil Conv2D
     Conv2DBackpropFilter Conv2DBackpropInput Cos Div Elu EluGrad Equal Erf Exp Expm1 Floor Greater GreaterEqual
     IsFinite IsInf IsNan L2Loss Less LessEqual Log Log1p LogSoftmax MatMul Max MaxPool MaxPoolGrad Maximum Mean Min
@@ -202,7 +205,7 @@ class _Planner:
             self.needs[output] = min(self.needs.get(output, i), i)
 
     def _fold(self) -> None:
-        """Let the update of a variable do the product that gives its gradient, if nobody else takes it."""
+        """Let the update of a variable do the product or the sum that gives its gradient, if nobody else takes it."""
         users: dict[Output, int] = defaultdict(int)
         for node in self.order:
             if (node, 0) not in self.aliases:
@@ -212,15 +215,15 @@ class _Planner:
             if node.op not in ("ApplyGradientDescent", "ResourceApplyGradientDescent"):
                 continue
             gradient = self.root(node.inputs[2])
-            product = gradient[0]
-            if product.op != "MatMul" or users[gradient] != 1 or reads_of(product) or reads_of(node):
+            maker = gradient[0]
+            fold = _FOLDED.get(maker.op)
+            if fold is None or users[gradient] != 1 or reads_of(maker) or reads_of(node):
                 continue
-            rate, a, b = self.root(node.inputs[1]), *(self.root(e) for e in product.inputs)
-            specs = [self.seen.spec(r) for r in (rate, a, b)]
-            call = descend_by_product(self._build(node), self._build(product), specs)
+            operands = [self.root(node.inputs[1]), *(self.root(e) for e in maker.inputs)]
+            call = fold(self._build(node), self._build(maker), [self.seen.spec(r) for r in operands])
             if call is not None:
-                self.shaped.folded[product] = i
-                self.shaped.operands[node] = [self.root(node.inputs[0]), rate, a, b]
+                self.shaped.folded[maker] = i
+                self.shaped.operands[node] = [self.root(node.inputs[0]), *operands]
                 self.shaped.calls[node] = Into(call, fills=False), []
 
     def _build(self, node: Node) -> KernelBuild:
@@ -239,7 +242,7 @@ class _Planner:
             for edge in node.inputs:
                 base = self._base(self.root(edge))
                 self.last[base] = max(self.last.get(base, i), self.shaped.folded.get(node, i))
-                if node.op not in _LETS_GO and (node, 0) not in self.shaped.fixed:
+                if not _lets_go(node) and (node, 0) not in self.shaped.fixed:
                     self.captured.add(base)
 
     def _is_fixed_view(self, node: Node) -> bool:
@@ -317,6 +320,11 @@ class _Planner:
                 continue
             return block.share()
         return None
+
+
+def _lets_go(node: Node) -> bool:
+    # The sum of one tensor is that tensor.
+    return node.op in _LETS_GO and (len(node.inputs) > 1 or node.op not in ("AddN", "AccumulateNV2"))
 
 
 class _Block:

@@ -218,3 +218,45 @@ def test_a_product_that_is_a_gradient_goes_into_the_variable(rate: float) -> Non
     with pytest.raises(InvalidArgumentError, match="do not have the same shape") as raised:
         runner.run([], feeds, ["train"])
     assert raised.value.node == "train"
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("size", [5, 3 * (1 << 17) + 7])
+def test_a_sum_that_is_a_gradient_goes_into_the_variable(count: int, size: int) -> None:
+    """Also where it is long enough to be worked on in pieces, by several threads."""
+    g = GraphText()
+    names = [f"x{i}" for i in range(count)]
+    for name in (*names, "rate"):
+        g.add(name, "Placeholder", dtype="float32")
+    g.add("w", "VariableV2", dtype="float32", shape=[size])
+    g.const("zero", np.zeros(size, F))
+    g.add("init", "Assign", "w", "zero", T="float32")
+    g.add("sum", "AddN", *names, T="float32", N=count)
+    g.add("train", "ApplyGradientDescent", "w", "rate", "sum", T="float32")
+    g.add("read", "Identity", "w", T="float32")
+    rng = np.random.default_rng(0)
+    feeds: dict[str, Any] = {f"{name}:0": rng.standard_normal(size).astype(F) for name in names}
+    feeds["rate:0"] = np.array(0.5, F)
+    step = 0.5 * sum(feeds[f"{name}:0"] for name in names)
+    runner = Runner(g.proto)
+    runner.run([], targets=["init"])
+    for n in range(1, 9):
+        runner.run([], feeds, ["train"])
+        (got,) = runner.run(["read:0"])
+        np.testing.assert_allclose(got, -n * step, rtol=1e-4, atol=1e-5)
+    feeds["x0:0"] = np.ones(size + 1, F)
+    with pytest.raises(InvalidArgumentError, match="same s"):
+        runner.run([], feeds, ["train"])
+    (after,) = runner.run(["read:0"])
+    np.testing.assert_array_equal(after, got)
+
+
+def test_the_sum_of_one_tensor_is_that_tensor_and_may_be_kept() -> None:
+    g = GraphText()
+    g.add("x", "Placeholder", dtype="float32")
+    g.add("square", "Square", "x", T="float32")
+    g.add("sum", "AddN", "square", T="float32", N=1)
+    runner = Runner(g.proto)
+    got = [runner.run(["sum:0"], {"x:0": np.full(1000, n, F)})[0] for n in range(12)]
+    for n, value in enumerate(got):
+        np.testing.assert_array_equal(value, np.full(1000, n * n, F))

@@ -51,6 +51,20 @@ def _binary(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | No
     return by_crew(Into(_BINARY.get(op, np.true_divide), in_place=(0, 1)), inputs, outputs)
 
 
+@makes("AddN", "AccumulateNV2")
+def _add_n(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
+    if len(inputs) < 2 or not all(map(is_native, inputs)) or any(x != outputs[0] for x in inputs):
+        return None
+    return by_crew(Into(_sum, in_place=(0,)), inputs, outputs)
+
+
+def _sum(*xs: Any) -> None:
+    *terms, out = xs
+    np.add(terms[0], terms[1], out)
+    for x in terms[2:]:
+        np.add(out, x, out)
+
+
 @makes(*_UNARY, *_UNARY_FLOAT)
 def _unary(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     op = k.node.op

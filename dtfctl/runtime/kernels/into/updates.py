@@ -17,6 +17,7 @@ from dtfctl.runtime.kernels.into.elementwise import flat, is_float
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit, makes
 from dtfctl.runtime.kernels.registry import KernelBuild
 from dtfctl.runtime.kernels.state.common import variable_finder
+from dtfctl.runtime.kernels.training import rules
 from dtfctl.runtime.kernels.variable import Variable
 
 
@@ -75,23 +76,53 @@ def descend_by_product(k: KernelBuild, product: KernelBuild, specs: list[Any]) -
     return descend
 
 
+def descend_by_sum(k: KernelBuild, total: KernelBuild, specs: list[Any]) -> Callable[..., Any] | None:
+    """The update of a variable by a sum of gradients, which is never there as a whole.
+
+    Args:
+        k: the ApplyGradientDescent; total: the AddN that gives its gradient and nothing else.
+        specs: of the learning rate and of what is added up.
+
+    Returns:
+        A function of the variable, the learning rate and what is added up.
+    """
+    alpha, *terms = specs
+    grad = terms[0]
+    if len(terms) < 2 or not is_float(grad) or any(t != grad for t in terms):
+        return None
+    if alpha is None or alpha.shape or k.attr("use_locking"):
+        return None
+    return _descent(k, grad, len(terms))
+
+
 @makes("ApplyGradientDescent", "ResourceApplyGradientDescent")
 def _gradient_descent(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     alpha, grad = inputs[1:]
     if not is_float(grad) or alpha is None or alpha.shape or k.attr("use_locking"):
         return None
+    return Into(_descent(k, grad, 1), fills=False)
+
+
+def _descent(k: KernelBuild, grad: Spec, count: int) -> Callable[..., Any]:
+    """The update by the sum of that many gradients, in one pass over them."""
     find = finder(k)
     by_handle = find is not _same
+    size = max(min(rules.BLOCK, int(np.prod(grad.shape))), 1)
 
-    def descend(ref: Any, alpha: Any, grad: Any, scratch: Any) -> Any:
+    def rule(rate: Any, current: Any, *terms: Any) -> None:
+        rules.descend(current, terms, rate, np.empty(size, grad.dtype))
+
+    apply = by_crew(Into(rule, fills=False), [None, *[grad] * (1 + count)], [grad]).call
+
+    def descend(ref: Any, alpha: Any, *terms: Any) -> Any:
+        if not all(t.flags.c_contiguous for t in terms):
+            raise Unfit
         variable = find(ref)
         with variable.lock:
-            current = writable(variable, grad.shape)
-            np.multiply(grad, alpha, scratch)
-            np.subtract(current, scratch, current)
+            apply(alpha[()], writable(variable, grad.shape), *terms)
         return None if by_handle else variable
 
-    return Into(descend, scratch=(grad,), fills=False)
+    return descend
 
 
 def momentum(rates: Any, grad: Any, var: Any, accum: Any, scratch: Any) -> None:

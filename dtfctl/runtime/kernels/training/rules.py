@@ -7,11 +7,41 @@ variable's type, and the gradient. Formulas are those of TensorFlow's training_o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
+
+# Elements worked on at a time, so that what one pass leaves is still in the cache for the next.
+BLOCK = 1 << 15
 
 
 def gradient_descent(xp: Any, var: Any, *, alpha: Any, grad: Any) -> None:
-    var -= grad * alpha
+    if xp is not np or not (var.flags.c_contiguous and grad.flags.c_contiguous and grad.size > BLOCK):
+        var -= grad * alpha
+        return
+    descend(var, [grad], alpha, np.empty(BLOCK, np.result_type(grad, alpha)))
+
+
+def descend(var: Any, terms: Sequence[Any], alpha: Any, scratch: Any) -> None:
+    """Gradient descent by the sum of contiguous arrays, in one pass over memory.
+
+    Args:
+        scratch: a vector of any length.
+    """
+    var, first, *others = (x.reshape(-1) for x in (var, *terms))
+    for start in range(0, len(var), len(scratch)):
+        rows = slice(start, start + len(scratch))
+        part = var[rows]
+        change = scratch[: len(part)]
+        if others:
+            np.add(first[rows], others[0][rows], change)
+            for more in others[1:]:
+                np.add(change, more[rows], change)
+            np.multiply(change, alpha, change)
+        else:
+            np.multiply(first[rows], alpha, change)
+        np.subtract(part, change, part)
 
 
 def momentum(xp: Any, var: Any, accum: Any, *, lr: Any, grad: Any, momentum: Any, use_nesterov: bool = False) -> None:
