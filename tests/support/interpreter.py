@@ -105,6 +105,16 @@ def run_op(op: str, *inputs: Any, dtypes: dict[str, Any] | None = None, **attrs:
     Type and number attributes are inferred from the inputs; give them in `dtypes`/`attrs` where they cannot be.
     A list argument is passed as a Python list of arrays.
     """
+    interpreter, fetches, feeds = graph_of_op(op, *inputs, dtypes=dtypes, **attrs)
+    result = interpreter.run(fetches, feeds, [] if fetches else ["op"])
+    outputs = get_signature(op).outputs
+    return result[0] if len(outputs) == 1 and not outputs[0].is_list else result
+
+
+def graph_of_op(
+    op: str, *inputs: Any, dtypes: dict[str, Any] | None = None, **attrs: Any
+) -> tuple[Interpreter, list[str], dict[str, Any]]:
+    """The graph that `run_op` runs, with what it fetches and feeds: for ops that keep state from step to step."""
     from dtfctl.runtime.framework import dtypes as types
 
     signature = get_signature(op)
@@ -130,7 +140,4 @@ def run_op(op: str, *inputs: Any, dtypes: dict[str, Any] | None = None, **attrs:
             feeds[f"{name}:0"] = array
     raw = {k: encode_attr(signature.attr_by_name[k].kind, v) for k, v in given.items()}
     node = graph.add(make_node("op", op, raw, edges))
-    interpreter = Interpreter(graph)
-    fetches = [f"op:{i}" for i in range(len(node.output_types))]
-    result = interpreter.run(fetches, feeds, [] if fetches else ["op"])
-    return result[0] if len(signature.outputs) == 1 and not signature.outputs[0].is_list else result
+    return Interpreter(graph), [f"op:{i}" for i in range(len(node.output_types))], feeds

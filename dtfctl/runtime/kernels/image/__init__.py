@@ -1,5 +1,5 @@
 """Kernels of the image family: importing this package registers them."""
 
-from dtfctl.runtime.kernels.image import boxes, codecs, color, crop, gpu_resize, resize
+from dtfctl.runtime.kernels.image import boxes, codecs, color, crop, distort, gpu_resize, resize
 
-__all__ = ["boxes", "codecs", "color", "crop", "gpu_resize", "resize"]
+__all__ = ["boxes", "codecs", "color", "crop", "distort", "gpu_resize", "resize"]

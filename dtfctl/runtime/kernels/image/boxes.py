@@ -1,4 +1,4 @@
-"""Bounding boxes: non-maximum suppression, drawing, random distortion (non_max_suppression_op and its neighbours)."""
+"""Bounding boxes: non-maximum suppression, drawing (non_max_suppression_op and its neighbours)."""
 
 from __future__ import annotations
 
