@@ -8,12 +8,12 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from dtfctl.protocol import config_pb2, device_pb2, graph_pb2
+from dtfctl.protocol import config_pb2, device_pb2, graph_pb2, stats_pb2
 from dtfctl.runtime.executor.trace import StepTrace
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.dtypes import DType
@@ -29,6 +29,7 @@ from dtfctl.runtime.framework.errors import (
 from dtfctl.runtime.framework.node_graph import NodeGraph, parse_input
 from dtfctl.runtime.rendezvous.frames import Kind
 from dtfctl.runtime.services.compilation import SessionGraph
+from dtfctl.runtime.services.cost_graph import cost_graph
 from dtfctl.runtime.services.deadlines import DEADLINES
 from dtfctl.runtime.services.direct import DirectStep, dead_fetch
 from dtfctl.runtime.services.job_scope import EVERYONE, JobScope
@@ -78,19 +79,29 @@ class StepOptions:
         options: the client's RunOptions, if any.
         metadata: filled in when the options ask for it.
         cancellation: cancels the step from outside, as when the client is gone.
+        wants_costs: describe in the metadata what each node costs.
     """
 
     options: config_pb2.RunOptions | None = None
     metadata: config_pb2.RunMetadata | None = None
     cancellation: CancellationToken | None = None
+    wants_costs: bool = False
 
     @property
-    def traced(self) -> bool:
+    def wants_stats(self) -> bool:
         return self.options is not None and self.options.trace_level != config_pb2.RunOptions.NO_TRACE
 
     @property
     def wants_graphs(self) -> bool:
         return self.options is not None and self.options.output_partition_graphs
+
+    @property
+    def traced(self) -> bool:
+        return self.wants_stats or self.wants_costs
+
+    @property
+    def graphs_sent(self) -> bool:
+        return self.wants_graphs or self.wants_costs
 
 
 class PartialRunState(Protocol):
@@ -308,6 +319,8 @@ class MasterSession:
         self, compiled: CompiledStep, feeds: Mapping[str, Any], fetches: Sequence[str], how: StepOptions
     ) -> list[Any]:
         compiled.runs += 1
+        if how.metadata is not None and self._is_measured(compiled.runs):
+            how = replace(how, wants_costs=True)
         self.check_feeds(compiled, feeds)
         step_id = self.new_step_id()
         worker = self.local.worker
@@ -319,11 +332,17 @@ class MasterSession:
             for name, value in feeds.items():
                 table.send(f"client;{name}", value, False)
             self.execute(compiled, step, how)
-            is_whole = not how.traced and not how.wants_graphs
+            is_whole = not how.traced and not how.graphs_sent
             return self.collect(step, fetches)
         finally:
             release()
             self.end_step(compiled, step_id, is_whole)
+
+    def _is_measured(self, run: int) -> bool:
+        """Whether the configuration asks what the nodes cost in a signature's run of that number."""
+        options = self.config.graph_options
+        counted = run - options.build_cost_model_after
+        return options.build_cost_model > 0 and counted > 0 and counted % options.build_cost_model == 0
 
     def check_feeds(self, compiled: CompiledStep, feeds: Mapping[str, Any]) -> None:
         types = compiled.feed_types
@@ -380,14 +399,14 @@ class MasterSession:
                     raise self.reported(e, step.token) from e.__cause__
         else:
             reports = self._execute_everywhere(compiled, step, how, trace)
-        if how.metadata is not None and (how.traced or how.wants_graphs):
+        if how.metadata is not None and (how.traced or how.graphs_sent):
             self._describe(compiled, how, trace, reports)
 
     def _execute_everywhere(
         self, compiled: CompiledStep, step: Step, how: StepOptions, trace: StepTrace | None
     ) -> list[Any]:
         run = StepRun(step, {t.task: t for t, _ in compiled.remote})
-        flags = (TRACE if how.traced else 0) | (GRAPHS if how.wants_graphs else 0)
+        flags = (TRACE if how.traced else 0) | (GRAPHS if how.graphs_sent else 0)
         self.step_runs[step.step_id] = run
         try:
             for task, handle in compiled.remote:
@@ -454,15 +473,17 @@ class MasterSession:
     ) -> None:
         metadata = how.metadata
         assert metadata is not None
-        if trace is not None:
-            metadata.step_stats.CopyFrom(trace.to_proto())
-            for report in reports:
-                metadata.step_stats.MergeFrom(report.step_stats)
+        stats = stats_pb2.StepStats() if trace is None else trace.to_proto()
+        graphs = partition_graphs(compiled.local) if how.graphs_sent and compiled.local is not None else []
+        for report in reports:
+            stats.MergeFrom(report.step_stats)
+            graphs += report.partition_graph
+        if how.wants_stats:
+            metadata.step_stats.CopyFrom(stats)
         if how.wants_graphs:
-            if compiled.local is not None:
-                metadata.partition_graphs.extend(partition_graphs(compiled.local))
-            for report in reports:
-                metadata.partition_graphs.extend(report.partition_graph)
+            metadata.partition_graphs.extend(graphs)
+        if how.wants_costs:
+            metadata.cost_graph.CopyFrom(cost_graph(graphs, stats))
 
     def add_partial_run(self, run: PartialRunState) -> str:
         """Keep a partial run; its handle."""

@@ -46,3 +46,10 @@ def test_singular_tridiagonal_systems_give_nan(pivoting: bool) -> None:
 def test_eigenvalues_have_the_complex_type_of_the_input() -> None:
     with pytest.raises(InvalidArgumentError, match="Invalid output dtype"):
         run_op("Eig", np.eye(2, dtype=np.float32), Tout=dtypes.complex128, compute_v=True)
+
+
+@pytest.mark.parametrize("op", ["RFFT2D", "IRFFT2D"])
+def test_negative_lengths_of_transforms(op: str) -> None:
+    x = np.zeros((6, 0), np.float32 if op == "RFFT2D" else np.complex64)
+    with pytest.raises(InvalidArgumentError, match=r"fft_length\[1\] must >= 0, but got: -1"):
+        run_op(op, x, np.array([1, -1], np.int32))

@@ -34,7 +34,11 @@ def _complex_fft(k: KernelBuild) -> Kernel:
 def _lengths(fft_length: Any, rank: int) -> tuple[int, ...]:
     if fft_length.ndim != 1 or fft_length.shape[0] != rank:
         raise InvalidArgumentError(f"fft_length must have shape [{rank}]")
-    return ints(fft_length)
+    sizes = ints(fft_length)
+    for i, size in enumerate(sizes):
+        if size < 0:
+            raise InvalidArgumentError(f"fft_length[{i}] must >= 0, but got: {size}")
+    return sizes
 
 
 def _fit(x: Any, axes: tuple[int, ...], sizes: tuple[int, ...]) -> Any:
@@ -63,8 +67,6 @@ def _rfft(k: KernelBuild) -> Kernel:
                     f"Input dimension {x.ndim - rank + i} must have length of at least {size} but got: "
                     f"{x.shape[i - rank]}"
                 )
-        if any(s < 0 for s in sizes):
-            raise InvalidArgumentError("fft_length must be non-negative")
         shape = (*x.shape[: x.ndim - rank], *sizes[:-1], sizes[-1] // 2 + 1 if sizes[-1] > 0 else 0)
         if 0 in shape or x.size == 0:
             return np.zeros(shape, out)
