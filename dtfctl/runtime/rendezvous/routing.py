@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dtfctl.runtime.framework.cancellation import CancellationToken
+from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.rendezvous.frames import Kind, Message
 from dtfctl.runtime.rendezvous.local import Done, LocalRendezvous
 from dtfctl.runtime.rendezvous.transports.base import Transport
@@ -112,5 +113,11 @@ def task_of_device(device: str) -> str:
 
     >>> task_of_device("/job:ps/replica:0/task:0/device:CPU:0")
     '/job:ps/replica:0/task:0'
+
+    Raises:
+        InvalidArgumentError: it is not one.
     """
-    return device[: device.rindex("/")]
+    task, slash, _ = device.rpartition("/")
+    if not slash:
+        raise InvalidArgumentError(f"'{device}' is not the full name of a device")
+    return task

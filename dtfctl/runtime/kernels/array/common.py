@@ -80,6 +80,17 @@ def scalar(tensor: Array, what: str) -> Any:
     return tensor.item()
 
 
+def vector(tensor: Array, what: str) -> Shape:
+    """The items of an integer vector as Python ints.
+
+    Raises:
+        InvalidArgumentError: the tensor is of another rank.
+    """
+    if tensor.ndim != 1:
+        raise InvalidArgumentError(f"{what} must be a vector, but received tensor of shape: {text(tensor.shape)}")
+    return ints(tensor)
+
+
 def axis_of(axis: int, rank: int, message: str = "") -> int:
     """A possibly negative axis made positive.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 
 from dtfctl.runtime.framework import dtypes
-from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.array.common import product, text
 from dtfctl.runtime.kernels.registry import CPU_GPU, FLOATS, Kernel, KernelBuild, register_kernel
@@ -39,6 +40,8 @@ def _immutable_const(k: KernelBuild) -> Kernel:
     path = k.text_attr("memory_region_name").removeprefix("file://")
 
     def kernel() -> Any:
+        if not os.path.isfile(path):
+            raise NotFoundError(f"{path}; No such file or directory")
         return np.memmap(path, dtype.np, "r", shape=tuple(shape.dims_or_none))
 
     return kernel

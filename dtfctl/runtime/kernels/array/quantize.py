@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError, UnimplementedError
-from dtfctl.runtime.kernels.array.common import is_low_precision, text
+from dtfctl.runtime.kernels.array.common import is_low_precision, scalar, text
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 _F = np.float32
@@ -187,7 +187,7 @@ def _quantize_and_dequantize(k: KernelBuild) -> Kernel:
     dtype = k.dtype("T").np
 
     def kernel(x: Any, input_min: Any = None, input_max: Any = None, num_bits: Any = None) -> Any:
-        bits = int(fixed_bits if num_bits is None else num_bits)
+        bits = fixed_bits if num_bits is None else scalar(num_bits, "num_bits")
         limit = 62 if signed else 63
         if not (2 if signed else 1) <= bits <= limit:
             raise InvalidArgumentError(f"num_bits is out of range: {bits} with signed_input_ {int(signed)}")

@@ -210,6 +210,8 @@ def _pad(k: KernelBuild) -> Kernel:
 
     def kernel(x: Any, paddings: Any, value: Any = None) -> Any:
         pads = _paddings(x, paddings)
+        if not pads:
+            return x
         if value is not None and value.ndim != 0:
             raise InvalidArgumentError(f"constant_values must be a scalar. Found: {text(value.shape)}")
         shape = tuple(d + a + b for d, (a, b) in zip(x.shape, pads))

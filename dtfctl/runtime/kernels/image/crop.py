@@ -8,6 +8,7 @@ import numpy as np
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OutOfRangeError
+from dtfctl.runtime.kernels.array.common import scalar
 from dtfctl.runtime.kernels.random.common import generator_of
 from dtfctl.runtime.kernels.random.philox import WordStream
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
@@ -350,4 +351,6 @@ def image_projective_transform_v2(k: KernelBuild) -> Kernel:
 
 @register_kernel("ImageProjectiveTransformV3", dtype=_TRANSFORMED)
 def image_projective_transform_v3(k: KernelBuild) -> Kernel:
-    return lambda images, transforms, output_shape, fill: _projective(k, images, transforms, output_shape, float(fill))
+    return lambda images, transforms, output_shape, fill: _projective(
+        k, images, transforms, output_shape, scalar(fill, "fill_value")
+    )

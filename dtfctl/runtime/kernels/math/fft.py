@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
-from dtfctl.runtime.kernels.array.common import ints, text
+from dtfctl.runtime.kernels.array.common import axis_of, ints, text, vector
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 _COMPLEX = {"FFT": 1, "FFT2D": 2, "FFT3D": 3, "IFFT": 1, "IFFT2D": 2, "IFFT3D": 3}
@@ -113,7 +113,7 @@ def _nd(k: KernelBuild) -> Kernel:
     def kernel(x: Any, fft_length: Any, axes: Any) -> Any:
         from scipy import fft
 
-        chosen = tuple(a % x.ndim for a in ints(axes))
+        chosen = tuple(axis_of(a, x.ndim) for a in vector(axes, "axes"))
         sizes = _lengths(fft_length, len(chosen))
         if len(set(chosen)) != len(chosen):
             raise InvalidArgumentError("Axes must be unique")

@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.array.common import scalar
 from dtfctl.runtime.kernels.cuda.arrays import CUDA_FLOATS, CUDA_NUMBERS, contiguous, sorted_rows
 from dtfctl.runtime.kernels.cuda.launch import launch
 from dtfctl.runtime.kernels.math.segment import neutral_value
@@ -35,7 +36,7 @@ def unsorted_segment(k: KernelBuild) -> Kernel:
     gap = neutral_value(kind, k.dtype("T"))
 
     def kernel(data: Any, ids: Any, num_segments: Any) -> Any:
-        count = int(num_segments)
+        count = scalar(num_segments, "num_segments")
         if data.shape[: ids.ndim] != ids.shape:
             raise InvalidArgumentError(
                 f"data.shape = {list(data.shape)} does not start with segment_ids.shape = {list(ids.shape)}"

@@ -8,7 +8,7 @@ import numpy as np
 
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
-from dtfctl.runtime.kernels.array.common import is_low_precision, text
+from dtfctl.runtime.kernels.array.common import is_low_precision, scalar, text
 from dtfctl.runtime.kernels.array.scatter import group_starts, scatter_into
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
@@ -101,7 +101,7 @@ def _segment_v2(k: KernelBuild) -> Kernel:
     def kernel(data: Any, ids: Any, num_segments: Any) -> Any:
         if data.ndim < 1:
             raise InvalidArgumentError("Shape must be at least rank 1")
-        need, count = _check_sorted(ids, data.shape[0]), int(num_segments)
+        need, count = _check_sorted(ids, data.shape[0]), scalar(num_segments, "num_segments")
         if count < 0:
             raise InvalidArgumentError(f"Input num_segments == {count} must not be negative.")
         if need > count:
@@ -241,7 +241,7 @@ def _sparse_segment_grad_v2(k: KernelBuild) -> Kernel:
 
     def kernel(grad: Any, indices: Any, ids: Any, dense_output_dim0: Any) -> Any:
         _sparse_checks(grad, indices, ids)
-        rows = int(dense_output_dim0)
+        rows = scalar(dense_output_dim0, "dense_output_dim0")
         if len(ids) == 0:
             return np.zeros((0, *grad.shape[1:]), grad.dtype), np.zeros(0, indices.dtype)
         _check_grad(kind, grad, indices, ids, rows)

@@ -10,6 +10,7 @@ import numpy as np
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError, UnimplementedError
+from dtfctl.runtime.kernels.array.common import vector
 from dtfctl.runtime.kernels.nn.pooling import lowest
 from dtfctl.runtime.kernels.random.philox import GuardedPhilox, WordStream
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
@@ -105,7 +106,7 @@ def fractional_avg_pool_grad(k: KernelBuild) -> Kernel:
     overlapping = k.attr("overlapping", False)
 
     def kernel(input_shape: Any, grad: Any, rows: Any, columns: Any) -> Any:
-        shape = tuple(int(d) for d in input_shape)
+        shape = vector(input_shape, "orig_input_tensor_shape")
         _check(shape, grad, rows, columns)
         out = np.zeros(shape, np.float64)
         for i, row in enumerate(_windows(rows, shape[1], overlapping)[: grad.shape[1]]):

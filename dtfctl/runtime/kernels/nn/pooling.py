@@ -16,6 +16,7 @@ import numpy as np
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError, UnimplementedError
+from dtfctl.runtime.kernels.array.common import vector
 from dtfctl.runtime.kernels.nn.common import Geometry, Window, shape_text, window_of, work_dtype
 from dtfctl.runtime.kernels.registry import FLOATS, REALS, Kernel, KernelBuild, register_kernel
 
@@ -137,7 +138,7 @@ def max_pool_3d(k: KernelBuild) -> Kernel:
 
 def _late_window(k: KernelBuild, ksize: Any, strides: Any) -> tuple[Window, int]:
     """The window of ops that take ksize and strides as inputs."""
-    return _with_attributes(k, tuple(int(v) for v in ksize), tuple(int(v) for v in strides), 4)
+    return _with_attributes(k, vector(ksize, "ksize"), vector(strides, "strides"), 4)
 
 
 @register_kernel("MaxPoolV2", T=(*REALS, dtypes.qint8))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_codec import object_array
+from dtfctl.runtime.kernels.array.common import vector
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.string.elementwise import only
 
@@ -90,7 +92,7 @@ def string_ngrams(k: KernelBuild) -> Kernel:
     def run(data: Any, splits: Any) -> Any:
         if any(w <= 0 for w in widths):
             raise InvalidArgumentError("ngram_widths must contain positive values")
-        ends = splits.tolist()
+        ends = vector(splits, "data_splits")
         if ends:
             _check_splits(ends, data.size)
         tokens = data.tolist()
@@ -118,7 +120,7 @@ def string_ngrams(k: KernelBuild) -> Kernel:
     return run
 
 
-def _check_splits(ends: list[int], size: int) -> None:
+def _check_splits(ends: Sequence[int], size: int) -> None:
     if ends[0] != 0:
         raise InvalidArgumentError(f"First split value must be 0, got {ends[0]}")
     for previous, end in itertools.pairwise(ends):

@@ -13,6 +13,7 @@ import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_codec import object_array
+from dtfctl.runtime.kernels.array.common import vector
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.string.elementwise import map_strings
 
@@ -139,7 +140,7 @@ def unicode_encode(k: KernelBuild) -> Kernel:
     target, policy = _OUTPUT[k.text_attr("output_encoding")], _ErrorPolicy(k)
 
     def run(values: Any, splits: Any) -> Any:
-        ends = splits.tolist()
+        ends = vector(splits, "input_splits")
         if not ends:
             raise InvalidArgumentError("Input_splits should contain elements, but was empty")
         if ends[0] != 0:
