@@ -87,8 +87,20 @@ def optimize(graph: NodeGraph, targets: Iterable[str], rewrites: Rewrites | None
         drop_idle(graph, protected)
     drop_unused(graph, roots)
     if not rewrites.remapping:
-        for node in graph:
-            node.raw_attrs = {**node.raw_attrs, PLAIN_PLAN: graph_pb2.AttrValue(b=True)}
+        _mark_plain(graph)
+
+
+def _mark_plain(graph: NodeGraph) -> None:
+    """Mark all nodes; those that shared attributes share them still."""
+    mark = graph_pb2.AttrValue(b=True)
+    # With the old ones, which keeps their identities from being used again.
+    marked: dict[int, tuple[dict[str, graph_pb2.AttrValue], dict[str, graph_pb2.AttrValue]]] = {}
+    for node in graph:
+        old = node.raw_attrs
+        found = marked.get(id(old))
+        if found is None:
+            found = marked[id(old)] = old, {**old, PLAIN_PLAN: mark}
+        node.raw_attrs = found[1]
 
 
 def _is_endpoint(node: Node) -> bool:

@@ -25,6 +25,8 @@ GRAPH_DEF_VERSION = 2474
 _NODE_NAME = re.compile(r"[A-Za-z0-9._][A-Za-z0-9_.\\/>-]*\Z")
 # Combinations of types an op is remembered with.
 _MOST_TYPES = 1000
+# Larger nodes are not looked for among those read before.
+_SMALL_NODE = 512
 _NEXTS = frozenset(("NextIteration", "RefNextIteration"))
 _MERGES = frozenset(("Merge", "RefMerge"))
 
@@ -51,7 +53,8 @@ class Node:
         inputs: data inputs, in argument order.
         control_inputs: nodes that must have run before.
         device: the device asked for, or assigned once placed.
-        raw_attrs: attributes as they travel; `attr` decodes one. Defaults of the signature are filled in.
+        raw_attrs: attributes as they travel; `attr` decodes one. Defaults of the signature are filled in. Nodes share
+            them: replace, never write.
         rank: position in a topological order of the whole graph before partitioning. Every partition runs its nodes in
             rank order, which is what keeps receives between partitions free of deadlock.
     """
@@ -251,6 +254,7 @@ class NodeGraph:
         check_versions(graph_def.versions)
         library = self.library.extended(graph_def.library) if graph_def.HasField("library") else self.library
         added: dict[str, Node] = {}
+        meanings: dict[_Key, _Meaning] = {}
         name = ""
         try:
             for proto in graph_def.node:
@@ -259,7 +263,7 @@ class NodeGraph:
                     raise InvalidArgumentError(f"Node '{name}': Node name contains invalid characters")
                 if name in self.nodes or name in added:
                     raise InvalidArgumentError(f"Node '{name}' is not unique")
-                added[name] = _make_node(proto, library)
+                added[name] = _make_node(proto, library, meanings)
             for proto in graph_def.node:
                 name = proto.name
                 self._connect(added[name], proto.input, added)
@@ -276,8 +280,12 @@ class NodeGraph:
     def _connect(self, node: Node, inputs: Iterable[str], added: Mapping[str, Node]) -> None:
         seen_control = False
         for text in inputs:
-            name, index = parse_input(text)
-            source = added.get(name) or self.nodes.get(name)
+            # Most name a node's first output, and so are just its name.
+            name, index = text, 0
+            source = added.get(text)
+            if source is None:
+                name, index = parse_input(text)
+                source = added.get(name) or self.nodes.get(name)
             if source is None:
                 raise InvalidArgumentError(f"Node '{node.name}': Unknown input node '{text}'")
             if index == CONTROL:
@@ -305,18 +313,32 @@ class NodeGraph:
 
     def to_graph_def(self) -> graph_pb2.GraphDef:
         out = graph_pb2.GraphDef(versions=self.versions)
+        # Nodes that share attributes share all of their messages but names, inputs and devices.
+        alike: dict[tuple[str, int], graph_pb2.NodeDef] = {}
         for node in self:
-            out.node.append(node_to_proto(node))
+            key = node.op, id(node.raw_attrs)
+            known = alike.get(key)
+            if known is None:
+                known = alike[key] = graph_pb2.NodeDef(op=node.op, attr=node.raw_attrs)
+            _describe(node, out.node.add(), known)
         out.library.CopyFrom(self.library.to_proto())
         return out
 
 
 def node_to_proto(node: Node) -> graph_pb2.NodeDef:
-    proto = graph_pb2.NodeDef(name=node.name, op=node.op, device=node.device)
-    proto.input.extend(e.node.name if e.slot == 0 else str(e) for e in node.inputs)
-    proto.input.extend(f"^{n.name}" for n in node.control_inputs)
-    for name, value in node.raw_attrs.items():
-        proto.attr[name].CopyFrom(value)
+    return _describe(node, graph_pb2.NodeDef(), graph_pb2.NodeDef(op=node.op, attr=node.raw_attrs))
+
+
+def _describe(node: Node, proto: graph_pb2.NodeDef, alike: graph_pb2.NodeDef) -> graph_pb2.NodeDef:
+    """Fill in a node's message, op and attributes from one that has them."""
+    proto.MergeFrom(alike)
+    proto.name = node.name
+    proto.device = node.device
+    inputs = [e.node.name if e.slot == 0 else str(e) for e in node.inputs]
+    if node.control_inputs:
+        inputs += [f"^{n.name}" for n in node.control_inputs]
+    if inputs:
+        proto.input.extend(inputs)
     return proto
 
 
@@ -348,7 +370,39 @@ def parse_input(text: str) -> tuple[str, int]:
     return name, int(index)
 
 
-def _make_node(proto: graph_pb2.NodeDef, library: FunctionLibrary) -> Node:
+class _Meaning(NamedTuple):
+    """What an op and attributes come to, once checked; shared by all nodes that have them."""
+
+    signature: OpSignature
+    raw_attrs: dict[str, graph_pb2.AttrValue]
+    decoded: dict[str, Any]
+    input_types: tuple[DType, ...]
+    output_types: tuple[DType, ...]
+
+
+# An op with its attributes, serialised.
+_Key = tuple[str, tuple[tuple[str, bytes], ...]]
+
+
+def _make_node(proto: graph_pb2.NodeDef, library: FunctionLibrary, known: dict[_Key, _Meaning]) -> Node:
+    """A node without its inputs.
+
+    Args:
+        known: what nodes of the same GraphDef have come to; graphs repeat themselves.
+    """
+    if proto.ByteSize() > _SMALL_NODE:
+        meaning = _meaning_of(proto, library)
+    else:
+        key = proto.op, tuple([(name, value.SerializeToString()) for name, value in proto.attr.items()])
+        found = known.get(key)
+        meaning = known[key] = _meaning_of(proto, library) if found is None else found
+    node = Node(proto.name, meaning.signature, meaning.raw_attrs, proto.device, _decoded=meaning.decoded)
+    types = node.__dict__
+    types["input_types"], types["output_types"] = meaning.input_types, meaning.output_types
+    return node
+
+
+def _meaning_of(proto: graph_pb2.NodeDef, library: FunctionLibrary) -> _Meaning:
     signature = library.signature(proto.op)
     raw: dict[str, graph_pb2.AttrValue] = dict(proto.attr)
     decoded: dict[str, Any] = {}
@@ -365,16 +419,14 @@ def _make_node(proto: graph_pb2.NodeDef, library: FunctionLibrary) -> Node:
             checked = check_attr(signature, attr, value)
             if attr.kind != "tensor":
                 decoded[attr.name] = checked
-    known = signature.attr_by_name
+    names = signature.attr_by_name
     for name in raw:
-        if name not in known and not name.startswith("_") and proto.op not in library.functions:
+        if name not in names and not name.startswith("_") and proto.op not in library.functions:
             raise InvalidArgumentError(
                 f"NodeDef mentions attribute {name} not in the op definition: Op<name={signature.name}>"
             )
-    node = Node(proto.name, signature, raw, proto.device, _decoded=decoded)
-    types = node.__dict__
-    types["input_types"], types["output_types"] = node._types()
-    return node
+    node = Node(proto.name, signature, raw, _decoded=decoded)
+    return _Meaning(signature, raw, decoded, node.input_types, node.output_types)
 
 
 def check_versions(versions: tensor_pb2.VersionDef) -> None:
@@ -438,7 +490,7 @@ def _check_inputs(node: Node) -> None:
             f"{len(node.inputs)} inputs specified; Op<name={node.op}>; NodeDef: {{{{node {node.name}}}}}"
         )
     for i, (edge, want) in enumerate(zip(node.inputs, expected)):
-        have = edge.dtype
+        have = edge.node.output_types[edge.slot]
         if have is not want and (have.base_dtype is not want.base_dtype or (want.is_ref and not have.is_ref)):
             raise InvalidArgumentError(
                 f"Input {i} of node {node.name} was passed {WIRE_NAME[have]} from {edge} incompatible with expected "

@@ -217,10 +217,38 @@ def _load(family: str) -> None:
         _LOADED.add(family)
 
 
+@dataclass
+class _Choice:
+    """Which of an op's `count` registrations fit which values of `attrs`, all that they look at, on which device."""
+
+    count: int
+    attrs: tuple[str, ...]
+    found: dict[tuple[Any, ...], KernelSpec | None] = field(default_factory=dict)
+
+
+_CHOICES: dict[str, _Choice] = {}
+# Combinations of types an op is remembered with.
+_MOST_CHOICES = 1000
+
+
 def find_kernel(node: Node, device_type: str) -> KernelSpec | None:
     """The registration that fits the node's types on that kind of device, or None."""
-    fitting = [s for s in kernels_of(node.op) if s.fits(node, device_type)]
-    return max(fitting, key=lambda s: s.priority) if fitting else None
+    specs = kernels_of(node.op)
+    if not specs:
+        return None
+    # Registrations come in whole families, or with plugins.
+    choice = _CHOICES.get(node.op)
+    if choice is None or choice.count != len(specs):
+        choice = _CHOICES[node.op] = _Choice(len(specs), tuple(sorted({a for s in specs for a in s.types})))
+    key = device_type, *map(node.attr, choice.attrs)
+    try:
+        return choice.found[key]
+    except KeyError:
+        fitting = [s for s in specs if s.fits(node, device_type)]
+        found = max(fitting, key=lambda s: s.priority) if fitting else None
+        if len(choice.found) < _MOST_CHOICES:
+            choice.found[key] = found
+        return found
 
 
 def supported_device_types(node: Node) -> tuple[str, ...]:
