@@ -38,11 +38,11 @@ class LocalRendezvous:
 
     Attributes:
         leads: threads that wait here may serve the links meanwhile; see `Reactor.wait`.
-        waited_s: how long `recv` has waited.
+        waited_s, waits: how long `recv` has waited, and how often.
         holds_back: see RoutingRendezvous; nothing leaves this table.
     """
 
-    __slots__ = ("_error", "_lock", "_values", "_waiting", "holds_back", "leads", "waited_s")
+    __slots__ = ("_error", "_lock", "_values", "_waiting", "holds_back", "leads", "waited_s", "waits")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -52,6 +52,7 @@ class LocalRendezvous:
         self.leads = True
         self.holds_back = False
         self.waited_s = 0.0
+        self.waits = 0
 
     def send(self, key: str, value: Any, dead: bool) -> None:
         """Leave a value, or hand it to the receive that waits for it; dropped once aborted."""
@@ -96,6 +97,7 @@ class LocalRendezvous:
             started = time.perf_counter()
             REACTOR.wait(receive, self.leads)
             self.waited_s += time.perf_counter() - started
+            self.waits += 1
         if receive.error is not None:
             raise receive.error
         return receive.value, receive.dead

@@ -31,6 +31,7 @@ from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.control import tensor_list_wire
 from dtfctl.runtime.rendezvous.frames import Frame, Message
+from dtfctl.runtime.rendezvous.local import LocalRendezvous
 from dtfctl.runtime.rendezvous.routing import Routes, RoutingRendezvous, task_of_device
 from dtfctl.runtime.rendezvous.transports.base import Transport
 from dtfctl.runtime.services.step import Step, first_error
@@ -40,7 +41,8 @@ from dtfctl.runtime.services.threads import submit
 DECODABLE = (tensor_list_wire.TYPE_NAME,)
 # Ids of ended steps are remembered so that tensors still on their way to them find no home; those of jobs likewise.
 _REMEMBERED = 4096
-# A partition that computes for less than this (s) runs where its start was read, without a hop to another thread.
+# A partition that computes for less than this (s) before it waits or ends runs where its start was read, without a hop
+# to another thread.
 LIGHT_S = 0.0005
 # A step nobody started here within this time of its first tensor is forgotten.
 ORPHAN_S = 120.0
@@ -53,8 +55,8 @@ class Partition:
     Attributes:
         peers: other tasks its sends and receives go to or come from.
         graphs: what each executor runs, for RunMetadata.
-        busy_s: how long a run computes lately, waiting left out; None before the first run.
-        is_light: a run waits for nothing but receives and computes next to nothing.
+        busy_s: how long a run computes lately, on average between two times it waits; None before the first run.
+        is_light: a run waits for nothing but receives and computes next to nothing before the next of them.
     """
 
     handle: int
@@ -70,8 +72,10 @@ class Partition:
         """True when feeds or fetches of the client come in or go out here."""
         return any(e.ends.feeds or e.ends.fetches for e in self.executors)
 
-    def ran(self, busy_s: float) -> None:
-        """Take note of how long a run has computed."""
+    def ran(self, taken_s: float, table: LocalRendezvous) -> None:
+        """Take note of how long a run has taken, and of what it has waited for."""
+        # What it delays, with its sends held back, it delays until it waits.
+        busy_s = (taken_s - table.waited_s) / (table.waits + 1)
         before = self.busy_s
         if before is not None:
             busy_s = before + (busy_s - before) * (0.5 if busy_s < before else 0.25)
@@ -315,7 +319,7 @@ class Worker:
                 self.steps_run += 1
         if error is not None:
             raise error
-        partition.ran(time.perf_counter() - started - step.table.waited_s)
+        partition.ran(time.perf_counter() - started, step.table)
         return went
 
     def run_part(
@@ -358,7 +362,7 @@ class Worker:
             raise step_error(error, step.token) from e
         finally:
             self.steps_run += 1
-        partition.ran(time.perf_counter() - started - table.waited_s)
+        partition.ran(time.perf_counter() - started, table)
         return went
 
     def _run_device(
