@@ -3,10 +3,12 @@
 from dtfctl.runtime.kernels.dataset import (  # noqa: F401
     batching,
     buffering,
+    examples,
     files,
     interleave,
     iterator,
     mapping,
+    multi_device,
     optional,
     passing,
     selecting,

@@ -167,7 +167,12 @@ def _texts(value: Any) -> list[str]:
     return [v.decode() for v in value.reshape(-1).tolist()]
 
 
-def _wanted_dense(keys: list[str], k: KernelBuild, defaults: Sequence[Any]) -> list[Dense]:
+def dense_features(keys: list[str], k: KernelBuild, defaults: Sequence[Any]) -> list[Dense]:
+    """The dense features of a node, from its attributes and default values.
+
+    Raises:
+        InvalidArgumentError: a default value does not fit its feature.
+    """
     types, shapes = k.attr("Tdense"), k.attr("dense_shapes")
     out: list[Dense] = []
     for key, dtype, shape, default in zip(keys, types, shapes, defaults, strict=True):
@@ -186,14 +191,19 @@ def _wanted_dense(keys: list[str], k: KernelBuild, defaults: Sequence[Any]) -> l
     return out
 
 
+def parse_rows(serialized: Any, wanted: Wanted, names: Sequence[str] = ()) -> list[Any]:
+    """The features of a vector of serialized Examples, as `parse_features` orders them."""
+    rows = [_parse(s, i).features.feature for i, s in enumerate(serialized.tolist())]
+    return parse_features(rows, names, wanted)
+
+
 def _run_batch(serialized: Any, names: Any, wanted: Wanted) -> list[Any]:
     if names.size and names.size != serialized.size:
         raise InvalidArgumentError(
             f"Expected len(names) == len(serialized), but got: {names.size} vs. {serialized.size}",
         )
     if serialized.ndim == 1:
-        rows = [_parse(s, i).features.feature for i, s in enumerate(serialized.tolist())]
-        return parse_features(rows, _texts(names), wanted)
+        return parse_rows(serialized, wanted, _texts(names))
     if serialized.ndim != 0:
         raise InvalidArgumentError(f"Expected serialized to be a scalar or vector, got: {shape_text(serialized.shape)}")
     return single(serialized.reshape(-1)[0], wanted)
@@ -239,7 +249,7 @@ def parse_example(k: KernelBuild) -> Kernel:
         dense_keys = [_texts(v)[0] for v in rest[sparse_count : sparse_count + dense_count]]
         defaults = rest[sparse_count + dense_count :]
         sparse = [Sparse(key, t) for key, t in zip(sparse_keys, types, strict=True)]
-        return _run_batch(serialized, names, Wanted(sparse, _wanted_dense(dense_keys, k, defaults)))
+        return _run_batch(serialized, names, Wanted(sparse, dense_features(dense_keys, k, defaults)))
 
     return run
 
@@ -252,7 +262,7 @@ def parse_example_v2(k: KernelBuild) -> Kernel:
     def run(serialized: Any, names: Any, sparse: Any, dense: Any, ragged: Any, *defaults: Any) -> list[Any]:
         wanted = Wanted(
             [Sparse(key, t) for key, t in zip(_texts(sparse), types, strict=True)],
-            _wanted_dense(_texts(dense), k, defaults),
+            dense_features(_texts(dense), k, defaults),
             [Ragged(key, v, s) for key, v, s in zip(_texts(ragged), ragged_types, split_types, strict=True)],
         )
         return _run_batch(serialized, names, wanted)
@@ -272,7 +282,7 @@ def parse_single_example(k: KernelBuild) -> Kernel:
                 f"Expected serialized to be a scalar, got shape: {shape_text(serialized.shape)}",
             )
         sparse = [Sparse(key, t) for key, t in zip(sparse_keys, types, strict=True)]
-        return single(serialized.reshape(-1)[0], Wanted(sparse, _wanted_dense(dense_keys, k, defaults)))
+        return single(serialized.reshape(-1)[0], Wanted(sparse, dense_features(dense_keys, k, defaults)))
 
     return run
 
