@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import secrets
+import select
 import socket
 import struct
 import threading
@@ -20,6 +21,7 @@ from dtfctl.protocol import worker_pb2
 from dtfctl.runtime.client.backend import as_host
 from dtfctl.runtime.framework.errors import InternalError, OpError, UnavailableError, error_from_code
 from dtfctl.runtime.rendezvous.frames import Frame, FrameReader, FrameWriter, Kind, Message, host_array
+from dtfctl.runtime.rendezvous.patience import Patience
 from dtfctl.runtime.rendezvous.transports.arena import LEAST, Arena, Mapping
 from dtfctl.runtime.rendezvous.transports.handshake import Offer, connect_unix, this_place
 
@@ -55,6 +57,9 @@ class _Connection:
         self._values: list[Any] = []
         self._answer: Frame | None = None
         self._known: set[int] = set()
+        self._patience = Patience()
+        self._poll = select.poll()
+        self._poll.register(self._sock, select.POLLIN)
 
     def call(self, signature: _Signature, values: Sequence[Any]) -> list[Any]:
         """Run a step.
@@ -77,7 +82,9 @@ class _Connection:
         self._send(out)
         self._answer, self._values = None, []
         reader, receive = self._reader, self._sock.recv_into
+        look, readable = self._patience.look, self._poll.poll
         while self._answer is None:
+            look(readable)
             count = receive(reader.space())
             if not count:
                 raise ConnectionError("it closed the connection")

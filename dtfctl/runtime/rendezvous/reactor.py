@@ -18,6 +18,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from dtfctl.runtime.rendezvous.patience import Patience
+
 log = logging.getLogger(__name__)
 # How long the reactor's own thread stays away while others lead, and how long the second one looks on.
 AWAY_S = 0.002
@@ -84,6 +86,9 @@ class Reactor:
         self._next_tick = 0.0
         self._away = threading.Lock()
         self._is_away = False
+        # Of those who wait for something of their own, and of the reactor's thread.
+        self._waiting = Patience()
+        self._serving = Patience()
 
     # What is watched --------------------------------------------------------------------------------------------------
 
@@ -151,7 +156,7 @@ class Reactor:
         elif slot._is_led:
             try:
                 while not slot.is_set:
-                    self._turn(TICK_S, slot)
+                    self._turn(TICK_S, slot, self._waiting)
             finally:
                 self._leave()
 
@@ -204,13 +209,21 @@ class Reactor:
 
     # Serving ----------------------------------------------------------------------------------------------------------
 
-    def _turn(self, timeout_s: float, slot: Slot | None = None) -> None:
-        """Wait for events once and handle them; the caller leads. Does not wait when the slot is set."""
+    def _turn(self, timeout_s: float, slot: Slot | None = None, patience: Patience | None = None) -> None:
+        """Wait for events once and handle them; the caller leads. Does not wait when the slot is set.
+
+        Args:
+            patience: for looking out before sleeping.
+        """
         assert self._epoll is not None
+        poll = self._epoll.poll
         self._polls = True
         # Whoever sets a slot looks at `_polls` afterwards, so the slot must be looked at again after it is raised.
         try:
-            events = self._epoll.poll(0.0 if slot is not None and slot.is_set else timeout_s)
+            if slot is not None and slot.is_set:
+                events = poll(0)
+            else:
+                events = (patience.look(poll) if patience is not None else []) or poll(timeout_s)
         finally:
             self._polls = False
         self._turns += 1
@@ -260,7 +273,7 @@ class Reactor:
             self._yield = False
             while not self._ready:
                 self._is_free = True
-                self._turn(TICK_S)
+                self._turn(TICK_S, None, self._serving)
                 self._is_free = False
                 self._tick()
                 if self._yield and not self._followers and time.monotonic() >= self._busy_until:

@@ -32,7 +32,7 @@ from dtfctl.runtime.services.grpc_tools import listen_tcp, new_server, service
 
 A, B = "/job:a/replica:0/task:0", "/job:b/replica:0/task:0"
 LIVES = {A: 11, B: 22}
-BOUND_S = 20.0
+BOUND_S = 60.0
 
 
 class Owner:
