@@ -39,15 +39,15 @@ def _unique(k: KernelBuild) -> Kernel:
 
     def kernel(x: Any, axis: Any = None) -> Any:
         at = 0
+        if axis is not None and axis.ndim != 1:
+            raise InvalidArgumentError("axis expects a 1D vector.")
         if axis is not None and axis.size:
-            if axis.ndim > 1 or axis.size != 1:
+            if axis.size != 1:
                 raise InvalidArgumentError("axis does not support input tensors larger than 1 elements")
-            at = int(axis.reshape(-1)[0])
+            at = int(axis[0])
             if not -x.ndim <= at < x.ndim:
                 raise InvalidArgumentError(f"axis has to be between [0, {x.ndim})")
             at %= x.ndim
-        elif axis is not None and axis.ndim > 1:
-            raise InvalidArgumentError("axis expects a 1D vector.")
         elif x.ndim != 1:
             raise InvalidArgumentError("unique expects a 1D vector.")
         if x.ndim == 1:
@@ -96,7 +96,7 @@ def _list_diff(k: KernelBuild) -> Kernel:
 def _where(k: KernelBuild) -> Kernel:
     def kernel(x: Any) -> Any:
         if x.ndim == 0:
-            return np.zeros((int(bool(x)), 0), np.int64)
+            raise InvalidArgumentError("WhereOp : Unhandled input dimensions: 0")
         return np.argwhere(x).astype(np.int64, copy=False)
 
     return kernel
@@ -146,6 +146,8 @@ def _unravel_index(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError(f"Input dims product is causing integer overflow: {shape}")
         if indices.size and (indices.min() < 0 or indices.max() >= product(shape)):
             raise InvalidArgumentError("index is out of bound as with dims")
+        if not shape:
+            return np.zeros((0, *indices.shape), indices.dtype)
         parts = np.unravel_index(indices, shape)
         return np.stack([np.asarray(p) for p in parts]).astype(indices.dtype)
 

@@ -13,7 +13,7 @@ import numpy as np
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework.device_spec import DeviceSpec
 from dtfctl.runtime.framework.dtypes import DType
-from dtfctl.runtime.framework.errors import InvalidArgumentError, UnimplementedError
+from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError, UnimplementedError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.context import PreparedFunction, StepContext
 from dtfctl.runtime.kernels.control.tensor_list import shape_text
@@ -213,4 +213,7 @@ def fake_param(k: KernelBuild) -> Kernel:
 
 @register_kernel(("_ArrayToList", "_ListToArray"), devices=CPU_GPU)
 def pass_list(k: KernelBuild) -> Kernel:
+    given, wanted = len(k.node.input_types), len(k.node.output_types)
+    if given != wanted:
+        raise InternalError(f"#inputs != #outputs : {given} vs. {wanted}")
     return lambda *inputs: inputs

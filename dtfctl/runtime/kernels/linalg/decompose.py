@@ -166,7 +166,9 @@ def _each(function: str, x: Any) -> Any:
     out = np.empty(x.shape, x.dtype)
     for i in np.ndindex(x.shape[:-2]):
         if x[i].size:
-            out[i] = getattr(linalg, function)(x[i])
+            found = getattr(linalg, function)(x[i])
+            # A real matrix may have none that is real.
+            out[i] = np.nan if np.iscomplexobj(found) and not np.iscomplexobj(out) else found
     return out
 
 

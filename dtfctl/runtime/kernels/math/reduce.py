@@ -18,6 +18,8 @@ def axes_of(axes: Any, rank: int) -> tuple[int, ...]:
     Raises:
         InvalidArgumentError: one is out of range or occurs twice.
     """
+    if axes.ndim > 1:
+        raise InvalidArgumentError(f"Shape must be at most rank 1 but is rank {axes.ndim}")
     out = []
     for axis in np.asarray(axes).reshape(-1).tolist():
         if not -rank <= axis < rank:

@@ -118,9 +118,19 @@ def _gradient(op: str, of: Callable[[Any, Any], Any], conjugate: bool = True) ->
     @register_kernel(op, devices=CPU_GPU, T=_FLOAT_COMPLEX)
     def factory(k: KernelBuild) -> Kernel:
         dtype = k.dtype("T")
-        if dtype.is_complex and conjugate:
-            return lambda y, dy: of(y.conj(), dy)
-        return in_float32(of) if dtype in (dtypes.float16, dtypes.bfloat16) else of
+        function = in_float32(of) if dtype in (dtypes.float16, dtypes.bfloat16) else of
+        conjugated = dtype.is_complex and conjugate
+
+        def kernel(y: Any, dy: Any) -> Any:
+            if y.shape != dy.shape:
+                if y.size != dy.size:
+                    raise InvalidArgumentError(
+                        f"The two arguments to a cwise op must have same number of elements, got {y.size} and {dy.size}"
+                    )
+                dy = dy.reshape(y.shape)
+            return function(y.conj() if conjugated else y, dy)
+
+        return kernel
 
 
 def _typed(value: float, like: Any) -> Any:

@@ -162,7 +162,7 @@ def isotonic_regression(k: KernelBuild) -> Kernel:
             sizes: list[int] = []
             for value in row.tolist():
                 total, size = value, 1
-                while sums and sums[-1] * size <= total * sizes[-1]:
+                while sums and sums[-1] * size < total * sizes[-1]:
                     total += sums.pop()
                     size += sizes.pop()
                 sums.append(total)

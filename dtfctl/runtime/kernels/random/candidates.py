@@ -280,6 +280,9 @@ def all_candidate_sampler(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError(
                 f"true_classes must be a matrix of num_true columns, got {shape_text(true_classes.shape)}"
             )
+        outside = true_classes[(true_classes < 0) | (true_classes >= count)]
+        if outside.size:
+            raise InvalidArgumentError(f"`true_candidate` out of range [0, {count}), received {int(outside[0])}")
         ones = np.ones(true_classes.shape, np.float32)
         return np.arange(count, dtype=np.int64), ones, np.ones(count, np.float32)
 
