@@ -1,7 +1,8 @@
 """A stand-in for cupy without a GPU, strict where cupy is: arrays of the host and of the GPU never mix.
 
 `GpuArray` holds a numpy array and has what cupy's arrays have; the module has the functions cupy 14 shares with numpy
-(cupy_names.txt) and refuses numpy arrays in them. `RawModule` builds CUDA sources with a C++ compiler.
+(cupy_names.txt) and refuses numpy arrays in them. `RawModule` builds CUDA sources with a C++ compiler. An array is on
+the GPU that was the thread's current one when it was made, and may be used while that one is the current one.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import cache, lru_cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -32,10 +33,38 @@ _FROM_HOST = frozenset({"asarray", "array", "ascontiguousarray", "asanyarray"})
 _MIXED = "cupy refuses a numpy array here: {}"
 
 
+class _Current(threading.local):
+    device = 0
+
+
+_current = _Current()
+
+
+class FakeDevice:
+    """cupy.cuda.Device: inside it the thread's arrays are made and used on that GPU."""
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+        self._before: list[int] = []
+
+    def __enter__(self) -> FakeDevice:
+        self._before.append(_current.device)
+        _current.device = self._index
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _current.device = self._before.pop()
+
+
+def _on_current(value: GpuArray, where: str) -> GpuArray:
+    assert value.device == _current.device, f"{where}: array of GPU {value.device}, current is {_current.device}"
+    return value
+
+
 def _inward(value: Any, where: str) -> Any:
     """A value as numpy takes it; numpy arrays are refused as cupy refuses them."""
     if isinstance(value, GpuArray):
-        return value.host
+        return _on_current(value, where).host
     if isinstance(value, np.ndarray):
         raise TypeError(_MIXED.format(where))
     if isinstance(value, (tuple, list)):
@@ -66,13 +95,14 @@ def _apply(function: Callable[..., Any], where: str, args: tuple[Any, ...], opti
 class GpuArray:
     """An array only its own module computes with."""
 
-    __slots__ = ("host",)
+    __slots__ = ("device", "host")
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, host: np.ndarray) -> None:
         if host.dtype.hasobject:
             raise ValueError(f"Unsupported dtype {host.dtype}")
         self.host = host
+        self.device = _current.device
 
     def get(self) -> np.ndarray:
         return self.host.copy()
@@ -140,7 +170,7 @@ def _operator(name: str) -> Callable[..., Any]:
                     raise TypeError(_MIXED.format(name))
                 return NotImplemented
         with np.errstate(all="ignore"):
-            result = method(self.host, *(o.host if isinstance(o, GpuArray) else o for o in others))
+            result = method(_on_current(self, name).host, *(_inward(other, name) for other in others))
         return self if name.startswith("__i") and name != "__invert__" else _outward(result)
 
     return call
@@ -253,6 +283,7 @@ class RawModule:
 
 def _c_argument(value: Any) -> Any:
     if isinstance(value, GpuArray):
+        _on_current(value, "kernel argument")
         assert value.host.flags.c_contiguous, "a kernel was given an array that is not contiguous"
         return ctypes.c_void_p(value.host.ctypes.data)
     assert isinstance(value, np.generic), f"cupy takes device arrays and numpy scalars, not {type(value)}"
@@ -305,5 +336,5 @@ def fake_cupy() -> Any:
     """A module that behaves as cupy does with one GPU."""
     module: Any = _FakeModule("fake_cupy")
     module.RawModule = RawModule
-    module.cuda = SimpleNamespace(Device=lambda index: nullcontext())
+    module.cuda = SimpleNamespace(Device=FakeDevice)
     return module

@@ -50,14 +50,16 @@ def to_device(value: Any, xp: Any) -> Any:
 class DeviceRendezvous:
     """A step's rendezvous as a GPU's plan sees it."""
 
-    __slots__ = ("_inner", "_xp")
+    __slots__ = ("_device", "_inner")
 
-    def __init__(self, inner: Rendezvous, xp: Any) -> None:
+    def __init__(self, inner: Rendezvous, device: Device) -> None:
         self._inner = inner
-        self._xp = xp
+        self._device = device
 
     def send(self, key: str, value: Any, dead: bool) -> None:
-        self._inner.send(key, to_host(value), dead)
+        with device_scope(self._device):
+            value = to_host(value)
+        self._inner.send(key, value, dead)
 
     def recv(self, key: str, cancellation: CancellationToken) -> tuple[Any, bool]:
         value, dead = self._inner.recv(key, cancellation)
@@ -68,4 +70,7 @@ class DeviceRendezvous:
         self._inner.recv_async(key, done)
 
     def _received(self, value: Any) -> Any:
-        return to_device(value, self._xp) if getattr(value, "nbytes", 0) >= _LEAST_UPLOAD else value
+        if getattr(value, "nbytes", 0) < _LEAST_UPLOAD:
+            return value
+        with device_scope(self._device):
+            return to_device(value, self._device.array_module)

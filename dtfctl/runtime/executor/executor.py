@@ -83,7 +83,8 @@ class Executor:
         self.ends = ClientEnds() if partial or scope else ClientEnds.of(graph)
         self._env = Environment(device, resources, kernels, library, self.functions, scope, self.ends)
         self._acyclic = graph
-        with collector_paused():
+        # Kernels make constants of theirs when they are built.
+        with collector_paused(), device_scope(device):
             self._plan = FrameMachine(graph, self._env) if partial else self._make_plan()
         self._cores = parallelism or available_cores()
         self._observations = 0
@@ -118,7 +119,7 @@ class Executor:
             OpError: the first error of a node, located; `derived` where it only follows from cancellation.
         """
         if self.is_gpu:
-            step.rendezvous = DeviceRendezvous(step.rendezvous, self.device.array_module)
+            step.rendezvous = DeviceRendezvous(step.rendezvous, self.device)
         rendezvous, cancellation = step.rendezvous, step.cancellation
         args = [rendezvous.recv(client_key(name), cancellation)[0] for name in self.ends.feeds]
         results = self.results()

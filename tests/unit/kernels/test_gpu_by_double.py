@@ -29,14 +29,16 @@ pytestmark = pytest.mark.skipif(compiler() is None, reason="needs g++ to run CUD
 CUPY = fake_cupy()
 
 
-def _gpu(job: str = "localhost", task: int = 0) -> Device:
-    return Device(device_name(job, task, "GPU", 0), resources=ResourceManager(job), array_module=CUPY)
+def _gpu(job: str = "localhost", task: int = 0, number: int = 0) -> Device:
+    name = device_name(job, task, "GPU", 0)
+    return Device(name, resources=ResourceManager(job), array_module=CUPY, physical_index=number)
 
 
 @pytest.fixture(autouse=True)
 def one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     def find(job: str, task: int, config: config_pb2.ConfigProto) -> list[Device]:
-        return [_gpu(job, task)]
+        # Not the one that is current by itself, so that all that touches it must say that it does.
+        return [_gpu(job, task, number=1)]
 
     monkeypatch.setattr(targets, "find_gpus", find)
     monkeypatch.setattr(Interpreter, "make_device", staticmethod(_gpu))
