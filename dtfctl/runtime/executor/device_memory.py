@@ -15,6 +15,7 @@ import numpy as np
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import OpError
+from dtfctl.runtime.framework.tensor_codec import object_array
 from dtfctl.runtime.kernels.context import Rendezvous
 
 # Received arrays of fewer bytes stay in host memory.
@@ -40,6 +41,17 @@ def to_host(value: Any) -> Any:
     return value.get()
 
 
+def _variants_to_host(value: Any) -> Any:
+    """A tensor of variants with the tensors they hold in host memory; any other value as it is."""
+    if not isinstance(value, np.ndarray) or not value.dtype.hasobject:
+        return value
+    items = value.reshape(-1).tolist()
+    if not any(hasattr(item, "moved_variant") for item in items):
+        return value
+    moved = [item.moved_variant(to_host) if hasattr(item, "moved_variant") else item for item in items]
+    return object_array(moved, value.shape)
+
+
 def to_device(value: Any, xp: Any) -> Any:
     """The value in the memory `xp` computes in; object arrays stay on the host."""
     if isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
@@ -58,7 +70,7 @@ class DeviceRendezvous:
 
     def send(self, key: str, value: Any, dead: bool) -> None:
         with device_scope(self._device):
-            value = to_host(value)
+            value = _variants_to_host(to_host(value))
         self._inner.send(key, value, dead)
 
     def recv(self, key: str, cancellation: CancellationToken) -> tuple[Any, bool]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dtfctl.protocol import config_pb2, graph_pb2
@@ -23,6 +24,7 @@ from tests.doubles.fake_cupy import compiler, fake_cupy
 from tests.support.golden import Case, cases
 from tests.support.golden_run import parametrize_cases, run_case
 from tests.support.interpreter import Interpreter
+from tests.unit.executor.harness import GraphText
 from tests.unit.kernels import graph_cases, oracle_cases
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="needs g++ to run CUDA sources without a GPU")
@@ -47,6 +49,28 @@ def one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 @parametrize_cases(cases())
 def test_golden_on_a_gpu(case: Case) -> None:
     run_case(case, "", config_pb2.ConfigProto(allow_soft_placement=True, operation_timeout_in_ms=60_000))
+
+
+@pytest.mark.parametrize(("pushes", "stacks"), [("GPU", "CPU"), ("CPU", "GPU")])
+def test_lists_go_from_device_to_device_with_their_tensors(pushes: str, stacks: str) -> None:
+    g = GraphText()
+    shape, rows = g.const("shape", np.array([2], np.int32)), g.const("rows", np.arange(2, dtype=np.float32))
+    most = g.const("most", np.int32(-1))
+    typed: dict[str, Any] = {"element_dtype": "float32"}
+    g.add("empty", "EmptyTensorList", shape, most, shape_type="int32", **typed)
+    g.add("one", "TensorListPushBack", "empty", rows, **typed)
+    g.add("two", "TensorListPushBack", "one", rows, **typed)
+    g.add("more", "TensorListPushBack", "two", rows, **typed)
+    g.add("all", "TensorListStack", "more", shape, **typed)
+    for node in g.proto.node:
+        if node.name in ("one", "two", "more", "all"):
+            node.device = f"/device:{stacks if node.name in ('more', 'all') else pushes}:0"
+    backend = targets.open_backend("", config_pb2.ConfigProto())
+    try:
+        backend.create(g.proto)
+        assert backend.run({}, ["all:0"], [])[0].tolist() == [[0, 1]] * 3
+    finally:
+        backend.close()
 
 
 def _has_gpu_kernel(op: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,10 @@ class TensorList:
     def with_items(self, items: PersistentList | Iterable[Any]) -> TensorList:
         """A list of the same kind with other items."""
         return TensorList(self.element_dtype, self.element_shape, items, self.max_num_elements)
+
+    def moved_variant(self, move: Callable[[Any], Any]) -> TensorList:
+        """The list with its tensors brought to another memory by `move`."""
+        return self.with_items([None if t is None else move(t) for t in self.items.to_list()])
 
     def zeros_like_variant(self) -> TensorList:
         """ZerosLike: zeros where there are items."""
