@@ -39,6 +39,10 @@ class Environment:
     _bound: dict[Node, BoundKernel] = field(default_factory=dict)
     _function_attrs: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
+    def build(self, node: Node) -> KernelBuild:
+        """What makers of kernels want to know of a node."""
+        return KernelBuild(node, self.device, self.resources, self.library, self.functions)
+
     def bind(self, node: Node) -> BoundKernel:
         """The node's kernel, made once a plan.
 
@@ -51,9 +55,8 @@ class Environment:
         if find_signature(node.op) is None:
             bound = self._bind_call(node)
         else:
-            build = KernelBuild(node, self.device, self.resources, self.library, self.functions)
             try:
-                bound = self.kernels.get(build, self.scope)
+                bound = self.kernels.get(self.build(node), self.scope)
             except Exception as e:
                 raise located(e, node.name) from e
             if is_gpu(self.device):

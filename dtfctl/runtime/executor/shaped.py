@@ -12,21 +12,19 @@ let go of its inputs.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from dtfctl.runtime.compiler.passes.rewrite import is_pure
 from dtfctl.runtime.executor.binding import Environment, reads_of
+from dtfctl.runtime.executor.fusion import Fuser, Output, Work
 from dtfctl.runtime.executor.liveness import BRANCHES
-from dtfctl.runtime.framework.node_graph import Edge, Node
+from dtfctl.runtime.framework.node_graph import Node
+from dtfctl.runtime.kernels.into.crew import in_parts
 from dtfctl.runtime.kernels.into.registry import Into, Spec, load_makers
-from dtfctl.runtime.kernels.into.updates import descend_by_product, descend_by_sum
-from dtfctl.runtime.kernels.registry import KernelBuild
-
-Output = tuple[Node, int]
 
 # Smaller results are left to numpy, which keeps room for them at hand.
 _LEAST_BYTES = 1024
@@ -43,8 +41,6 @@ _FIXED_INPUTS = {
     **dict.fromkeys(("Sum", "Mean", "Max", "Min", "Reshape", "ExpandDims", "Conv2DBackpropFilter"), (1,)),
     "Conv2DBackpropInput": (0,),
 }
-# What gives a gradient, and how the descent by it does that too.
-_FOLDED = {"MatMul": descend_by_product, "AddN": descend_by_sum}
 # Kernels that neither keep an input nor give any part of it as output.
 _LETS_GO = frozenset(
     """
@@ -139,9 +135,11 @@ class _Planner:
         self.order = order
         self.env = env
         self.seen = seen
-        self.aliases = aliases
         self.shaped = Shaped()
         self.makers = load_makers()
+        self.fuser = Fuser(order, seen, aliases, env)
+        self.root = self.fuser.root
+        self.aliases = aliases
         # The first node that relies on an output's shape.
         self.needs: dict[Output, int] = {}
         # Where the memory behind an output is used last, views included.
@@ -154,26 +152,32 @@ class _Planner:
     def plan(self) -> None:
         for i, node in enumerate(self.order):
             self._fix(i, node)
-        self._fold()
-        self._follow_memory()
+        beside_onednn = self.fuser.has_onednn
+        self.fuser.fold(beside_onednn)
+        self._find_views()
+        self._find_captured()
+        works = self._works(beside_onednn)
+        self.fuser.link(works)
+        folds = self.fuser.folds
+        self.shaped.folded = folds.folded
+        self._find_last_uses()
         ends: dict[int, list[Output]] = defaultdict(list)
         for i, node in enumerate(self.order):
             if (node, 0) in self.view_of:
                 self._place_view(node)
-            elif node in self.shaped.operands:
-                self._require(i, [r for r in self.shaped.operands[node] if self.seen.spec(r) is not None])
-            elif (node, 0) not in self.shaped.fixed and node not in self.shaped.folded:
-                self._place(i, node, ends)
+            elif node in folds.chains:
+                self._place_chain(i, node, [works[member] for member in folds.chains[node]], ends)
+            elif node in works and node not in folds.folded:
+                work = works[node]
+                self.shaped.calls[node] = self._in_parts(work), self._place(i, work, [], ends)
+                if node in folds.work:
+                    self.shaped.operands[node] = work.operands
             for output in ends.pop(i, ()):
                 self.pool.give(self.owners.pop(output))
         for output, i in self.needs.items():
             spec = self.seen.spec(output)
             if output not in self.shaped.buffers and output not in self.shaped.fixed and spec is not None:
                 self.shaped.guards.setdefault(self.order[i], []).append((output, spec.shape))
-
-    def root(self, edge: Edge) -> Output:
-        output = (edge.node, edge.slot)
-        return self.aliases.get(output, output)
 
     # What is known ----------------------------------------------------------------------------------------------------
 
@@ -204,46 +208,14 @@ class _Planner:
         for output in roots:
             self.needs[output] = min(self.needs.get(output, i), i)
 
-    def _fold(self) -> None:
-        """Let the update of a variable do the product or the sum that gives its gradient, if nobody else takes it."""
-        users: dict[Output, int] = defaultdict(int)
-        for node in self.order:
-            if (node, 0) not in self.aliases:
-                for edge in node.inputs:
-                    users[self.root(edge)] += 1
-        for i, node in enumerate(self.order):
-            if node.op not in ("ApplyGradientDescent", "ResourceApplyGradientDescent"):
-                continue
-            gradient = self.root(node.inputs[2])
-            maker = gradient[0]
-            fold = _FOLDED.get(maker.op)
-            if fold is None or users[gradient] != 1 or reads_of(maker) or reads_of(node):
-                continue
-            operands = [self.root(node.inputs[1]), *(self.root(e) for e in maker.inputs)]
-            call = fold(self._build(node), self._build(maker), [self.seen.spec(r) for r in operands])
-            if call is not None:
-                self.shaped.folded[maker] = i
-                self.shaped.operands[node] = [self.root(node.inputs[0]), *operands]
-                self.shaped.calls[node] = Into(call, fills=False), []
+    # Who has which memory ---------------------------------------------------------------------------------------------
 
-    def _build(self, node: Node) -> KernelBuild:
-        env = self.env
-        return KernelBuild(node, env.device, env.resources, env.library, env.functions)
-
-    def _follow_memory(self) -> None:
-        """Which outputs share memory, until when it is in use, and which may be kept by somebody."""
+    def _find_views(self) -> None:
+        """Which outputs are others' memory."""
         for node in self.order:
             output = (node, 0)
             if node.op in VIEWS and output not in self.shaped.fixed and self._is_fixed_view(node):
                 self.view_of[output] = self.root(node.inputs[0])
-        for i, node in enumerate(self.order):
-            if (node, 0) in self.view_of or (node, 0) in self.aliases:
-                continue
-            for edge in node.inputs:
-                base = self._base(self.root(edge))
-                self.last[base] = max(self.last.get(base, i), self.shaped.folded.get(node, i))
-                if not _lets_go(node) and (node, 0) not in self.shaped.fixed:
-                    self.captured.add(base)
 
     def _is_fixed_view(self, node: Node) -> bool:
         edge = node.inputs[0]
@@ -254,38 +226,47 @@ class _Planner:
             output = self.view_of[output]
         return output
 
-    # Where values are put ---------------------------------------------------------------------------------------------
+    def _uses(self) -> Iterator[tuple[int, Node, Output]]:
+        """Each node that does something with some memory, with its position."""
+        for i, node in enumerate(self.order):
+            if (node, 0) not in self.view_of and (node, 0) not in self.aliases:
+                for edge in node.inputs:
+                    yield i, node, self._base(self.root(edge))
 
-    def _place_view(self, node: Node) -> None:
-        source = self.view_of[node, 0]
-        held, spec = self.shaped.buffers.get(source), self.seen.spec((node, 0))
-        if held is not None and spec is not None:
-            self.shaped.buffers[node, 0] = held.reshape(spec.shape)
+    def _find_captured(self) -> None:
+        """Which memory somebody may keep."""
+        for _, node, base in self._uses():
+            if not _lets_go(node) and (node, 0) not in self.shaped.fixed:
+                self.captured.add(base)
 
-    def _place(self, i: int, node: Node, ends: dict[int, list[Output]]) -> None:
-        made = self._made(node)
-        if made is None:
-            return
-        into, roots, outputs = made
-        self._require(i, [r for r in roots if self.seen.spec(r) is not None])
-        arrays: list[Any] = []
-        scratch = [self.pool.take(s.nbytes) for s in into.scratch]
-        if into.fills:
-            for slot, spec in enumerate(outputs):
-                output = (node, slot)
-                block = self._reused(i, node, into, roots, spec) if slot == 0 else None
-                if block is None:
-                    block = self.pool.take(spec.nbytes)
-                array = self.shaped.buffers[output] = block.array(spec)
-                arrays.append(array)
-                self.owners[output] = block
-                ends[self.last.get(output, i)].append(output)
-        arrays += [block.array(s) for block, s in zip(scratch, into.scratch)]
-        for block in scratch:
-            self.pool.give(block)
-        self.shaped.calls[node] = into, arrays
+    def _find_last_uses(self) -> None:
+        for i, node, base in self._uses():
+            self.last[base] = max(self.last.get(base, i), self.shaped.folded.get(node, i))
 
-    def _made(self, node: Node) -> tuple[Into, list[Output], list[Spec]] | None:
+    # What is done -----------------------------------------------------------------------------------------------------
+
+    def _works(self, beside_onednn: bool) -> dict[Node, Work]:
+        """What the line of each node does that has a form for these shapes."""
+        works = dict(self.fuser.folds.work)
+        for node, work in list(works.items()):
+            if not self._may_be_placed(work):
+                # Whatever was folded is done as usual again.
+                del works[node], self.fuser.folds.work[node]
+                at = self.order.index(node)
+                for folded in [f for f, by in self.fuser.folds.folded.items() if by == at]:
+                    del self.fuser.folds.folded[folded]
+        for node in self.order:
+            known = node in works or node in self.fuser.folds.folded or (node, 0) in self.view_of
+            if known or (node, 0) in self.shaped.fixed:
+                continue
+            made = self._made(node)
+            if made is not None:
+                if beside_onednn and made.into.beside_onednn is not None:
+                    made.into = replace(made.into, call=made.into.beside_onednn)
+                works[node] = made
+        return works
+
+    def _made(self, node: Node) -> Work | None:
         """The form of the node's kernel that fits, if its results may and should be in buffers."""
         maker = self.makers.get(node.op)
         if maker is None:
@@ -299,24 +280,93 @@ class _Planner:
             return None
         outputs = [self.seen.spec((node, slot)) for slot in range(len(node.output_types))]
         specs = [s for s in outputs if s is not None]
-        into = maker(self._build(node), inputs, specs)
-        if into is None:
+        into = maker(self.env.build(node), inputs, specs)
+        if into is None or (into.fills and len(specs) != len(outputs)):
             return None
-        if into.fills:
-            if len(specs) != len(outputs) or max(s.nbytes for s in specs) < _LEAST_BYTES:
-                return None
-            if any((node, slot) in self.captured for slot in range(len(outputs))):
-                return None
-        return into, roots, specs
+        work = Work(into, roots, [((node, slot), s) for slot, s in enumerate(specs)] if into.fills else [])
+        return work if self._may_be_placed(work) else None
 
-    def _reused(self, i: int, node: Node, into: Into, roots: list[Output], spec: Spec) -> _Block | None:
-        """The memory of an operand nobody needs after this node."""
-        for position in into.in_place:
-            base = self._base(roots[position])
+    def _may_be_placed(self, work: Work) -> bool:
+        if not work.into.fills:
+            return True
+        if max(spec.nbytes for _, spec in work.outputs) < _LEAST_BYTES:
+            return False
+        return not any(output in self.captured for output, _ in work.outputs)
+
+    def _in_parts(self, work: Work) -> Into:
+        """The work by several cores, if it is large."""
+        if not work.into.by_rows:
+            return work.into
+        call = in_parts([self.fuser.stage(work)])
+        return work.into if call is None else replace(work.into, call=call, extras=())
+
+    # Where values are put ---------------------------------------------------------------------------------------------
+
+    def _place_view(self, node: Node) -> None:
+        source = self.view_of[node, 0]
+        held, spec = self.shaped.buffers.get(source), self.seen.spec((node, 0))
+        if held is not None and spec is not None:
+            self.shaped.buffers[node, 0] = held.reshape(spec.shape)
+
+    def _place_chain(self, i: int, node: Node, works: list[Work], ends: dict[int, list[Output]]) -> None:
+        call = in_parts([self.fuser.stage(work) for work in works])
+        assert call is not None, "a chain is made of stages that can be run in parts"
+        arrays: list[list[Any]] = []
+        scratch: list[_Block] = []
+        for n, work in enumerate(works):
+            placed = self._place(i, work, works[n + 1 :], ends, scratch)
+            arrays.append(placed)
+        for block in scratch:
+            self.pool.give(block)
+        counts = [(len(work.operands), len(placed)) for work, placed in zip(works, arrays)]
+        self.shaped.operands[node] = [operand for work in works for operand in work.operands]
+        flat = [array for placed in arrays for array in placed]
+        self.shaped.calls[node] = Into(_by_stages(call, counts)), flat
+
+    def _place(
+        self,
+        i: int,
+        work: Work,
+        later: list[Work],
+        ends: dict[int, list[Output]],
+        held: list[_Block] | None = None,
+    ) -> list[Any]:
+        """Find room for what the work at position `i` gives; the arrays it gets besides its operands.
+
+        Args:
+            later: works that the same line does afterwards.
+            held: gets the scratch memory, which is to be given back when the line is done.
+        """
+        into = work.into
+        self._require(i, [r for r in work.operands if self.seen.spec(r) is not None])
+        arrays: list[Any] = []
+        scratch = [self.pool.take(s.nbytes) for s in into.scratch]
+        for n, (output, spec) in enumerate(work.outputs):
+            block = self._reused(i, work, later, spec) if n == 0 else None
+            if block is None:
+                block = self.pool.take(spec.nbytes)
+            array = self.shaped.buffers[output] = block.array(spec)
+            arrays.append(array)
+            self.owners[output] = block
+            ends[max(self.last.get(output, i), i)].append(output)
+        arrays += [block.array(s) for block, s in zip(scratch, into.scratch)]
+        if held is None:
+            for block in scratch:
+                self.pool.give(block)
+        else:
+            held += scratch
+        return arrays
+
+    def _reused(self, i: int, work: Work, later: list[Work], spec: Spec) -> _Block | None:
+        """The memory of an operand nobody needs after this work."""
+        for position in work.into.in_place:
+            base = self._base(work.operands[position])
             block = self.owners.get(base)
-            if block is None or self.last.get(base) != i or self.seen.spec(roots[position]) != spec:
+            if block is None or self.last.get(base) != i or self.seen.spec(work.operands[position]) != spec:
                 continue
-            if any(self._base(r) == base for p, r in enumerate(roots) if p not in into.in_place):
+            others = [r for p, r in enumerate(work.operands) if p not in work.into.in_place]
+            others += [r for w in later for r in w.operands]
+            if any(self._base(r) == base for r in others):
                 continue
             return block.share()
         return None
@@ -325,6 +375,17 @@ class _Planner:
 def _lets_go(node: Node) -> bool:
     # The sum of one tensor is that tensor.
     return node.op in _LETS_GO and (len(node.inputs) > 1 or node.op not in ("AddN", "AccumulateNV2"))
+
+
+def _by_stages(call: Callable[..., None], counts: list[tuple[int, int]]) -> Callable[..., None]:
+    """`call` takes the operands and arrays of each stage together; this takes first all operands, then all arrays."""
+    operands = sum(n for n, _ in counts)
+    order: list[int] = []
+    start, end = 0, operands
+    for inputs, arrays in counts:
+        order += [*range(start, start + inputs), *range(end, end + arrays)]
+        start, end = start + inputs, end + arrays
+    return lambda *values: call(*[values[n] for n in order])
 
 
 class _Block:

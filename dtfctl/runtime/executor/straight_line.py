@@ -529,7 +529,7 @@ class _Compiler:
         given = self.shaped.operands.get(node)
         operands = self._operands(node) if given is None else ", ".join(self.places[o] for o in given)
         more = "".join(f", q{i}_{n}" for n in range(len(into.extras) + len(arrays)))
-        if into.fills:
+        if into.fills and given is None:
             self.careful[i] = self.env.bind(node).call, operands
         target = "" if into.fills else self.places.get((node, 0), "")
         yield f"{target} = q{i}({operands}{more})" if target else f"q{i}({operands}{more})"

@@ -33,9 +33,11 @@ def is_available() -> bool:
     return os.environ.get("DTF_NUMBA", "1") != "0" and importlib.util.find_spec("numba") is not None
 
 
-def compiled(loop: Callable[..., None], dtype: np.dtype[Any], nbytes: int) -> Callable[..., None] | None:
-    """A loop of `loops` as machine code, for arrays of that many bytes; None where numpy is to do it."""
-    if nbytes < LEAST_BYTES or dtype not in (np.float32, np.float64) or not is_available():
+def compiled(
+    loop: Callable[..., None], dtype: np.dtype[Any], nbytes: int, least: int = LEAST_BYTES
+) -> Callable[..., None] | None:
+    """A loop of `loops` as machine code, for arrays of that many bytes; None where numpy is to do it: below `least`."""
+    if nbytes < least or dtype not in (np.float32, np.float64) or not is_available():
         return None
     with _LOCK:
         return _compile(loop)

@@ -55,19 +55,54 @@ def relu_gradient(grad: Any, x: Any, out: Any) -> None:
         out[i] = grad[i] if x[i] > 0 else grad[i] * 0
 
 
+def max_pool(x: Any, out: Any, height: int, width: int, least: Any) -> None:
+    """The largest of each window, or `least`. Windows of that size lie side by side; x is (N, H, W, C)."""
+    for n in range(out.shape[0]):
+        for h in range(out.shape[1]):
+            for w in range(out.shape[2]):
+                most = out[n, h, w]
+                most[:] = least
+                for i in range(height):
+                    for j in range(width):
+                        here = x[n, h * height + i, w * width + j]
+                        for c in range(most.size):
+                            # What is not a number stays, whichever of the two it is.
+                            keep = (most[c] >= here[c]) | (most[c] != most[c])
+                            most[c] = most[c] if keep else here[c]
+
+
 def max_pool_gradient(x: Any, y: Any, grad: Any, out: Any, height: int, width: int) -> None:
-    """Windows of that size lie side by side; x, out (N, H, W, C), y, grad (N, H / height, W / width, C)."""
-    free = np.ones(y.shape[3], x.dtype)
+    """The same windows; the first element of each that is its maximum gets the gradient."""
+    free = np.ones(y.shape[3], np.bool_)
     for n in range(y.shape[0]):
         for h in range(y.shape[1]):
             for w in range(y.shape[2]):
-                free[:] = 1
+                free[:] = True
+                most, g = y[n, h, w], grad[n, h, w]
                 for i in range(height):
                     for j in range(width):
-                        for c in range(y.shape[3]):
-                            here = free[c] if x[n, h * height + i, w * width + j, c] == y[n, h, w, c] else free[c] * 0
-                            out[n, h * height + i, w * width + j, c] = grad[n, h, w, c] * here
-                            free[c] -= here
+                        here, to = x[n, h * height + i, w * width + j], out[n, h * height + i, w * width + j]
+                        for c in range(most.size):
+                            is_it = (here[c] == most[c]) & free[c]
+                            to[c] = g[c] if is_it else 0
+                            free[c] &= not is_it
+
+
+def rectified_max_pool_gradient(x: Any, y: Any, grad: Any, out: Any, height: int, width: int) -> None:
+    """The gradient by x of the same windows of max(x, 0); y is their maximum."""
+    free = np.ones(y.shape[3], np.bool_)
+    for n in range(y.shape[0]):
+        for h in range(y.shape[1]):
+            for w in range(y.shape[2]):
+                free[:] = True
+                most, g = y[n, h, w], grad[n, h, w]
+                for i in range(height):
+                    for j in range(width):
+                        here, to = x[n, h * height + i, w * width + j], out[n, h * height + i, w * width + j]
+                        for c in range(most.size):
+                            is_it = (here[c] == most[c]) & free[c]
+                            to[c] = g[c] if is_it & (here[c] > 0) else 0
+                            free[c] &= not is_it
 
 
 def add_rows(target: Any, indices: Any, updates: Any, sign: Any) -> None:

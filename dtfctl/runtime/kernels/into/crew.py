@@ -10,16 +10,19 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from dtfctl.runtime.kernels.into.registry import Into, Spec
 
-# Bytes of the result below which waking a thread costs more than it saves.
+# Bytes of the largest array below which waking a thread costs more than it saves.
 LEAST_BYTES = 1 << 20
 _PARTS_EACH = 2
+# What one stage of several gives at a time: it is in cache when the next one wants it.
+_PART_BYTES = 256 << 10
 
 
 def _cores() -> int:
@@ -35,7 +38,7 @@ def _cores() -> int:
 class _Job:
     """Parts of one call that wait to be taken, and what came of them."""
 
-    def __init__(self, parts: list[Callable[[], None]]) -> None:
+    def __init__(self, parts: list[Callable[[], Any]]) -> None:
         self.parts = parts
         self.left = len(parts)
         self.lock = threading.Lock()
@@ -68,12 +71,16 @@ class Crew:
         self._started = False
         self._lock = threading.Lock()
 
-    def run(self, parts: list[Callable[[], None]]) -> None:
+    def run(self, parts: list[Callable[[], Any]]) -> None:
         """Run all parts; returns when they have ended.
 
         Raises:
             Exception: what a part raised.
         """
+        if self.size < 2:
+            for part in parts:
+                part()
+            return
         if not self._started:
             self._start()
         job = _Job(parts)
@@ -104,30 +111,80 @@ def _crew(process: int) -> Crew:
     return Crew(_cores())
 
 
-def by_crew(into: Into, inputs: list[Any], outputs: list[Spec]) -> Into:
-    """The same work cut along the first dimension, where it is large and there are cores for it.
+@dataclass
+class Stage:
+    """A call on rows among others that follow each other.
 
-    The call must compute each row of its outputs and scratch arrays from the same rows of the inputs that have as many
-    rows, and from all of those that have fewer dimensions.
+    Attributes:
+        call, extras: as of an `Into` that is `by_rows`.
+        arrays: what is known of the inputs, then of the outputs and scratch arrays.
+        inputs: how many of those are inputs.
+        output: what is known of the first output.
     """
-    lead, rank = outputs[0].shape[0] if outputs[0].shape else 0, len(outputs[0].shape)
-    if outputs[0].nbytes < LEAST_BYTES or lead < 2 or _cores() < 2:
-        return into
-    arrays = [*inputs, *(None for _ in into.extras), *outputs, *into.scratch]
-    # A single row is the same for all parts.
-    if any(s is not None and len(s.shape) == rank and s.shape[0] not in (1, lead) for s in arrays):
-        return into
-    cut = [s is not None and len(s.shape) == rank and s.shape[0] == lead for s in arrays]
-    call, crew = into.call, _crew(os.getpid())
-    bounds = list(_bounds(lead, crew.size * _PARTS_EACH))
 
-    def part(values: tuple[Any, ...], rows: slice) -> Callable[[], None]:
-        return lambda: call(*[v[rows] if c else v for v, c in zip(values, cut)])
+    call: Callable[..., Any]
+    extras: tuple[Any, ...]
+    arrays: list[Any]
+    inputs: int
+    output: Spec
+
+    @property
+    def nbytes(self) -> int:
+        """Of the largest of its arrays."""
+        return int(max(s.nbytes for s in self.arrays if s is not None))
+
+    @property
+    def cut(self) -> list[bool] | None:
+        """Which arrays are cut along with the output; None where that cannot be."""
+        shape = self.output.shape
+        if not shape or shape[0] < 2:
+            return None
+        same = [s for s in self.arrays if s is not None and len(s.shape) == len(shape)]
+        # A single row is the same for all parts.
+        if any(s.shape[0] not in (1, shape[0]) for s in same):
+            return None
+        return [s is not None and len(s.shape) == len(shape) and s.shape[0] == shape[0] for s in self.arrays]
+
+
+def stage_of(into: Into, inputs: list[Any], outputs: list[Spec]) -> Stage:
+    return Stage(into.call, into.extras, [*inputs, *outputs, *into.scratch], len(inputs), outputs[0])
+
+
+def in_parts(stages: list[Stage]) -> Callable[..., None] | None:
+    """Stages that run one after the other on some rows, then on the next, by several cores; their arrays, stage after
+    stage, are the arguments. None where that gains nothing, or cannot be."""
+    cuts = [stage.cut for stage in stages]
+    lead = stages[0].output.shape[0] if stages[0].output.shape else 0
+    largest = max(stage.nbytes for stage in stages)
+    if largest < LEAST_BYTES or any(c is None for c in cuts) or any(s.output.shape[0] != lead for s in stages):
+        return None
+    size = _cores()
+    if len(stages) == 1 and size < 2:
+        return None
+    parts = size * _PARTS_EACH if len(stages) == 1 else max(size * _PARTS_EACH, largest // _PART_BYTES)
+    crew = _crew(os.getpid())
+    bounds = list(_bounds(lead, parts))
+    steps: list[tuple[Callable[..., Any], tuple[Any, ...], list[tuple[int, bool]], int]] = []
+    at = 0
+    for stage, cut in zip(stages, cuts):
+        assert cut is not None
+        steps.append((stage.call, stage.extras, [(at + n, c) for n, c in enumerate(cut)], stage.inputs))
+        at += len(cut)
+
+    def part(values: tuple[Any, ...], rows: slice) -> None:
+        for call, extras, where, inputs in steps:
+            pieces = [values[n][rows] if c else values[n] for n, c in where]
+            call(*pieces[:inputs], *extras, *pieces[inputs:])
 
     def together(*values: Any) -> None:
-        crew.run([part(values, rows) for rows in bounds])
+        crew.run([partial(part, values, rows) for rows in bounds])
 
-    return Into(together, into.extras, into.scratch, into.in_place, into.fills)
+    return together
+
+
+def by_crew(into: Into, inputs: list[Any], outputs: list[Spec]) -> Callable[..., Any]:
+    """The same call, its work done by several cores where it is large."""
+    return in_parts([stage_of(into, inputs, outputs)]) or into.call
 
 
 def _bounds(rows: int, parts: int) -> Iterator[slice]:

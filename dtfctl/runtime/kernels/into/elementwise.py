@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.kernels.compiled.jit import compiled, loops
-from dtfctl.runtime.kernels.into.crew import by_crew
 from dtfctl.runtime.kernels.into.registry import Into, Spec, makes
 from dtfctl.runtime.kernels.registry import KernelBuild
 
@@ -48,14 +47,14 @@ def _binary(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | No
     op = k.node.op
     if not all(map(is_native, inputs)) or (op in ("RealDiv", "Div") and not is_float(outputs[0])):
         return None
-    return by_crew(Into(_BINARY.get(op, np.true_divide), in_place=(0, 1)), inputs, outputs)
+    return Into(_BINARY.get(op, np.true_divide), in_place=(0, 1), by_rows=True)
 
 
 @makes("AddN", "AccumulateNV2")
 def _add_n(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     if len(inputs) < 2 or not all(map(is_native, inputs)) or any(x != outputs[0] for x in inputs):
         return None
-    return by_crew(Into(_sum, in_place=(0,)), inputs, outputs)
+    return Into(_sum, in_place=(0,), by_rows=True)
 
 
 def _sum(*xs: Any) -> None:
@@ -70,21 +69,21 @@ def _unary(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | Non
     op = k.node.op
     if not (is_native(inputs[0]) if op in _UNARY else is_float(inputs[0])):
         return None
-    return by_crew(Into(_UNARY.get(op) or _UNARY_FLOAT[op], in_place=(0,)), inputs, outputs)
+    return Into(_UNARY.get(op) or _UNARY_FLOAT[op], in_place=(0,), by_rows=True)
 
 
 @makes("BiasAdd")
 def _bias_add(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     if not all(map(is_native, inputs)) or k.text_attr("data_format", "NHWC") != "NHWC":
         return None
-    return by_crew(Into(np.add, in_place=(0,)), inputs, outputs) if inputs[0].shape[-1:] == inputs[1].shape else None
+    return Into(np.add, in_place=(0,), by_rows=True) if inputs[0].shape[-1:] == inputs[1].shape else None
 
 
 @makes("Relu")
 def _relu(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     if not is_float(inputs[0]):
         return None
-    return by_crew(Into(_BINARY["Maximum"], extras=(inputs[0].dtype.type(0),), in_place=(0,)), inputs, outputs)
+    return Into(_BINARY["Maximum"], extras=(inputs[0].dtype.type(0),), in_place=(0,), by_rows=True)
 
 
 @makes("ReluGrad")
@@ -94,8 +93,8 @@ def _relu_grad(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into |
         return None
     loop = compiled(loops.relu_gradient, g.dtype, g.nbytes) if g == x else None
     if loop is not None:
-        return by_crew(Into(lambda g, x, out: loop(flat(g), flat(x), flat(out)), in_place=(0, 1)), inputs, outputs)
-    return by_crew(Into(_relu_gradient, scratch=(Spec(x.shape, np.dtype(bool)),), in_place=(0, 1)), inputs, outputs)
+        return Into(lambda g, x, out: loop(flat(g), flat(x), flat(out)), in_place=(0, 1), by_rows=True)
+    return Into(_relu_gradient, scratch=(Spec(x.shape, np.dtype(bool)),), in_place=(0, 1), by_rows=True)
 
 
 def flat(x: Any) -> Any:
@@ -113,11 +112,8 @@ def _activation_grad(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> 
     y, g = inputs
     if not is_float(y) or not is_float(g) or y.shape != g.shape:
         return None
-    return by_crew(
-        Into(_tanh_gradient if k.node.op == "TanhGrad" else _sigmoid_gradient, scratch=(y,), in_place=(1,)),
-        inputs,
-        outputs,
-    )
+    gradient = _tanh_gradient if k.node.op == "TanhGrad" else _sigmoid_gradient
+    return Into(gradient, scratch=(y,), in_place=(1,), by_rows=True)
 
 
 def _tanh_gradient(y: Any, g: Any, out: Any, scratch: Any) -> None:

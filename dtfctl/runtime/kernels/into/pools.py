@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from dtfctl.runtime.kernels.compiled.jit import compiled, loops
-from dtfctl.runtime.kernels.into.crew import by_crew
 from dtfctl.runtime.kernels.into.elementwise import is_float
 from dtfctl.runtime.kernels.into.registry import Into, Spec, makes
 from dtfctl.runtime.kernels.nn.pooling import pool_window
 from dtfctl.runtime.kernels.registry import KernelBuild
 
 contiguous = np.ascontiguousarray
+# Bytes of the input above which loops are compiled: numpy's strided passes are several times slower.
+_LEAST_BYTES = 1 << 20
 
 
 def _tiles(k: KernelBuild, x: Spec, y: Spec) -> list[tuple[slice, ...]] | None:
@@ -35,16 +37,44 @@ def _max_pool(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | 
     tiles = _tiles(k, inputs[0], outputs[0])
     if tiles is None:
         return None
-    lowest = np.finfo(inputs[0].dtype).min
+    # Minus infinity becomes the least number, as in TensorFlow.
+    least = np.finfo(inputs[0].dtype).min
+    at_once = _pooling(inputs[0], outputs[0], least)
+    if at_once is not None:
+        return at_once
     first, *others = tiles
 
     def pool(x: Any, out: Any) -> None:
-        # Minus infinity becomes the least number, as in TensorFlow.
-        np.maximum(x[first], lowest, out=out)
+        np.maximum(x[first], least, out=out)
         for tile in others:
             np.maximum(out, x[tile], out=out)
 
-    return by_crew(Into(pool), inputs, outputs)
+    return Into(pool, by_rows=True)
+
+
+def _pooling(x: Spec, y: Spec, least: Any) -> Into | None:
+    """The largest of each window if above `least`, in one compiled pass."""
+    loop = compiled(loops.max_pool, x.dtype, x.nbytes, _LEAST_BYTES)
+    if loop is None:
+        return None
+    height, width = _window(x, y)
+
+    def at_once(x: Any, out: Any) -> None:
+        loop(contiguous(x), out, height, width, least)
+
+    return Into(at_once, by_rows=True)
+
+
+def _pooling_gradient(loop: Callable[..., None], x: Spec, y: Spec) -> Into | None:
+    call = compiled(loop, x.dtype, x.nbytes, _LEAST_BYTES)
+    if call is None:
+        return None
+    height, width = _window(x, y)
+
+    def at_once(x: Any, y: Any, grad: Any, out: Any) -> None:
+        call(contiguous(x), contiguous(y), contiguous(grad), out, height, width)
+
+    return Into(at_once, by_rows=True)
 
 
 @makes("MaxPoolGrad")
@@ -53,14 +83,9 @@ def _max_pool_grad(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> In
     tiles = _tiles(k, x, y)
     if tiles is None or grad != y or outputs[0] != x:
         return None
-    loop = compiled(loops.max_pool_gradient, x.dtype, x.nbytes)
-    if loop is not None:
-        height, width = (n // m for n, m in zip(x.shape[1:3], y.shape[1:3]))
-
-        def at_once(x: Any, y: Any, grad: Any, out: Any) -> None:
-            loop(contiguous(x), contiguous(y), contiguous(grad), out, height, width)
-
-        return by_crew(Into(at_once), inputs, outputs)
+    at_once = _pooling_gradient(loops.max_pool_gradient, x, y)
+    if at_once is not None:
+        return at_once
     mask = Spec(y.shape, np.dtype(bool))
 
     def gradient(x: Any, y: Any, grad: Any, out: Any, here: Any, free: Any) -> None:
@@ -72,4 +97,22 @@ def _max_pool_grad(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> In
             np.multiply(grad, here, out[tile])
             np.greater(free, here, free)
 
-    return by_crew(Into(gradient, scratch=(mask, mask)), inputs, outputs)
+    return Into(gradient, scratch=(mask, mask), by_rows=True)
+
+
+def rectified_max_pool(pool: KernelBuild, x: Spec | None, y: Spec | None) -> Into | None:
+    """Pooling of what is above zero, of the input of the rectifier; None where two steps are as good."""
+    if x is None or y is None or _tiles(pool, x, y) is None:
+        return None
+    return _pooling(x, y, x.dtype.type(0))
+
+
+def rectified_max_pool_gradient(pool: KernelBuild, x: Spec | None, y: Spec | None) -> Into | None:
+    """The gradient of the same by the input of the rectifier: of that, the pooled and the gradient by the pooled."""
+    if x is None or y is None or _tiles(pool, x, y) is None:
+        return None
+    return _pooling_gradient(loops.rectified_max_pool_gradient, x, y)
+
+
+def _window(x: Spec, y: Spec) -> tuple[int, ...]:
+    return tuple(n // m for n, m in zip(x.shape[1:3], y.shape[1:3]))

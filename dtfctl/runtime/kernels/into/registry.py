@@ -42,6 +42,11 @@ class Into:
         scratch: what room it needs besides.
         in_place: inputs whose memory the first output may have, if they are of its shape and type.
         fills: False for a node that returns its outputs as usual, such as one that updates a variable.
+        by_rows: it may be called with parts of the arrays, cut along the first dimension: each row of the outputs and
+            scratch arrays follows from the same rows of the inputs that have as many rows, and from all of those that
+            have fewer dimensions.
+        beside_onednn: the same as `call` by oneDNN's threads, for plans that have its convolutions: BLAS has threads
+            of its own, which look for work for a while after each product, on the cores that oneDNN's need.
     """
 
     call: Callable[..., Any]
@@ -49,6 +54,8 @@ class Into:
     scratch: tuple[Spec, ...] = ()
     in_place: tuple[int, ...] = ()
     fills: bool = True
+    by_rows: bool = False
+    beside_onednn: Callable[..., Any] | None = None
 
 
 # For inputs without a static array (references, resource handles) the spec is None.

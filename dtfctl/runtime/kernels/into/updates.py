@@ -15,6 +15,7 @@ from dtfctl.runtime.kernels.into.blas import find_blas
 from dtfctl.runtime.kernels.into.crew import by_crew
 from dtfctl.runtime.kernels.into.elementwise import flat, is_float
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit, makes
+from dtfctl.runtime.kernels.onednn.library import find_library
 from dtfctl.runtime.kernels.registry import KernelBuild
 from dtfctl.runtime.kernels.state.common import variable_finder
 from dtfctl.runtime.kernels.training import rules
@@ -41,18 +42,21 @@ def writable(variable: Variable, shape: tuple[int, ...]) -> Any:
     return variable.writable()
 
 
-def descend_by_product(k: KernelBuild, product: KernelBuild, specs: list[Any]) -> Callable[..., Any] | None:
+def descend_by_product(
+    k: KernelBuild, product: KernelBuild, specs: list[Any], beside_onednn: bool
+) -> Callable[..., Any] | None:
     """The update of a variable by a gradient that is a matrix product, as one product added to the variable.
 
     Args:
         k: the ApplyGradientDescent; product: the MatMul that gives its gradient and nothing else.
         specs: of the learning rate and of the product's two factors.
+        beside_onednn: see `Into.beside_onednn`.
 
     Returns:
         A function of the variable, the learning rate and the factors.
     """
     alpha, a, b = specs
-    blas = find_blas()
+    blas: Any = find_library() if beside_onednn and a is not None and a.dtype == np.float32 else find_blas()
     if blas is None or not is_float(a) or a.dtype != b.dtype or len(a.shape) != 2 or len(b.shape) != 2:
         return None
     if alpha is None or alpha.shape or k.attr("use_locking") or 0 in a.shape or 0 in b.shape:
@@ -76,11 +80,11 @@ def descend_by_product(k: KernelBuild, product: KernelBuild, specs: list[Any]) -
     return descend
 
 
-def descend_by_sum(k: KernelBuild, total: KernelBuild, specs: list[Any]) -> Callable[..., Any] | None:
+def descend_by_sum(k: KernelBuild, specs: list[Any]) -> Callable[..., Any] | None:
     """The update of a variable by a sum of gradients, which is never there as a whole.
 
     Args:
-        k: the ApplyGradientDescent; total: the AddN that gives its gradient and nothing else.
+        k: the ApplyGradientDescent, whose gradient an AddN gives and gives nothing else.
         specs: of the learning rate and of what is added up.
 
     Returns:
@@ -112,7 +116,7 @@ def _descent(k: KernelBuild, grad: Spec, count: int) -> Callable[..., Any]:
     def rule(rate: Any, current: Any, *terms: Any) -> None:
         rules.descend(current, terms, rate, np.empty(size, grad.dtype))
 
-    apply = by_crew(Into(rule, fills=False), [None, *[grad] * (1 + count)], [grad]).call
+    apply = by_crew(Into(rule, by_rows=True), [None, *[grad] * count], [grad])
 
     def descend(ref: Any, alpha: Any, *terms: Any) -> Any:
         if not all(t.flags.c_contiguous for t in terms):
@@ -208,7 +212,7 @@ def _rule(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None
     loop = compiled(_LOOPS[rule], grad.dtype, grad.nbytes)
     if loop is not None:
         rule = _by_loop(rule, loop)
-    apply = by_crew(Into(rule), [None, *[grad] * (count + 1)], [grad]).call
+    apply = by_crew(Into(rule, by_rows=True), [None, *[grad] * (count + 1)], [grad])
 
     def update(*args: Any) -> Any:
         variables = [find(a) for find, a in zip(finders, args)]

@@ -31,7 +31,7 @@ def _blocks(batch: int, bytes_each: int) -> Iterator[slice]:
         yield slice(begin, min(batch, begin + size))
 
 
-def _is_pointwise(g: Geometry) -> bool:
+def is_pointwise(g: Geometry) -> bool:
     return prod(g.kernel) == 1 and prod(g.strides) == 1 and not g.padded
 
 
@@ -75,7 +75,7 @@ def convolve(x: Any, w: Any, g: Geometry, out: Any = None) -> Any:
             out[..., i * share : (i + 1) * share] = convolve(part, w[..., i * share : (i + 1) * share], g)
         return out
     matrix = w.reshape(-1, out_depth)
-    if _is_pointwise(g):
+    if is_pointwise(g):
         np.matmul(x.reshape(-1, depth), matrix, out=out.reshape(-1, out_depth))
         return out
     best = by_onednn(x.dtype, x.shape, w.shape, g)
@@ -110,12 +110,12 @@ def input_gradient(dy: Any, w: Any, g: Geometry, channels: int, out: Any = None)
     if not dy.size or not w.size:
         out[...] = 0
         return out
-    best = None if _is_pointwise(g) else by_onednn(dy.dtype, out.shape, w.shape, g)
+    best = None if is_pointwise(g) else by_onednn(dy.dtype, out.shape, w.shape, g)
     if best is not None:
         best.input_gradient(dy, w, out)
         return out
     matrix = np.ascontiguousarray(w.reshape(-1, out_depth).T)
-    if _is_pointwise(g):
+    if is_pointwise(g):
         np.matmul(dy.reshape(-1, out_depth), matrix, out=out.reshape(-1, channels))
         return out
     taps = list(product(*map(range, g.kernel)))
@@ -151,7 +151,7 @@ def filter_gradient(x: Any, dy: Any, g: Geometry, filter_shape: tuple[int, ...],
         out = np.empty(filter_shape, x.dtype)
     total = out.reshape(columns, out_depth)
     if dy.size and x.size:
-        if _is_pointwise(g):
+        if is_pointwise(g):
             np.matmul(x.reshape(-1, depth).T, dy.reshape(-1, out_depth), out=total)
             return out
         best = by_onednn(x.dtype, x.shape, filter_shape, g)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dtfctl.runtime.kernels.onednn.library import (
@@ -57,29 +57,35 @@ class _Operand:
 
 
 class _Pass:
-    """One primitive with its operands; the last one named is what it computes."""
+    """One primitive with its operands; the last `results` of them are what it computes."""
 
-    def __init__(self, library: Library, pd: ctypes.c_void_p, **operands: tuple[ctypes.c_void_p, int]) -> None:
+    def __init__(
+        self, library: Library, pd: ctypes.c_void_p, results: int, **operands: tuple[ctypes.c_void_p, int, int]
+    ) -> None:
         self._library = library
         self._lock = threading.Lock()
         self._primitive = library.primitive(pd)
-        self._operands = {
-            name: _Operand(library, plain, library.query(pd, query)) for name, (plain, query) in operands.items()
+        made = {
+            name: _Operand(library, plain, library.query(pd, query, index))
+            for name, (plain, query, index) in operands.items()
         }
-        self._args = arguments(**{name: operand.memory for name, operand in self._operands.items()})
+        self._inputs = list(made.values())[:-results]
+        self._results = list(made.values())[-results:]
+        self._args = arguments(**{name: operand.memory for name, operand in made.items()})
 
     def run(self, *arrays: Any) -> None:
         with self._lock:
-            *inputs, output = self._operands.values()
-            for operand, array in zip(inputs, arrays):
+            for operand, array in zip(self._inputs, arrays):
                 operand.load(array)
-            self._library.point(output.array, arrays[-1])
+            for operand, array in zip(self._results, arrays[len(self._inputs) :]):
+                self._library.point(operand.array, array)
             self._library.execute(self._primitive, self._args)
-            output.store()
+            for operand in self._results:
+                operand.store()
 
 
 class Convolution:
-    """A convolution; its three passes are made when first needed. Arrays must be contiguous float32.
+    """A convolution; its passes are made when first needed. Arrays must be contiguous float32.
 
     Args:
         x: shape (N, H, W, C); w: shape (kh, kw, C, O).
@@ -101,24 +107,124 @@ class Convolution:
     ) -> None:
         self._library = library
         y = (x[0], *output, w[3])
-        self._dims = [_image(x)[0], _filter(w)[0], _image(y)[0]]
         self._plain = [library.strided(*_image(x)), library.strided(*_filter(w)), library.strided(*_image(y))]
+        # Images as they are, filters as the library likes them.
+        self._wanted = [self._plain[0], library.any_layout(_filter(w)[0]), self._plain[2]]
+        self._bias = library.vector(w[3])
         self._window = [
             (ctypes.c_int64 * 12)(*values)
             for values in (strides, [d - 1 for d in dilations], [p[0] for p in pads], [p[1] for p in pads])
         ]
         self._lock = threading.Lock()
-        self._passes: dict[str, _Pass] = {}
+        self._passes: dict[Any, _Pass] = {}
         self._forward_pd = self._describe_forward()
 
-    def _layouts(self) -> list[ctypes.c_void_p]:
-        """Images as they are, filters as the library likes them."""
-        x, _, y = self._plain
-        return [x, self._library.any_layout(self._dims[1]), y]
+    def forward(self, x: Any, w: Any, out: Any) -> None:
+        self._pass(self._make_forward).run(x, w, out)
 
-    def _describe_forward(self) -> ctypes.c_void_p:
+    def biased(self, x: Any, w: Any, bias: Any, out: Any) -> None:
+        """The convolution plus a bias for each filter."""
+        self._pass(self._make_biased).run(x, w, bias, out)
+
+    def rectified(self, x: Any, w: Any, bias: Any, out: Any) -> None:
+        """The convolution plus a bias, and zero for what is below it then."""
+        self._pass(self._make_rectified).run(x, w, bias, out)
+
+    def input_gradient(self, dy: Any, w: Any, out: Any) -> None:
+        self._pass(self._make_input_gradient).run(dy, w, out)
+
+    def filter_gradient(self, x: Any, dy: Any, out: Any) -> None:
+        self._pass(self._make_filter_gradient).run(x, dy, out)
+
+    def filter_and_bias_gradient(self, x: Any, dy: Any, out: Any, bias: Any) -> None:
+        self._pass(self._make_filter_and_bias_gradient).run(x, dy, out, bias)
+
+    def _pass(self, make: Callable[[], _Pass]) -> _Pass:
+        found = self._passes.get(make)
+        if found is None:
+            with self._lock:
+                found = self._passes.get(make)
+                if found is None:
+                    found = self._passes[make] = make()
+        return found
+
+    def _make_forward(self) -> _Pass:
+        x, w, y = self._plain
+        return _Pass(
+            self._library,
+            self._forward_pd,
+            1,
+            src=(x, QUERY_SRC, 0),
+            weights=(w, QUERY_WEIGHTS, 0),
+            dst=(y, QUERY_DST, 0),
+        )
+
+    def _make_biased(self, attributes: ctypes.c_void_p | None = None) -> _Pass:
+        x, w, y = self._plain
+        return _Pass(
+            self._library,
+            self._describe_forward(self._bias, attributes),
+            1,
+            src=(x, QUERY_SRC, 0),
+            weights=(w, QUERY_WEIGHTS, 0),
+            bias=(self._bias, QUERY_WEIGHTS, 1),
+            dst=(y, QUERY_DST, 0),
+        )
+
+    def _make_rectified(self) -> _Pass:
+        return self._make_biased(self._library.then_relu())
+
+    def _make_input_gradient(self) -> _Pass:
+        pd = self._describe("convolution_backward_data", *self._wanted)
+        x, w, y = self._plain
+        return _Pass(
+            self._library,
+            pd,
+            1,
+            diff_dst=(y, QUERY_DIFF_DST, 0),
+            weights=(w, QUERY_WEIGHTS, 0),
+            diff_src=(x, QUERY_DIFF_SRC, 0),
+        )
+
+    def _make_filter_gradient(self) -> _Pass:
+        x, w, y = self._plain
+        return _Pass(
+            self._library,
+            self._describe_filter_gradient(None),
+            1,
+            src=(x, QUERY_SRC, 0),
+            diff_dst=(y, QUERY_DIFF_DST, 0),
+            diff_weights=(w, QUERY_DIFF_WEIGHTS, 0),
+        )
+
+    def _make_filter_and_bias_gradient(self) -> _Pass:
+        x, w, y = self._plain
+        return _Pass(
+            self._library,
+            self._describe_filter_gradient(self._bias),
+            2,
+            src=(x, QUERY_SRC, 0),
+            diff_dst=(y, QUERY_DIFF_DST, 0),
+            diff_weights=(w, QUERY_DIFF_WEIGHTS, 0),
+            diff_bias=(self._bias, QUERY_DIFF_WEIGHTS, 1),
+        )
+
+    def _describe_filter_gradient(self, bias: ctypes.c_void_p | None) -> ctypes.c_void_p:
+        x, w, y = self._wanted
+        return self._describe("convolution_backward_weights", x, w, bias, y)
+
+    def _describe(self, name: str, *operands: ctypes.c_void_p | None) -> ctypes.c_void_p:
+        """The description of a gradient."""
+        pd, engine, hint = ctypes.c_void_p(), self._library.engine, self._forward_pd
+        create = f"{name}_primitive_desc_create"
+        self._library.call(create, ctypes.byref(pd), engine, CONVOLUTION_AUTO, *operands, *self._window, hint, None)
+        return pd
+
+    def _describe_forward(
+        self, bias: ctypes.c_void_p | None = None, attributes: ctypes.c_void_p | None = None
+    ) -> ctypes.c_void_p:
         pd = ctypes.c_void_p()
-        x, w, y = self._layouts()
+        x, w, y = self._wanted
         self._library.call(
             "convolution_forward_primitive_desc_create",
             ctypes.byref(pd),
@@ -127,82 +233,9 @@ class Convolution:
             CONVOLUTION_AUTO,
             x,
             w,
-            None,
+            bias,
             y,
             *self._window,
-            None,
+            attributes,
         )
         return pd
-
-    def _pass(self, name: str) -> _Pass:
-        found = self._passes.get(name)
-        if found is None:
-            with self._lock:
-                found = self._passes.get(name)
-                if found is None:
-                    found = self._passes[name] = getattr(self, f"_make_{name}")()
-        return found
-
-    def _make_forward(self) -> _Pass:
-        x, w, y = self._plain
-        return _Pass(
-            self._library, self._forward_pd, src=(x, QUERY_SRC), weights=(w, QUERY_WEIGHTS), dst=(y, QUERY_DST)
-        )
-
-    def _make_input_gradient(self) -> _Pass:
-        pd = ctypes.c_void_p()
-        x, w, y = self._layouts()
-        self._library.call(
-            "convolution_backward_data_primitive_desc_create",
-            ctypes.byref(pd),
-            self._library.engine,
-            CONVOLUTION_AUTO,
-            x,
-            w,
-            y,
-            *self._window,
-            self._forward_pd,
-            None,
-        )
-        x, w, y = self._plain
-        return _Pass(
-            self._library,
-            pd,
-            diff_dst=(y, QUERY_DIFF_DST),
-            weights=(w, QUERY_WEIGHTS),
-            diff_src=(x, QUERY_DIFF_SRC),
-        )
-
-    def _make_filter_gradient(self) -> _Pass:
-        pd = ctypes.c_void_p()
-        x, w, y = self._layouts()
-        self._library.call(
-            "convolution_backward_weights_primitive_desc_create",
-            ctypes.byref(pd),
-            self._library.engine,
-            CONVOLUTION_AUTO,
-            x,
-            w,
-            None,
-            y,
-            *self._window,
-            self._forward_pd,
-            None,
-        )
-        x, w, y = self._plain
-        return _Pass(
-            self._library,
-            pd,
-            src=(x, QUERY_SRC),
-            diff_dst=(y, QUERY_DIFF_DST),
-            diff_weights=(w, QUERY_DIFF_WEIGHTS),
-        )
-
-    def forward(self, x: Any, w: Any, out: Any) -> None:
-        self._pass("forward").run(x, w, out)
-
-    def input_gradient(self, dy: Any, w: Any, out: Any) -> None:
-        self._pass("input_gradient").run(dy, w, out)
-
-    def filter_gradient(self, x: Any, dy: Any, out: Any) -> None:
-        self._pass("filter_gradient").run(x, dy, out)

@@ -21,8 +21,9 @@ log = logging.getLogger(__name__)
 
 FORWARD_TRAINING = 64
 CONVOLUTION_AUTO = 3
-SRC, DST, WEIGHTS = 1, 17, 33
-DIFF_SRC, DIFF_DST, DIFF_WEIGHTS = 129, 145, 161
+ELTWISE_RELU = 0x20
+SRC, DST, WEIGHTS, BIAS = 1, 17, 33, 41
+DIFF_SRC, DIFF_DST, DIFF_WEIGHTS, DIFF_BIAS = 129, 145, 161, 169
 QUERY_SRC, QUERY_DIFF_SRC, QUERY_WEIGHTS, QUERY_DIFF_WEIGHTS, QUERY_DST, QUERY_DIFF_DST, QUERY_WORKSPACE = range(
     129, 136
 )
@@ -33,6 +34,13 @@ _TAG_ANY = 1
 _CPU = 1
 _IN_ORDER = 1
 _ALLOCATE = ctypes.c_void_p(-1)
+_MATRIX = (ctypes.c_void_p, ctypes.c_int64)
+_SGEMM = (
+    *(ctypes.c_char,) * 2,
+    *(ctypes.c_int64,) * 3,
+    *(ctypes.c_float, *_MATRIX, *_MATRIX),
+    *(ctypes.c_float, *_MATRIX),
+)
 
 
 class OneDnnError(Exception):
@@ -60,8 +68,22 @@ class Library:
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         self._dll = ctypes.CDLL(path)
         self._streams = threading.local()
+        self._point = self._declared("memory_set_data_handle", ctypes.c_void_p, ctypes.c_void_p)
+        self._execute = self._declared(
+            "primitive_execute", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p
+        )
+        self._wait = self._declared("stream_wait", ctypes.c_void_p)
+        self._sgemm = self._declared("sgemm", *_SGEMM)
         self.engine = ctypes.c_void_p()
         self.call("engine_create", ctypes.byref(self.engine), _CPU, ctypes.c_size_t(0))
+
+    def _declared(self, name: str, *types: Any) -> Any:
+        """The function dnnl_NAME, ready for calls that come often."""
+        function = getattr(self._dll, f"dnnl_{name}", None)
+        if function is None:
+            raise OneDnnError(f"the library has no dnnl_{name}")
+        function.argtypes = types
+        return function
 
     def call(self, name: str, *args: Any) -> None:
         """Call dnnl_NAME.
@@ -72,9 +94,7 @@ class Library:
         function = getattr(self._dll, f"dnnl_{name}", None)
         if function is None:
             raise OneDnnError(f"the library has no dnnl_{name}")
-        status = function(*args)
-        if status:
-            raise OneDnnError(f"dnnl_{name} gave status {status}")
+        _check(name, function(*args))
 
     @property
     def stream(self) -> ctypes.c_void_p:
@@ -97,11 +117,23 @@ class Library:
         self.call("memory_desc_create_with_strides", ctypes.byref(md), len(dims), _dims(dims), _F32, _dims(strides))
         return md
 
-    def query(self, pd: ctypes.c_void_p, what: int) -> ctypes.c_void_p:
+    def vector(self, size: int) -> ctypes.c_void_p:
+        return self.strided((size,), (1,))
+
+    def then_relu(self) -> ctypes.c_void_p:
+        """Attributes of a primitive that replaces what is below zero in its result by zero."""
+        operations, attributes = ctypes.c_void_p(), ctypes.c_void_p()
+        self.call("post_ops_create", ctypes.byref(operations))
+        self.call("post_ops_append_eltwise", operations, ELTWISE_RELU, ctypes.c_float(0), ctypes.c_float(0))
+        self.call("primitive_attr_create", ctypes.byref(attributes))
+        self.call("primitive_attr_set_post_ops", attributes, operations)
+        return attributes
+
+    def query(self, pd: ctypes.c_void_p, what: int, index: int = 0) -> ctypes.c_void_p:
         """The description a primitive has of one of its arguments; the primitive's own."""
         function = self._dll.dnnl_primitive_desc_query_md
         function.restype = ctypes.c_void_p
-        return ctypes.c_void_p(function(pd, what, 0))
+        return ctypes.c_void_p(function(pd, what, index))
 
     def same(self, a: ctypes.c_void_p, b: ctypes.c_void_p) -> bool:
         return bool(self._dll.dnnl_memory_desc_equal(a, b))
@@ -125,12 +157,40 @@ class Library:
         return self.primitive(pd)
 
     def point(self, memory: ctypes.c_void_p, array: Any) -> None:
-        self.call("memory_set_data_handle", memory, ctypes.c_void_p(array.__array_interface__["data"][0]))
+        """Let a memory object be the array's memory."""
+        _check("memory_set_data_handle", self._point(memory, array.__array_interface__["data"][0]))
 
     def execute(self, primitive: ctypes.c_void_p, args: Any) -> None:
         stream = self.stream
-        self.call("primitive_execute", primitive, stream, len(args), args)
-        self.call("stream_wait", stream)
+        _check("primitive_execute", self._execute(primitive, stream, len(args), args))
+        _check("stream_wait", self._wait(stream))
+
+    def add_product(
+        self, alpha: float, a: Any, b: Any, c: Any, ta: bool = False, tb: bool = False, beta: float = 1.0
+    ) -> None:
+        """c = beta * c + alpha * a @ b of contiguous float32 matrices, a and b transposed where the flags say so."""
+        rows, columns = c.shape
+        status = self._sgemm(
+            b"T" if ta else b"N",
+            b"T" if tb else b"N",
+            rows,
+            columns,
+            a.shape[0] if ta else a.shape[1],
+            alpha,
+            a.__array_interface__["data"][0],
+            a.shape[1],
+            b.__array_interface__["data"][0],
+            b.shape[1],
+            beta,
+            c.__array_interface__["data"][0],
+            columns,
+        )
+        _check("sgemm", status)
+
+
+def _check(name: str, status: int) -> None:
+    if status:
+        raise OneDnnError(f"dnnl_{name} gave status {status}")
 
 
 def arguments(**memories: Any) -> Any:
@@ -143,9 +203,11 @@ _NUMBERS = {
     "src": SRC,
     "dst": DST,
     "weights": WEIGHTS,
+    "bias": BIAS,
     "diff_src": DIFF_SRC,
     "diff_dst": DIFF_DST,
     "diff_weights": DIFF_WEIGHTS,
+    "diff_bias": DIFF_BIAS,
 }
 
 

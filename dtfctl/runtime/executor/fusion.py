@@ -1,0 +1,250 @@
+"""What nodes of a plan for known shapes do at once.
+
+A node's work may be done later, by the line of another one: an update of a variable makes the product that is its
+gradient, a bias is added by the convolution it follows, and large work element by element goes through a chain of nodes
+piece by piece, so that a piece is in cache when the next node wants it. The line that does it stands where the last of
+the nodes stood, so it may have no user before.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from dtfctl.runtime.executor.binding import Environment, reads_of
+from dtfctl.runtime.framework.node_graph import Edge, Node
+from dtfctl.runtime.kernels.into import convolutions, crew, pools
+from dtfctl.runtime.kernels.into.registry import Into, Spec
+from dtfctl.runtime.kernels.into.updates import descend_by_product, descend_by_sum
+from dtfctl.runtime.kernels.onednn.convolution import Convolution
+
+Output = tuple[Node, int]
+
+_CONVOLUTIONS = frozenset(("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter"))
+_DESCENTS = frozenset(("ApplyGradientDescent", "ResourceApplyGradientDescent"))
+_MOST_STAGES = 16
+
+
+@dataclass
+class Work:
+    """What a line does: run one node, or several at once.
+
+    Attributes:
+        operands: what the call gets.
+        outputs: what it fills, if it fills anything.
+    """
+
+    into: Into
+    operands: list[Output]
+    outputs: list[tuple[Output, Spec]]
+
+
+class Seen(Protocol):
+    """What an observed step had."""
+
+    def spec(self, output: Output) -> Spec | None:
+        """What is known of an output; None if it is no array."""
+
+
+@dataclass
+class Folds:
+    """Attributes:
+    work: what the line of a node does that does more than the node, but for chains.
+    chains: by the last node of each, all of them in order.
+    folded: nodes that another's line does, and its position.
+    """
+
+    work: dict[Node, Work] = field(default_factory=dict)
+    chains: dict[Node, list[Node]] = field(default_factory=dict)
+    folded: dict[Node, int] = field(default_factory=dict)
+
+
+class Fuser:
+    """Finds what can be done at once.
+
+    Args:
+        order: the plan's nodes; seen: their shapes; aliases: outputs of identities, and whose values they are.
+    """
+
+    def __init__(self, order: list[Node], seen: Seen, aliases: Mapping[Output, Output], env: Environment) -> None:
+        self._order = order
+        self._seen = seen
+        self._aliases = aliases
+        self._build = env.build
+        self._position = {node: i for i, node in enumerate(order)}
+        # Positions of those who take an output; identities do not count, their users do.
+        self._users: dict[Output, list[int]] = defaultdict(list)
+        for i, node in enumerate(order):
+            if (node, 0) not in aliases:
+                for edge in node.inputs:
+                    self._users[self.root(edge)].append(i)
+        self.folds = Folds()
+
+    def root(self, edge: Edge) -> Output:
+        output = (edge.node, edge.slot)
+        return self._aliases.get(output, output)
+
+    @property
+    def has_onednn(self) -> bool:
+        """True when oneDNN does some of the plan's convolutions."""
+        return any(n.op in _CONVOLUTIONS and self._convolution(n) is not None for n in self._order)
+
+    # Some nodes' work at once -----------------------------------------------------------------------------------------
+
+    def fold(self, beside_onednn: bool) -> None:
+        """Find what one call does for several nodes."""
+        for node in self._order:
+            if reads_of(node):
+                continue
+            if node.op in _DESCENTS:
+                self._descend(node, beside_onednn)
+            elif beside_onednn and node.op == "BiasAdd":
+                self._add_bias(node)
+            elif beside_onednn and node.op == "Conv2DBackpropFilter":
+                self._sum_bias(node)
+            elif node.op == "MaxPool":
+                self._rectify(node)
+
+    def _only_user(self, output: Output) -> bool:
+        return len(self._users[output]) == 1 and not reads_of(output[0])
+
+    def _descend(self, node: Node, beside_onednn: bool) -> None:
+        """Let the update of a variable do the product or the sum that gives its gradient, if nobody else takes it."""
+        gradient = self.root(node.inputs[2])
+        maker = gradient[0]
+        if maker.op not in ("MatMul", "AddN") or not self._only_user(gradient):
+            return
+        operands = [self.root(node.inputs[1]), *(self.root(e) for e in maker.inputs)]
+        specs = [self._seen.spec(r) for r in operands]
+        if maker.op == "MatMul":
+            call = descend_by_product(self._build(node), self._build(maker), specs, beside_onednn)
+        else:
+            call = descend_by_sum(self._build(node), specs)
+        if call is not None:
+            self.folds.folded[maker] = self._position[node]
+            self.folds.work[node] = Work(Into(call, fills=False), [self.root(node.inputs[0]), *operands], [])
+
+    def _add_bias(self, node: Node) -> None:
+        """Let a convolution add the bias that is all its result is for."""
+        image, bias = (self.root(e) for e in node.inputs)
+        made, spec = self._seen.spec((node, 0)), self._seen.spec(bias)
+        if image[0].op != "Conv2D" or not self._only_user(image) or made is None or spec is None:
+            return
+        convolution = self._convolution(image[0])
+        if convolution is None or node.text_attr("data_format", "NHWC") != "NHWC" or spec.dtype != made.dtype:
+            return
+        operands = [*(self.root(e) for e in image[0].inputs), bias]
+        self.folds.folded[image[0]] = self._position[node]
+        self.folds.work[node] = Work(convolutions.biased(convolution), operands, [((node, 0), made)])
+
+    def _sum_bias(self, node: Node) -> None:
+        """Let the gradient of a convolution's filter sum up that of its bias, which is of the same gradient."""
+        image, _, gradient = (self.root(e) for e in node.inputs)
+        at = self._position[node]
+        convolution = self._convolution(node)
+        made = self._seen.spec((node, 0))
+        if convolution is None or made is None:
+            return
+        for i in self._users[gradient]:
+            other = self._order[i]
+            total = self._seen.spec((other, 0))
+            if (
+                i < at
+                and total is not None
+                and other.op == "BiasAddGrad"
+                and other.text_attr("data_format", "NHWC") == "NHWC"
+                and not reads_of(other)
+                and all(user > at for user in self._users[other, 0])
+            ):
+                self.folds.folded[other] = at
+                self.folds.work[node] = Work(
+                    convolutions.filter_and_bias_gradient(convolution),
+                    [image, gradient],
+                    [((node, 0), made), ((other, 0), total)],
+                )
+                return
+
+    def _rectify(self, node: Node) -> None:
+        """Let a pooling, and the gradient of both, do without the rectified image, which is then never made."""
+        image, pooled = self.root(node.inputs[0]), self._seen.spec((node, 0))
+        relu, made = image[0], self._seen.spec(image)
+        if relu.op != "Relu" or reads_of(relu) or made is None or pooled is None:
+            return
+        users = {self._order[i] for i in self._users[image]}
+        gradients = [user for user in users if self._is_gradient_of(user, image)]
+        if users != {node, *gradients, *(self.root(g.inputs[0])[0] for g in gradients)}:
+            return
+        into = pools.rectified_max_pool(self._build(node), made, pooled)
+        if into is None:
+            return
+        source = self.root(relu.inputs[0])
+        self.folds.work[node] = Work(into, [source], [((node, 0), pooled)])
+        self.folds.folded[relu] = max(self._position[user] for user in users)
+        for gradient in gradients:
+            pooling = self.root(gradient.inputs[0])[0]
+            back = pools.rectified_max_pool_gradient(self._build(pooling), made, pooled)
+            assert back is not None, "what has a loop for the pooling has one for its gradient"
+            operands = [source, *(self.root(e) for e in pooling.inputs[1:])]
+            self.folds.folded[pooling] = self._position[gradient]
+            self.folds.work[gradient] = Work(back, operands, [((gradient, 0), made)])
+
+    def _is_gradient_of(self, node: Node, image: Output) -> bool:
+        """Whether the node gives the gradient of a rectifier whose result, `image`, was pooled; of nothing else."""
+        if node.op != "ReluGrad" or reads_of(node) or self.root(node.inputs[1]) != image:
+            return False
+        gradient = self.root(node.inputs[0])
+        pooling = gradient[0]
+        if pooling.op != "MaxPoolGrad" or not self._only_user(gradient) or self.root(pooling.inputs[0]) != image:
+            return False
+        specs = [self._seen.spec(self.root(e)) for e in pooling.inputs[1:]]
+        return specs[0] == specs[1] and self._seen.spec((node, 0)) == self._seen.spec(image)
+
+    def _convolution(self, node: Node) -> Convolution | None:
+        if reads_of(node):
+            return None
+        inputs = [self._seen.spec(self.root(e)) for e in node.inputs]
+        return convolutions.convolution_of(self._build(node), inputs, [self._seen.spec((node, 0))])
+
+    # Chains -----------------------------------------------------------------------------------------------------------
+
+    def link(self, works: Mapping[Node, Work]) -> None:
+        """Find chains of nodes that go through large arrays row by row.
+
+        Args:
+            works: what lines do, each of them alone.
+        """
+        for node in self._order:
+            work = works.get(node)
+            if work is None or not self._is_large(node, work):
+                continue
+            for operand in work.operands:
+                chain = self.folds.chains.get(operand[0], [operand[0]])
+                if len(chain) < _MOST_STAGES and self._continues(chain, node, works):
+                    self.folds.chains.pop(operand[0], None)
+                    self.folds.chains[node] = [*chain, node]
+                    for member in chain:
+                        self.folds.folded[member] = self._position[node]
+                    break
+
+    def _is_large(self, node: Node, work: Work) -> bool:
+        """Whether the node's work is worth being done in pieces; it must not do another's work yet."""
+        if not work.into.by_rows or node in self.folds.folded or node in self.folds.work:
+            return False
+        return self.stage(work).nbytes >= crew.LEAST_BYTES
+
+    def _continues(self, chain: list[Node], node: Node, works: Mapping[Node, Work]) -> bool:
+        last, at = works.get(chain[-1]), self._position[node]
+        if last is None or not last.into.by_rows or chain[-1] in self.folds.folded or chain[-1] in self.folds.work:
+            return False
+        within = {self._position[member] for member in chain}
+        made = [output for member in chain for output, _ in works[member].outputs]
+        if any(user < at and user not in within for output in made for user in self._users[output]):
+            return False
+        return crew.in_parts([self.stage(works[member]) for member in (*chain, node)]) is not None
+
+    def stage(self, work: Work) -> crew.Stage:
+        """The work as a stage of a chain."""
+        inputs = [self._seen.spec(o) for o in work.operands]
+        return crew.stage_of(work.into, inputs, [spec for _, spec in work.outputs])
