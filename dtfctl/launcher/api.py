@@ -398,7 +398,9 @@ class Cluster:
             raise Conflict(f"cluster {self.name} has no metrics page", "add `metrics: {port: 9464}` to its spec")
         paths = self._connection.paths
         try:
-            return read_page(("127.0.0.1", port), paths, timeout_s)
+            seat = self._connection.seat
+            name, _, at = seat.reach(f"{self._metrics_host()}:{port}").rpartition(":")
+            return read_page((name, int(at)), paths, timeout_s)
         except OSError as error:
             log = paths.logs / "controller.log"
             raise ControllerUnreachable(
@@ -410,7 +412,13 @@ class Cluster:
         spec = self.spec()
         if spec.metrics.port is None:
             raise Conflict(f"cluster {self.name} has no metrics page", "add `metrics: {port: 9464}` to its spec")
-        return scrape_config(self._connection.paths, spec.metrics.port)
+        return scrape_config(self._connection.paths, f"{self._metrics_host()}:{spec.metrics.port}")
+
+    def _metrics_host(self) -> str:
+        """The machine of the metrics page, which is the controller's."""
+        if not self._connection.seat.host:
+            return "127.0.0.1"
+        return self._connection.call(methods.PING, pb.Nothing()).address.rpartition(":")[0]
 
     # ------------------------------------------------------------------ ways in, and the end
 

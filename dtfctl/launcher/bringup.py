@@ -7,14 +7,21 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dtfctl.launcher import codec, connect, history
+from dtfctl.launcher import codec, connect, far_seat, history
 from dtfctl.launcher.connect import Connection
 from dtfctl.launcher.controller import methods
-from dtfctl.launcher.errors import ClusterFailed, DeadlineExpired, PartlyDone
+from dtfctl.launcher.errors import (
+    ClusterFailed,
+    ControllerUnreachable,
+    DeadlineExpired,
+    LauncherError,
+    LoginError,
+    PartlyDone,
+)
 from dtfctl.launcher.files import explained
 from dtfctl.launcher.model import Event, HostStatus
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.providers.base import LOGIN_CAUSES
+from dtfctl.launcher.providers.base import LOGIN_CAUSES, Stage
 from dtfctl.launcher.spec.available import require_available
 from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.wire import from_message
@@ -53,8 +60,7 @@ def bring_up(
     request = pb.ApplyRequest(spec_json=codec.encode(spec), task_command=task_command)
     with connect.operation(paths, "bring up"):
         with explained(paths.folder):
-            connect.prepare(paths)
-        connection = Connection(paths)
+            connection = _prepare(paths, spec, on_hosts)
         reply = connection.call(methods.APPLY, request)
         watcher = _Watcher(connection, reply.event, on_event, on_hosts)
         status = watcher.wait_settled(deadline, min_ready) if wait else watcher.look()
@@ -67,6 +73,28 @@ def bring_up(
         usable=status.usable,
         no_login=bool(hosts) and all(host.cause in LOGIN_CAUSES for host in hosts),
     )
+
+
+def _prepare(
+    paths: ClusterPaths, spec: ClusterSpec, on_hosts: Callable[[Sequence[HostStatus]], None] | None
+) -> Connection:
+    """What the controller needs, where it is to run."""
+    is_new = connect.read_created(paths) is None
+    created = connect.prepare(paths)
+    if not paths.seat.exists() and (paths.database.exists() or not far_seat.host_of(spec)):
+        return Connection(paths)
+
+    def on_stage(host: str, stage: Stage, detail: str) -> None:
+        if on_hosts is not None:
+            on_hosts([HostStatus(host, "pending", tasks=1, stage=f"{stage} {detail}".strip())])
+
+    try:
+        far_seat.FarSeat.prepare(paths, spec, created, on_stage).close()
+    except LauncherError:
+        if is_new:
+            far_seat.FarSeat(paths).give_up()
+        raise
+    return Connection(paths)
 
 
 def would_change(spec: ClusterSpec, task_command: Sequence[str]) -> tuple[str, ...]:
@@ -140,9 +168,8 @@ def take_down(name: str | None, grace_s: float, force: bool = False) -> tuple[st
             paths.going_down.touch()
         try:
             problems = _down(paths, grace_s, force)
-            if problems:
+            if problems and not force:
                 return paths.name, problems
-            connect.forget(paths)
         finally:
             paths.going_down.unlink(missing_ok=True)
         paths.lock.unlink(missing_ok=True)
@@ -162,12 +189,18 @@ def _down(paths: ClusterPaths, grace_s: float, force: bool) -> tuple[str, ...]:
             if (paths.folder / "hosts").exists():
                 raise
             return ()  # it cannot start, and never had an agent to stop
+        except (LoginError, ControllerUnreachable) as error:
+            if not force or not isinstance(connection.seat, far_seat.FarSeat):
+                raise
+            connection.seat.give_up()
+            return (error.message,)
         try:
             request = pb.DownRequest(grace_s=grace_s, force=force)
             left = tuple(connection.call(methods.DOWN, request, timeout_s=grace_s + DOWN_MARGIN_S).problems)
         except PartlyDone as error:
             return (error.message,)
-        connect.wait_gone(paths)
+        connection.seat.wait_gone()
+        connection.seat.forget()
     finally:
         connection.close()
     return left

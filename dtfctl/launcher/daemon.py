@@ -14,12 +14,16 @@ from pathlib import Path
 
 from dtfctl.launcher.files import explained, try_lock, unlock
 
+ONCE = '"$@" >&2 &'
+KEPT = '(until "$@"; do sleep 1; done) >&2 &'
 
-def start_daemon(module: str, arguments: Sequence[str], *, log: Path, lock: Path) -> bool:
+
+def start_daemon(module: str, arguments: Sequence[str], *, log: Path, lock: Path, kept: bool = False) -> bool:
     """Run `python -m module --lock-fd N arguments` in a session of its own, its output appended to `log`.
 
-    A shell in between forks and ends, so that the process is a child of init and not of the caller. False when the
-    lock is held: one runs already, or is on its way.
+    A shell in between forks and ends, so that the process is a child of init and not of the caller; with `kept` it
+    stays and starts the process again until it ends with 0. False when the lock is held: one runs already, or is on
+    its way.
     """
     held = try_lock(lock)
     if held is None:
@@ -30,7 +34,7 @@ def start_daemon(module: str, arguments: Sequence[str], *, log: Path, lock: Path
         try:
             subprocess.run(
                 [
-                    *("/bin/sh", "-c", '"$@" >&2 &', "dtfctl"),
+                    *("/bin/sh", "-c", KEPT if kept else ONCE, "dtfctl"),
                     *(sys.executable, "-m", module, "--lock-fd", str(held), *arguments),
                 ],
                 stdin=subprocess.DEVNULL,

@@ -12,6 +12,7 @@ from dtfctl.launcher import connect, output, remote
 from dtfctl.launcher.connect import Connection
 from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import Conflict, NotFound, UsageError
+from dtfctl.launcher.far_seat import FarSeat
 from dtfctl.launcher.model import ClusterStatus, Event, LogLine, TaskStatus
 from dtfctl.launcher.output import Batch
 from dtfctl.launcher.selectors import select
@@ -121,6 +122,8 @@ def _batches(connection: Connection, query: LogQuery, tail: int) -> Iterator[Bat
             return _remote_agent(
                 remote.Command(connection, remote.Target(query.selector, host, ""), _tail(host, query))
             )
+    if query.selector == "controller" and isinstance(connection.seat, FarSeat):
+        return output.far_lines(connection.seat.log(), query.selector, query.follow)
     if query.selector.startswith(DAEMONS):
         return output.daemon_lines(
             connection.paths.logs,

@@ -38,13 +38,13 @@ def read_page(address: tuple[str, int], paths: ClusterPaths, timeout_s: float) -
         return text
 
 
-def scrape_config(paths: ClusterPaths, port: int) -> dict[str, Any]:
+def scrape_config(paths: ClusterPaths, target: str) -> dict[str, Any]:
     """One entry of Prometheus's `scrape_configs`."""
     reader = TlsFiles.of(paths.readers, "metrics")
     return {
         "job_name": f"dtfctl-{paths.name}",
         "scheme": "https",
-        "static_configs": [{"targets": [f"127.0.0.1:{port}"]}],
+        "static_configs": [{"targets": [target]}],
         "tls_config": {
             "ca_file": str(paths.certificates / "ca.pem"),
             "cert_file": str(reader.cert),

@@ -21,6 +21,7 @@ from dtfctl.protocol import controller_pb2 as pb
 
 MAX_BYTES = 4 * 2**20
 DAEMON_POLL_S = 0.2
+FAR_POLL_S = 1.0
 AWAY_S = 3.0
 """How long a host may be away before what was written there is given up."""
 
@@ -155,6 +156,19 @@ def _daemon_lines(path: Path, selector: str, follow: bool, gone: Callable[[], bo
             if ended:
                 return
             time.sleep(DAEMON_POLL_S)
+
+
+def far_lines(pieces: Iterator[str], selector: str, follow: bool) -> Iterator[Batch]:
+    """The same of a log on another machine, which comes in pieces; an empty one says that there is no more now."""
+    begun = ""
+    for piece in pieces:
+        *whole, begun = (begun + piece).split("\n")
+        ended = not piece and not follow
+        yield Batch([daemon_line(selector, text) for text in whole], not piece, ended, ended, ())
+        if ended:
+            return
+        if not piece:
+            time.sleep(FAR_POLL_S)
 
 
 def daemon_line(selector: str, text: str) -> LogLine:

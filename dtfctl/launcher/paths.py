@@ -9,6 +9,7 @@
         certificates/         ca, controller, cli, agents, tasks; keys 0600
         hosts/HOST/           an agent's state: agent.json, state.json, runs/, run/ (sockets)
         jobs/ID/              code/, progress; checkpoint/ stays after `down`
+        seat.json, login/     with `controller: host`: where it runs; the key with which it logs in to the hosts
         logs/                 stays after `down`; the next `up` moves it to logs.1
 
 A unix socket's path has room for 107 bytes, so sockets live in a short folder of their own (0700).
@@ -88,6 +89,16 @@ class ClusterPaths:
     def readers(self) -> Path:
         """The authority of those who may read the metrics page."""
         return self.certificates / "metrics"
+
+    @property
+    def seat(self) -> Path:
+        """Exists where the controller runs on a host of the cluster: which one."""
+        return self.folder / "seat.json"
+
+    @property
+    def login(self) -> Path:
+        """How a controller that runs on a host logs in to the others."""
+        return self.folder / "login"
 
     @property
     def logs(self) -> Path:

@@ -55,10 +55,11 @@ class Tunnel:
         self._tls = TlsFiles.of(paths.certificates, "cli")
         self._channel: Channel | None = None
         self._channel_address = ""
+        self._seat = connect.seat_of(paths)
         self._address = found.address
         self._process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "dtfctl.connect", found.address, str(port)),
+                *(sys.executable, "-m", "dtfctl.connect", self._seat.reach(found.address), str(port)),
                 *(str(self._tls.ca), str(self._tls.cert), str(self._tls.key), server_name("task", paths.name)),
             ],
             stdin=subprocess.PIPE,
@@ -99,7 +100,7 @@ class Tunnel:
             address = self._look()
             if address and address != self._address:
                 self._address = address
-                self._tell(address)
+                self._tell(self._seat.reach(address))
 
     def _tell(self, address: str) -> None:
         assert self._process.stdin is not None
@@ -110,13 +111,13 @@ class Tunnel:
 
     def _look(self) -> str:
         """The task's address now, or "" where nobody can say. Starts no controller: the cluster may be going down."""
-        found = connect.find_controller(self._paths)
+        found = self._seat.find()
         if found is None:
             return ""
-        if self._channel is None or self._channel_address != found[1]:
+        if self._channel is None or self._channel_address != found:
             self._forget_channel()
-            self._channel = Channel(found[1], self._tls, "controller", self._paths.name)
-            self._channel_address = found[1]
+            self._channel = Channel(found, self._tls, "controller", self._paths.name)
+            self._channel_address = found
         try:
             message = self._channel.call(methods.STATUS, pb.StatusRequest(), timeout_s=ASK_S)
         except LauncherError:
@@ -132,6 +133,7 @@ class Tunnel:
     def close(self) -> None:
         """Close the port; what runs through it is cancelled."""
         self._forget_channel()
+        self._seat.close()
         if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dtfctl.launcher import api, connect
+from dtfctl.launcher import api, seat
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.model import TaskStatus
@@ -101,7 +101,7 @@ def up(home: Path) -> Callable[..., Cluster]:
 
 
 def controller_pid(cluster: Cluster) -> int:
-    found = connect.find_controller(ClusterPaths.of(cluster.name))
+    found = seat.find_controller(ClusterPaths.of(cluster.name))
     assert found is not None
     return found[0].pid
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import grpc
 
-from dtfctl.launcher import connect
+from dtfctl.launcher import connect, seat
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.controller.engine import Engine
@@ -108,7 +108,7 @@ class ManyHostCluster:
         self.engine.begin_down()
         problems = self.engine.hosts.stop_all(0.2)
         self.stop_controller()
-        connect.forget(self.paths)
+        seat.forget(self.paths)
         assert not problems, problems
 
     # ------------------------------------------------------------------ what a user does and sees

@@ -171,7 +171,7 @@ class Lab:
                 f"ListenAddress {host.address}",
                 f"HostKey {self.root / host.name / 'host_key'}",
                 "PidFile none",
-                f"AuthorizedKeysFile {self.key}.pub",
+                f"AuthorizedKeysFile {self.key}.pub .ssh/authorized_keys",
                 "AuthenticationMethods publickey",
                 "PermitRootLogin prohibit-password",
                 "UsePAM no",
@@ -314,6 +314,16 @@ class Lab:
     def shut(self, name: str, *, but: str) -> Iterator[None]:
         """A host whose SSH port answers one other host only."""
         rule = ["-p", "tcp", "--dport", "22", "!", "-s", self.address_of(but), "-j", "REJECT"]
+        self._inside_net(name, "iptables", "-w", "-A", "INPUT", *rule)
+        try:
+            yield
+        finally:
+            self._inside_net(name, "iptables", "-w", "-D", "INPUT", *rule)
+
+    @contextlib.contextmanager
+    def shut_port(self, name: str, port: int, *, from_: str) -> Iterator[None]:
+        """A port of a host that nobody at the address `from_` can reach; a packet to it is lost."""
+        rule = ["-p", "tcp", "--dport", str(port), "-s", from_, "-j", "DROP"]
         self._inside_net(name, "iptables", "-w", "-A", "INPUT", *rule)
         try:
             yield

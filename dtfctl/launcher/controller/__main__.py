@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import logging
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import grpc
 
 from dtfctl.launcher import metrics
 from dtfctl.launcher.certificates import TlsFiles
@@ -22,8 +27,9 @@ from dtfctl.launcher.files import write_whole
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.procfs import identify
 from dtfctl.launcher.providers.hosts import HostProviders
-from dtfctl.launcher.rpc import serve
+from dtfctl.launcher.rpc import Handler, Method, serve
 
+LOOPBACK = "127.0.0.1"
 STOP_S = 1.0
 THREADS = 160
 """Each command of `exec` and each transfer holds one, beside the long polls."""
@@ -50,21 +56,23 @@ def main() -> int:
 
 
 def run(paths: ClusterPaths) -> int:
-    created = float(json.loads(paths.info.read_bytes())["created"])
+    info = json.loads(paths.info.read_bytes())
+    created = float(info["created"])
+    listen = str(info.get("listen", LOOPBACK))
     providers = HostProviders(paths)
     engine = Engine(paths, created, providers)
     tls = TlsFiles.of(paths.certificates, "controller")
     page = MetricsPage(lambda: _metrics(engine), tls, TlsFiles.of(paths.readers, "metrics"))
     handlers = {**ControllerService(engine, page.open).handlers(), **Relay(engine).handlers()}
-    server, port = serve(handlers, tls, threads=THREADS)
+    server, port = _serve(handlers, tls, listen, paths)
     known = engine.current_spec()
     if known is not None:
         page.keep_open(known)
-    engine.address = f"127.0.0.1:{port}"
+    engine.address = f"{listen}:{port}"
     me = identify(os.getpid())
     assert me is not None
-    info = {"pid": me.pid, "start_ticks": me.start_ticks, "address": engine.address}
-    write_whole(paths.controller_info, json.dumps(info).encode())
+    found = {"pid": me.pid, "start_ticks": me.start_ticks, "address": engine.address}
+    write_whole(paths.controller_info, json.dumps(found).encode())
     engine.run()
     page.close()
     providers.close()
@@ -72,6 +80,17 @@ def run(paths: ClusterPaths) -> int:
     paths.controller_info.unlink(missing_ok=True)
     engine.store.close()
     return 0
+
+
+def _serve(
+    handlers: Mapping[Method[Any, Any], Handler], tls: TlsFiles, listen: str, paths: ClusterPaths
+) -> tuple[grpc.Server, int]:
+    """Others on the network remember where it is: on a host it takes the port that it had, where that is free."""
+    if listen != LOOPBACK:
+        with contextlib.suppress(FileNotFoundError, ValueError, KeyError, RuntimeError):
+            before = str(json.loads(paths.controller_info.read_bytes())["address"])
+            return serve(handlers, tls, before, threads=THREADS)
+    return serve(handlers, tls, f"{listen}:0", threads=THREADS)
 
 
 def _metrics(engine: Engine) -> str:

@@ -118,7 +118,7 @@ class Bundles:
     def __init__(self, cache: Path) -> None:
         self._cache = cache
         self._lock = threading.Lock()
-        self._code: tuple[str, list[tuple[Path, str]]] | None = None
+        self._code: tuple[str, list[tuple[Path | bytes, str]]] | None = None
         self._known: dict[Platform, Bundle] = {}
 
     def of(self, platform: Platform) -> Bundle:
@@ -162,7 +162,7 @@ class Bundles:
                 _zip(path, self._code_files()[1])
             return path
 
-    def _code_files(self) -> tuple[str, list[tuple[Path, str]]]:
+    def _code_files(self) -> tuple[str, list[tuple[Path | bytes, str]]]:
         if self._code is None:
             root = Path(dtfctl.__file__).parent
             files = []
@@ -173,7 +173,12 @@ class Bundles:
             for path in files:
                 digest.update(f"{path.relative_to(root)}\0{path.stat().st_size}\0".encode())
                 digest.update(path.read_bytes())
-            self._code = (digest.hexdigest(), [(path, str(path.relative_to(root.parent))) for path in files])
+            # A controller that runs on a host makes bundles for the others: it has to know what it depends on.
+            metadata = importlib.metadata.distribution("dtfctl").read_text("METADATA") or ""
+            digest.update(metadata.encode())
+            entries: list[tuple[Path | bytes, str]] = [(path, str(path.relative_to(root.parent))) for path in files]
+            entries.append((metadata.encode(), f"dtfctl-{dtfctl.__version__}.dist-info/METADATA"))
+            self._code = (digest.hexdigest(), entries)
         return self._code
 
     def _download(self, path: Path, platform: Platform, requirements: Sequence[str]) -> None:

@@ -63,11 +63,6 @@ class Syncs:
                 self._stamp = stamp
             return list(self._latest)
 
-    def setup_of(self, spec: ClusterSpec, synced: Sequence[Synced]) -> dict[str, Any]:
-        """The set-up commands and the hash that says whether they ran for these files."""
-        digest = hashlib.sha256(repr((spec.setup, [(item.to, item.hash) for item in synced])).encode())
-        return {"commands": list(spec.setup), "hash": digest.hexdigest(), "env": dict(spec.env)}
-
     def archive(self, item: Synced) -> Path:
         """A tar of it.
 
@@ -111,6 +106,12 @@ def _readable() -> Iterator[None]:
             f"sync: {error.filename or 'files'}: {error.strerror or error}",
             "mend it, or leave it out with `exclude`",
         ) from None
+
+
+def setup_of(spec: ClusterSpec, synced: Sequence[Synced]) -> dict[str, Any]:
+    """The set-up commands and the hash that says whether they ran for these files."""
+    digest = hashlib.sha256(repr((spec.setup, [(item.to, item.hash) for item in synced])).encode())
+    return {"commands": list(spec.setup), "hash": digest.hexdigest(), "env": dict(spec.env)}
 
 
 def _read(entry: Sync) -> Synced:

@@ -34,6 +34,7 @@ BASE = os.path.expanduser("~/.dtfctl")
 POLL_S = 0.01
 START_S = 60.0
 UNUSED_S = 14 * 86400.0
+HOSTED_S = 60.0
 
 
 class Trouble(Exception):
@@ -70,7 +71,9 @@ def facts() -> dict[str, Any]:
         "libc": list(platform.libc_ver()),
         "home": os.path.expanduser("~"),
         "base": BASE,
+        "came_from": (os.environ.get("SSH_CONNECTION", "").split() + [""])[0],
         "address": (os.environ.get("SSH_CONNECTION", "").split() + ["", "", ""])[2],
+        "port": int((os.environ.get("SSH_CONNECTION", "").split() + ["", "", "", "22"])[3]),
         "free_bytes": shutil.disk_usage(BASE if os.path.isdir(BASE) else os.path.expanduser("~")).free,
         "hostname": platform.node(),
         "cores": os.cpu_count() or 1,
@@ -84,6 +87,19 @@ def facts() -> dict[str, Any]:
 
 def python_of(runtime: str) -> str:
     return os.path.join(BASE, "runtime", runtime, "bin", "python")
+
+
+def missing_of(runtime: str, packages: str) -> list[str]:
+    """What of the bundle has to be sent."""
+    if os.path.exists(python_of(runtime)):
+        return []
+    return ["runtime"] if os.path.isdir(os.path.join(BASE, "packages", packages)) else ["packages", "runtime"]
+
+
+def note_use(runtime: str, packages: str) -> None:
+    for used in (os.path.join(BASE, "runtime", runtime), os.path.join(BASE, "packages", packages)):
+        if os.path.isdir(used):
+            os.utime(used)
 
 
 def unpack_packages(archive: str, name: str, **_: Any) -> None:
@@ -390,18 +406,12 @@ def ensure(
     """Make the host what the spec says and start the agent; or say what has to be sent first."""
     private()
     known = facts()
-    missing = []
-    if not os.path.exists(python_of(runtime)):
-        if not os.path.isdir(os.path.join(BASE, "packages", packages)):
-            missing.append("packages")
-        missing.append("runtime")
+    missing = missing_of(runtime, packages)
     missing += [f"sync:{at}" for at, item in enumerate(sync) if read_mark(mark_of(item["to"])) != item["hash"]]
     if missing:
         private("tmp")
         raise Needs({"need": missing, "facts": known})
-    for used in (os.path.join(BASE, "runtime", runtime), os.path.join(BASE, "packages", packages)):
-        if os.path.isdir(used):
-            os.utime(used)
+    note_use(runtime, packages)
     if setup["commands"]:
         cwd = home_path(sync[0]["to"]) if sync and os.path.isdir(home_path(sync[0]["to"])) else os.path.expanduser("~")
         run_setup(cluster, setup, cwd)
@@ -412,6 +422,67 @@ def ensure(
         say(stage="starting", detail="")
         info = start(cluster, host, python_of(runtime), address or known["address"], certificates, arguments)
     return {"facts": known, "agent": info}
+
+
+# ---------------------------------------------------------------- a controller that runs here
+
+
+def controller(runtime: str, packages: str, request: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """Let this host's dtfctl do something about the controller that runs here; see `controller/hosted.py`."""
+    private()
+    missing = missing_of(runtime, packages)
+    if missing:
+        private("tmp")
+        raise Needs({"need": missing, "facts": facts()})
+    note_use(runtime, packages)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("SSH_")}
+    environment["DTFCTL_HOME"] = private("controllers")
+    done = subprocess.run(
+        [python_of(runtime), "-m", "dtfctl.launcher.controller.hosted"],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        timeout=HOSTED_S,
+        cwd="/",
+        env=environment,
+        check=False,
+    )
+    try:
+        return {"reply": json.loads(done.stdout)}
+    except ValueError:
+        said = (done.stderr.strip() or "it said nothing").splitlines()[-1][:500]
+        raise Trouble("agent", f"its controller cannot be asked: {said}") from None
+
+
+def authorized_keys() -> str:
+    folder = os.path.expanduser("~/.ssh")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return os.path.realpath(os.path.join(folder, "authorized_keys"))
+
+
+def authorize(line: str, **_: Any) -> dict[str, Any]:
+    """Let the holder of a key in as this user."""
+    private("tmp")
+    path = authorized_keys()
+    with open(os.path.join(BASE, "authorized.lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        text = read_mark(path)
+        if line not in text.splitlines():
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(("" if not text or text.endswith("\n") else "\n") + line + "\n")
+    return {"facts": facts()}
+
+
+def forbid(line: str, **_: Any) -> dict[str, Any]:
+    """No longer."""
+    path = authorized_keys()
+    with open(os.path.join(private(), "authorized.lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lines = read_mark(path).splitlines()
+        if line in lines:
+            mode = os.stat(path).st_mode & 0o777
+            write_whole(path, "".join(f"{kept}\n" for kept in lines if kept != line).encode(), mode)
+    return {}
 
 
 def check_python(python: str) -> None:
@@ -483,6 +554,9 @@ REQUESTS: dict[str, Callable[..., dict[str, Any] | None]] = {
     "pip_packages": pip_packages,
     "unpack_runtime": unpack_runtime,
     "unpack_sync": unpack_sync,
+    "controller": controller,
+    "authorize": authorize,
+    "forbid": forbid,
     "kill": kill,
     "wait_ended": wait_ended,
     "clean": clean,

@@ -67,7 +67,7 @@ class Logins:
         self._host_keys: dict[tuple[str, ...], HostKeys] = {}
 
     async def connect(
-        self, name: str, user: str | None, on_begin: Callable[[], None] = lambda: None
+        self, name: str, user: str | None, on_begin: Callable[[], None] = lambda: None, port: int | None = None
     ) -> asyncssh.SSHClientConnection:
         """A connection to `name`, tried again where that may help; within `timeout` for each try.
 
@@ -80,7 +80,7 @@ class Logins:
                 loop = asyncio.get_running_loop()
                 begun = loop.time()
                 try:
-                    return await self._through_jumps(name, user)
+                    return await self._through_jumps(name, user, port or self._ssh.port)
                 except HostFailed as error:
                     # A try that used up its time will not do better at once; the total stays that of the slowest.
                     slow = loop.time() - begun > self._ssh.timeout / 2
@@ -89,8 +89,8 @@ class Logins:
                 await asyncio.sleep(RETRY_S * (attempt + 1))
         raise AssertionError("unreachable")
 
-    async def _through_jumps(self, name: str, user: str | None) -> asyncssh.SSHClientConnection:
-        options = await self._options(name, user, self._ssh.port, self._ssh.key)
+    async def _through_jumps(self, name: str, user: str | None, port: int) -> asyncssh.SSHClientConnection:
+        options = await self._options(name, user, port, self._ssh.key)
         path = self._ssh.jump or _jumps_of(options)
         if not path:
             return await self._open(options, name, None)

@@ -26,8 +26,9 @@ from dtfctl.launcher.paths import ClusterPaths, home
 from dtfctl.launcher.procfs import ProcessId
 from dtfctl.launcher.providers.base import AgentEndpoint, HostFailed, OnStage, Stage, silent
 from dtfctl.launcher.providers.bundle import UNPACKED_FACTOR, Bundles, Platform
-from dtfctl.launcher.providers.files import Synced, Syncs
+from dtfctl.launcher.providers.files import Synced, Syncs, setup_of
 from dtfctl.launcher.providers.login import KEEPALIVE_S, Logins
+from dtfctl.launcher.providers.own_login import OwnLogin, SentSyncs
 from dtfctl.launcher.spec.model import ClusterSpec
 
 log = logging.getLogger(__name__)
@@ -80,6 +81,7 @@ class Conversation:
         self.connection = connection
         self._process = process
         self._lock = asyncio.Lock()
+        self._forwards: dict[str, asyncssh.SSHListener] = {}
         self.used = asyncio.get_running_loop().time()
 
     @classmethod
@@ -192,6 +194,23 @@ class Conversation:
             raise HostFailed("unreachable", f"the connection was lost while sending: {error}") from None
         return target
 
+    @property
+    def is_needed(self) -> bool:
+        """Something goes through it that it must not be closed for being idle."""
+        return bool(self._forwards)
+
+    async def forward(self, address: str) -> str:
+        """A port of this machine's loopback that leads to `address`, as the host sees it, while this is open."""
+        if address not in self._forwards:
+            name, _, port = address.rpartition(":")
+            try:
+                async with asyncio.timeout(ASK_S):
+                    listener = await self.connection.forward_local_port("127.0.0.1", 0, name.strip("[]"), int(port))
+            except (OSError, asyncssh.Error, TimeoutError) as error:
+                raise HostFailed("unreachable", f"no port could be forwarded: {error}") from None
+            self._forwards[address] = listener
+        return f"127.0.0.1:{self._forwards[address].get_port()}"
+
     def close(self) -> None:
         self.connection.close()
 
@@ -214,7 +233,8 @@ class SshProvider:
         self._paths = paths
         self.on_stage: OnStage = silent
         self._bundles = Bundles(home() / "bundles")
-        self._syncs = Syncs(home() / "bundles", ())
+        self._syncs: Syncs | SentSyncs = Syncs(home() / "bundles", ())
+        self._own: OwnLogin | None = None
         self._spec: ClusterSpec | None = None
         self._hosts: dict[str, _Host] = {}
         self._logins: Logins | None = None
@@ -251,6 +271,10 @@ class SshProvider:
         self._run(self._ask(host, "clean", ASK_S), None)
         self._memory(host).unlink(missing_ok=True)
 
+    def forward(self, host: str, address: str) -> str:
+        """An address on this machine that leads to `address` of a host, through the connection to it."""
+        return self._run(self._forward(host, address), None)
+
     def close(self) -> None:
         self._run(self._close(), ASK_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -286,9 +310,11 @@ class SshProvider:
     async def _configure(self, spec: ClusterSpec) -> None:
         before = self._spec
         self._spec = spec
-        self._syncs = Syncs(home() / "bundles", spec.sync)
-        if before is None or before.ssh != spec.ssh:
-            self._logins = Logins(spec.ssh, home() / "known_hosts")
+        self._own = await self._in_thread(lambda: OwnLogin.of(self._paths))
+        ssh = spec.ssh if self._own is None else self._own.ssh(spec.ssh)
+        self._syncs = Syncs(home() / "bundles", spec.sync) if self._own is None else SentSyncs(self._paths.login)
+        if self._logins is None or before is None or before.ssh != spec.ssh:
+            self._logins = Logins(ssh, home() / "known_hosts")
         for host in spec.hosts:
             if not host.is_local and host.name not in self._hosts:
                 self._hosts[host.name] = _Host(host.name, host.user, asyncio.Lock())
@@ -298,27 +324,34 @@ class SshProvider:
         if host.conversation is not None and host.conversation.is_open:
             return host.conversation
         assert self._logins is not None
-        connection = await self._logins.connect(
-            host.name, host.user, lambda: self.on_stage(host.name, "connecting", "")
-        )
+        name, user, port = host.name, host.user, None
+        if self._own is not None:
+            met = self._own.met(host.name)
+            name, user, port = met.address, met.user, met.port
+        connection = await self._logins.connect(name, user, lambda: self.on_stage(host.name, "connecting", ""), port)
         try:
             host.conversation = await Conversation.begin(connection)
         except TimeoutError:
             raise HostFailed("unreachable", f"its shell did not answer within {HELLO_S:g} s") from None
         except (OSError, asyncssh.Error) as error:
             raise HostFailed("unreachable", f"the connection was lost: {error}") from None
-        self._loop.call_later(IDLE_S, self._close_idle, host)
+        self._loop.call_later(IDLE_S, self._close_idle, host, host.conversation)
         return host.conversation
 
-    def _close_idle(self, host: _Host) -> None:
-        conversation = host.conversation
-        if conversation is None:
+    def _close_idle(self, host: _Host, conversation: Conversation) -> None:
+        if host.conversation is not conversation:
             return
-        if not host.lock.locked() and self._loop.time() - conversation.used >= IDLE_S:
+        is_idle = not host.lock.locked() and self._loop.time() - conversation.used >= IDLE_S
+        if is_idle and not (conversation.is_needed and conversation.is_open):
             conversation.close()
             host.conversation = None
         else:
-            self._loop.call_later(IDLE_S, self._close_idle, host)
+            self._loop.call_later(IDLE_S, self._close_idle, host, conversation)
+
+    async def _forward(self, name: str, address: str) -> str:
+        host = self._hosts[name]
+        async with host.lock:
+            return await (await self._talk(host)).forward(address)
 
     async def _ask(self, name: str, what: str, within_s: float, **values: Any) -> dict[str, Any]:
         host = self._hosts[name]
@@ -356,7 +389,7 @@ class SshProvider:
                 "runtime": bundle.runtime,
                 "packages": bundle.packages,
                 "sync": [{"to": item.to, "hash": item.hash} for item in synced],
-                "setup": syncs.setup_of(spec, synced),
+                "setup": setup_of(spec, synced),
                 "python": spec.python or "",
                 "certificates": certificates,
                 "arguments": [],

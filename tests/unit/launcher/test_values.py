@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from hypothesis import given, strategies as st
 
 from dtfctl.health.restart import RestartPolicy
-from dtfctl.launcher import codec, connect, files, model
+from dtfctl.launcher import codec, files, model, seat
 from dtfctl.launcher.agent import contract, ports, progress
 from dtfctl.launcher.agent.lifecycle import Record
 from dtfctl.launcher.agent.state import Saved
@@ -272,5 +272,5 @@ def test_down_keeps_logs_and_checkpoints_only(tmp_path: Path) -> None:
     for path in (*kept, *gone):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({}))
-    connect.forget(paths)
+    seat.forget(paths)
     assert sorted(path for path in paths.folder.rglob("*") if path.is_file()) == sorted(kept)

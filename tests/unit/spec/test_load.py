@@ -141,7 +141,6 @@ UNAVAILABLE = [
     ("ssh: {retries: 3}", 1, "SSH settings without a host over SSH are"),
     ("sync: [{from: a, to: b}]", 1, "file synchronisation to localhost is"),
     ("setup: [ls]", 1, "set-up commands on localhost are"),
-    ("controller: host", 1, "a controller on a cluster host is"),
 ]
 
 

@@ -1,0 +1,108 @@
+"""python -m dtfctl.launcher.controller.hosted: on a host, what the operator's machine asks about the controller there.
+
+A request is JSON on stdin, the reply JSON on stdout. `start` puts the controller's files in their place, if they come
+along, and answers where it runs, started again if it has died; `stop` waits for its end and deletes its files; `log`
+gives the end of its log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from dtfctl.launcher import connect
+from dtfctl.launcher.connect import Connection
+from dtfctl.launcher.controller import methods
+from dtfctl.launcher.errors import Conflict, LauncherError, NoSuchCluster
+from dtfctl.launcher.files import private_folder, write_whole
+from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.seat import LocalSeat
+from dtfctl.protocol import controller_pb2 as pb
+
+
+def start(
+    cluster: str, created: float, files: dict[str, str], archives: dict[str, str], listen: str, **_: Any
+) -> dict[str, Any]:
+    """`files`: content by path below the cluster's folder; `archives`: where an upload lies, by hash."""
+    paths = ClusterPaths.of(cluster)
+    known = connect.read_created(paths)
+    if known is None and not files:
+        raise NoSuchCluster(f"there is no controller of {cluster} on this host", "run `dtfctl up` again")
+    if known not in (None, created):
+        raise Conflict(
+            f"the controller of another cluster called {cluster} runs on this host",
+            "give this one another name, or take the other down",
+        )
+    if files:
+        _place(paths, created, files, archives, listen)
+    connection = Connection(paths)
+    try:
+        return {"address": connection.call(methods.PING, pb.Nothing()).address}
+    finally:
+        connection.close()
+
+
+def _place(paths: ClusterPaths, created: float, files: dict[str, str], archives: dict[str, str], listen: str) -> None:
+    private_folder(paths.folder)
+    if connect.read_created(paths) is None:
+        connect.set_logs_aside(paths)
+    for name, content in files.items():
+        path = paths.folder / name
+        private_folder(path.parent)
+        write_whole(path, content.encode())
+    store = private_folder(paths.login / "sync")
+    wanted = {f"{item['hash']}.tar.gz" for item in json.loads(files["login/sync.json"])}
+    for item, upload in archives.items():
+        shutil.move(upload, store / f"{item}.tar.gz")
+    for old in store.iterdir():
+        if old.name not in wanted:
+            old.unlink()
+    private_folder(paths.logs)
+    address = f"[{listen}]" if ":" in listen else listen
+    info = {"name": paths.name, "created": created, "listen": address}
+    write_whole(paths.info, json.dumps(info).encode())
+
+
+def stop(cluster: str, created: float, **_: Any) -> dict[str, Any]:
+    """After `down` has reached the controller, or to give up what it left."""
+    paths = ClusterPaths.of(cluster)
+    if connect.read_created(paths) == created:
+        seat = LocalSeat(paths)
+        seat.wait_gone()
+        seat.forget()
+        with contextlib.suppress(OSError):  # logs stay
+            paths.folder.rmdir()
+    return {}
+
+
+def log(cluster: str, after: int, most: int, **_: Any) -> dict[str, Any]:
+    """What follows byte `after` of its log."""
+    path = ClusterPaths.of(cluster).logs / "controller.log"
+    try:
+        with path.open("rb") as file:
+            file.seek(after)
+            data = file.read(most)
+    except FileNotFoundError:
+        data = b""
+    return {"text": data.decode(errors="replace"), "next": after + len(data)}
+
+
+REQUESTS: dict[str, Callable[..., dict[str, Any]]] = {"start": start, "stop": stop, "log": log}
+
+
+def main() -> int:
+    request = json.load(sys.stdin)
+    try:
+        reply = REQUESTS[request["do"]](**request)
+    except LauncherError as error:
+        reply = {"error": type(error).__name__, "message": error.message, "hint": error.hint}
+    print(json.dumps(reply))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

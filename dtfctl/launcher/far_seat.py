@@ -1,0 +1,243 @@
+"""A controller that runs on a host of its cluster, as the operator's machine sees it.
+
+This machine keeps the cluster's certificates, and in `seat.json` where the controller is and how to log in there.
+Calls go to it directly, or through an SSH connection where its port cannot be reached. A controller that has died is
+started again over SSH; on its host a shell does so too, while nobody asks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dtfctl.launcher import codec, paths as layout
+from dtfctl.launcher.errors import Conflict, ControllerUnreachable, LauncherError, LoginError
+from dtfctl.launcher.files import private_folder, write_whole
+from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.providers.base import LOGIN_CAUSES, HostFailed, OnStage, silent
+from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, Ssh
+
+if TYPE_CHECKING:
+    from dtfctl.launcher.providers.far_controller import Operator
+
+KNOCK_S = 1.0
+LOG_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What `seat.json` holds."""
+
+    host: str
+    created: float
+    ssh: Ssh
+    hosts: tuple[HostName, ...]
+    """Every host that has ever let the cluster's key in."""
+
+    def as_spec(self, cluster: str) -> ClusterSpec:
+        """Enough of one to log in."""
+        return ClusterSpec(cluster, {}, host_groups={"all": HostGroup(self.hosts)}, ssh=self.ssh)
+
+
+def host_of(spec: ClusterSpec) -> str:
+    """Where the controller of a new cluster goes: the first host; empty for this machine."""
+    return "" if spec.controller == "local" or spec.is_local else spec.hosts[0].name
+
+
+class FarSeat:
+    """See the module. Use `close`."""
+
+    def __init__(self, paths: ClusterPaths) -> None:
+        self._paths = paths
+        self._place = codec.decode(Place, paths.seat.read_bytes())
+        self.host = self._place.host
+        self._operator: Operator | None = None
+
+    @classmethod
+    def prepare(cls, paths: ClusterPaths, spec: ClusterSpec, created: float, on_stage: OnStage = silent) -> FarSeat:
+        """Put all that the controller needs on its host and start it, or find it there; lets it into all hosts.
+
+        Raises:
+            LoginError: its host does not let us in. Conflict: the spec has no place any more for it.
+            ControllerUnreachable, ClusterFailed: it cannot be started.
+        """
+        names = [HostName(host.name, host.user) for host in spec.hosts]
+        before = codec.decode(Place, paths.seat.read_bytes()) if paths.seat.exists() else None
+        host = before.host if before else host_of(spec)
+        if all(name.name != host for name in names):
+            raise Conflict(
+                f"the controller of {paths.name} runs on {host}, which the spec does not have any more",
+                f"take the cluster down first: dtfctl down -c {paths.name}",
+            )
+        older = [name for name in (before.hosts if before else ()) if name.name not in {item.name for item in names}]
+        place = Place(host, created, spec.ssh, (*names, *older))
+        write_whole(paths.seat, codec.encode(place).encode())
+        seat = cls(paths)
+        try:
+            seat._settle(spec, on_stage)
+        except HostFailed as error:
+            seat.close()
+            raise _login_error(host, error) from None
+        except BaseException:
+            seat.close()
+            raise
+        return seat
+
+    def _settle(self, spec: ClusterSpec, on_stage: OnStage) -> None:
+        from dtfctl.launcher.providers.own_login import hosts_file
+
+        operator = self._connected()
+        operator.on_stage = on_stage
+        line = self._key_line()
+        met = operator.introduce([host.name for host in spec.hosts], line)
+        own = met[self.host]
+        if own.cause is not None:
+            raise _login_error(self.host, HostFailed(own.cause, own.message, own.hint, own.where))
+        manifest, archives = self._archives(spec, operator)
+        files = {
+            **_texts(self._paths.folder, ("certificates",)),
+            "login/key": (self._paths.login / "key").read_text(),
+            "login/known_hosts": "".join(item.known_hosts_line() for item in met.values() if item.cause is None),
+            "login/hosts.json": hosts_file(met),
+            "login/sync.json": json.dumps(manifest),
+        }
+        self._start(files, archives, own.address)
+
+    def _key_line(self) -> str:
+        """The line of `authorized_keys` for the cluster's own key, which is made unless it is there."""
+        import asyncssh
+
+        path = private_folder(self._paths.login) / "key"
+        if not path.exists():
+            key = asyncssh.generate_private_key("ssh-ed25519", comment=f"dtfctl-{self._paths.name}")
+            write_whole(path, key.export_private_key())
+        public = asyncssh.read_private_key(path).export_public_key().decode().split()[:2]
+        return f"restrict {' '.join(public)} dtfctl-{self._paths.name}"
+
+    def _archives(self, spec: ClusterSpec, operator: Operator) -> tuple[list[dict[str, object]], dict[str, str]]:
+        """What `sync` sends to the hosts, and the uploads of it on the controller's host."""
+        from dtfctl.launcher.providers.files import Syncs
+
+        syncs = Syncs(layout.home() / "bundles", spec.sync)
+        manifest: list[dict[str, object]] = []
+        uploads = {}
+        for item in syncs.current():
+            manifest.append({"to": item.to, "hash": item.hash, "single": item.single})
+            uploads[item.hash] = operator.send(self.host, syncs.archive(item))
+        return manifest, uploads
+
+    # ------------------------------------------------------------------ a Seat
+
+    def find(self) -> str | None:
+        try:
+            known = json.loads(self._paths.controller_info.read_bytes())
+            address, direct = str(known["address"]), bool(known["direct"])
+        except (FileNotFoundError, ValueError, KeyError):
+            return None
+        if direct:
+            return address if answers(address) else None
+        with contextlib.suppress(LauncherError):
+            return self._through_ssh(address)
+        return None
+
+    def start(self) -> str:
+        return self._start({}, {}, "")
+
+    def _start(self, files: dict[str, str], archives: dict[str, str], listen: str) -> str:
+        request = {"do": "start", "files": files, "archives": archives, "listen": listen}
+        address = str(self._control(request)["address"])
+        direct = answers(address)
+        write_whole(self._paths.controller_info, json.dumps({"address": address, "direct": direct}).encode())
+        return address if direct else self._through_ssh(address)
+
+    def does_not_answer(self) -> None:
+        self._paths.controller_info.unlink(missing_ok=True)
+
+    def reach(self, address: str) -> str:
+        return address if answers(address) else self._through_ssh(address)
+
+    def wait_gone(self) -> None:
+        """`forget` waits."""
+
+    def forget(self) -> None:
+        self._control({"do": "stop"})
+        self.give_up()
+
+    def give_up(self) -> None:
+        """Take the cluster's key away from the hosts that can be reached, and delete what is here."""
+        names = [host.name for host in self._place.hosts]
+        self._connected().forbid(names, self._key_line())
+        shutil.rmtree(self._paths.certificates, ignore_errors=True)
+        shutil.rmtree(self._paths.login, ignore_errors=True)
+        for path in (self._paths.controller_info, self._paths.seat, self._paths.info):
+            path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._paths.logs.rmdir()
+
+    def log(self) -> Iterator[str]:
+        """What is in the controller's log, a piece at a time, then what is added; an empty piece: nothing new."""
+        at = 0
+        while True:
+            reply = self._control({"do": "log", "after": at, "most": LOG_BYTES})
+            at = int(reply["next"])
+            yield str(reply["text"])
+
+    def close(self) -> None:
+        if self._operator is not None:
+            self._operator.close()
+            self._operator = None
+
+    # ------------------------------------------------------------------ over SSH
+
+    def _connected(self) -> Operator:
+        if self._operator is None:
+            from dtfctl.launcher.providers.far_controller import Operator
+
+            self._operator = Operator(self._paths)
+            self._operator.configure(self._place.as_spec(self._paths.name))
+        return self._operator
+
+    def _control(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        asked = {**request, "cluster": self._paths.name, "created": self._place.created}
+        try:
+            return self._connected().control(self.host, asked)
+        except HostFailed as error:
+            raise _login_error(self.host, error) from None
+
+    def _through_ssh(self, address: str) -> str:
+        try:
+            return self._connected().forward(self.host, address)
+        except HostFailed as error:
+            raise _login_error(self.host, error) from None
+
+
+def answers(address: str) -> bool:
+    """Whether anybody listens there; whether it is the right one, its certificate says."""
+    name, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((name.strip("[]"), int(port)), KNOCK_S).close()
+    except OSError:
+        return False
+    return True
+
+
+def _login_error(host: str, error: HostFailed) -> LauncherError:
+    kind = LoginError if error.cause in LOGIN_CAUSES else ControllerUnreachable
+    where = f" ({error.where})" if error.where else ""
+    return kind(f"{host}, where the controller runs: {error.message}{where}", error.hint)
+
+
+def _texts(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """The files below some folders, by their paths."""
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for name in names
+        for path in sorted((folder / name).rglob("*"))
+        if path.is_file()
+    }

@@ -1,0 +1,100 @@
+"""What the operator's machine does over SSH for a cluster whose controller runs on one of its hosts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dtfctl.launcher.errors import BY_NAME
+from dtfctl.launcher.providers.base import HostFailed
+from dtfctl.launcher.providers.bundle import Platform
+from dtfctl.launcher.providers.own_login import Met
+from dtfctl.launcher.providers.ssh import ASK_S, SshProvider
+
+CONTROLLER_S = 90.0
+"""For all that a host is asked about its controller."""
+
+
+class Operator(SshProvider):
+    """The same connections as for agents, with other requests. The calls block and come from any thread."""
+
+    def control(self, host: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask dtfctl on `host`, installed first if need be; see `controller/hosted.py`.
+
+        Raises:
+            HostFailed: it cannot be asked. LauncherError: what it could not do.
+        """
+        reply: dict[str, Any] = self._run(self._control(host, request), None)
+        if "error" in reply:
+            raise BY_NAME[reply["error"]](reply["message"], reply["hint"])
+        return reply
+
+    def introduce(self, hosts: Sequence[str], line: str) -> dict[str, Met]:
+        """Add `line` to the authorized keys of all hosts at once; what was found there, or why not."""
+        return self._run(self._each(hosts, lambda host: self._introduce(host, line)), None)
+
+    def forbid(self, hosts: Sequence[str], line: str) -> dict[str, Met]:
+        """Take it away again."""
+        return self._run(self._each(hosts, lambda host: self._forbid(host, line)), None)
+
+    def send(self, host: str, path: Path) -> str:
+        """Upload a file; where it lies there."""
+        return self._run(self._send(host, path), None)
+
+    # ------------------------------------------------------------------ in the loop
+
+    async def _each(self, hosts: Sequence[str], work: Callable[[str], Awaitable[Met]]) -> dict[str, Met]:
+        async def one(host: str) -> Met:
+            try:
+                return await work(host)
+            except HostFailed as error:
+                return Met.failed(error)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(host)) for host in hosts]
+        return {host: task.result() for host, task in zip(hosts, tasks, strict=True)}
+
+    async def _introduce(self, name: str, line: str) -> Met:
+        host = self._hosts[name]
+        async with host.lock:
+            conversation = await self._talk(host)
+            facts = (await conversation.ask({"do": "authorize", "line": line}, ASK_S))["facts"]
+            connection = conversation.connection
+            key = connection.get_server_host_key()
+            if key is None:
+                raise HostFailed("host-key", "its host key has no public part", "dtfctl needs plain host keys there")
+            public = " ".join(key.export_public_key().decode().split()[:2])
+            return Met(facts["address"], facts["port"], connection.get_extra_info("username"), public)
+
+    async def _forbid(self, name: str, line: str) -> Met:
+        await self._ask(name, "forbid", ASK_S, line=line)
+        return Met()
+
+    async def _send(self, name: str, path: Path) -> str:
+        host = self._hosts[name]
+        async with host.lock:
+            conversation = await self._talk(host)
+            facts = (await conversation.ask({"do": "look", "cluster": self._paths.name, "host": name}, ASK_S))["facts"]
+            return await conversation.upload(path, facts["base"], lambda _share: None)
+
+    async def _control(self, name: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        host = self._hosts[name]
+        async with host.lock:
+            conversation = await self._talk(host)
+            facts = (await conversation.ask({"do": "look", "cluster": self._paths.name, "host": name}, ASK_S))["facts"]
+            platform = Platform.of_facts(facts)
+            bundle = await self._in_thread(lambda: self._bundles.of(platform))
+            names = {"runtime": bundle.runtime, "packages": bundle.packages}
+            for _ in range(2):
+                asked = {"do": "controller", **names, "request": dict(request)}
+                answer = await conversation.ask(asked, CONTROLLER_S)
+                if "need" not in answer:
+                    reply: dict[str, Any] = answer["reply"]
+                    return reply
+                for item in answer["need"]:
+                    await self._provide(
+                        conversation, item, platform, facts, lambda what, detail: self.on_stage(name, what, detail)
+                    )
+        raise HostFailed("install", "what was sent is not there: somebody else deletes files in ~/.dtfctl")

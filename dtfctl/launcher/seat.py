@@ -1,0 +1,174 @@
+"""Where the controller of a cluster runs, and how its process is found, started and put away: here, by `LocalSeat`.
+
+`far_seat.py` has the same for a controller that runs on one of the cluster's hosts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import signal
+import time
+from typing import Protocol
+
+from dtfctl.launcher.daemon import is_locked, start_daemon
+from dtfctl.launcher.errors import ControllerUnreachable
+from dtfctl.launcher.files import private_folder
+from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.procfs import ProcessId, is_alive, send_signal
+from dtfctl.launcher.providers.local import died, remove_socket_folder
+
+START_S = 20.0
+POLL_S = 0.01
+DYING_S = 0.5
+
+
+class Seat(Protocol):
+    """Where a controller runs. Calls block."""
+
+    host: str
+    """The host it runs on; empty: this machine."""
+
+    def find(self) -> str | None:
+        """The address at which it can be called, if it runs as far as can be told without starting anything."""
+
+    def start(self) -> str:
+        """Its address, once it runs: found, or started again.
+
+        Raises:
+            ControllerUnreachable, NoSpace, ClusterFailed: it cannot be started.
+        """
+
+    def does_not_answer(self) -> None:
+        """It was found, but does not answer: the next `start` shall not believe that it runs."""
+
+    def reach(self, address: str) -> str:
+        """An address of the controller's machine, as it can be called from here."""
+
+    def wait_gone(self) -> None:
+        """Until no controller runs and none is on its way."""
+
+    def forget(self) -> None:
+        """Delete what is left of a cluster whose processes have ended; logs and checkpoints stay."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+class LocalSeat:
+    """A controller on this machine."""
+
+    host = ""
+
+    def __init__(self, paths: ClusterPaths) -> None:
+        self._paths = paths
+
+    def find(self) -> str | None:
+        found = find_controller(self._paths)
+        return found[1] if found else None
+
+    def start(self) -> str:
+        return start_controller(self._paths)
+
+    def does_not_answer(self) -> None:
+        found = find_controller(self._paths)
+        if found is not None:
+            end_controller(found[0])
+
+    def reach(self, address: str) -> str:
+        return address
+
+    def wait_gone(self) -> None:
+        wait_gone(self._paths)
+
+    def forget(self) -> None:
+        forget(self._paths)
+
+    def close(self) -> None:
+        """Holds nothing."""
+
+
+def find_controller(paths: ClusterPaths) -> tuple[ProcessId, str] | None:
+    """The live controller's process and address."""
+    try:
+        content = json.loads(paths.controller_info.read_bytes())
+        process = ProcessId(content["pid"], content["start_ticks"])
+        address = str(content["address"])
+    except (FileNotFoundError, ValueError, KeyError):
+        return None
+    return (process, address) if is_alive(process) else None
+
+
+def start_controller(paths: ClusterPaths) -> str:
+    """Start the controller, or find the one that somebody else is starting; its address."""
+    log = private_folder(paths.logs) / "controller.log"
+    lock = paths.controller_lock
+    # On a host nobody's next command starts it again, so a shell does.
+    kept = paths.login.exists() and not paths.seat.exists()
+
+    def begin() -> bool:
+        return start_daemon("dtfctl.launcher.controller", [str(paths.folder)], log=log, lock=lock, kept=kept)
+
+    started = begin()
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        gone = not is_locked(lock)
+        found = find_controller(paths)
+        if found is not None:
+            return found[1]
+        if gone and not started:
+            started = begin()
+        elif gone:
+            raise died(log, f"the controller of {paths.name} ended at once")
+        time.sleep(POLL_S)
+    raise ControllerUnreachable(f"the controller of {paths.name} did not start within {START_S:.0f} s", f"see {log}")
+
+
+def end_controller(process: ProcessId) -> None:
+    """One that is alive but does not answer is dying, or hangs: then it is killed; its successor adopts everything."""
+    deadline = time.monotonic() + DYING_S
+    while is_alive(process):
+        if time.monotonic() > deadline:
+            send_signal(process, signal.SIGKILL)
+        time.sleep(POLL_S)
+
+
+def wait_gone(paths: ClusterPaths, timeout_s: float = 10.0) -> None:
+    """Until no controller runs and none is on its way; one that does not end in time is killed."""
+    deadline = time.monotonic() + timeout_s
+    while is_locked(paths.controller_lock):
+        found = find_controller(paths)
+        if found is not None and time.monotonic() > deadline:
+            send_signal(found[0], signal.SIGKILL)
+        time.sleep(POLL_S)
+
+
+def forget(paths: ClusterPaths) -> None:
+    """Delete what is left of a cluster whose processes have ended; logs and checkpoints stay."""
+    hosts = paths.folder / "hosts"
+    for host in hosts.iterdir() if hosts.is_dir() else ():
+        remove_socket_folder(host)
+    remove_files(paths)
+    for path in (paths.info, paths.controller_info, paths.controller_lock):
+        path.unlink(missing_ok=True)
+    if paths.logs.is_dir() and not any(paths.logs.iterdir()):
+        shutil.rmtree(paths.logs)
+
+
+def remove_files(paths: ClusterPaths) -> None:
+    """Delete all of a cluster's files but logs and checkpoints."""
+    for folder in (paths.certificates, paths.folder / "hosts", paths.folder / "run"):
+        shutil.rmtree(folder, ignore_errors=True)
+    for name in ("", "-wal", "-shm", "-journal"):
+        paths.database.with_name(paths.database.name + name).unlink(missing_ok=True)
+    if paths.jobs.is_dir():
+        for job in paths.jobs.iterdir():
+            for item in job.iterdir():
+                if item.name == "checkpoint" and any(item.iterdir()):
+                    continue
+                shutil.rmtree(item, ignore_errors=True) if item.is_dir() else item.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                job.rmdir()
+        with contextlib.suppress(OSError):
+            paths.jobs.rmdir()

@@ -1,0 +1,140 @@
+"""`controller: host`: the controller on the first host, used from a machine that may come and go."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dtfctl.launcher.api import Cluster, clusters
+from dtfctl.launcher.errors import LoginError
+from dtfctl.launcher.model import JobRequest
+from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.spec.model import Sync
+from tests.cluster.commands import Shell
+from tests.cluster.conftest import STUB_COMMAND, pids, wait_until
+from tests.lab.conftest import cluster_of, ssh_of
+from tests.lab.netns import Lab
+from tests.lab.test_up import ADD, run_job
+
+CONTROLLER = "dtfctl.launcher.controller --lock-fd"
+
+
+def controllers(lab: Lab, name: str) -> list[int]:
+    """Live controller processes of a host, without the shell that keeps them."""
+    found = []
+    for pid in lab.processes(name, CONTROLLER):
+        if b"until" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+            found.append(pid)
+    return found
+
+
+def test_everything_works_from_here_and_nothing_runs_here(home: Path, lab: Lab, tmp_path: Path) -> None:
+    sent = tmp_path / "data"
+    sent.mkdir()
+    (sent / "words.txt").write_text("hello\n")
+    spec = cluster_of(lab, controller="host", sync=(Sync(str(sent), "~/data"),), setup=("cat ~/data/words.txt",))
+    result = Cluster.up(spec)
+    assert (result.exit_code, result.running) == (0, 3), result.problems
+    cluster = result.cluster
+    assert cluster is not None
+    first = lab.names[0]
+    assert len(controllers(lab, first)) == 1
+    status = cluster.status()
+    assert status.controller.address.startswith(lab.address_of(first) + ":")
+    assert [info.alive for info in clusters()] == [True]
+    for name in lab.names:
+        assert (lab.home(name) / "data" / "words.txt").read_text() == "hello\n"
+    assert not ClusterPaths.of("t").database.exists(), "its state lies on its host"
+
+    again = Cluster.up(spec)
+    assert (again.changes, again.exit_code) == ((), 0)
+    assert {task.name: task.pid for task in status.tasks} == pids(cluster)
+
+    script = tmp_path / "add.py"
+    script.write_text(ADD)
+    ended, output = run_job(cluster, JobRequest(str(script)))
+    assert ended.state == "succeeded", output
+    assert output.count("the answer is 42.0") == 2
+    assert any("controller.started" in event.kind for event in cluster.events())
+    log = "/root/.dtfctl/controllers/clusters/t/logs/controller.log"
+    lab.sh(first, "sh", "-c", f"echo 2026-01-01T00:00:00 said here >> {log}")
+    assert any("said here" in line.text for line in cluster.logs("controller"))
+    before = pids(cluster)
+    assert cluster.restart("worker/1").tasks == ("worker/1",)
+    assert pids(cluster)["worker/1"] != before["worker/1"]
+
+    assert cluster.down() == ()
+    assert clusters() == []
+    for name in lab.names:
+        assert lab.processes(name, "dtfctl") == []
+        assert (lab.home(name) / ".ssh" / "authorized_keys").read_text() == ""
+        assert not list((lab.home(name) / ".dtfctl").rglob("*.key"))
+    assert not list(home.rglob("*.key"))
+
+
+@pytest.fixture(scope="module")
+def cluster(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    base = tmp_path_factory.mktemp("far")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DTFCTL_HOME", str(base / "home"))
+        result = Cluster.up(cluster_of(lab, controller="host"), task_command=STUB_COMMAND)
+        assert (result.exit_code, result.running) == (0, 3), result.problems
+        assert result.cluster is not None
+        yield result.cluster
+        result.cluster.down(grace_s=1.0)
+
+
+def test_a_killed_controller_is_started_again_on_its_host(cluster: Cluster, lab: Lab) -> None:
+    before, epoch = pids(cluster), cluster.status().controller.epoch
+    (pid,) = controllers(lab, lab.names[0])
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: [p for p in controllers(lab, lab.names[0]) if p != pid], "nobody asks, and it is there again")
+    assert cluster.status().controller.epoch == epoch + 1
+    wait_until(lambda: pids(cluster) == before, "the tasks did not notice")
+
+
+def test_the_next_command_starts_it_when_nobody_else_does(cluster: Cluster, lab: Lab) -> None:
+    before = pids(cluster)
+    for pid in lab.processes(lab.names[0], CONTROLLER):  # the shell first, which is the oldest
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not lab.processes(lab.names[0], CONTROLLER), "both are gone")
+    another = Cluster.open("t")
+    wait_until(lambda: pids(another) == before, "the tasks did not notice")
+
+
+def test_a_controller_whose_port_is_shut_is_reached_through_ssh(cluster: Cluster, lab: Lab) -> None:
+    name = lab.names[0]
+    before = pids(cluster)
+    port = cluster.status().controller.address.rpartition(":")[2]
+    with lab.shut_port(name, int(port), from_=lab.gateway):
+        assert pids(Cluster.open("t")) == before
+        shell = Shell(Path(os.environ["DTFCTL_HOME"]).parent, {**os.environ, "NO_COLOR": "1"})
+        done = shell("status")
+        assert done.returncode == 0 and "worker/1" in done.stdout, done.stderr
+        assert shell("logs", "ps/0", "-n", "1").returncode == 0
+    assert pids(Cluster.open("t")) == before
+
+
+def test_an_agent_is_started_again_with_the_clusters_own_key(cluster: Cluster, lab: Lab) -> None:
+    before = pids(cluster)
+    host = next(item for item in cluster.status().hosts if item.name == lab.hosts[2].address)
+    (pid,) = lab.processes(lab.names[2], "dtfctl.launcher.agent --cluster")
+    os.kill(pid, signal.SIGKILL)
+
+    def is_new() -> bool:
+        now = next(item for item in cluster.status().hosts if item.name == host.name)
+        return now.state == "up" and now.agent_pid not in (None, host.agent_pid)
+
+    wait_until(is_new, "another agent")
+    assert pids(cluster) == before
+
+
+def test_a_host_that_lets_nobody_in_is_named(home: Path, lab: Lab) -> None:
+    spec = cluster_of(lab, controller="host", name="u", ssh=ssh_of(lab, user="nobody-here"))
+    with pytest.raises(LoginError, match=f"{lab.hosts[0].address}, where the controller runs: authentication failed"):
+        Cluster.up(spec, task_command=STUB_COMMAND)
+    assert clusters() == [], "nothing is left of it"
