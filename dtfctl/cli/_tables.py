@@ -121,6 +121,7 @@ def progress_words(progress: Progress | None) -> str:
 
 def host_table(hosts: Sequence[HostStatus], screen: Screen) -> list[str]:
     """One line a host."""
+    wide = screen.output == "wide"
     rows = [
         [
             host.name,
@@ -132,10 +133,12 @@ def host_table(hosts: Sequence[HostStatus], screen: Screen) -> list[str]:
             size(host.disk_free_bytes),
             str(host.gpus),
             str(host.agent_pid or "-"),
+            *([host.agent_address or "-", host.through or "directly"] if wide else []),
         ]
         for host in hosts
     ]
     header = ["HOST", "STATE", "TASKS", "CORES", "LOAD", "FREE MEMORY", "FREE DISK", "GPUS", "AGENT PID"]
+    header += ["CALLED AT", "THROUGH"] if wide else []
     return columns(header, rows, screen.style)
 
 

@@ -81,6 +81,8 @@ class HostStatus:
     state: HostState
     agent_pid: int | None = None
     agent_address: str = ""
+    through: str = ""
+    """How the controller calls its agent: `SSH over bastion`; empty: directly."""
     cores: int | None = None
     load: float | None = None
     """One-minute load average."""

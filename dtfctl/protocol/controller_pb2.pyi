@@ -112,7 +112,7 @@ class TaskStatus(_message.Message):
     def __init__(self, job: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[str] = ..., health: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., address: _Optional[str] = ..., incarnation: _Optional[int] = ..., restarts: _Optional[int] = ..., uptime_s: _Optional[float] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., steps: _Optional[int] = ..., retry_in_s: _Optional[float] = ..., exit_code: _Optional[int] = ..., last_error: _Optional[str] = ..., last_lines: _Optional[_Iterable[str]] = ..., transport: _Optional[str] = ..., silence_s: _Optional[float] = ...) -> None: ...
 
 class HostStatus(_message.Message):
-    __slots__ = ("name", "state", "agent_pid", "agent_address", "cores", "load", "memory_bytes", "memory_free_bytes", "disk_free_bytes", "gpus", "tasks", "last_error", "cause", "where", "stage", "note")
+    __slots__ = ("name", "state", "agent_pid", "agent_address", "cores", "load", "memory_bytes", "memory_free_bytes", "disk_free_bytes", "gpus", "tasks", "last_error", "cause", "where", "stage", "note", "through")
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     AGENT_PID_FIELD_NUMBER: _ClassVar[int]
@@ -129,6 +129,7 @@ class HostStatus(_message.Message):
     WHERE_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
+    THROUGH_FIELD_NUMBER: _ClassVar[int]
     name: str
     state: str
     agent_pid: int
@@ -145,7 +146,8 @@ class HostStatus(_message.Message):
     where: str
     stage: str
     note: str
-    def __init__(self, name: _Optional[str] = ..., state: _Optional[str] = ..., agent_pid: _Optional[int] = ..., agent_address: _Optional[str] = ..., cores: _Optional[int] = ..., load: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., memory_free_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., tasks: _Optional[int] = ..., last_error: _Optional[str] = ..., cause: _Optional[str] = ..., where: _Optional[str] = ..., stage: _Optional[str] = ..., note: _Optional[str] = ...) -> None: ...
+    through: str
+    def __init__(self, name: _Optional[str] = ..., state: _Optional[str] = ..., agent_pid: _Optional[int] = ..., agent_address: _Optional[str] = ..., cores: _Optional[int] = ..., load: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., memory_free_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., tasks: _Optional[int] = ..., last_error: _Optional[str] = ..., cause: _Optional[str] = ..., where: _Optional[str] = ..., stage: _Optional[str] = ..., note: _Optional[str] = ..., through: _Optional[str] = ...) -> None: ...
 
 class ClientStatus(_message.Message):
     __slots__ = ("name", "host", "state", "pid", "exit_code", "restarts", "last_error", "last_lines", "progress", "task", "address")

@@ -33,6 +33,7 @@ def main() -> int:
     parser.add_argument("--certificates", required=True, type=Path)
     parser.add_argument("--listen", default="127.0.0.1")
     parser.add_argument("--advertise", default="127.0.0.1")
+    parser.add_argument("--came-from", default="", help="address from which SSH started it")
     args = parser.parse_args()
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s.%(msecs)03d %(levelname)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%S"
@@ -40,23 +41,24 @@ def main() -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     own_lock(args.lock_fd)
     try:
-        return run(args.host, args.folder, args.logs, args.certificates, args.listen, args.advertise)
+        agent = Agent(
+            args.host, private_folder(args.folder), args.logs, args.certificates, args.advertise, args.came_from
+        )
+        return run(agent, args.certificates, args.listen)
     except LauncherError as error:
         logging.getLogger().error("%s %s", error.message, error.hint)
         return error.exit_code
 
 
-def run(host: str, folder: Path, logs: Path, certificates: Path, listen: str, advertise: str) -> int:
-    private_folder(folder)
-    agent = Agent(host, folder, logs, certificates, advertise)
+def run(agent: Agent, certificates: Path, listen: str) -> int:
     handlers = {**AgentService(agent).handlers(), **AccessService(agent, certificates).handlers()}
-    server, port = serve(handlers, TlsFiles.of(certificates, f"agent-{host}"), f"{listen}:0")
+    server, port = serve(handlers, TlsFiles.of(certificates, f"agent-{agent.host}"), f"{listen}:0")
     me = identify(os.getpid())
     assert me is not None
-    info = {"pid": me.pid, "start_ticks": me.start_ticks, "address": f"{advertise}:{port}"}
-    write_whole(folder / "agent.json", json.dumps(info).encode())
+    info = {"pid": me.pid, "start_ticks": me.start_ticks, "address": f"{agent.advertise}:{port}"}
+    write_whole(agent.folder / "agent.json", json.dumps(info).encode())
     agent.run()
-    (folder / "agent.json").unlink(missing_ok=True)
+    (agent.folder / "agent.json").unlink(missing_ok=True)
     server.stop(STOP_S).wait()
     return 0
 

@@ -34,7 +34,7 @@ from dtfctl.launcher.agent.contract import (
 from dtfctl.launcher.agent.deltas import complete
 from dtfctl.launcher.agent.facts import HostFacts, read_facts
 from dtfctl.launcher.agent.judge import judge, stands_still
-from dtfctl.launcher.agent.lease import Lease, can_reach
+from dtfctl.launcher.agent.lease import Lease, can_reach, way_back
 from dtfctl.launcher.agent.lifecycle import (
     Action,
     Order,
@@ -77,13 +77,20 @@ class Agent:
     """All processes of one cluster on one host."""
 
     def __init__(
-        self, host: str, folder: Path, log_folder: Path, certificates: Path, advertise: str = "127.0.0.1"
+        self,
+        host: str,
+        folder: Path,
+        log_folder: Path,
+        certificates: Path,
+        advertise: str = "127.0.0.1",
+        came_from: str = "",
     ) -> None:
         self.host = host
         self._task_tls = TlsFiles.of(certificates, f"task-{host}")
         self.folder = private_folder(folder)
         self.log_folder = private_folder(log_folder)
         self.advertise = advertise
+        self._came_from = came_from
         self.boot = os.urandom(8).hex()
         self._state_file = folder / "state.json"
         self._runs = folder / "runs"
@@ -173,7 +180,7 @@ class Agent:
             text = f"no word of the controller for {self._lease.length_s:.0f} s: stops its tasks"
             self._happened("host.lease-ended", f"host:{self.host}", text)
         elif outlook == "ask":
-            controller = self._controller
+            controller = way_back(self._controller, self.advertise, self._came_from)
 
             def ask() -> None:
                 reachable = can_reach(controller)

@@ -25,6 +25,7 @@ ASK_BEFORE_S = 1.5
 """How long before its end it is looked whether the controller's machine can be reached."""
 REACH_S = 1.0
 ASK_AGAIN_S = 5.0
+SSH_PORT = 22
 
 
 class Lease:
@@ -64,6 +65,25 @@ class Lease:
         if reachable and self._until is not None and self._is_asking:
             self._until = max(self._until, now + ASK_AGAIN_S + ASK_BEFORE_S)
             self._is_asking = False
+
+
+def way_back(peer: str, own: str, came_from: str) -> str:
+    """Where to knock for the machine of the controller, whose calls come from `peer`.
+
+    Calls that are forwarded by SSH come from this host itself, which is no news; what lies behind is the other end of
+    the SSH connection, `came_from`: the controller's machine, or the jump host nearest to here.
+
+    >>> way_back("ipv4:10.0.0.1:43210", "10.0.0.7", "10.0.0.2")
+    'ipv4:10.0.0.1:43210'
+    >>> way_back("ipv4:10.0.0.7:43210", "10.0.0.7", "10.0.0.2")
+    'ipv4:10.0.0.2:22'
+    >>> way_back("ipv6:%5Bfd00::7%5D:43210", "[fd00::7]", "fd00::2")
+    'ipv6:[fd00::2]:22'
+    """
+    address = peer.partition(":")[2].replace("%5B", "[").replace("%5D", "]").rpartition(":")[0]
+    if not came_from or address.strip("[]") not in (own.strip("[]"), "127.0.0.1", "::1"):
+        return peer
+    return f"ipv6:[{came_from}]:{SSH_PORT}" if ":" in came_from else f"ipv4:{came_from}:{SSH_PORT}"
 
 
 def can_reach(peer: str) -> bool:

@@ -132,6 +132,7 @@ def host_status(name: str, host: Host, row: HostRow, tasks: int, now: float) -> 
         stage=host.stage,
         agent_pid=report.pid,
         agent_address=host.endpoint.address if host.endpoint else "",
+        through=host.endpoint.through if host.endpoint else "",
         cores=report.cores,
         load=report.load,
         memory_bytes=report.memory_bytes,

@@ -28,6 +28,8 @@ class AgentEndpoint:
     address: str
     """`host:port` for the controller."""
     process: ProcessId
+    through: str = ""
+    """How calls get there when its port cannot be reached: `SSH`, `SSH over bastion`; empty: directly."""
 
 
 class HostFailed(LauncherError):

@@ -14,7 +14,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -211,6 +211,10 @@ class Conversation:
             self._forwards[address] = listener
         return f"127.0.0.1:{self._forwards[address].get_port()}"
 
+    def stop_forwarding(self, but: str) -> None:
+        for address in [known for known in self._forwards if known != but]:
+            self._forwards.pop(address).close()
+
     def close(self) -> None:
         self.connection.close()
 
@@ -252,10 +256,18 @@ class SshProvider:
         if known is not None and _answers(known.address):
             return known
         found = self._run(self._look(host), None)
-        return None if found is None else self._remember(host, found)
+        return None if found is None else self._reachable(self._remember(host, found))
 
     def start_agent(self, host: str) -> AgentEndpoint:
-        return self._remember(host, self._run(self._ensure(host), None))
+        return self._reachable(self._remember(host, self._run(self._ensure(host), None)))
+
+    def _reachable(self, endpoint: AgentEndpoint) -> AgentEndpoint:
+        """A firewall or a jump host may be in the way of its port: then through the SSH connection, which stays."""
+        if _answers(endpoint.address):
+            return endpoint
+        jump = self._spec.ssh.jump if self._spec is not None and self._own is None else ()
+        address = self._run(self._forward(endpoint.host, endpoint.address, alone=True), None)
+        return replace(endpoint, address=address, through=f"SSH over {jump[-1]}" if jump else "SSH")
 
     def may_run(self, host: str) -> bool:
         return self._memory(host).exists()
@@ -348,10 +360,14 @@ class SshProvider:
         else:
             self._loop.call_later(IDLE_S, self._close_idle, host, conversation)
 
-    async def _forward(self, name: str, address: str) -> str:
+    async def _forward(self, name: str, address: str, *, alone: bool = False) -> str:
+        """`alone`: what was forwarded before is not needed any more."""
         host = self._hosts[name]
         async with host.lock:
-            return await (await self._talk(host)).forward(address)
+            conversation = await self._talk(host)
+            if alone:
+                conversation.stop_forwarding(address)
+            return await conversation.forward(address)
 
     async def _ask(self, name: str, what: str, within_s: float, **values: Any) -> dict[str, Any]:
         host = self._hosts[name]
@@ -392,7 +408,7 @@ class SshProvider:
                 "setup": setup_of(spec, synced),
                 "python": spec.python or "",
                 "certificates": certificates,
-                "arguments": [],
+                "arguments": ["--came-from", facts["came_from"]] if facts["came_from"] else [],
                 "address": "",
             }
             fresh = not self.may_run(name)
