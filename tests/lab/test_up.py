@@ -10,7 +10,8 @@ import pytest
 
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.model import JobEnded, JobOutput, JobRequest, JobStatus
-from tests.cluster.conftest import STUB_COMMAND, controller_pid, kill, pids, wait_until
+from dtfctl.launcher.spec.model import Health
+from tests.cluster.conftest import PATIENCE_S, STUB_COMMAND, controller_pid, kill, pids, wait_until
 from tests.lab.conftest import cluster_of
 from tests.lab.netns import Lab
 
@@ -82,7 +83,9 @@ def test_training_over_three_hosts_outlives_the_controller(home: Path, lab: Lab)
 
 
 def test_a_killed_agent_is_replaced_and_its_task_goes_on(home: Path, lab: Lab) -> None:
-    cluster = Cluster.up(cluster_of(lab), task_command=STUB_COMMAND).cluster
+    # A busy machine must not make it move the task.
+    patient = Health(down_phi=1e6, down_after=PATIENCE_S, lease=2 * PATIENCE_S)
+    cluster = Cluster.up(cluster_of(lab, health=patient), task_command=STUB_COMMAND).cluster
     assert cluster is not None
     before = pids(cluster)
     name = lab.names[1]
