@@ -81,8 +81,6 @@ class HostStatus:
     state: HostState
     agent_pid: int | None = None
     agent_address: str = ""
-    through: str = ""
-    """How the controller calls its agent: `SSH over bastion`; empty: directly."""
     cores: int | None = None
     load: float | None = None
     """One-minute load average."""
@@ -100,6 +98,8 @@ class HostStatus:
     """What is being done to it before its agent runs: connecting, installing, syncing, setup or starting."""
     note: str = ""
     """Why it is drained or quarantined."""
+    through: str = ""
+    """How the controller calls its agent: `SSH over bastion`; empty: directly."""
 
 
 @value
