@@ -41,7 +41,7 @@ class Operator(SshProvider):
 
     def send(self, host: str, path: Path) -> str:
         """Upload a file; where it lies there."""
-        return self._run(self._send(host, path), None)
+        return self._run(self._put_file(host, path), None)
 
     # ------------------------------------------------------------------ in the loop
 
@@ -72,7 +72,7 @@ class Operator(SshProvider):
         await self._ask(name, "forbid", ASK_S, line=line)
         return Met()
 
-    async def _send(self, name: str, path: Path) -> str:
+    async def _put_file(self, name: str, path: Path) -> str:
         host = self._hosts[name]
         async with host.lock:
             conversation = await self._talk(host)

@@ -91,10 +91,10 @@ class SentSyncs:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         entries: list[dict[str, Any]] = json.loads((folder / "sync.json").read_bytes())
-        self.latest = [Synced(Path(), item["to"], (), item["hash"], item["single"]) for item in entries]
+        self._entries = [Synced(Path(), item["to"], (), item["hash"], item["single"]) for item in entries]
 
     def current(self) -> list[Synced]:
-        return list(self.latest)
+        return list(self._entries)
 
     def archive(self, item: Synced) -> Path:
         return self._folder / "sync" / f"{item.hash}.tar.gz"

@@ -461,7 +461,7 @@ class SshProvider:
     async def _provide_files(
         self,
         conversation: Conversation,
-        syncs: Syncs,
+        syncs: Syncs | SentSyncs,
         entry: Synced,
         facts: dict[str, Any],
         stage: Callable[[Stage, str], None],
