@@ -10,8 +10,10 @@ import os
 import shlex
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
@@ -22,7 +24,7 @@ from benchmarks.cases import all_cases
 from benchmarks.processes import PINS, ROOT, ChildError, Side
 from benchmarks.results import Row
 from benchmarks.rounds import QUICK, Plan
-from benchmarks.transports import TRANSPORTS, environment_for
+from benchmarks.transports import WITH_TLS, environment_for
 
 NEWEST = ROOT / ".bench" / "newest.json"
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -95,8 +97,10 @@ def _measure(chosen: list[Case], options: argparse.Namespace) -> int:
     say("measuring what the machine allows")
     limits = limits_module.measure(options.quick)
     sides = {"": Side("ours", "ours", sys.executable)}
-    for transport in TRANSPORTS:
-        sides[transport] = Side(f"ours ({transport})", "ours", sys.executable, environment_for(transport))
+    folder = tempfile.TemporaryDirectory(prefix="dtf-bench-")
+    for transport in WITH_TLS:
+        environment = environment_for(transport, Path(folder.name))
+        sides[transport] = Side(f"ours ({transport})", "ours", sys.executable, environment)
     tensorflow = "not compared" if options.no_peers else _tensorflow(say)
     bench = Bench(plan, limits, sides, tensorflow, options.quick, options.full, say)
     bench.patience, bench.compares = options.patience, not options.no_peers
@@ -120,6 +124,7 @@ def _measure(chosen: list[Case], options: argparse.Namespace) -> int:
         say("interrupted; what is there:")
     finally:
         bench.stop()
+        folder.cleanup()
     machine.load_after = os.getloadavg()
     machine.peers = peers.used()
     command = f"make bench BENCH={shlex.quote(shlex.join(sys.argv[1:]))}" if sys.argv[1:] else "make bench"

@@ -10,6 +10,7 @@ from typing import Any
 from benchmarks.limits import Limits
 from benchmarks.processes import Child, ChildError, Servers, Side
 from benchmarks.results import Row, judge, same_values, timing
+from benchmarks.transports import TLS
 
 DEFAULT_TASK = "worker/0"
 
@@ -198,6 +199,6 @@ def _row(case: StepCase, side: Side, peer: Side | str, limits: Limits) -> Row:
         peer_name=peer.name if isinstance(peer, Side) else "TensorFlow",
         limit=case.limit(limits, transport) if case.limit is not None else None,
         limit_is=case.limit_is,
-        goal=case.goals.get(transport, case.goal),
+        goal=None if transport == TLS else case.goals.get(transport, case.goal),
         note="" if isinstance(peer, Side) else peer,
     )

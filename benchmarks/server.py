@@ -8,17 +8,48 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
 
 from benchmarks.driver import load_runtime
+from benchmarks.transports import CLUSTER, TLS_VARIABLE
+
+
+def serve_with_certificates(addresses: dict[str, list[str]], job: str, index: int, folder: Path) -> str:
+    """Serve a task as the launcher does: peers with certificates, clients of this host through a socket; the target."""
+    from dtfctl.launcher.certificates import ensure_certificate
+    from dtfctl.runtime.services.server import TaskServer, TaskServerConfig, TlsFiles
+
+    files = ensure_certificate(folder, CLUSTER, "task", f"{job}/{index}")
+    state = folder / f"{job}-{index}-{os.getpid()}"
+    state.mkdir()
+    server = TaskServer(
+        TaskServerConfig(
+            cluster={name: dict(enumerate(tasks)) for name, tasks in addresses.items()},
+            job_name=job,
+            task_index=index,
+            incarnation=1,
+            listen=addresses[job][index],
+            socket_path=state / "task.sock",
+            tls=TlsFiles(files.ca, files.cert, files.key),
+            state_dir=state,
+        )
+    )
+    server.start()
+    return f"unix:{server.config.socket_path}"
 
 
 def main() -> None:
     runtime, cluster, job, index = sys.argv[1:5]
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    tf = load_runtime(runtime)
-    server = tf.train.Server(json.loads(cluster), job_name=job, task_index=int(index))
-    print(json.dumps({"target": server.target}), file=answers)
+    addresses: dict[str, list[str]] = json.loads(cluster)
+    folder = os.environ.get(TLS_VARIABLE)
+    if folder:
+        target = serve_with_certificates(addresses, job, int(index), Path(folder))
+    else:
+        server = load_runtime(runtime).train.Server(addresses, job_name=job, task_index=int(index))
+        target = server.target
+    print(json.dumps({"target": target}), file=answers)
     sys.stdin.read()
     os._exit(0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.bench import Case
 from benchmarks.limits import Limits
 from benchmarks.rounds import StepCase
-from benchmarks.transports import TRANSPORTS
+from benchmarks.transports import TRANSPORTS, WITH_TLS
 
 JOBS = {"ps": 1, "worker": 2}
 MB = 1_000_000
@@ -37,7 +37,7 @@ def recv(size: int, goal: float, goals: dict[str, float], quick: bool) -> StepCa
         limit=lambda limits, transport: trips(limits, 2) + moved(limits, transport, size),
         limit_is="2 socket round trips + bytes / (memcpy or loopback TCP)",
         bytes_moved=size,
-        transports=TRANSPORTS,
+        transports=WITH_TLS,
         quick=quick,
     )
 
@@ -57,7 +57,7 @@ def dense(size: int, goal: float, goals: dict[str, float], quick: bool) -> StepC
         limit=limit,
         limit_is="3 round trips + 2 pulls and 2 pushes over TCP, or 3 passes over shared memory",
         bytes_moved=4 * size,
-        transports=TRANSPORTS,
+        transports=WITH_TLS,
         quick=quick,
     )
 

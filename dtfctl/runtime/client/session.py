@@ -281,9 +281,25 @@ class BaseSession:
 
             return with_options
 
+        call: DirectCall | None = None
+        asked_for = -1
+
         def plain() -> Any:
+            nonlocal call, asked_for
+            if call is not None and self._sent_version == self._graph._version and not self._closed:
+                try:
+                    return call.run(())
+                except OpError as e:
+                    self._locate(e)
+                    raise
             self._check_usable()
-            return self._run_plan(plan, {}, None, None)
+            results = self._run_plan(plan, {}, None, None)
+            if asked_for != self._sent_version and (plan.names or plan.target_names):
+                asked_for = self._sent_version
+                with self._errors():
+                    direct = self._backend.direct([], plan.names, plan.target_names)
+                call = DirectCall(plan, direct, [], None) if direct is not None else None
+            return results
 
         return plain
 

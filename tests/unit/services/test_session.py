@@ -182,6 +182,28 @@ def test_callables(graph: Graph) -> None:
             session.make_callable(y, x)
 
 
+def test_a_callable_goes_on_as_the_graph_grows_and_ends_with_its_session(graph: Graph) -> None:
+    v = apply_op("VariableV2", dtype=dtypes.float32, shape=[2], name="v")
+    init = apply_op("Assign", ref=v, value=constant([1.0, 2.0]))
+    add = apply_op("AssignAdd", ref=v, value=constant([1.0, 1.0]))
+    with Session() as session:
+        read, grow = session.make_callable([v, {"again": v}]), session.make_callable(add.op)
+        with pytest.raises(FailedPreconditionError, match="uninitialized"):
+            read()
+        session.run(init)
+        seen = []
+        for n in range(6):
+            seen.append(read())
+            assert grow() is None
+            if n == 3:
+                assert session.run(apply_op("Neg", x=constant(1.0))) == -1.0
+        for n, (first, rest) in enumerate(seen):
+            np.testing.assert_array_equal(first, [1.0 + n, 2.0 + n])
+            np.testing.assert_array_equal(rest["again"], first)
+    with pytest.raises(RuntimeError, match="closed"):
+        read()
+
+
 def test_partial_runs(graph: Graph) -> None:
     a, b, c = placeholder("a", []), placeholder("b", []), placeholder("c", [])
     r1 = apply_op("AddV2", x=a, y=b)
