@@ -9,7 +9,7 @@ the nodes stood, so it may have no user before.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -80,6 +80,9 @@ class Fuser:
             if (node, 0) not in aliases:
                 for edge in node.inputs:
                     self._users[self.root(edge)].append(i)
+        # Values that only work done at once has, behind the outputs of a node.
+        self._hidden: dict[Output, Spec] = {}
+        self._captured: Collection[Output] = ()
         self.folds = Folds()
 
     def root(self, edge: Edge) -> Output:
@@ -93,8 +96,16 @@ class Fuser:
 
     # Some nodes' work at once -----------------------------------------------------------------------------------------
 
-    def fold(self, beside_onednn: bool) -> None:
-        """Find what one call does for several nodes."""
+    def fold(self, beside_onednn: bool, captured: Collection[Output]) -> None:
+        """Find what one call does for several nodes.
+
+        Args:
+            captured: outputs that somebody may keep, and that can thus not be filled.
+        """
+        self._captured = captured
+        for node in self._order:
+            if node.op == "MaxPool" and not reads_of(node):
+                self._rectify(node)
         for node in self._order:
             if reads_of(node):
                 continue
@@ -104,8 +115,6 @@ class Fuser:
                 self._add_bias(node)
             elif beside_onednn and node.op == "Conv2DBackpropFilter":
                 self._sum_bias(node)
-            elif node.op == "MaxPool":
-                self._rectify(node)
 
     def _only_user(self, output: Output) -> bool:
         return len(self._users[output]) == 1 and not reads_of(output[0])
@@ -133,7 +142,7 @@ class Fuser:
         if image[0].op != "Conv2D" or not self._only_user(image) or made is None or spec is None:
             return
         convolution = self._convolution(image[0])
-        if convolution is None or node.text_attr("data_format", "NHWC") != "NHWC" or spec.dtype != made.dtype:
+        if convolution is None or not self._is_plain(node) or spec.dtype != made.dtype or (node, 0) in self._captured:
             return
         operands = [*(self.root(e) for e in image[0].inputs), bias]
         self.folds.folded[image[0]] = self._position[node]
@@ -145,7 +154,7 @@ class Fuser:
         at = self._position[node]
         convolution = self._convolution(node)
         made = self._seen.spec((node, 0))
-        if convolution is None or made is None:
+        if convolution is None or made is None or (node, 0) in self._captured:
             return
         for i in self._users[gradient]:
             other = self._order[i]
@@ -154,8 +163,9 @@ class Fuser:
                 i < at
                 and total is not None
                 and other.op == "BiasAddGrad"
-                and other.text_attr("data_format", "NHWC") == "NHWC"
-                and not reads_of(other)
+                and self._is_plain(other)
+                and other not in self.folds.work
+                and (other, 0) not in self._captured
                 and all(user > at for user in self._users[other, 0])
             ):
                 self.folds.folded[other] = at
@@ -176,19 +186,34 @@ class Fuser:
         gradients = [user for user in users if self._is_gradient_of(user, image)]
         if users != {node, *gradients, *(self.root(g.inputs[0])[0] for g in gradients)}:
             return
-        into = pools.rectified_max_pool(self._build(node), made, pooled)
-        if into is None:
+        if any((n, 0) in self._captured for n in (node, *gradients)):
             return
-        source = self.root(relu.inputs[0])
-        self.folds.work[node] = Work(into, [source], [((node, 0), pooled)])
+        form = pools.rectified_max_pool(self._build(node), made, pooled)
+        if form is None:
+            return
+        chosen = (node, len(node.output_types))
+        self._hidden[chosen] = form.chosen
+        outputs = [((node, 0), pooled), (chosen, form.chosen)]
+        self.folds.work[node] = Work(form.pool, [self.root(relu.inputs[0])], outputs)
         self.folds.folded[relu] = max(self._position[user] for user in users)
         for gradient in gradients:
             pooling = self.root(gradient.inputs[0])[0]
-            back = pools.rectified_max_pool_gradient(self._build(pooling), made, pooled)
-            assert back is not None, "what has a loop for the pooling has one for its gradient"
-            operands = [source, *(self.root(e) for e in pooling.inputs[1:])]
+            operands = [self.root(pooling.inputs[2]), chosen]
             self.folds.folded[pooling] = self._position[gradient]
-            self.folds.work[gradient] = Work(back, operands, [((gradient, 0), made)])
+            self.folds.work[gradient] = Work(form.gradient, operands, [((gradient, 0), made)])
+            for i in self._users[gradient, 0]:
+                total = self._seen.spec((self._order[i], 0))
+                other = self._order[i]
+                if (
+                    other.op == "BiasAddGrad"
+                    and self._is_plain(other)
+                    and total is not None
+                    and (other, 0) not in self._captured
+                ):
+                    self.folds.work[other] = Work(form.total, operands, [((other, 0), total)])
+
+    def _is_plain(self, node: Node) -> bool:
+        return node.text_attr("data_format", "NHWC") == "NHWC" and not reads_of(node)
 
     def _is_gradient_of(self, node: Node, image: Output) -> bool:
         """Whether the node gives the gradient of a rectifier whose result, `image`, was pooled; of nothing else."""
@@ -246,5 +271,5 @@ class Fuser:
 
     def stage(self, work: Work) -> crew.Stage:
         """The work as a stage of a chain."""
-        inputs = [self._seen.spec(o) for o in work.operands]
+        inputs = [self._hidden.get(o) or self._seen.spec(o) for o in work.operands]
         return crew.stage_of(work.into, inputs, [spec for _, spec in work.outputs])

@@ -152,15 +152,15 @@ class _Planner:
     def plan(self) -> None:
         for i, node in enumerate(self.order):
             self._fix(i, node)
-        beside_onednn = self.fuser.has_onednn
-        self.fuser.fold(beside_onednn)
         self._find_views()
         self._find_captured()
+        beside_onednn = self.fuser.has_onednn
+        self.fuser.fold(beside_onednn, self.captured)
         works = self._works(beside_onednn)
         self.fuser.link(works)
         folds = self.fuser.folds
         self.shaped.folded = folds.folded
-        self._find_last_uses()
+        self._find_last_uses(works)
         ends: dict[int, list[Output]] = defaultdict(list)
         for i, node in enumerate(self.order):
             if (node, 0) in self.view_of:
@@ -239,22 +239,20 @@ class _Planner:
             if not _lets_go(node) and (node, 0) not in self.shaped.fixed:
                 self.captured.add(base)
 
-    def _find_last_uses(self) -> None:
+    def _find_last_uses(self, works: Mapping[Node, Work]) -> None:
         for i, node, base in self._uses():
             self.last[base] = max(self.last.get(base, i), self.shaped.folded.get(node, i))
+        for i, node in enumerate(self.order):
+            if node in works:
+                for operand in works[node].operands:
+                    base = self._base(operand)
+                    self.last[base] = max(self.last.get(base, i), self.shaped.folded.get(node, i))
 
     # What is done -----------------------------------------------------------------------------------------------------
 
     def _works(self, beside_onednn: bool) -> dict[Node, Work]:
         """What the line of each node does that has a form for these shapes."""
         works = dict(self.fuser.folds.work)
-        for node, work in list(works.items()):
-            if not self._may_be_placed(work):
-                # Whatever was folded is done as usual again.
-                del works[node], self.fuser.folds.work[node]
-                at = self.order.index(node)
-                for folded in [f for f, by in self.fuser.folds.folded.items() if by == at]:
-                    del self.fuser.folds.folded[folded]
         for node in self.order:
             known = node in works or node in self.fuser.folds.folded or (node, 0) in self.view_of
             if known or (node, 0) in self.shaped.fixed:

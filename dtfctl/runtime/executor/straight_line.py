@@ -134,6 +134,9 @@ class StraightLine:
         """The values that are alive, by the node output they are."""
         found: dict[tuple[Node, int], Any] = {}
         for output, place in self.places.items():
+            if output[1] >= len(output[0].output_types):
+                # What lines that do several nodes' work have between themselves.
+                continue
             if place.startswith("S["):
                 value = shared[int(place[2:-1])]
             else:
@@ -318,6 +321,9 @@ class _Compiler:
                 self.last_use[root] = max(self.last_use.get(root, used), used)
                 if at[root[0]] // self.chunk_size != i // self.chunk_size:
                     crossing.add(root)
+        for node, given in self.shaped.operands.items():
+            for root in given:
+                self.last_use[root] = max(self.last_use.get(root, 0), at[node])
         for root in self.last_use:
             constant = self.constants.get(root)
             if constant is not None:

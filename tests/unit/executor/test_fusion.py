@@ -142,6 +142,36 @@ def test_a_rectified_image_that_is_wanted_is_there(monkeypatch: pytest.MonkeyPat
             np.testing.assert_array_equal(got_gradient[finite], want[finite])
 
 
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("wanted", ["nothing", "pool", "relu", "gradient"])
+def test_what_a_client_wants_of_a_rectified_pooling(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
+    loops_as_python(monkeypatch)
+    x = tf.placeholder(tf.float32, [3, 4, 6, 5])
+    bias = tf.Variable(np.linspace(-1, 1, 5).astype(F))
+    relu = tf.nn.relu(tf.nn.bias_add(tf.identity(x) * 1, bias))
+    pool = tf.nn.max_pool(relu, [1, 2, 3, 1], [1, 2, 3, 1], "SAME")
+    loss = tf.reduce_sum(pool * tf.exp(pool))
+    by_bias, by_relu = tf.gradients(loss, [bias, relu])
+    fetches = {
+        "nothing": [by_bias * 1],
+        "pool": [by_bias, pool],
+        "relu": [by_bias, relu],
+        "gradient": [by_bias, by_relu],
+    }
+    rng = np.random.default_rng(0)
+    images = [rng.integers(-3, 4, (3, 4, 6, 5)).astype(F) for _ in range(4)]
+    results = []
+    for config in (config_pb2.ConfigProto(), node_by_node()):
+        with tf.Session(config=config) as session:
+            session.run(tf.global_variables_initializer())
+            results.append([session.run(fetches[wanted], {x: image}) for image in images])
+            if wanted == "nothing" and len(results) == 1:
+                assert {"Relu", "MaxPoolGrad"} <= done_by_others(planned(session))
+    for got, want in zip(*results):
+        for a, b in zip(got, want):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
 def chain(*ops: str) -> GraphText:
     """x through ops of one operand, or of two: the last value and x."""
     g = GraphText()

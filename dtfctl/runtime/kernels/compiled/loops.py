@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+# In place of a position in a window.
+NOT_CHOSEN = 255
+
 
 def momentum(grad: Any, var: Any, accum: Any, lr: Any, rate: Any, nesterov: bool) -> None:
     for i in range(var.size):
@@ -88,21 +91,53 @@ def max_pool_gradient(x: Any, y: Any, grad: Any, out: Any, height: int, width: i
                             free[c] &= not is_it
 
 
-def rectified_max_pool_gradient(x: Any, y: Any, grad: Any, out: Any, height: int, width: int) -> None:
-    """The gradient by x of the same windows of max(x, 0); y is their maximum."""
-    free = np.ones(y.shape[3], np.bool_)
-    for n in range(y.shape[0]):
-        for h in range(y.shape[1]):
-            for w in range(y.shape[2]):
-                free[:] = True
-                most, g = y[n, h, w], grad[n, h, w]
+def rectified_max_pool(x: Any, out: Any, chosen: Any, height: int, width: int) -> None:
+    """The largest of each of the same windows and zero; `chosen` gets which of a window it is, in row-major order,
+    or NOT_CHOSEN."""
+    for n in range(out.shape[0]):
+        for h in range(out.shape[1]):
+            for w in range(out.shape[2]):
+                most, which = out[n, h, w], chosen[n, h, w]
+                most[:] = 0
+                which[:] = NOT_CHOSEN
                 for i in range(height):
                     for j in range(width):
-                        here, to = x[n, h * height + i, w * width + j], out[n, h * height + i, w * width + j]
+                        here = x[n, h * height + i, w * width + j]
                         for c in range(most.size):
-                            is_it = (here[c] == most[c]) & free[c]
-                            to[c] = g[c] if is_it & (here[c] > 0) else 0
-                            free[c] &= not is_it
+                            # What is not a number stays, and is not chosen.
+                            better, is_nan = here[c] > most[c], here[c] != here[c]
+                            most[c] = here[c] if better | is_nan else most[c]
+                            kept = NOT_CHOSEN if is_nan else which[c]
+                            which[c] = i * width + j if better else kept
+
+
+def chosen_gradient(grad: Any, chosen: Any, out: Any, height: int, width: int) -> None:
+    """The gradient of that by x."""
+    for n in range(grad.shape[0]):
+        for h in range(grad.shape[1]):
+            for w in range(grad.shape[2]):
+                g, which = grad[n, h, w], chosen[n, h, w]
+                for i in range(height):
+                    for j in range(width):
+                        to = out[n, h * height + i, w * width + j]
+                        here = np.uint8(i * width + j)
+                        for c in range(g.size):
+                            to[c] = g[c] if which[c] == here else 0
+
+
+def chosen_sum(grad: Any, chosen: Any, out: Any) -> None:
+    """The sums of that gradient over all but the last dimension: of each image first, as like numbers add up best."""
+    part = np.empty_like(out)
+    out[:] = 0
+    for n in range(grad.shape[0]):
+        part[:] = 0
+        for h in range(grad.shape[1]):
+            for w in range(grad.shape[2]):
+                g, which = grad[n, h, w], chosen[n, h, w]
+                for c in range(g.size):
+                    part[c] += g[c] if which[c] != NOT_CHOSEN else 0
+        for c in range(out.size):
+            out[c] += part[c]
 
 
 def add_rows(target: Any, indices: Any, updates: Any, sign: Any) -> None:

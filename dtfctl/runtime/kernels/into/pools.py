@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -100,18 +101,45 @@ def _max_pool_grad(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> In
     return Into(gradient, scratch=(mask, mask), by_rows=True)
 
 
-def rectified_max_pool(pool: KernelBuild, x: Spec | None, y: Spec | None) -> Into | None:
-    """Pooling of what is above zero, of the input of the rectifier; None where two steps are as good."""
-    if x is None or y is None or _tiles(pool, x, y) is None:
-        return None
-    return _pooling(x, y, x.dtype.type(0))
+@dataclass(frozen=True)
+class Rectified:
+    """Pooling of what is above zero, without the rectified image.
+
+    Attributes:
+        chosen: what is known of the array that tells which of each window was the largest.
+        pool: of the image: gives the pooled, and `chosen`.
+        gradient: of the gradient by the pooled and `chosen`: gives that by the image.
+        total: of the same: gives the sums of that by channel.
+    """
+
+    chosen: Spec
+    pool: Into
+    gradient: Into
+    total: Into
 
 
-def rectified_max_pool_gradient(pool: KernelBuild, x: Spec | None, y: Spec | None) -> Into | None:
-    """The gradient of the same by the input of the rectifier: of that, the pooled and the gradient by the pooled."""
+def rectified_max_pool(pool: KernelBuild, x: Spec | None, y: Spec | None) -> Rectified | None:
+    """The forms for an image and its pooled; None where they are not better than node after node."""
     if x is None or y is None or _tiles(pool, x, y) is None:
         return None
-    return _pooling_gradient(loops.rectified_max_pool_gradient, x, y)
+    height, width = _window(x, y)
+    forms = (loops.rectified_max_pool, loops.chosen_gradient, loops.chosen_sum)
+    made = [compiled(loop, x.dtype, x.nbytes, _LEAST_BYTES) for loop in forms]
+    if None in made or height * width > loops.NOT_CHOSEN:
+        return None
+    rectify, spread, add_up = made
+
+    def forward(x: Any, out: Any, chosen: Any) -> None:
+        rectify(contiguous(x), out, chosen, height, width)  # type: ignore[misc]
+
+    def backward(grad: Any, chosen: Any, out: Any) -> None:
+        spread(contiguous(grad), chosen, out, height, width)  # type: ignore[misc]
+
+    def total(grad: Any, chosen: Any, out: Any) -> None:
+        add_up(contiguous(grad), chosen, out)  # type: ignore[misc]
+
+    chosen = Spec(y.shape, np.dtype(np.uint8))
+    return Rectified(chosen, Into(forward, by_rows=True), Into(backward, by_rows=True), Into(total))
 
 
 def _window(x: Spec, y: Spec) -> tuple[int, ...]:
