@@ -99,7 +99,7 @@ class GpuArray:
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, host: np.ndarray) -> None:
-        if host.dtype.hasobject:
+        if host.dtype.hasobject or (host.dtype.isbuiltin != 1 and host.dtype.name != "bfloat16"):
             raise ValueError(f"Unsupported dtype {host.dtype}")
         self.host = host
         self.device = _current.device

@@ -231,6 +231,14 @@ _CHOICES: dict[str, _Choice] = {}
 _MOST_CHOICES = 1000
 
 
+def _fits_memory(node: Node, device_type: str) -> bool:
+    """Whether the device can hold the node's tensors: of the types numpy itself lacks cupy has bfloat16 only."""
+    if device_type != "GPU":
+        return True
+    types = {t.base_dtype for t in (*node.input_types, *node.output_types)} - {dtypes.bfloat16}
+    return all(t.is_object or np.dtype(t.np).isbuiltin == 1 for t in types)
+
+
 def find_kernel(node: Node, device_type: str) -> KernelSpec | None:
     """The registration that fits the node's types on that kind of device, or None."""
     specs = kernels_of(node.op)
@@ -239,12 +247,14 @@ def find_kernel(node: Node, device_type: str) -> KernelSpec | None:
     # Registrations come in whole families, or with plugins.
     choice = _CHOICES.get(node.op)
     if choice is None or choice.count != len(specs):
-        choice = _CHOICES[node.op] = _Choice(len(specs), tuple(sorted({a for s in specs for a in s.types})))
+        named = {a for s in specs for a in s.types}
+        typed = {a.name for a in node.signature.attrs if a.kind in ("type", "list(type)")}
+        choice = _CHOICES[node.op] = _Choice(len(specs), tuple(sorted(named | typed)))
     key = device_type, *map(node.attr, choice.attrs)
     try:
         return choice.found[key]
     except KeyError:
-        fitting = [s for s in specs if s.fits(node, device_type)]
+        fitting = [s for s in specs if s.fits(node, device_type)] if _fits_memory(node, device_type) else []
         found = max(fitting, key=lambda s: s.priority) if fitting else None
         if len(choice.found) < _MOST_CHOICES:
             choice.found[key] = found

@@ -73,6 +73,20 @@ def test_lists_go_from_device_to_device_with_their_tensors(pushes: str, stacks: 
         backend.close()
 
 
+@pytest.mark.parametrize("dtype", ["int4", "float8_e4m3fn"])
+def test_types_a_gpu_has_no_arrays_of_stay_on_the_cpu(dtype: str) -> None:
+    g = GraphText()
+    x = g.const("x", np.arange(4).astype(dtypes.as_dtype(dtype).np), dtype)
+    g.add("y", "Identity", x, T=dtype)
+    g.add("z", "ConcatV2", "y", "y", g.const("axis", np.int32(0)), N=2, T=dtype)
+    backend = targets.open_backend("", config_pb2.ConfigProto(allow_soft_placement=True))
+    try:
+        backend.create(g.proto)
+        assert backend.run({}, ["z:0"], [])[0].astype(np.int32).tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
+    finally:
+        backend.close()
+
+
 def _has_gpu_kernel(op: str) -> bool:
     return any("GPU" in spec.devices for spec in kernels_of(op))
 
