@@ -1,7 +1,11 @@
-"""Depthwise convolution and its gradients: one multiply-add of whole planes for each tap of the filter."""
+"""Depthwise convolution and its gradients: one multiply-add of a few images for each tap of the filter.
+
+Images have all output channels here, `multiplier` for each of the input, so that whole rows are multiplied at once.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -30,6 +34,29 @@ def _out(x: Any, window: Window, dtype: np.dtype[Any]) -> Any:
     return np.ascontiguousarray(np.moveaxis(x, -1, 1) if window.channels_first else x, dtype)
 
 
+# Bytes of output worked on at a time: what stays in a core's cache over all taps.
+_BLOCK_BYTES = 1 << 18
+
+
+def _blocks(images: Any) -> Iterator[slice]:
+    """Slices of the first dimension, of about that many bytes each."""
+    count = images.shape[0]
+    step = max(1, _BLOCK_BYTES * count // max(1, images.nbytes))
+    for start in range(0, count, step):
+        yield slice(start, start + step)
+
+
+def _widened(images: Any, multiplier: int) -> Any:
+    """Each channel as often as there are output channels of it."""
+    return images if multiplier == 1 else np.repeat(images, multiplier, axis=-1)
+
+
+def _filter_rows(g: Geometry, w: Any) -> dict[tuple[int, ...], Any]:
+    """What a row of the output is multiplied with, for each tap."""
+    width = g.output[1]
+    return {tap: np.tile(w[tap].reshape(1, -1), (width, 1)) for tap in _taps(g)}
+
+
 def _taps(g: Geometry) -> list[tuple[int, ...]]:
     return list(product(*map(range, g.kernel)))
 
@@ -48,12 +75,15 @@ def depthwise_conv2d(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError(f"input and filter must have the same depth: {wide.shape[-1]} vs {w.shape[2]}")
         channels, multiplier = w.shape[2:]
         g = window.geometry(wide.shape[1:3], w.shape[:2])
-        w = w.astype(wide.dtype, copy=False)
-        out = np.zeros((wide.shape[0], *g.output, channels, multiplier), wide.dtype)
+        rows = _filter_rows(g, w.astype(wide.dtype, copy=False))
+        out = np.zeros((wide.shape[0], *g.output, channels * multiplier), wide.dtype)
         padded = g.pad(np, wide)
-        for tap in _taps(g):
-            out += padded[(slice(None), *g.tap(tap))][..., None] * w[tap]
-        return _out(out.reshape(*out.shape[:3], channels * multiplier), window, dtype)
+        for block in _blocks(out):
+            images, sums = _widened(padded[block], multiplier), out[block]
+            terms = np.empty_like(sums)
+            for tap, row in rows.items():
+                sums += np.multiply(images[(slice(None), *g.tap(tap))], row, out=terms)
+        return _out(out, window, dtype)
 
     return kernel
 
@@ -83,12 +113,19 @@ def depthwise_backprop_input(k: KernelBuild) -> Kernel:
             shape = (shape[0], shape[2], shape[3], shape[1])
         dy = _in(out_backprop, window, dtype)
         g = backprop_geometry(shape, w.shape, dy, window, k.node.op)
-        w = w.astype(dy.dtype, copy=False)
-        dy = dy.reshape(*dy.shape[:3], *w.shape[2:])
-        padded = np.zeros((shape[0], *g.reach, shape[3]), dy.dtype)
-        for tap in _taps(g):
-            padded[(slice(None), *g.tap(tap))] += (dy * w[tap]).sum(axis=-1)
-        return _out(padded[(slice(None), *g.inner)], window, dtype)
+        rows = _filter_rows(g, w.astype(dy.dtype, copy=False))
+        multiplier = w.shape[3]
+        out = np.zeros(shape, dy.dtype)
+        for block in _blocks(dy):
+            grads, sums = dy[block], out[block]
+            terms = np.empty_like(grads)
+            padded = np.zeros((len(grads), *g.reach, grads.shape[3]), dy.dtype)
+            for tap, row in rows.items():
+                padded[(slice(None), *g.tap(tap))] += np.multiply(grads, row, out=terms)
+            inner = padded[(slice(None), *g.inner)]
+            for i in range(multiplier):
+                sums += inner[..., i::multiplier]
+        return _out(out, window, dtype)
 
     return kernel
 
@@ -103,11 +140,14 @@ def depthwise_backprop_filter(k: KernelBuild) -> Kernel:
         shape = tuple(int(s) for s in filter_sizes)
         wide, dy = _in(x, window, dtype), _in(out_backprop, window, dtype)
         g = backprop_geometry(wide.shape, shape, dy, window, k.node.op)
-        dy = dy.reshape(*dy.shape[:3], *shape[2:])
         out = np.zeros(shape, wide.dtype)
         padded = g.pad(np, wide)
-        for tap in _taps(g):
-            out[tap] = np.einsum("nhwc,nhwcm->cm", padded[(slice(None), *g.tap(tap))], dy)
+        for block in _blocks(dy):
+            images, grads = _widened(padded[block], shape[3]), dy[block]
+            terms = np.empty_like(grads)
+            for tap in _taps(g):
+                np.multiply(images[(slice(None), *g.tap(tap))], grads, out=terms)
+                out[tap] += terms.sum(axis=(0, 1)).sum(axis=0).reshape(shape[2:])
         return out.astype(dtype, copy=False)
 
     return kernel
