@@ -123,6 +123,7 @@ class ColocationGraph:
         self._soft = soft
         self._support: dict[tuple[object, ...], dict[str, int]] = {}
         self._type_attrs: dict[str, list[str]] = {}
+        self._fitting: dict[tuple[int, int], tuple[DeviceSpec, dict[str, int], tuple[DeviceInfo, ...]]] = {}
         self._groups: dict[Node, Group] = {n: self._member(n, pinned.get(n.name)) for n in graph}
         self._colocate_edges()
         self._colocate_classes()
@@ -172,7 +173,7 @@ class ColocationGraph:
                 specs = {t: find_kernel(node, t) for t in self._devices.types}
                 known = {t: s.priority for t, s in specs.items() if s is not None}
             self._support[key] = known
-        return dict(known)
+        return known
 
     # Joining groups ---------------------------------------------------------------------------------------------------
 
@@ -293,7 +294,7 @@ class ColocationGraph:
         """
         group = self.root(node)
         if group.candidates is None:
-            found = self._filter(group, self._devices.matching(group.requested))
+            found = self._fitting_devices(group)
             if not found and self._soft and group.requested != _ANY:
                 found = self._soft_candidates(group)
             if not found:
@@ -302,6 +303,17 @@ class ColocationGraph:
                 )
             group.candidates = found
         return group.candidates
+
+    def _fitting_devices(self, group: Group) -> tuple[DeviceInfo, ...]:
+        """Devices a group may go to as it asks, worked out once for groups that share what they ask for."""
+        requested, supported = group.requested, group.supported
+        key = id(requested), id(supported)
+        known = self._fitting.get(key)
+        if known is None:
+            found = self._filter(group, self._devices.matching(requested))
+            # Held with them, so that their identities are not used again.
+            known = self._fitting[key] = requested, supported, found
+        return known[2]
 
     @staticmethod
     def _filter(group: Group, devices: tuple[DeviceInfo, ...]) -> tuple[DeviceInfo, ...]:

@@ -342,16 +342,12 @@ def _own_function(call: Node) -> graph_pb2.NameAttrList:
 
 def become(node: Node, op: str, types: Iterable[DType]) -> None:
     """Make a node another op, of no inputs yet."""
-    node.signature = get_signature(op)
     attrs = {STANDS_FOR_CALL: graph_pb2.AttrValue(b=True)}
     if op == "IdentityN":
         attrs["T"] = graph_pb2.AttrValue(
             list=graph_pb2.AttrValue.ListValue(type=[t.as_datatype_enum for t in types])  # type: ignore[misc]
         )
-    node.raw_attrs = attrs
-    node._decoded = {}
-    for cached in ("output_types", "input_types"):
-        node.__dict__.pop(cached, None)
+    node.turn_into(get_signature(op), attrs)
     node.inputs = []
     node.control_inputs = []
 

@@ -45,9 +45,7 @@ def share_reads_with_loops(graph: NodeGraph) -> None:
         if read.op == "Identity" and (read.inputs[0], node.text_attr("frame_name")) in updated:
             node.inputs = [read.inputs[0]]
             node.control_inputs = [*node.control_inputs, read]
-            node.signature = get_signature("RefEnter")
-            for cached in ("output_types", "input_types"):
-                node.__dict__.pop(cached, None)
+            node.turn_into(get_signature("RefEnter"), node.raw_attrs)
 
 
 class _Irregular(Exception):

@@ -53,6 +53,7 @@ class Node:
         inputs: data inputs, in argument order.
         control_inputs: nodes that must have run before.
         device: the device asked for, or assigned once placed.
+        op: the signature's name.
         raw_attrs: attributes as they travel; `attr` decodes one. Defaults of the signature are filled in. Nodes share
             them: replace, never write.
         rank: position in a topological order of the whole graph before partitioning. Every partition runs its nodes in
@@ -67,10 +68,18 @@ class Node:
     control_inputs: list[Node] = field(default_factory=list)
     rank: int = 0
     _decoded: dict[str, Any] = field(default_factory=dict, repr=False)
+    op: str = field(init=False)
 
-    @property
-    def op(self) -> str:
-        return self.signature.name
+    def __post_init__(self) -> None:
+        # Not a property: nothing else is asked for as often.
+        self.op = self.signature.name
+
+    def turn_into(self, signature: OpSignature, raw_attrs: dict[str, graph_pb2.AttrValue]) -> None:
+        """Make this node another op, or give it other attributes; its inputs stay."""
+        self.signature, self.raw_attrs, self.op = signature, raw_attrs, signature.name
+        self._decoded = {}
+        for cached in ("output_types", "input_types"):
+            self.__dict__.pop(cached, None)
 
     def attr(self, name: str, default: Any = None) -> Any:
         """The decoded attribute, or `default` when the node has none of that name."""

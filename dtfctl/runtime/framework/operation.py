@@ -213,12 +213,15 @@ class Operation:
 
     @property
     def node_def(self) -> graph_pb2.NodeDef:
-        proto = graph_pb2.NodeDef(name=self._name, op=self.type, device=self._device)
-        proto.input.extend(t.op.name if t.value_index == 0 else t.name for t in self._inputs)
-        proto.input.extend(f"^{op.name}" for op in self._control_inputs)
-        for name, value in self.attrs.items():
-            proto.attr[name].CopyFrom(value)
-        return proto
+        return graph_pb2.NodeDef(**self.node_fields)
+
+    @property
+    def node_fields(self) -> dict[str, Any]:
+        """The fields of its NodeDef."""
+        inputs = [t.op._name if t.value_index == 0 else t.name for t in self._inputs]
+        if self._control_inputs:
+            inputs += [f"^{op._name}" for op in self._control_inputs]
+        return {"name": self._name, "op": self.type, "device": self._device, "input": inputs, "attr": self.attrs}
 
     @property
     def traceback(self) -> list[traceback.FrameSummary]:

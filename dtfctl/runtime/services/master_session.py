@@ -242,18 +242,28 @@ class MasterSession:
         self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...], partial: bool
     ) -> CompiledStep:
         parts = self._graph.compile(feeds, fetches, targets)
+        own = parts.pop(self.local.task, None)
         local: Partition | None = None
         remote: list[tuple[RemoteTask, int]] = []
+        begun: list[tuple[RemoteTask, Callable[[], int]]] = []
+        errors: list[OpError] = []
+        # All tasks plan their parts at the same time.
         try:
             for task, graph in parts.items():
-                if task == self.local.task:
-                    local = self.local.register(self.handle, graph, partial)
-                else:
-                    peer = self._remote_by_task[task]
-                    remote.append((peer, peer.register(self.handle, graph, partial)))
-        except OpError:
+                peer = self._remote_by_task[task]
+                begun.append((peer, peer.begin_register(self.handle, graph, partial)))
+            if own is not None:
+                local = self.local.register(self.handle, own, partial)
+        except OpError as e:
+            errors.append(e)
+        for peer, handle in begun:
+            try:
+                remote.append((peer, handle()))
+            except OpError as e:
+                errors.append(e)
+        if errors:
             self._deregister(local, remote)
-            raise
+            raise errors[0]
         types = {name: self.tensor_type(name) for name in (*feeds, *fetches)}
         return CompiledStep(
             feeds,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -90,15 +91,20 @@ class RemoteTask:
         request = worker_pb2.DeleteWorkerSessionRequest(session=session)
         self.peers.request(self.task, "DeleteSession", request, worker_pb2.DeleteWorkerSessionResponse, 10.0)
 
-    def register(self, session: str, graph: NodeGraph, partial: bool) -> int:
+    def begin_register(self, session: str, graph: NodeGraph, partial: bool) -> Callable[[], int]:
+        """Have the task plan its part of a step; what is returned waits for the handle.
+
+        Raises (what is returned too):
+            OpError: the session is lost, the task cannot be reached, or a node cannot run there.
+        """
         self.check(session)
         request = worker_pb2.RegisterPartitionRequest(
             session=session, graph=graph.to_graph_def(), rank=[n.rank for n in graph], partial=partial
         )
-        answer = self.peers.request(
+        answer = self.peers.request_async(
             self.task, "RegisterPartition", request, worker_pb2.RegisterPartitionResponse, 600.0
         )
-        return int(answer.handle)
+        return lambda: int(answer.result().handle)
 
     def deregister(self, session: str, handle: int) -> None:
         request = worker_pb2.DeregisterPartitionRequest(session=session, handle=handle)

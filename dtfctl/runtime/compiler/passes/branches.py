@@ -127,9 +127,7 @@ def _resolve_merge(graph: NodeGraph, node: Node, index: int) -> dict[Edge, Edge]
         become(node, "Identity", {"T": node.raw_attrs["T"]})
         node.inputs = [edge]
     else:
-        node.raw_attrs = {**node.raw_attrs, "N": graph_pb2.AttrValue(i=1)}
-        node._decoded = {}
-        node.__dict__.pop("input_types", None)
+        node.turn_into(node.signature, {**node.raw_attrs, "N": graph_pb2.AttrValue(i=1)})
         node.inputs = [edge]
     graph.add(const)
     return {Edge(node, 1): Edge(const, 0)}

@@ -67,11 +67,7 @@ def become(node: Node, op: str, attrs: dict[str, graph_pb2.AttrValue]) -> None:
     raw = {a.name: a.default for a in signature.attrs if a.default is not None}
     raw.update({k: v for k, v in node.raw_attrs.items() if k.startswith("_")})
     raw.update(attrs)
-    node.signature = signature
-    node.raw_attrs = raw
-    node._decoded = {}
-    for cached in ("output_types", "input_types"):
-        node.__dict__.pop(cached, None)
+    node.turn_into(signature, raw)
 
 
 def type_attr(dtype: DType) -> graph_pb2.AttrValue:
