@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 
 from dtfctl.protocol import tensor_bundle_pb2, tensor_pb2
 from dtfctl.runtime.checkpoint.atomic import os_error
-from dtfctl.runtime.checkpoint.blocks import LARGE, read_block
+from dtfctl.runtime.checkpoint.blocks import LARGE, check_block, read_block
 from dtfctl.runtime.checkpoint.bundle_writer import data_file, index_file
 from dtfctl.runtime.checkpoint.sstable import Table, read_varint, unmask_crc
 from dtfctl.runtime.checkpoint.tensor_slice import TensorSlice
@@ -106,6 +107,15 @@ class BundleReader:
             return lambda: self._assemble(name, entry, TensorSlice.full(len(entry.shape.dim)))
         return self._begin_value(name, entry)
 
+    def begin_map(self, name: str) -> Callable[[], Any]:
+        """The same, but a large tensor is given as it stands in the file, read-only, once it was checked.
+
+        That costs no memory and no copy. Whoever keeps it should take a copy when there is time (see
+        `checkpoint.mapped`): files that are rewritten in place would show in it.
+        """
+        entry = self.entry(name)
+        return self.begin_read(name) if entry.slices else self._begin_value(name, entry, in_place=True)
+
     def read_slice(self, name: str, piece: TensorSlice) -> Any:
         """A part of the tensor.
 
@@ -168,7 +178,7 @@ class BundleReader:
     def _value(self, name: str, entry: Entry) -> Any:
         return self._begin_value(name, entry)()
 
-    def _begin_value(self, name: str, entry: Entry) -> Callable[[], Any]:
+    def _begin_value(self, name: str, entry: Entry, in_place: bool = False) -> Callable[[], Any]:
         dtype, shape = _dtype(entry, name), _shape(entry, name)
         count = int(np.prod(shape, dtype=np.int64))
         data = self._shard(entry.shard_id)
@@ -184,6 +194,9 @@ class BundleReader:
                 f"Invalid size in bundle entry: key {name}; stored size {entry.size}; expected size "
                 f"{count * dtype.np.itemsize}"
             )
+        if in_place and entry.size >= LARGE and not entry.offset % dtype.np.itemsize:
+            stored = data[entry.offset : entry.offset + entry.size]
+            return self._checked(name, entry, check_block(stored), stored.view(dtype.np).reshape(shape))
         value = np.empty(count, dtype.np)
         if entry.size < LARGE:
             raw = value.view(np.uint8)
@@ -191,13 +204,17 @@ class BundleReader:
             self._check(entry, google_crc32c.value(raw))
             return lambda: value.reshape(shape)
         crc = read_block(self._handle(entry.shard_id), value.view(np.uint8), entry.offset)
+        return self._checked(name, entry, crc, value.reshape(shape))
+
+    def _checked(self, name: str, entry: Entry, crc: Future[int], value: Any) -> Callable[[], Any]:
+        """What waits for a checksum and gives the value it is of."""
 
         def ended() -> Any:
             try:
                 self._check(entry, crc.result())
             except (OSError, EOFError) as e:
                 raise DataLossError(f"TensorBundle at {self.prefix}: cannot read tensor {name}: {e}") from e
-            return value.reshape(shape)
+            return value
 
         return ended
 

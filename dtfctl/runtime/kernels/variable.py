@@ -9,12 +9,14 @@ needs a lock.
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from typing import Any
 
 import numpy as np
 
+from dtfctl.runtime.checkpoint.mapped import copy_soon, is_mapped
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import FailedPreconditionError
 from dtfctl.runtime.framework.resource_manager import Resource
@@ -64,6 +66,14 @@ class Variable(Resource):
         with self.lock:
             self._value = value
             self.version += 1
+        if getattr(value, "base", None) is not None and is_mapped(value):
+            copy_soon(value, functools.partial(self._settle, value))
+
+    def _settle(self, mapped: Any, copy: Any) -> None:
+        """Hold a value that is part of a file as a copy from now on, unless there is another by now."""
+        with self.lock:
+            if self._value is mapped:
+                self._value = copy
 
     def writable(self) -> Any:
         """The current value as an array that may be written in place; call with `lock` held, and let go of it soon.

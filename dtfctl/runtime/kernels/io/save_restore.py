@@ -113,7 +113,7 @@ def restore_v2(k: KernelBuild) -> Kernel:
 
 def _begin_restore_v2(reader: BundleReader, name: str, spec: str) -> Callable[[], Any]:
     if not spec:
-        return reader.begin_read(name)
+        return reader.begin_map(name)
     shape, piece, _ = parse_shape_and_slice(spec)
     _, stored = reader.dtype_and_shape(name)
     if stored != shape:
