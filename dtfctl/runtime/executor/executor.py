@@ -105,7 +105,7 @@ class Executor:
     @property
     def runs_in_line(self) -> bool:
         """True when a run is one node after the other in the calling thread and waits for nothing but receives."""
-        return self._tuner is None and isinstance(self._plan, StraightLine) and not self.may_block
+        return self._tuner is None and isinstance(self._plan, (StraightLine, Adaptive)) and not self.may_block
 
     def _may_block(self, node: Node) -> bool:
         return node.op not in BUILT_IN and self._env.may_block(node)

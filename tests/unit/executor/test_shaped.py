@@ -72,6 +72,11 @@ def test_other_shapes_give_their_own_values() -> None:
         np.testing.assert_allclose(got, np.tanh(np.square(np.exp(-x))), rtol=1e-6)
 
 
+def test_a_plan_for_known_shapes_runs_in_the_calling_thread_too() -> None:
+    executor = observed(Runner(chain("Neg", "Exp").proto), {"x:0": np.zeros((40, 30), F)}, ["op1:0"])
+    assert executor.runs_in_line
+
+
 def test_shapes_that_keep_changing_end_in_the_plan_for_any() -> None:
     runner = Runner(chain("Neg", "Exp", "Square").proto)
     executor = runner.executor(["x:0"], ["op2:0"])
