@@ -340,10 +340,15 @@ class _Planner:
         arrays: list[Any] = []
         scratch = [self.pool.take(s.nbytes) for s in into.scratch]
         for n, (output, spec) in enumerate(work.outputs):
-            block = self._reused(i, work, later, spec) if n == 0 else None
-            if block is None:
+            operand = self._reusable(i, work, later, spec) if n == 0 else None
+            if operand is None:
                 block = self.pool.take(spec.nbytes)
-            array = self.shaped.buffers[output] = block.array(spec)
+                array = block.array(spec)
+            else:
+                # The very same array: with another one of the same memory numpy has to find out that they are alike.
+                block = self.owners[self._base(operand)].share()
+                array = self.shaped.buffers[operand]
+            self.shaped.buffers[output] = array
             arrays.append(array)
             self.owners[output] = block
             ends[max(self.last.get(output, i), i)].append(output)
@@ -355,18 +360,18 @@ class _Planner:
             held += scratch
         return arrays
 
-    def _reused(self, i: int, work: Work, later: list[Work], spec: Spec) -> _Block | None:
-        """The memory of an operand nobody needs after this work."""
+    def _reusable(self, i: int, work: Work, later: list[Work], spec: Spec) -> Output | None:
+        """An operand in a buffer that nobody needs after this work."""
         for position in work.into.in_place:
-            base = self._base(work.operands[position])
-            block = self.owners.get(base)
-            if block is None or self.last.get(base) != i or self.seen.spec(work.operands[position]) != spec:
+            operand = work.operands[position]
+            base = self._base(operand)
+            if base not in self.owners or self.last.get(base) != i or self.seen.spec(operand) != spec:
                 continue
             others = [r for p, r in enumerate(work.operands) if p not in work.into.in_place]
             others += [r for w in later for r in w.operands]
             if any(self._base(r) == base for r in others):
                 continue
-            return block.share()
+            return operand
         return None
 
 

@@ -64,8 +64,8 @@ class Library:
     """
 
     def __init__(self, path: str) -> None:
-        # Threads look for work for a fraction of a millisecond, as from one operation of a step to the next, then sleep:
-        # for longer they would take the cores from those that have some.
+        # Threads look for work for a fraction of a millisecond, as from one operation of a step to the next, then
+        # sleep: for longer they would take the cores from those that have some.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         os.environ.setdefault("GOMP_SPINCOUNT", "20000")
         self._dll = ctypes.CDLL(path)
