@@ -31,6 +31,10 @@ def _seeds(seed: int | None) -> tuple[Tensor, Tensor]:
     return (_int64(0), _int64(2**31 - 1)) if pair == (0, 0) else (_int64(pair[0]), _int64(pair[1]))
 
 
+# How ops that work in parallel say whether they keep the order.
+_DETERMINISTIC = {None: "default", True: "true", False: "false"}
+
+
 class Dataset:
     """A sequence of elements, each a structure of tensors. Transformations give new datasets.
 
@@ -109,8 +113,17 @@ class Dataset:
 
     # Transformations.
 
-    def map(self, map_func: Callable[..., Any], num_parallel_calls: Any = None, **options: Any) -> Dataset:
-        """`map_func` of every element."""
+    def map(
+        self,
+        map_func: Callable[..., Any],
+        num_parallel_calls: Any = None,
+        deterministic: bool | None = None,
+        name: str | None = None,
+    ) -> Dataset:
+        """`map_func` of every element, `num_parallel_calls` of them at a time.
+
+        With `deterministic=False` elements that are ready come before those that are not.
+        """
         f = trace(map_func, self.structure)
         if num_parallel_calls is None:
             return self._derived("MapDataset", f.output, other_arguments=f.captured, f=f.attr)
@@ -120,6 +133,7 @@ class Dataset:
             other_arguments=f.captured,
             f=f.attr,
             num_parallel_calls=_int64(num_parallel_calls),
+            deterministic=_DETERMINISTIC[deterministic],
         )
 
     def filter(self, predicate: Callable[..., Any]) -> Dataset:
@@ -141,13 +155,28 @@ class Dataset:
         cycle_length: Any = 2,
         block_length: Any = 1,
         num_parallel_calls: Any = None,
-        **options: Any,
+        deterministic: bool | None = None,
+        name: str | None = None,
     ) -> Dataset:
-        """Like `flat_map`, but takes `block_length` elements in turn from `cycle_length` datasets."""
+        """Like `flat_map`, but takes `block_length` elements in turn from `cycle_length` datasets.
+
+        With `num_parallel_calls` that many of them are read ahead at a time; with `deterministic=False` too, whatever
+        is ready comes first.
+        """
         f = trace(map_func, self.structure)
         inner = _returned_dataset(f.output)
         arguments = {"cycle_length": _int64(cycle_length), "block_length": _int64(block_length)}
-        return self._derived("InterleaveDataset", inner, other_arguments=f.captured, f=f.attr, **arguments)
+        if num_parallel_calls is None:
+            return self._derived("InterleaveDataset", inner, other_arguments=f.captured, f=f.attr, **arguments)
+        return self._derived(
+            "ParallelInterleaveDatasetV3",
+            inner,
+            other_arguments=f.captured,
+            f=f.attr,
+            num_parallel_calls=_int64(num_parallel_calls),
+            deterministic=_DETERMINISTIC[deterministic],
+            **arguments,
+        )
 
     def batch(self, batch_size: Any, drop_remainder: bool = False, **options: Any) -> Dataset:
         """`batch_size` elements stacked into one."""

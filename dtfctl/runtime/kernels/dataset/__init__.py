@@ -10,6 +10,7 @@ from dtfctl.runtime.kernels.dataset import (  # noqa: F401
     mapping,
     multi_device,
     optional,
+    parallel,
     passing,
     selecting,
     sequencing,

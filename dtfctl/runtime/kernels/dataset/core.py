@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
-from dtfctl.protocol import graph_pb2
+from dtfctl.protocol import dataset_options_pb2, graph_pb2
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
@@ -38,11 +39,13 @@ class Iteration:
 
     Attributes:
         cancellation: of the step that asks for the next element, or of the background thread that does.
+        deterministic: parallel datasets that are not told otherwise keep the order of elements.
     """
 
-    def __init__(self, step: StepContext, cancellation: CancellationToken) -> None:
+    def __init__(self, step: StepContext, cancellation: CancellationToken, deterministic: bool = True) -> None:
         self.step = step
         self.cancellation = cancellation
+        self.deterministic = deterministic
         self._closers: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self._closed = False
@@ -50,7 +53,7 @@ class Iteration:
     def background(self) -> Iteration:
         """The context of a thread that works ahead; it stops when this pass is closed."""
         token = CancellationToken()
-        child = Iteration(self.step, token)
+        child = Iteration(self.step, token, self.deterministic)
 
         def stop() -> None:
             token.cancel()
@@ -112,10 +115,13 @@ class Dataset:
 
     Attributes:
         types, shapes: of an element's components.
+        options: serialized `Options`, those of the datasets it is made of first; of equal ones the last counts, as
+            always when messages stand one after the other.
     """
 
     types: tuple[DType, ...] = ()
     shapes: tuple[TensorShape, ...] = ()
+    options: bytes = b""
 
     def iterate(self, iteration: Iteration) -> Next:
         raise NotImplementedError
@@ -130,6 +136,20 @@ class Dataset:
     def scalar(self) -> Any:
         """The variant tensor that holds this dataset."""
         return object_scalar(self)
+
+
+def new_pass(dataset: Dataset, step: StepContext) -> Iteration:
+    """What a pass over `dataset` from its beginning shares, with what the dataset's options say about it.
+
+    Raises:
+        InvalidArgumentError: the options are no message.
+    """
+    try:
+        options = dataset_options_pb2.DatasetOptions.FromString(dataset.options)
+    except DecodeError as e:
+        raise InvalidArgumentError("Could not parse the options of the dataset") from e
+    deterministic = options.deterministic if options.HasField("deterministic") else True
+    return Iteration(step, step.cancellation, deterministic)
 
 
 def dataset_of(value: Any) -> Dataset:

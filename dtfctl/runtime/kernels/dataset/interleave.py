@@ -86,35 +86,26 @@ def flat_map_dataset(k: KernelBuild, step: StepContext, source: Any, *captured: 
     return InterleaveDataset(dataset_of(source), function_of(k, step, captured), 1, 2**62)
 
 
-def _interleave(k: KernelBuild, step: StepContext, source: Any, captured: Any, cycle: Any, block: Any) -> Dataset:
-    length, size = scalar_of(cycle, "cycle_length"), scalar_of(block, "block_length")
+@register_dataset("InterleaveDataset")
+def interleave_dataset(k: KernelBuild, step: StepContext, source: Any, *rest: Any) -> Dataset:
+    *captured, cycle, block = rest
+    return InterleaveDataset(dataset_of(source), function_of(k, step, tuple(captured)), *cycle_and_block(cycle, block))
+
+
+def cycle_and_block(cycle: Any, block: Any, chosen: int = 2) -> tuple[int, int]:
+    """How many datasets take turns, and how many elements each gives; `chosen` of them where the user leaves it open.
+
+    Raises:
+        InvalidArgumentError: a number is not positive.
+    """
+    length, size = int(scalar_of(cycle, "cycle_length")), int(scalar_of(block, "block_length"))
     if length == -1:
-        length = 2
+        length = chosen
     if length <= 0:
         raise InvalidArgumentError("cycle_length must be greater than zero.")
     if size <= 0:
         raise InvalidArgumentError("block_length must be greater than zero.")
-    return InterleaveDataset(dataset_of(source), function_of(k, step, tuple(captured)), length, size)
-
-
-@register_dataset("InterleaveDataset")
-def interleave_dataset(k: KernelBuild, step: StepContext, source: Any, *rest: Any) -> Dataset:
-    return _interleave(k, step, source, rest[:-2], *rest[-2:])
-
-
-@register_dataset("ParallelInterleaveDatasetV2", "ParallelInterleaveDatasetV3")
-def parallel_interleave_v2(k: KernelBuild, step: StepContext, source: Any, *rest: Any) -> Dataset:
-    return _interleave(k, step, source, rest[:-3], *rest[-3:-1])
-
-
-@register_dataset("LegacyParallelInterleaveDatasetV2")
-def parallel_interleave_legacy(k: KernelBuild, step: StepContext, source: Any, *rest: Any) -> Dataset:
-    return _interleave(k, step, source, rest[:-4], *rest[-4:-2])
-
-
-@register_dataset("ParallelInterleaveDataset", "ExperimentalParallelInterleaveDataset", "ParallelInterleaveDatasetV4")
-def parallel_interleave(k: KernelBuild, step: StepContext, source: Any, *rest: Any) -> Dataset:
-    return _interleave(k, step, source, rest[:-5], *rest[-5:-3])
+    return length, size
 
 
 class DirectedInterleaveDataset(Dataset):

@@ -28,6 +28,7 @@ from dtfctl.runtime.kernels.dataset.core import (
     check_shapes,
     check_types,
     dataset_of,
+    new_pass,
 )
 from dtfctl.runtime.kernels.dataset.optional import Optional
 from dtfctl.runtime.kernels.dataset.shuffle import Deleter
@@ -59,7 +60,7 @@ class Iterator(Resource):
         """
         check_types(self.types, dataset.types)
         check_shapes(self.shapes, dataset.shapes)
-        iteration = Iteration(step, step.cancellation)
+        iteration = new_pass(dataset, step)
         following = dataset.iterate(iteration)
         self._acquire(step.cancellation)
         try:

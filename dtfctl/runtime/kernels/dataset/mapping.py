@@ -6,7 +6,6 @@ from typing import Any
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OutOfRangeError
 from dtfctl.runtime.kernels.context import StepContext
-from dtfctl.runtime.kernels.dataset.buffering import AUTOTUNED, PrefetchDataset
 from dtfctl.runtime.kernels.dataset.core import (
     Dataset,
     Element,
@@ -14,28 +13,28 @@ from dtfctl.runtime.kernels.dataset.core import (
     Iteration,
     Next,
     dataset_of,
-    scalar_of,
 )
 from dtfctl.runtime.kernels.dataset.registration import function_of, register_dataset
 from dtfctl.runtime.kernels.registry import KernelBuild
 
 
 class MapDataset(Dataset):
-    def __init__(self, source: Dataset, function: Function, preserve: bool = True) -> None:
+    def __init__(self, source: Dataset, function: Function) -> None:
         self.source, self.function = source, function
 
     def iterate(self, iteration: Iteration) -> Next:
-        following, function = self.source.iterate(iteration), self.function
+        following = self.source.iterate(iteration)
+        return lambda: self.apply(iteration, following())
 
-        def advance() -> Element:
-            element = following()
-            try:
-                return function(iteration, element)
-            except OutOfRangeError as e:
-                # A function may not end the sequence.
-                raise InvalidArgumentError(f"Function invocation produced OutOfRangeError: {e.message}", e.node) from e
-
-        return advance
+    def apply(self, iteration: Iteration, element: Element) -> Element:
+        """
+        Raises:
+            InvalidArgumentError: the function said that the sequence ends, which is not its to say.
+        """
+        try:
+            return self.function(iteration, element)
+        except OutOfRangeError as e:
+            raise InvalidArgumentError(f"Function invocation produced OutOfRangeError: {e.message}", e.node) from e
 
     def cardinality(self) -> int:
         return self.source.cardinality()
@@ -44,16 +43,6 @@ class MapDataset(Dataset):
 @register_dataset("MapDataset", "ExperimentalMapDataset")
 def map_dataset(k: KernelBuild, step: StepContext, source: Any, *captured: Any) -> Dataset:
     return MapDataset(dataset_of(source), function_of(k, step, captured))
-
-
-@register_dataset("ParallelMapDataset", "ParallelMapDatasetV2")
-def parallel_map_dataset(k: KernelBuild, step: StepContext, source: Any, *rest: Any) -> Dataset:
-    *captured, parallel = rest
-    count = scalar_of(parallel, "num_parallel_calls")
-    if count != -1 and count < 1:
-        raise InvalidArgumentError("num_parallel_calls must be greater than zero.")
-    mapped = MapDataset(dataset_of(source), function_of(k, step, tuple(captured)))
-    return PrefetchDataset(mapped, AUTOTUNED if count == -1 else count)
 
 
 class ScanDataset(Dataset):

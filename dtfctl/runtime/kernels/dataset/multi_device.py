@@ -33,10 +33,10 @@ from dtfctl.runtime.kernels.dataset.core import (
     Dataset,
     Element,
     EndOfSequence,
-    Iteration,
     check_shapes,
     check_types,
     dataset_of,
+    new_pass,
     scalar_of,
 )
 from dtfctl.runtime.kernels.dataset.shuffle import Deleter
@@ -49,7 +49,7 @@ class Dealt:
     """One pass, dealt to `shards` buffers of at most `size` elements; a shard that is waited for may have one more."""
 
     def __init__(self, dataset: Dataset, shards: int, size: int, step: StepContext) -> None:
-        self._iteration = Iteration(step, CancellationToken())
+        self._iteration = new_pass(dataset, step).background()
         self._following = dataset.iterate(self._iteration)
         self._size = size
         self._condition = threading.Condition()

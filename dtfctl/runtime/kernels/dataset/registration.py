@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.dataset.core import Dataset, Function
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
@@ -22,6 +24,7 @@ def register_dataset(*ops: str) -> Callable[[Make], Make]:
 
             def run(step: StepContext, *inputs: Any) -> Any:
                 dataset = make(k, step, *inputs)
+                dataset.options = b"".join(map(_options, inputs)) + (k.attr("serialized_options") or b"")
                 if types:
                     dataset.types = tuple(types)
                 if shapes:
@@ -34,6 +37,13 @@ def register_dataset(*ops: str) -> Callable[[Make], Make]:
         return make
 
     return add
+
+
+def _options(value: Any) -> bytes:
+    """The options of the datasets in an input, if it holds any."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "O":
+        return b""
+    return b"".join(item.options for item in value.reshape(-1) if isinstance(item, Dataset))
 
 
 def function_of(k: KernelBuild, step: StepContext, inputs: tuple[Any, ...], attr: str = "f") -> Function:

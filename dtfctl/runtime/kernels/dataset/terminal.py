@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OutOfRangeError
+from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.data_flow.handles import lookup
 from dtfctl.runtime.kernels.data_flow.table import HashTable, LookupTable
-from dtfctl.runtime.kernels.dataset.core import EndOfSequence, Function, Iteration, dataset_of, drain
+from dtfctl.runtime.kernels.dataset.core import EndOfSequence, Function, dataset_of, drain, new_pass
 from dtfctl.runtime.kernels.io.records import write_tfrecords
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
@@ -20,13 +21,18 @@ def dataset_cardinality(k: KernelBuild) -> Kernel:
     return lambda dataset: np.int64(dataset_of(dataset).cardinality())
 
 
+@register_kernel("GetOptions")
+def get_options(k: KernelBuild) -> Kernel:
+    return lambda dataset: object_scalar(dataset_of(dataset).options)
+
+
 @register_kernel("ReduceDataset", step=True, blocking=True)
 def reduce_dataset(k: KernelBuild) -> Kernel:
     count, function = len(k.attr("Tstate")), k.attr("f")
 
     def run(step: StepContext, dataset: Any, *rest: Any) -> Any:
         state, reduce = tuple(rest[:count]), Function(step, function, rest[count:])
-        iteration = Iteration(step, step.cancellation)
+        iteration = new_pass(dataset_of(dataset), step)
         try:
             for element in drain(dataset_of(dataset), iteration):
                 state = reduce(iteration, (*state, *element))
@@ -40,7 +46,7 @@ def reduce_dataset(k: KernelBuild) -> Kernel:
 @register_kernel("DatasetToSingleElement", step=True, blocking=True)
 def dataset_to_single_element(k: KernelBuild) -> Kernel:
     def run(step: StepContext, dataset: Any) -> Any:
-        iteration = Iteration(step, step.cancellation)
+        iteration = new_pass(dataset_of(dataset), step)
         try:
             following = dataset_of(dataset).iterate(iteration)
             try:
@@ -61,7 +67,7 @@ def dataset_to_single_element(k: KernelBuild) -> Kernel:
 @register_kernel(("DatasetToTFRecord", "ExperimentalDatasetToTFRecord"), step=True, blocking=True)
 def dataset_to_tfrecord(k: KernelBuild) -> Kernel:
     def run(step: StepContext, dataset: Any, filename: Any, compression: Any) -> None:
-        iteration = Iteration(step, step.cancellation)
+        iteration = new_pass(dataset_of(dataset), step)
         try:
             records = (element[0].reshape(-1)[0] for element in drain(dataset_of(dataset), iteration))
             write_tfrecords(filename.reshape(-1)[0].decode(), records, compression.reshape(-1)[0].decode())
@@ -77,7 +83,7 @@ def initialize_table_from_dataset(k: KernelBuild) -> Kernel:
         table = lookup(step, handle, LookupTable)
         if not isinstance(table, HashTable):
             raise InvalidArgumentError(f"Table {table.name} is not initializable")
-        iteration = Iteration(step, step.cancellation)
+        iteration = new_pass(dataset_of(dataset), step)
         try:
             elements = drain(dataset_of(dataset), iteration)
             pairs = [(e[0].reshape(-1).tolist(), e[1].reshape(-1).tolist()) for e in elements]
@@ -97,7 +103,7 @@ def wrap_dataset_variant(k: KernelBuild) -> Kernel:
 def get_element_at_index(k: KernelBuild) -> Kernel:
     def run(step: StepContext, dataset: Any, index: Any) -> Any:
         wanted = int(index)
-        iteration = Iteration(step, step.cancellation)
+        iteration = new_pass(dataset_of(dataset), step)
         try:
             for i, element in enumerate(drain(dataset_of(dataset), iteration)):
                 if i == wanted:
