@@ -226,7 +226,7 @@ def test_a_product_that_is_a_gradient_goes_into_the_variable(rate: float) -> Non
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-@pytest.mark.parametrize("size", [5, 3 * (1 << 17) + 7])
+@pytest.mark.parametrize("size", [5, (1 << 19) + 7])
 def test_a_sum_that_is_a_gradient_goes_into_the_variable(count: int, size: int) -> None:
     """Also where it is long enough to be worked on in pieces, by several threads."""
     g = GraphText()
