@@ -28,7 +28,7 @@ RUNTIME = [
 ]
 FREE = {"task", "connect", "__main__", ""}
 """May import anything: the meeting places, which nobody imports, and the package itself."""
-SHARED = {"errors", "_version", "protocol"}
+SHARED = {"errors", "_version", "protocol", "values"}
 """May be imported from anywhere."""
 
 
