@@ -16,12 +16,7 @@ from dtfctl.runtime.framework.errors import CancelledError, InvalidArgumentError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.data_flow.accumulator import DenseAccumulator, SparseAccumulator
 from dtfctl.runtime.kernels.data_flow.barrier import Barrier
-from dtfctl.runtime.kernels.data_flow.queue import (
-    FIFOQueue,
-    PaddingFIFOQueue,
-    PriorityQueue,
-    RandomShuffleQueue,
-)
+from dtfctl.runtime.kernels.data_flow.queue_kinds import FIFOQueue, PaddingFIFOQueue, PriorityQueue, RandomShuffleQueue
 from dtfctl.runtime.kernels.data_flow.staging import StagingArea, StagingMap
 
 SCALAR = TensorShape([])

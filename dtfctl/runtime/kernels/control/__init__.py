@@ -5,5 +5,6 @@ from dtfctl.runtime.kernels.control import (
     functional as functional,
     py_func as py_func,
     tensor_list_ops as tensor_list_ops,
+    tensor_list_stacking as tensor_list_stacking,
     tensor_map as tensor_map,
 )

@@ -201,3 +201,8 @@ def check_dtype(found: TensorList, dtype: DType) -> None:
         raise InvalidArgumentError(
             f"Invalid data types; op elements {type_name(dtype)} but list elements {type_name(found.element_dtype)}"
         )
+
+
+def resized(items: list[Any], size: int) -> list[Any]:
+    """The items cut, or filled up with unset ones, to that many."""
+    return items[:size] + [None] * (size - len(items))

@@ -17,7 +17,7 @@ from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.data_flow.handles import ResourceKernel, lookup, shape_text, type_text
-from dtfctl.runtime.kernels.data_flow.queue import PriorityQueue
+from dtfctl.runtime.kernels.data_flow.queue_kinds import PriorityQueue
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 _FIRST_INDEX = -(2**63)

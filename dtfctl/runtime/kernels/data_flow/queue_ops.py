@@ -13,13 +13,8 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.data_flow.handles import ResourceKernel, lookup, shape_text, string_ref, type_text
-from dtfctl.runtime.kernels.data_flow.queue import (
-    FIFOQueue,
-    PaddingFIFOQueue,
-    PriorityQueue,
-    QueueBase,
-    RandomShuffleQueue,
-)
+from dtfctl.runtime.kernels.data_flow.queue import QueueBase
+from dtfctl.runtime.kernels.data_flow.queue_kinds import FIFOQueue, PaddingFIFOQueue, PriorityQueue, RandomShuffleQueue
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 
