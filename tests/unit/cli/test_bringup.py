@@ -1,0 +1,134 @@
+"""`dtfctl up`, `plan`, `down`, `restart` and `scale`: what the launcher is asked, what is printed, the exit codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dtfctl.launcher.api import UpResult
+from dtfctl.launcher.model import (
+    Event,
+)
+from tests.doubles.launcher import FakeLauncher
+from tests.unit.cli.harness import DEGRADED, EVENTS, HEALTHY, LOCAL, Dtfctl
+
+
+def up_result(fake: FakeLauncher, **changes: Any) -> UpResult:
+    values: dict[str, Any] = {
+        "cluster": fake.Cluster("demo"),
+        "wanted": 3,
+        "running": 3,
+        "changes": ("start ps/0",),
+        "problems": (),
+        "elapsed_s": 1.24,
+        **changes,
+    }
+    return UpResult(**values)
+
+
+def test_up_says_what_runs_and_what_happened(dtfctl: Dtfctl) -> None:
+    fake = FakeLauncher(HEALTHY, happened=EVENTS)
+    fake.up_result = up_result(fake)
+    result = dtfctl("up", LOCAL, fake=fake)
+    assert (result.code, result.out) == (0, "demo is up: 3/3 tasks run (1.2s)\n")
+    assert result.err.splitlines() == [
+        "  ps/0: starting",
+        "  worker/1: failed (exit code 1)",
+        "next: dtfctl submit SCRIPT",
+    ]
+    assert fake.specs[0].task_names == ("ps/0", "worker/0", "worker/1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "line"),
+    [
+        ({"changes": ()}, 0, "demo was up already: 3/3 tasks run (1.2s)"),
+        ({"running": 2, "problems": ("worker/1: port taken",)}, 5, "demo is up in part: 2/3 tasks run (1.2s)"),
+        ({"running": 0, "usable": False}, 1, "demo is not up: 0/3 tasks run (1.2s)"),
+    ],
+)
+def test_up_has_an_exit_code_for_each_outcome(dtfctl: Dtfctl, changes: dict[str, Any], code: int, line: str) -> None:
+    fake = FakeLauncher(HEALTHY)
+    fake.up_result = up_result(fake, **changes)
+    result = dtfctl("up", LOCAL, fake=fake)
+    assert (result.code, result.out.splitlines()[0]) == (code, line)
+    assert all(f"error: {problem}" in result.err for problem in changes.get("problems", ()))
+
+
+def test_up_dry_run_and_plan_list_the_changes(dtfctl: Dtfctl) -> None:
+    fake = FakeLauncher(HEALTHY)
+    fake.up_result = up_result(fake, cluster=None, running=0, changes=("start ps/0", "start worker/0"))
+    expected = "demo: 2 changes\n  start ps/0\n  start worker/0\n"
+    assert dtfctl("up", LOCAL, "--dry-run", fake=fake).out == expected
+    assert dtfctl("plan", LOCAL, fake=fake).out == expected
+    assert dtfctl("plan", LOCAL, "--exit-code", fake=fake).code == 10
+    assert fake.calls == [("up", "demo", True)] * 3
+    assert dtfctl("up", LOCAL, "--dry-run", "-o", "json", fake=fake).json["kind"] == "Plan"
+
+
+def test_a_wrong_spec_starts_nothing_and_exits_2(dtfctl: Dtfctl, tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("cluster: dev\ntasks: {wrker: 2}\n")
+    fake = FakeLauncher()
+    result = dtfctl("up", str(file), fake=fake)
+    assert (result.code, result.out, fake.calls) == (2, "", [])
+    assert f"{file}:2:9: `wrker` is not a job name" in result.err
+    file.write_text("cluster: dev\ntasks: {wrker: 2, workr: 1}\n")
+    assert dtfctl("up", str(file), fake=fake).err.endswith("2 problems; nothing was changed\n")
+
+
+def test_ctrl_c_in_up_says_what_goes_on(dtfctl: Dtfctl) -> None:
+    result = dtfctl("up", LOCAL, fake=FakeLauncher(error=KeyboardInterrupt()))
+    assert result.code == 130
+    assert "what demo had started goes on" in result.err
+    assert "`dtfctl -c demo down` stops it" in result.err
+
+
+def test_down(dtfctl: Dtfctl) -> None:
+    fake = FakeLauncher(HEALTHY, happened=[Event(1, 1.0, "task.stopped", "ps/0")])
+    result = dtfctl("down", "--grace", "500ms", fake=fake)
+    assert (result.code, result.out.split(" (")[0], result.err) == (0, "demo is down", "  ps/0: stopped\n")
+    assert fake.calls == [("down", None, 0.5)]
+    fake.down_problems = ("ps/0 does not end",)
+    assert dtfctl("down", fake=fake).code == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "selector", "out"),
+    [
+        (["failed"], "failed", "restarted 1 task: worker/1"),
+        (["failed", "tasks"], "failed", "restarted 1 task: worker/1"),
+        (["worker/1"], "worker/1", "restarted 1 task: worker/1"),
+        (["task", "worker/1"], "worker/1", "restarted 1 task: worker/1"),
+        (["ps", "worker/0"], "ps,worker/0", "restarted 2 tasks: ps/0, worker/0"),
+        (["all"], "all", "restarted 3 tasks: ps/0, worker/0, worker/1"),
+    ],
+)
+def test_restart_takes_selectors_and_sentences(dtfctl: Dtfctl, words: list[str], selector: str, out: str) -> None:
+    fake = FakeLauncher(DEGRADED)
+    result = dtfctl("restart", *words, fake=fake)
+    assert (result.code, result.out) == (0, out + "\n")
+    assert fake.calls[-1] == ("restart", selector, 30.0)
+
+
+def test_restart_failed_with_nothing_failed_says_so(dtfctl: Dtfctl) -> None:
+    result = dtfctl("restart", "failed", fake=FakeLauncher(HEALTHY))
+    assert (result.code, result.out) == (0, "nothing to restart: no task of demo has failed\n")
+
+
+def test_restart_without_a_selector_is_wrong_usage(dtfctl: Dtfctl) -> None:
+    assert dtfctl("restart", fake=FakeLauncher(HEALTHY)).code == 2
+    assert dtfctl("restart", "tasks", fake=FakeLauncher(HEALTHY)).code == 2
+    result = dtfctl("restart", "all", "--timeout", "5", fake=FakeLauncher(HEALTHY))
+    assert (result.code, result.err.splitlines()[0]) == (2, "error: `--timeout 5` is not a duration")
+
+
+def test_scale_takes_roles_and_numbers(dtfctl: Dtfctl) -> None:
+    fake = FakeLauncher(HEALTHY)
+    result = dtfctl("scale", "worker=8", "ps=2", fake=fake)
+    assert (result.code, result.out.splitlines()[0]) == (0, "demo: 2 changes")
+    assert fake.calls[-1] == ("scale", {"worker": 8, "ps": 2})
+    result = dtfctl("scale", "worker", fake=fake)
+    assert (result.code, result.err.splitlines()[0]) == (2, "error: `worker` is not ROLE=N")

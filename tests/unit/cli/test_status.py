@@ -1,0 +1,96 @@
+"""`dtfctl status`, and the options every command has."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+
+from tests.doubles.launcher import FakeLauncher, status, task
+from tests.unit.cli.harness import DEGRADED, HEALTHY, Dtfctl, job
+
+
+def test_status_of_a_healthy_cluster(dtfctl: Dtfctl) -> None:
+    result = dtfctl("status", fake=FakeLauncher(HEALTHY))
+    assert result.code == 0
+    assert result.out.splitlines() == [
+        "demo is healthy: 3/3 tasks run",
+        "",
+        "TASK      STATE    HOST       UPTIME  RESTARTS  CPU  MEMORY  STEPS",
+        "ps/0      running  localhost  1m12s   0         3%   60MiB   0",
+        "worker/0  running  localhost  1m12s   0         3%   60MiB   1,200",
+        "worker/1  running  localhost  1m12s   0         3%   60MiB   0",
+    ]
+    assert result.err == "next: dtfctl submit SCRIPT\n"
+
+
+def test_status_of_a_degraded_cluster_says_what_is_wrong_and_what_to_do(dtfctl: Dtfctl) -> None:
+    result = dtfctl("status", fake=FakeLauncher(DEGRADED))
+    assert result.out.splitlines()[0] == "demo is degraded: 2/3 tasks run, 1 problem"
+    assert result.out.splitlines()[-6:] == [
+        "problems:",
+        "  worker/1 crashed: exit code 1",
+        "",
+        "last lines of worker/1:",
+        "  File train.py, line 3",
+        "  ValueError: no",
+    ]
+    assert result.err == "next: dtfctl restart failed\n"
+
+
+def test_status_shows_jobs_and_wide_shows_hosts_and_the_controller(dtfctl: Dtfctl) -> None:
+    fake = FakeLauncher(status(task("ps/0"), jobs=[job()]))
+    shown = re.sub(r"3m\d\ds", "3m05s", dtfctl("status", "-q", fake=fake).out)  # it goes on while one looks
+    assert shown.splitlines()[4:] == [
+        "",
+        "JOB       STATE    PROGRESS                                    STARTED    TOOK   RESTARTS",
+        "digits-1  running  step 200/1,000, loss 0.3123, accuracy 0.94  3m05s ago  3m05s  0",
+    ]
+    wide = dtfctl("status", "-o", "wide", fake=fake).out.splitlines()
+    assert wide[2].endswith("STEPS  PID  ADDRESS          INCARNATION  TRANSPORT")
+    assert wide[3].split()[-4:] == ["100", "127.0.0.1:20000", "1", "-"]
+    assert wide[5].endswith("EXIT  FRAMEWORK  PRIORITY  TASKS  SCRIPT")
+    assert wide[-4:-2] == [
+        "HOST       STATE  TASKS  CORES  LOAD  FREE MEMORY    FREE DISK  GPUS  AGENT PID  CALLED AT  THROUGH",
+        "localhost  up     1      2      0.5   4.0GiB/8.0GiB  100GiB     0     99         unix:/a    directly",
+    ]
+    assert wide[-1] == "controller: pid 98, unix:/c, up 1m15s, start 1, dtfctl 0.1.0"
+
+
+def test_status_as_json_has_a_versioned_shape(dtfctl: Dtfctl) -> None:
+    found = dtfctl("status", "-o", "json", fake=FakeLauncher(DEGRADED))
+    assert list(found.json)[:5] == ["version", "kind", "name", "healthy", "running"]
+    assert (found.json["version"], found.json["kind"], found.json["healthy"]) == (1, "ClusterStatus", False)
+    assert found.json["tasks"][2]["name"] == "worker/1"
+    assert found.json["tasks"][2]["last_lines"] == ["File train.py, line 3", "ValueError: no"]
+    assert found.err == ""
+    assert yaml.safe_load(dtfctl("status", "-o", "yaml", fake=FakeLauncher(DEGRADED)).out) == found.json
+
+
+def test_status_takes_a_selector(dtfctl: Dtfctl) -> None:
+    fake = FakeLauncher(DEGRADED)
+    assert [t["name"] for t in dtfctl("status", "failed", "-o", "json", fake=fake).json["tasks"]] == ["worker/1"]
+    assert [t["name"] for t in dtfctl("status", "worker", "-o", "json", fake=fake).json["tasks"]] == [
+        "worker/0",
+        "worker/1",
+    ]
+    missing = dtfctl("status", "worker/7", fake=fake)
+    assert (missing.code, missing.err.splitlines()[0]) == (4, "error: there is no task worker/7")
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_common_options_stand_before_or_after_the_command(dtfctl: Dtfctl, where: str) -> None:
+    options = ["-c", "demo", "-o", "json", "--no-color"]
+    fake = FakeLauncher(HEALTHY)
+    result = dtfctl(*options, "status", fake=fake) if where == "before" else dtfctl("status", *options, fake=fake)
+    assert result.json["name"] == "demo"
+    assert fake.calls[0] == ("open", "demo")
+
+
+def test_variables_stand_in_for_options(dtfctl: Dtfctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DTFCTL_CLUSTER", "other")
+    monkeypatch.setenv("DTFCTL_OUTPUT", "json")
+    fake = FakeLauncher(HEALTHY)
+    assert dtfctl("status", fake=fake).code == 4
+    assert dtfctl("status", "-c", "demo", fake=fake).json["name"] == "demo"
