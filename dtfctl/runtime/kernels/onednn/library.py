@@ -64,10 +64,10 @@ class Library:
     """
 
     def __init__(self, path: str) -> None:
-        # Threads look for work for a fraction of a millisecond, as from one operation of a step to the next, then
+        # Threads look for work for half a millisecond, as from one operation of a step to the next, then they
         # sleep: for longer they would take the cores from those that have some.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-        os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+        os.environ.setdefault("GOMP_SPINCOUNT", "10000")
         self._dll = ctypes.CDLL(path)
         self._streams = threading.local()
         self._point = self._declared("memory_set_data_handle", ctypes.c_void_p, ctypes.c_void_p)
