@@ -4,7 +4,8 @@ Readers get the array itself, never a copy, and may keep it: a fetched weight, a
 update in place only when nobody else holds the array, which CPython's reference count tells, and otherwise write into a
 fresh one.
 So a value once read never changes, a training step that lets go of what it read in time costs no copy, and no reader
-needs a lock.
+needs a lock. Who had to copy a large array once, as after each checkpoint, will have to again: the array that was left
+to its readers is written into next time, as memory fresh from the system costs several times what copying does.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from dtfctl.runtime.framework.tensor_shape import TensorShape
 
 # References to an unshared array seen by `writable`: the attribute, the local name and getrefcount's own argument.
 _UNSHARED = 3
+# Arrays of fewer bytes are not kept to be copied into: the allocator keeps such memory itself.
+_SPARE = 1 << 20
 
 
 class Variable(Resource):
@@ -36,7 +39,7 @@ class Variable(Resource):
     """
 
     type_name = "Variable"
-    __slots__ = ("_value", "dtype", "lock", "name", "shape", "version")
+    __slots__ = ("_spare", "_value", "dtype", "lock", "name", "shape", "version")
 
     def __init__(self, dtype: DType, shape: TensorShape, name: str = "") -> None:
         self.dtype = dtype.base_dtype
@@ -45,6 +48,8 @@ class Variable(Resource):
         self.lock = threading.RLock()
         self.version = 0
         self._value: Any = None
+        # The value before the last copy; nobody's once its readers have let go of it.
+        self._spare: Any = None
 
     @property
     def is_initialized(self) -> bool:
@@ -64,7 +69,7 @@ class Variable(Resource):
     def assign(self, value: Any) -> None:
         """Set the value. The array is shared with the caller, who must not write into it."""
         with self.lock:
-            self._value = value
+            self._value, self._spare = value, None
             self.version += 1
         if getattr(value, "base", None) is not None and is_mapped(value):
             copy_soon(value, functools.partial(self._settle, value))
@@ -85,12 +90,27 @@ class Variable(Resource):
         if value is None:
             raise FailedPreconditionError(f"Attempting to use uninitialized value {self.name}")
         if sys.getrefcount(value) > _UNSHARED or not _owns_memory(value):
-            value = self._value = np.array(value) if isinstance(value, (np.ndarray, np.generic)) else value.copy()
+            value = self._value = self._copied(value)
         self.version += 1
         return value
 
+    def _copied(self, value: Any) -> Any:
+        if not isinstance(value, (np.ndarray, np.generic)):
+            return value.copy()
+        copy = self._spare
+        if (
+            copy is not None
+            and sys.getrefcount(copy) <= _UNSHARED
+            and (copy.shape, copy.strides, copy.dtype) == (value.shape, value.strides, value.dtype)
+        ):
+            np.copyto(copy, value)
+        else:
+            copy = np.array(value)
+        self._spare = value if value.nbytes >= _SPARE and _owns_memory(value) else None
+        return copy
+
     def close(self) -> None:
-        self._value = None
+        self._value = self._spare = None
 
     def describe(self) -> str:
         return f"<Variable {self.name} {self.dtype.name} {self.shape}>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,55 @@ def test_an_unshared_variable_is_updated_in_place() -> None:
         address = variable.writable().ctypes.data
     with variable.lock:
         assert variable.writable().ctypes.data == address
+
+
+def large_variable() -> Variable:
+    variable = Variable(dtypes.float32, TensorShape([1 << 20]))
+    variable.assign(np.zeros(1 << 20, np.float32))
+    return variable
+
+
+def test_memory_that_readers_have_let_go_of_is_copied_into() -> None:
+    variable = large_variable()
+    held = [variable.read()]
+    first = held[0].ctypes.data
+    with variable.lock:
+        variable.writable()[0] = 1
+    assert held[0][0] == 0
+    held.clear()
+    held.append(variable.read())
+    with variable.lock:
+        variable.writable()[1] = 2
+    assert variable.read().ctypes.data == first
+    assert variable.read()[:3].tolist() == [1, 2, 0] and held[0][:3].tolist() == [1, 0, 0]
+
+
+def test_memory_that_readers_still_hold_is_not() -> None:
+    variable = large_variable()
+    held = []
+    for i in range(4):
+        held.append(variable.read())
+        with variable.lock:
+            variable.writable()[0] = i + 1
+    assert [a[0] for a in held] == [0, 1, 2, 3] and variable.read()[0] == 4
+    # A view of an array holds it too.
+    part = held[-1][:1]
+    del held[-1]
+    held.append(variable.read())
+    with variable.lock:
+        variable.writable()[0] = 9
+    assert part[0] == 3
+
+
+def test_a_value_that_is_assigned_leaves_no_memory_behind() -> None:
+    variable = large_variable()
+    held = variable.read()
+    with variable.lock:
+        variable.writable()
+    gone = weakref.ref(held)
+    variable.assign(np.ones(1 << 20, np.float32))
+    del held
+    assert gone() is None
 
 
 def test_count_up_to_gives_the_value_before_and_stops_at_the_limit(steps: Steps) -> None:
