@@ -43,6 +43,24 @@ def test_onednn_gives_the_plain_values(
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.skipif(library.find_library() is None, reason="oneDNN is not installed")
+def test_onednn_gives_the_plain_values_of_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((10, 32, 32, 16)).astype(F), rng.standard_normal((3, 3, 4, 8)).astype(F)
+    g = Window((1, 1), (1, 1), "SAME").geometry((32, 32), (3, 3))
+    dy = rng.standard_normal((10, 32, 32, 8)).astype(F)
+    one_group = (10, 32, 32, 4), (3, 3, 4, 2)
+    assert cache.convolution_for(x.dtype, *one_group, g.output, g.strides, g.dilations, g.pads) is not None
+
+    def results() -> tuple[Any, ...]:
+        return conv.convolve(x, w, g), conv.input_gradient(dy, w, g, 16), conv.filter_gradient(x, dy, g, w.shape)
+
+    got = results()
+    monkeypatch.setattr(conv, "convolution_for", lambda *args: None)
+    for a, b in zip(got, results(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
+
+
 def test_a_library_that_does_not_load_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     broken = tmp_path / "libdnnl.so.3"
     broken.write_bytes(b"not a library")

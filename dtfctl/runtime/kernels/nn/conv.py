@@ -58,7 +58,10 @@ def by_onednn(dtype: np.dtype[Any], x_shape: tuple[int, ...], w_shape: tuple[int
 
 
 def convolve(x: Any, w: Any, g: Geometry, out: Any = None) -> Any:
-    """Cross-correlation of x (N, *spatial, C) with w (*kernel, C / groups, O): (N, *output, O), in `out` if given."""
+    """Cross-correlation of x (N, *spatial, C) with w (*kernel, C / groups, O): (N, *output, O), in `out` if given.
+
+    All arrays of this and of the gradients are contiguous.
+    """
     n, depth, out_depth = x.shape[0], w.shape[-2], w.shape[-1]
     groups = x.shape[-1] // depth
     if out is None:
@@ -72,7 +75,8 @@ def convolve(x: Any, w: Any, g: Geometry, out: Any = None) -> Any:
         share = out_depth // groups
         for i in range(groups):
             part = np.ascontiguousarray(x[..., i * depth : (i + 1) * depth])
-            out[..., i * share : (i + 1) * share] = convolve(part, w[..., i * share : (i + 1) * share], g)
+            filters = np.ascontiguousarray(w[..., i * share : (i + 1) * share])
+            out[..., i * share : (i + 1) * share] = convolve(part, filters, g)
         return out
     matrix = w.reshape(-1, out_depth)
     if is_pointwise(g):
@@ -98,7 +102,7 @@ def input_gradient(dy: Any, w: Any, g: Geometry, channels: int, out: Any = None)
         parts = [
             input_gradient(
                 np.ascontiguousarray(dy[..., i * share : (i + 1) * share]),
-                w[..., i * share : (i + 1) * share],
+                np.ascontiguousarray(w[..., i * share : (i + 1) * share]),
                 g,
                 depth,
             )
