@@ -1,0 +1,28 @@
+"""The launcher owns the threads and the core type of BLAS in the processes it starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from dtfctl.launcher.agent.launch import base_environment
+
+
+@pytest.mark.parametrize(("cores", "tasks"), [(8, 1), (8, 3), (8, 8), (2, 2), (7, 2), (1, 1), (4, 0)])
+def test_threads_of_all_tasks_fit_the_cores(cores: int, tasks: int) -> None:
+    env = base_environment({}, cores, tasks)
+    assert env["OPENBLAS_NUM_THREADS"] == env["OMP_NUM_THREADS"]
+    threads = int(env["OMP_NUM_THREADS"])
+    assert threads >= 1
+    assert threads * tasks <= cores
+    assert (threads + 1) * max(tasks, 1) > cores
+
+
+def test_more_tasks_than_cores_have_a_thread_each() -> None:
+    assert base_environment({}, 2, 5)["OMP_NUM_THREADS"] == "1"
+
+
+def test_the_core_type_is_not_inherited_but_thread_counts_are() -> None:
+    inherited = {"OPENBLAS_CORETYPE": "Haswell", "OMP_NUM_THREADS": "3", "HOME": "/home/me"}
+    env = base_environment(inherited, 8, 2)
+    assert "OPENBLAS_CORETYPE" not in env
+    assert (env["OMP_NUM_THREADS"], env["OPENBLAS_NUM_THREADS"], env["HOME"]) == ("3", "4", "/home/me")
