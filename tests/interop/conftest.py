@@ -46,10 +46,10 @@ class Stock:
             env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""},
         )
 
-    def run(self, script: str, *arguments: str, timeout: float = 280.0) -> str:
+    def run(self, script: str, *arguments: str, timeout: float = 600.0) -> str:
         return self.finish(self.start(script, *arguments), timeout=timeout)
 
-    def finish(self, process: subprocess.Popen[str], said: str = "", timeout: float = 280.0) -> str:
+    def finish(self, process: subprocess.Popen[str], said: str = "", timeout: float = 600.0) -> str:
         """Its output, once it has ended well; `said` is what it reads."""
         try:
             out, err = process.communicate(said, timeout=timeout)
