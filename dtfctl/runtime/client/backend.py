@@ -10,8 +10,9 @@ import numpy as np
 
 from dtfctl.protocol import config_pb2, device_pb2, graph_pb2
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.services.compiled_step import StepOptions
 from dtfctl.runtime.services.master import Master
-from dtfctl.runtime.services.master_session import MasterSession, StepOptions
+from dtfctl.runtime.services.master_session import MasterSession
 from dtfctl.runtime.services.partial_run import PartialRuns
 
 Direct = Callable[[list[Any]], list[Any]]

@@ -23,10 +23,11 @@ from dtfctl.runtime.rendezvous.reactor import REACTOR
 from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, this_place
 from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
+from dtfctl.runtime.services.compiled_step import StepOptions
 from dtfctl.runtime.services.direct import DirectStep
 from dtfctl.runtime.services.grpc_tools import service, unary
 from dtfctl.runtime.services.master import Master
-from dtfctl.runtime.services.master_session import MasterSession, StepOptions
+from dtfctl.runtime.services.master_session import MasterSession
 from dtfctl.runtime.services.spread import SpreadStep
 from dtfctl.runtime.services.threads import submit
 from dtfctl.runtime.services.worker import LIGHT_S

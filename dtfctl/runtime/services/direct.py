@@ -25,7 +25,8 @@ from dtfctl.runtime.rendezvous.local import LocalRendezvous
 from dtfctl.runtime.services.worker import step_error
 
 if TYPE_CHECKING:
-    from dtfctl.runtime.services.master_session import CompiledStep, MasterSession
+    from dtfctl.runtime.services.compiled_step import CompiledStep
+    from dtfctl.runtime.services.master_session import MasterSession
 
 
 class DirectStep:

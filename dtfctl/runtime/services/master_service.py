@@ -12,10 +12,11 @@ from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import CancelledError, FailedPreconditionError, InvalidArgumentError, OpError
 from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor
+from dtfctl.runtime.services.compiled_step import StepOptions
 from dtfctl.runtime.services.grpc_tools import service, unary
 from dtfctl.runtime.services.job_scope import JobScope
 from dtfctl.runtime.services.master import Master
-from dtfctl.runtime.services.master_session import MasterSession, StepOptions
+from dtfctl.runtime.services.master_session import MasterSession
 from dtfctl.runtime.services.partial_run import PartialRuns
 
 NAME = "tensorflow.MasterService"

@@ -29,6 +29,7 @@ from dtfctl.runtime.framework.errors import (
 from dtfctl.runtime.framework.node_graph import NodeGraph, parse_input
 from dtfctl.runtime.rendezvous.frames import Kind
 from dtfctl.runtime.services.compilation import SessionGraph
+from dtfctl.runtime.services.compiled_step import CompiledStep, StepOptions
 from dtfctl.runtime.services.cost_graph import cost_graph
 from dtfctl.runtime.services.deadlines import DEADLINES
 from dtfctl.runtime.services.direct import DirectStep, dead_fetch
@@ -45,63 +46,11 @@ _STEP_BITS = 56
 
 
 @dataclass(eq=False)
-class CompiledStep:
-    """A signature's partitions, registered with their tasks.
-
-    Attributes:
-        feed_types: what each fed tensor must hold.
-        local: the part of the master's own task, if it has one.
-        remote: the others, with their handles.
-    """
-
-    feeds: tuple[str, ...]
-    fetches: tuple[str, ...]
-    feed_types: dict[str, DType]
-    fetch_types: dict[str, DType]
-    local: Partition | None
-    remote: list[tuple[RemoteTask, int]]
-    runs: int = 0
-
-
-@dataclass(eq=False)
 class Callable_:
     """A made callable: a compiled step with its options."""
 
     compiled: CompiledStep
     options: config_pb2.CallableOptions
-
-
-@dataclass
-class StepOptions:
-    """How to run one step.
-
-    Attributes:
-        options: the client's RunOptions, if any.
-        metadata: filled in when the options ask for it.
-        cancellation: cancels the step from outside, as when the client is gone.
-        wants_costs: describe in the metadata what each node costs.
-    """
-
-    options: config_pb2.RunOptions | None = None
-    metadata: config_pb2.RunMetadata | None = None
-    cancellation: CancellationToken | None = None
-    wants_costs: bool = False
-
-    @property
-    def wants_stats(self) -> bool:
-        return self.options is not None and self.options.trace_level != config_pb2.RunOptions.NO_TRACE
-
-    @property
-    def wants_graphs(self) -> bool:
-        return self.options is not None and self.options.output_partition_graphs
-
-    @property
-    def traced(self) -> bool:
-        return self.wants_stats or self.wants_costs
-
-    @property
-    def graphs_sent(self) -> bool:
-        return self.wants_graphs or self.wants_costs
 
 
 class PartialRunState(Protocol):

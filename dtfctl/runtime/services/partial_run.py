@@ -8,8 +8,9 @@ from typing import Any
 
 from dtfctl.runtime.compiler.prune import check_partial_fetches
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError
+from dtfctl.runtime.services.compiled_step import CompiledStep, StepOptions
 from dtfctl.runtime.services.direct import dead_fetch
-from dtfctl.runtime.services.master_session import CompiledStep, MasterSession, StepOptions
+from dtfctl.runtime.services.master_session import MasterSession
 from dtfctl.runtime.services.threads import submit
 
 

@@ -16,7 +16,8 @@ from dtfctl.runtime.services.step_run import StepRun
 from dtfctl.runtime.services.tasks import RUN
 
 if TYPE_CHECKING:
-    from dtfctl.runtime.services.master_session import CompiledStep, MasterSession
+    from dtfctl.runtime.services.compiled_step import CompiledStep
+    from dtfctl.runtime.services.master_session import MasterSession
 
 
 class SpreadStep:

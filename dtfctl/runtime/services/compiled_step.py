@@ -1,0 +1,63 @@
+"""What a session keeps of a signature, and how a step of it is to run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dtfctl.protocol import config_pb2
+from dtfctl.runtime.framework.cancellation import CancellationToken
+from dtfctl.runtime.framework.dtypes import DType
+from dtfctl.runtime.services.tasks import RemoteTask
+from dtfctl.runtime.services.worker import Partition
+
+
+@dataclass(eq=False)
+class CompiledStep:
+    """A signature's partitions, registered with their tasks.
+
+    Attributes:
+        feed_types: what each fed tensor must hold.
+        local: the part of the master's own task, if it has one.
+        remote: the others, with their handles.
+    """
+
+    feeds: tuple[str, ...]
+    fetches: tuple[str, ...]
+    feed_types: dict[str, DType]
+    fetch_types: dict[str, DType]
+    local: Partition | None
+    remote: list[tuple[RemoteTask, int]]
+    runs: int = 0
+
+
+@dataclass
+class StepOptions:
+    """How to run one step.
+
+    Attributes:
+        options: the client's RunOptions, if any.
+        metadata: filled in when the options ask for it.
+        cancellation: cancels the step from outside, as when the client is gone.
+        wants_costs: describe in the metadata what each node costs.
+    """
+
+    options: config_pb2.RunOptions | None = None
+    metadata: config_pb2.RunMetadata | None = None
+    cancellation: CancellationToken | None = None
+    wants_costs: bool = False
+
+    @property
+    def wants_stats(self) -> bool:
+        return self.options is not None and self.options.trace_level != config_pb2.RunOptions.NO_TRACE
+
+    @property
+    def wants_graphs(self) -> bool:
+        return self.options is not None and self.options.output_partition_graphs
+
+    @property
+    def traced(self) -> bool:
+        return self.wants_stats or self.wants_costs
+
+    @property
+    def graphs_sent(self) -> bool:
+        return self.wants_graphs or self.wants_costs
