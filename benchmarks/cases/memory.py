@@ -12,6 +12,8 @@ from benchmarks.results import Row, Timing
 RESIDENT_GOAL = 120e6
 # Growth below this is the allocator, not a leak.
 GROWTH_GOAL = 2e6
+# The steps of the growth case are run in so many.
+PIECES = 50
 
 
 def _bytes(size: float) -> Timing:
@@ -68,12 +70,14 @@ def _growth(bench: Bench) -> Iterator[Row]:
         driver.ask({"do": "load", "program": "ps_step", "target": target, "params": {"elements": 1}})
         everyone = {**servers.tasks, "client": driver}
 
-        def run(count: int) -> dict[str, int]:
-            driver.ask({"do": "measure", "seconds": 600.0, "most": count}, 660.0)
+        def run(pieces: int) -> dict[str, int]:
+            # In pieces: the driver's own list of the times of all steps would look like a leak.
+            for _ in range(pieces):
+                driver.ask({"do": "measure", "seconds": 600.0, "most": steps // PIECES}, 660.0)
             return {name: child.resident_bytes() for name, child in everyone.items()}
 
-        before = run(steps // 10)
-        after = run(steps)
+        before = run(PIECES // 10)
+        after = run(PIECES)
     finally:
         driver.stop()
         servers.stop()
@@ -91,5 +95,5 @@ def _growth(bench: Bench) -> Iterator[Row]:
 
 CASES: list[Case] = [
     CustomCase("memory", "resident memory of a task that has run the MLP step", _after_mlp),
-    CustomCase("growth", "memory growth over 100,000 steps (10,000 with --quick)", _growth),
+    CustomCase("growth", "memory growth over 100,000 steps (10,000 with --quick)", _growth, most_s=120.0),
 ]

@@ -36,7 +36,7 @@ def stall(size: int, quick: bool) -> StepCase:
 
 CASES: list[Case] = [
     stall(72_000_000, quick=True),
-    checkpoint("restore", 20.0, 64_000_000, quick=True),
+    checkpoint("restore", 20.0, 72_000_000, quick=True),
     stall(1_000_000_000, quick=False),
     checkpoint("save", None, 1_000_000_000, quick=False),
     checkpoint("restore", 20.0, 1_000_000_000, quick=False),
