@@ -29,7 +29,7 @@ from benchmarks.transports import WITH_TLS, environment_for
 NEWEST = ROOT / ".bench" / "newest.json"
 PAGE = ROOT / "docs" / "benchmarks.md"
 # All of a run's cases but those that are named must end in this.
-MOST_S, QUICK_S = 15 * 60.0, 3 * 60.0
+MOST_S, QUICK_S, FULL_S = 15 * 60.0, 3 * 60.0, 40 * 60.0
 
 
 def main() -> int:
@@ -63,7 +63,9 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--no-peers", action="store_true", help="ours only")
     parser.add_argument("--rounds", type=int, help="of each side, in turns")
     parser.add_argument("--seconds", type=float, help="a round of a side")
-    parser.add_argument("--minutes", type=float, help="end within that; 15, with --quick 3, with --case no limit")
+    parser.add_argument(
+        "--minutes", type=float, help="end within that; 15, with --quick 3, with --full 40, with --case no limit"
+    )
     parser.add_argument("--patience", type=float, default=1.0, help="times as long as usual for each case")
     parser.add_argument("--write-docs", action="store_true", help="put the stored table into docs/benchmarks.md")
     parser.add_argument("--measure", action="store_true", help="with --write-docs: measure first")
@@ -150,7 +152,7 @@ def _seconds(options: argparse.Namespace) -> float:
         return float(options.minutes * 60)
     if options.case:
         return float("inf")
-    return (QUICK_S if options.quick else MOST_S) * float(options.patience)
+    return (QUICK_S if options.quick else FULL_S if options.full else MOST_S) * float(options.patience)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
