@@ -25,7 +25,7 @@ flags.DEFINE_string("job_name", job.get("task", {}).get("type", ""), "ps or work
 flags.DEFINE_integer("task_index", job.get("task", {}).get("index", 0), "index of the task in its job")
 flags.DEFINE_string("ps_hosts", hosts.get("ps", ""), "host:port of each ps, separated by commas")
 flags.DEFINE_string("worker_hosts", hosts.get("worker", ""), "host:port of each worker, separated by commas")
-flags.DEFINE_integer("steps", 300, "steps of all workers together")
+flags.DEFINE_integer("steps", 600, "steps of all workers together")
 flags.DEFINE_float("target", 0.96, "accuracy to reach")
 FLAGS = flags.FLAGS
 
@@ -84,7 +84,7 @@ def main(_):
         loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
         accuracy = tf.reduce_mean(tf.cast(tf.equal(tf.argmax(logits, 1), labels), tf.float32))
         global_step = tf.train.get_or_create_global_step()
-        rate = tf.train.exponential_decay(0.005, global_step, 100, 0.7)
+        rate = tf.train.exponential_decay(0.005, global_step, 200, 0.7)
         train_op = tf.train.AdamOptimizer(rate).minimize(loss, global_step=global_step)
 
     final = tf.train.FinalOpsHook(accuracy, {images: test_images, labels: test_labels})

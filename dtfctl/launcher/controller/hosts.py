@@ -27,8 +27,6 @@ from dtfctl.launcher.providers.base import AgentEndpoint, HostFailed, Provider
 log = logging.getLogger(__name__)
 
 MOST_STOPS_AT_ONCE = 64
-RESTART_AGENT_S = 2.5
-"""A silent agent may only hang: after this it is replaced, so that its tasks need not move when it is down."""
 
 
 class HostBoard:
@@ -232,11 +230,8 @@ class HostBoard:
                 memory.store.add_event("host.up", f"host:{name}", "its agent reports again")
             elif host.state == "pending" and host.last_error and now - host.since > memory.spec.health.down_after:
                 self._lost(name, host, "host.down", host.last_error)
-            if host.state == "suspect" and silence > RESTART_AGENT_S and not host.is_restarted:
-                host.is_restarted = True
-                threading.Thread(target=host.link.restart_agent, daemon=True).start()
-            elif host.state == "up":
-                host.is_restarted = False
+            if host.state != "up" and not host.is_leaving and host.link.hangs(now):
+                host.link.replace_agent()
         for name in self.book.to_probe(self.all, now):
             self._probe(name)
 

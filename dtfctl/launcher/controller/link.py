@@ -32,6 +32,12 @@ CONNECT_S = 10.0
 RENEW_S = 1.0
 """Leases are renewed this often; the shortest lease is several times longer."""
 PROBE_S = 30.0
+SILENT_S = 2.5
+"""An agent that reported, and now reports nothing for so long although it seems to run, hangs: replaced before its
+host counts as lost, its tasks need not move."""
+MUTE_S = 10.0
+"""The same for one that has not reported to this controller yet: it may just be starting."""
+REPLACE_AGAIN_S = 15.0
 RETRY_S = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0)
 """Waits between attempts to reach an agent; the last one repeats."""
 
@@ -73,6 +79,10 @@ class AgentLink:
         """False: the host is taken for lost, and whatever runs there is to end with its lease."""
         self._may_start = True
         self._hurry = False
+        self._silent_since: float | None = None
+        """When the agent that is thought to run was found or last reported; None: none is known to run."""
+        self._has_reported = False
+        self._replaced_at = -REPLACE_AGAIN_S
         self._starting = threading.Lock()
         self._threads = [
             threading.Thread(target=self._follow, name=f"follow-{host}", daemon=True),
@@ -101,8 +111,17 @@ class AgentLink:
         if channel is not None:
             channel.close()
 
-    def restart_agent(self) -> None:
-        """The agent hangs: end it; `_follow` sees its connection break and starts another."""
+    def hangs(self, now: float) -> bool:
+        """Whether the agent seems to run but has reported nothing for too long."""
+        since, limit = self._silent_since, SILENT_S if self._has_reported else MUTE_S
+        return since is not None and now - since > limit and now - self._replaced_at > REPLACE_AGAIN_S
+
+    def replace_agent(self) -> None:
+        """The agent hangs: end it, in a thread; `_follow` sees its connection break and starts another."""
+        self._replaced_at = time.monotonic()
+        threading.Thread(target=self._end_agent, name=f"replace-{self.host}", daemon=True).start()
+
+    def _end_agent(self) -> None:
         try:
             self._provider.kill_agent(self.host)
         except LauncherError as error:
@@ -130,6 +149,19 @@ class AgentLink:
             if not self._provider.may_run(self.host):
                 return
             endpoint = self._provider.find_agent(self.host) or self._provider.start_agent(self.host)
+        try:
+            self._order_shutdown(endpoint, grace_s)
+        except PeerUnavailable as error:
+            # It hangs. Its successor finds the processes that it started.
+            log.warning("%s: %s; its agent is replaced to shut it down", self.host, error.message)
+            with self._starting:
+                self._provider.kill_agent(self.host)
+                endpoint = self._provider.start_agent(self.host)
+            self._order_shutdown(endpoint, grace_s)
+        if not self._provider.wait_ended(self.host, END_S):
+            self._provider.kill_agent(self.host)
+
+    def _order_shutdown(self, endpoint: AgentEndpoint, grace_s: float) -> None:
         channel = Channel(endpoint.address, self._tls, "agent", self._cluster)
         try:
             request = pb.ShutdownRequest(grace_s=grace_s, epoch=self._epoch)
@@ -137,14 +169,12 @@ class AgentLink:
             while True:
                 try:
                     channel.call(methods.SHUTDOWN, request, timeout_s=grace_s + SHUTDOWN_MARGIN_S)
-                    break
+                    return
                 except PeerUnavailable:  # a host where much ends at once may be slow to answer
                     if time.monotonic() > deadline or self._provider.wait_ended(self.host, 0.0):
                         raise
         finally:
             channel.close()
-        if not self._provider.wait_ended(self.host, END_S):
-            self._provider.kill_agent(self.host)
 
     def channel(self) -> Channel:
         """The connection as it is now; any thread.
@@ -164,11 +194,14 @@ class AgentLink:
         while not self._closing:
             try:
                 endpoint = self._find_or_start()
+                if self._silent_since is None:
+                    self._silent_since, self._has_reported = time.monotonic(), False
                 self._on_endpoint(endpoint)
                 self._connect(endpoint)
                 merger = ReportMerger()
                 for message in self._watch():
                     failures = 0
+                    self._silent_since, self._has_reported = time.monotonic(), True
                     report, counts = merger.add(from_message(Report, message))
                     if report.happenings:
                         self._seen = (report.boot, report.happenings[-1].number)
@@ -194,10 +227,17 @@ class AgentLink:
 
     def _find_or_start(self) -> AgentEndpoint:
         with self._starting:
-            endpoint = self._provider.find_agent(self.host)
-            if endpoint is None and not self._may_start:
-                raise PeerUnavailable(f"the agent of {self.host} has ended")
-            return endpoint or self._provider.start_agent(self.host)
+            try:
+                endpoint = self._provider.find_agent(self.host)
+                if endpoint is not None:
+                    return endpoint
+                self._silent_since = None
+                if not self._may_start:
+                    raise PeerUnavailable(f"the agent of {self.host} has ended")
+                return self._provider.start_agent(self.host)
+            except LauncherError:
+                self._silent_since = None
+                raise
 
     def _watch(self) -> Iterator[pb.Report]:
         boot, number = self._seen

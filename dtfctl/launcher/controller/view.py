@@ -41,8 +41,6 @@ class Host:
         self.orders: HostOrders | None = None
         self.is_probed = False
         """A probe of it is on its way."""
-        self.is_restarted = False
-        """Its silent agent is being replaced."""
         self.is_leaving = False
         """Its agent is being shut down, because the cluster does not need it any more."""
 

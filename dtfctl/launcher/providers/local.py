@@ -17,7 +17,7 @@ from dtfctl.launcher.procfs import ProcessId, is_alive, send_signal
 from dtfctl.launcher.providers.base import AgentEndpoint, OnStage, silent
 from dtfctl.launcher.spec.model import ClusterSpec
 
-START_S = 20.0
+START_S = 60.0
 POLL_S = 0.005
 LOOPBACK = "127.0.0.1"
 KILL_S = 5.0
