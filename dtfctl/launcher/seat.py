@@ -19,7 +19,7 @@ from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.procfs import ProcessId, is_alive, send_signal
 from dtfctl.launcher.providers.local import died, remove_socket_folder
 
-START_S = 20.0
+START_S = 60.0
 POLL_S = 0.01
 DYING_S = 0.5
 
