@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from dtfctl.runtime.framework.attrs import encode_attr
 from dtfctl.runtime.framework.dtypes import DType, as_dtype
 from dtfctl.runtime.framework.op_signature import get_signature
 from dtfctl.runtime.framework.operation import Tensor
-from dtfctl.runtime.framework.tensor_codec import encode_tensor
+from dtfctl.runtime.framework.tensor_codec import encode_repeated, encode_tensor
 from dtfctl.runtime.framework.tensor_shape import Dimension, TensorShape, as_shape
 
 ConversionFunction = Callable[[Any, DType | None, str | None, bool], Any]
@@ -216,13 +217,16 @@ def constant(
     """
     wanted = None if dtype is None else as_dtype(dtype).base_dtype
     array = to_array(value, wanted)
-    if shape is not None:
-        array = _shaped(array, as_shape(shape).known(), verify_shape)
     graph = context.get_default_graph()
     dtype = wanted or as_dtype(array.dtype)
-    if graph.executes:
-        return graph.constant(array, dtype)  # type: ignore[attr-defined,no-any-return]
-    proto = encode_tensor(array, dtype)
+    dims = array.shape if shape is None else as_shape(shape).known()
+    if array.size == 1 and prod(dims) > 1 and not (dtype.is_object or verify_shape or graph.executes):
+        proto = encode_repeated(array.reshape(-1)[0], dims, dtype)
+    else:
+        array = _shaped(array, dims, verify_shape)
+        if graph.executes:
+            return graph.constant(array, dtype)  # type: ignore[attr-defined,no-any-return]
+        proto = encode_tensor(array, dtype)
     op = graph.create_op(
         get_signature("Const"),
         [],

@@ -244,6 +244,26 @@ def encode_tensor(value: Any, dtype: DType | None = None) -> tensor_pb2.TensorPr
     return proto
 
 
+def encode_repeated(item: Any, shape: tuple[int, ...], dtype: DType) -> tensor_pb2.TensorProto:
+    """The TensorProto of an array of `shape` that holds `item` everywhere; it is small whatever the shape."""
+    proto = tensor_pb2.TensorProto(dtype=dtype.as_datatype_enum)  # type: ignore[arg-type]
+    for size in shape:
+        proto.tensor_shape.dim.add(size=size)
+    if dtype.as_datatype_enum in _FLOAT8:
+        proto.float8_val = item.tobytes()
+        return proto
+    values = getattr(proto, _VALUE_FIELD[dtype.as_datatype_enum])
+    if dtype in (dtypes.bfloat16, dtypes.float16):
+        values.append(int.from_bytes(item.tobytes(), "little"))
+    elif dtype.is_complex:
+        values.extend([item.real.item(), item.imag.item()])
+    elif dtype.kind in ("int", "uint", "quantized"):
+        values.append(int(item))
+    else:
+        values.append(item.item())
+    return proto
+
+
 def to_bytes(value: Any) -> bytes:
     if isinstance(value, bytes):
         return value

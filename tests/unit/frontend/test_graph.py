@@ -127,6 +127,26 @@ def test_constants_get_tensorflows_types(value, dtype) -> None:
     assert tf.constant(value).dtype is dtype
 
 
+REPEATED = [
+    *(tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64, tf.bool),
+    *(tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128, tf.string),
+]
+
+
+@pytest.mark.parametrize("dtype", REPEATED, ids=lambda d: d.name)
+def test_one_value_repeated(graph, dtype) -> None:
+    value = {"string": b"word", "bool": True}.get(dtype.name, 2.5 + 1j if dtype.is_complex else 3)
+    made = tf.constant(value, dtype, shape=[3, 2])
+    assert made.shape.as_list() == [3, 2]
+    with tf.Session() as session:
+        assert session.run(made).tolist() == [[value] * 2] * 3
+
+
+def test_one_value_repeated_takes_no_room_in_the_graph(graph) -> None:
+    tf.constant(0.5, shape=[1 << 20, 1 << 10])
+    assert graph.as_graph_def().ByteSize() < 200
+
+
 def test_wrong_types_are_refused() -> None:
     with pytest.raises(TypeError):
         tf.constant(1.5, tf.int32)
