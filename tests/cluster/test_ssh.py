@@ -27,7 +27,8 @@ BEHAVIOURS: dict[int, Behaviour] = {2: "good", 3: "noisy", 4: "locked", 5: "sile
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHosts]:
-    with SshHosts(tmp_path_factory.mktemp("ssh"), BEHAVIOURS) as hosts:
+    with pytest.MonkeyPatch.context() as patch, SshHosts(tmp_path_factory.mktemp("ssh"), BEHAVIOURS) as hosts:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("me")))  # settings of who runs the tests are not the tests'
         hosts.write_known_hosts(wrong=(7, 8))
         hosts.lend_packages(2)
         yield hosts

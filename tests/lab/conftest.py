@@ -23,6 +23,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.lab)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The settings for SSH of who runs the tests are not the tests'."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        patch.delenv("SSH_AUTH_SOCK", raising=False)
+        yield
+
+
 @pytest.fixture(scope="module")
 def make_lab() -> Iterator[Callable[[int], Lab]]:
     """Makes the module's lab of so many hosts; it is gone after the module."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -34,24 +35,24 @@ VERBS = (
     *("split", "deaf", "slow", "full", "forbid_login"),
 )
 POLL_S = 0.02
-HOME = Path("/root")
+HOME = Path(pwd.getpwuid(os.geteuid()).pw_dir)
+"""Of the user that hosts let in, who is also this one; each host has its own."""
 REPOSITORY = Path(__file__).resolve().parents[2]
 BOOT = """
 set -e
-dir=$1; shift
-hostname "$1"; shift
+dir=$1; hostname "$2"; home=$3; shift 3
 mount -t tmpfs -o mode=1777,size=256m shm /dev/shm
 mkdir -p "$dir/home" "$dir/tmp" /run/sshd
 chmod 700 "$dir/home"; chmod 1777 "$dir/tmp"
-for keep in "$@"; do  # "/root/.pyenv": seen inside although it lies in a folder that hosts do not share
-  case $keep in /root/*) at=$dir/home/${keep#/root/} ;; *) at=$dir/tmp/${keep#/tmp/} ;; esac
+for keep in "$@"; do  # seen inside although it lies in a folder that hosts do not share
+  case $keep in "$home"/*) at=$dir/home/${keep#"$home"/} ;; *) at=$dir/tmp/${keep#/tmp/} ;; esac
   mkdir -p "$at"; mount --bind -o ro "$keep" "$at"
 done
-mount --rbind "$dir/home" /root
+mount --rbind "$dir/home" "$home"
 mount --rbind "$dir/tmp" /tmp
 mount --bind "$dir/../hosts" /etc/hosts
 mount --bind "$dir/../resolv.conf" /etc/resolv.conf  # empty: name servers fail at once
-cd /root
+cd "$home"
 exec /usr/sbin/sshd -D -E "$dir/sshd.log" -f "$dir/sshd_config"
 """
 
@@ -215,8 +216,8 @@ class Lab:
         init = self.init(name)
         if init is None:
             raise RuntimeError(f"{name} does not run")
-        inside = ["nsenter", "-t", str(init), "-n", "-p", "-u", "-i", "-m", "--wd=/root", "--", *command]
-        done = subprocess.run(inside, capture_output=True, text=True)
+        inside = ["nsenter", "-t", str(init), "-n", "-p", "-u", "-i", "-m", f"--wd={HOME}", "--", *command]
+        done = subprocess.run(inside, capture_output=True, text=True, env={**os.environ, "HOME": str(HOME)})
         if check and done.returncode != 0:
             raise RuntimeError(f"{name}: {' '.join(command)}: {done.stdout}{done.stderr}")
         return done.stdout
@@ -234,7 +235,7 @@ class Lab:
         self.known_hosts.write_text("\n".join(lines) + "\n")
 
     def home(self, name: str) -> Path:
-        """The host's /root, seen from outside."""
+        """The host's home folder, seen from outside."""
         return self.root / name / "home"
 
     def members(self, name: str) -> list[int]:
@@ -386,7 +387,9 @@ class Lab:
             str(Path(p).resolve()) for p in ("/usr/bin/python3", "/usr/local/bin/python3") if Path(p).exists()
         }:
             self.sh(name, "mount", "--bind", "/bin/false", path)
-        self.sh(name, "sh", "-c", "umount -l /root/.pyenv 2>/dev/null; true")
+        for folder in _kept_folders():
+            if Path(sys.base_prefix).resolve().is_relative_to(folder):
+                self.sh(name, "umount", "-l", folder)
 
     def full(self, name: str, path: str, size: str = "1m") -> None:
         """Mount a file system of that size at `path`."""
@@ -402,13 +405,13 @@ class Lab:
                 [
                     *("ip", "netns", "exec", name),
                     *("unshare", "--uts", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child"),
-                    *("bash", "-c", BOOT, "boot", str(folder), name, *_kept_folders()),
+                    *("bash", "-c", BOOT, "boot", str(folder), name, str(HOME), *_kept_folders()),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env={"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), "HOME": "/root"},
+                env={"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), "HOME": str(HOME)},
             )
         _children[process.pid] = process
         (folder / "pid").write_text(str(process.pid))

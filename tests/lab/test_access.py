@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,15 @@ from tests.lab.conftest import cluster_of
 from tests.lab.netns import Lab
 
 
+def own_ssh(base: Path) -> Path:
+    """A folder with an `ssh` that reads no settings; it would take those of the account, whatever HOME says."""
+    folder = base / "bin"
+    folder.mkdir()
+    (folder / "ssh").write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F none "$@"\n')
+    (folder / "ssh").chmod(0o755)
+    return folder
+
+
 @pytest.fixture(scope="module")
 def shell(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     base = tmp_path_factory.mktemp("access")
@@ -24,7 +34,7 @@ def shell(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]
         patch.setenv("DTFCTL_HOME", str(base / "home"))
         result = Cluster.up(cluster_of(lab), task_command=STUB_COMMAND)
         assert (result.exit_code, result.running) == (0, 3)
-        yield Shell(base, {**os.environ, "NO_COLOR": "1"})
+        yield Shell(base, {**os.environ, "NO_COLOR": "1", "PATH": f"{own_ssh(base)}:{os.environ['PATH']}"})
         assert result.cluster is not None
         result.cluster.down(grace_s=1.0)
 
@@ -74,7 +84,7 @@ def test_the_systems_ssh_logs_in_as_the_spec_says(shell: Shell, lab: Lab) -> Non
     assert words[0] == "ssh" and str(lab.key) in words
     assert "StrictHostKeyChecking=yes" in words
     refused = subprocess.run(
-        [words[0], "-o", f"UserKnownHostsFile={Path('/dev/null')}", "-o", "BatchMode=yes", *words[1:-1]]
+        [words[0], "-F", "none", "-o", f"UserKnownHostsFile={Path('/dev/null')}", "-o", "BatchMode=yes", *words[1:-1]]
         + [words[-1], "true"],
         capture_output=True,
         check=False,

@@ -17,7 +17,7 @@ from dtfctl.launcher.spec.model import Sync
 from tests.cluster.commands import Shell
 from tests.cluster.conftest import STUB_COMMAND, pids, wait_until
 from tests.lab.conftest import cluster_of, ssh_of
-from tests.lab.netns import Lab
+from tests.lab.netns import HOME, Lab
 from tests.lab.test_up import ADD, run_job
 
 CONTROLLER = "dtfctl.launcher.controller --lock-fd"
@@ -60,7 +60,7 @@ def test_everything_works_from_here_and_nothing_runs_here(home: Path, lab: Lab, 
     assert ended.state == "succeeded", output
     assert output.count("the answer is 42.0") == 2
     assert any("controller.started" in event.kind for event in cluster.events())
-    log = "/root/.dtfctl/controllers/clusters/t/logs/controller.log"
+    log = f"{HOME}/.dtfctl/controllers/clusters/t/logs/controller.log"
     lab.sh(first, "sh", "-c", f"echo 2026-01-01T00:00:00 said here >> {log}")
     assert any("said here" in line.text for line in cluster.logs("controller"))
     before = pids(cluster)

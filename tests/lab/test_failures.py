@@ -14,7 +14,7 @@ from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.spec.model import HostGroup, HostName, TaskGroup
 from tests.cluster.conftest import STUB_COMMAND
 from tests.lab.conftest import cluster_of, ssh_of
-from tests.lab.netns import Lab
+from tests.lab.netns import HOME, Lab
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def lab(make_lab: Callable[[int], Lab]) -> Lab:
     lab.rekey(rekeyed_too)
     lab.forbid_login(locked)
     lab.cut(dark)
-    lab.full(full, "/root/.dtfctl", "1m")
+    lab.full(full, f"{HOME}/.dtfctl", "1m")
     lab.hide_python(bare)
     assert good
     return lab

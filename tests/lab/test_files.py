@@ -12,7 +12,7 @@ from dtfctl.launcher.model import JobRequest
 from dtfctl.launcher.spec.model import HostGroup, HostName, Ports, Sync, TaskGroup
 from tests.cluster.conftest import STUB_COMMAND, task
 from tests.lab.conftest import cluster_of, ssh_of
-from tests.lab.netns import Lab
+from tests.lab.netns import HOME, Lab
 from tests.lab.test_up import run_job
 
 
@@ -47,12 +47,12 @@ def test_files_set_up_and_environment_are_there_and_come_again_only_when_they_ch
         assert (there / "project/helper.py").read_text() == "WORD = 'first'\n"
         assert not (there / "project/data").exists()
         assert (there / "etc/settings.json").read_text() == "{}"
-        assert (there / "setups").read_text() == "set up in /root/project with vanilla\n"
+        assert (there / "setups").read_text() == f"set up in {HOME}/project with vanilla\n"
     assert 23450 <= int(task(cluster, "worker/0").address.rpartition(":")[2]) <= 23459
 
     ended, output = run_job(cluster, JobRequest(str(project / "job.py"), cwd=str(project)))
     assert ended.state == "succeeded", output
-    assert re.search(r"first vanilla /root/project$", output, re.MULTILINE)
+    assert re.search(rf"first vanilla {HOME}/project$", output, re.MULTILINE)
     assert cluster.down() == ()
 
     (project / "helper.py").write_text("WORD = 'second'\n")
@@ -141,7 +141,7 @@ def test_a_pinned_host_key_is_accepted_once_and_then_is_the_only_one(home: Path,
 
 def test_packages_are_sent_to_a_host_that_has_none_and_no_network(home: Path, lab: Lab) -> None:
     name = lab.names[2]
-    lab.sh(name, "rm", "-rf", "/root/.dtfctl")
+    lab.sh(name, "rm", "-rf", f"{HOME}/.dtfctl")
     spec = cluster_of(lab, ps=0, worker=1, hosts=[name], python=None)
     result = Cluster.up(spec)
     assert (result.exit_code, result.running) == (0, 1), result.problems

@@ -13,7 +13,7 @@ from dtfctl.launcher.model import JobEnded, JobOutput, JobRequest, JobStatus
 from dtfctl.launcher.spec.model import Health
 from tests.cluster.conftest import PATIENCE_S, STUB_COMMAND, controller_pid, kill, pids, wait_until
 from tests.lab.conftest import cluster_of
-from tests.lab.netns import Lab
+from tests.lab.netns import HOME, Lab
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits_mlp.py"
 ADD = """
@@ -113,5 +113,5 @@ def test_a_python_of_the_users_own_finds_what_was_sent(home: Path, lab: Lab) -> 
     result = Cluster.up(spec)
     assert (result.exit_code, result.running) == (0, 1), result.problems
     assert result.cluster is not None
-    assert any(b"/root/bare/bin/python" in command for command in lab.commands(name))
+    assert any(f"{HOME}/bare/bin/python".encode() in command for command in lab.commands(name))
     assert result.cluster.down() == ()

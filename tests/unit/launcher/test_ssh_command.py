@@ -37,7 +37,7 @@ def test_ssh_itself_understands_it(jump: str, tmp_path: Path) -> None:
     key = tmp_path / "my key"
     key.touch()
     found = words_of(f"{{key: '{key}', jump: {jump}, port: 2200, known_hosts: '/k/my known'}}")
-    said = subprocess.run([found[0], "-G", *found[1:]], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run([found[0], "-F", "none", "-G", *found[1:]], capture_output=True, text=True, check=True).stdout
     settings = [line.partition(" ")[::2] for line in said.splitlines()]
     assert {("user", "alice"), ("hostname", "node1"), ("port", "2200"), ("identityfile", str(key))} <= set(settings)
     proxy = dict(settings)["proxycommand"]
