@@ -67,11 +67,13 @@ class UpResult:
     """No host that has a task let us in."""
     enough: bool = False
     """So many run as were to be waited for."""
+    outdated: bool = False
+    """All may run, but files or set-up of a host are not what the spec says."""
 
     @property
     def exit_code(self) -> int:
         """0 all run, 5 usable but not complete, 6 no host let us in, 1 not usable."""
-        if self.cluster is None or self.running >= self.wanted or self.enough:
+        if self.cluster is None or ((self.running >= self.wanted or self.enough) and not self.outdated):
             return 0
         if self.no_login:
             return 6
@@ -137,6 +139,7 @@ class Cluster:
             elapsed_s=time.monotonic() - begun,
             usable=reached.usable,
             no_login=reached.no_login,
+            outdated=reached.outdated,
             enough=not wait or (min_ready is not None and reached.running >= min_ready),
         )
 

@@ -41,6 +41,8 @@ class Reached:
     usable: bool
     no_login: bool
     """No host that has a task let us in."""
+    outdated: bool
+    """A host that runs has not the files or the set-up that the spec says."""
 
 
 def bring_up(
@@ -72,6 +74,7 @@ def bring_up(
         problems=tuple(status.problems),
         usable=status.usable,
         no_login=bool(hosts) and all(host.cause in LOGIN_CAUSES for host in hosts),
+        outdated=any(host.cause in ("sync", "setup") for host in hosts),
     )
 
 

@@ -13,9 +13,9 @@ from dtfctl.launcher.api import Cluster, clusters
 from dtfctl.launcher.errors import LoginError
 from dtfctl.launcher.model import JobRequest
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.spec.model import Sync
+from dtfctl.launcher.spec.model import Health, Sync
 from tests.cluster.commands import Shell
-from tests.cluster.conftest import STUB_COMMAND, pids, wait_until
+from tests.cluster.conftest import PATIENCE_S, STUB_COMMAND, pids, wait_until
 from tests.lab.conftest import cluster_of, ssh_of
 from tests.lab.netns import HOME, Lab
 from tests.lab.test_up import ADD, run_job
@@ -81,7 +81,9 @@ def cluster(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clus
     base = tmp_path_factory.mktemp("far")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DTFCTL_HOME", str(base / "home"))
-        result = Cluster.up(cluster_of(lab, controller="host"), task_command=STUB_COMMAND)
+        # A busy machine must not make it move tasks.
+        patient = Health(down_phi=1e6, down_after=PATIENCE_S, lease=2 * PATIENCE_S)
+        result = Cluster.up(cluster_of(lab, controller="host", health=patient), task_command=STUB_COMMAND)
         assert (result.exit_code, result.running) == (0, 3), result.problems
         assert result.cluster is not None
         yield result.cluster

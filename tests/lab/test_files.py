@@ -10,7 +10,7 @@ import pytest
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.model import JobRequest
 from dtfctl.launcher.spec.model import HostGroup, HostName, Ports, Sync, TaskGroup
-from tests.cluster.conftest import STUB_COMMAND, task
+from tests.cluster.conftest import STUB_COMMAND, pids, task
 from tests.lab.conftest import cluster_of, ssh_of
 from tests.lab.netns import HOME, Lab
 from tests.lab.test_up import run_job
@@ -53,6 +53,12 @@ def test_files_set_up_and_environment_are_there_and_come_again_only_when_they_ch
     ended, output = run_job(cluster, JobRequest(str(project / "job.py"), cwd=str(project)))
     assert ended.state == "succeeded", output
     assert re.search(rf"first vanilla {HOME}/project$", output, re.MULTILINE)
+    before = pids(cluster)
+    (project / "helper.py").write_text("WORD = 'changed while it runs'\n")
+    assert Cluster.up(spec, task_command=STUB_COMMAND).exit_code == 0
+    for name in lab.names:
+        assert "changed while it runs" in (lab.home(name) / "project/helper.py").read_text()
+    assert pids(cluster) == before
     assert cluster.down() == ()
 
     (project / "helper.py").write_text("WORD = 'second'\n")
@@ -64,7 +70,7 @@ def test_files_set_up_and_environment_are_there_and_come_again_only_when_they_ch
     for name in lab.names:
         assert (lab.home(name) / "project/helper.py").read_text() == "WORD = 'second'\n"
         assert not (lab.home(name) / "project/old.txt").exists()
-        assert (lab.home(name) / "setups").read_text().count("set up in") == 2, "other files: set up again"
+        assert (lab.home(name) / "setups").read_text().count("set up in") == 3, "other files: set up again"
     assert cluster.down() == ()
     cluster = Cluster.up(spec, task_command=STUB_COMMAND).cluster
     assert cluster is not None

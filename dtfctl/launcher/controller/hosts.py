@@ -300,6 +300,36 @@ class HostBoard:
                     host.state, host.last_error = "pending", ""
                 host.link.try_again()
 
+    def refresh(self) -> None:
+        """The spec, or the files that it names, may have changed: look at every host whose agent runs."""
+        spec = self._memory.spec
+        if spec is None or not (spec.sync or spec.setup):
+            return
+        for name, host in self.all.items():
+            if host.state in ("up", "suspect") and not host.is_leaving:
+                host.refreshing += 1
+                threading.Thread(target=self._refresh, args=(name,), name=f"refresh-{name}", daemon=True).start()
+
+    def _refresh(self, name: str) -> None:
+        problem: HostFailed | None = None
+        try:
+            self._provider.refresh(name)
+        except HostFailed as error:
+            problem = error
+        except LauncherError as error:
+            problem = HostFailed("sync", error.message, error.hint)
+        self._mailbox.post(lambda: self._refreshed(name, problem))
+
+    def _refreshed(self, name: str, problem: HostFailed | None) -> None:
+        host = self.all.get(name)
+        if host is None:
+            return
+        host.refreshing -= 1
+        host.stage, host.outdated = "", problem
+        if problem is not None:
+            with self._memory.store.transaction():
+                self._memory.store.add_event("host.outdated", f"host:{name}", problem.message)
+
     def desire(self, names: Sequence[str], verb: str, reason: str) -> list[str]:
         """`drain`, `undrain` or `release` hosts: those that were changed. In a transaction."""
         return self.book.desire(names, verb, reason, self.all, time.monotonic())

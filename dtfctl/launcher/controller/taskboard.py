@@ -49,6 +49,8 @@ class TaskBoard:
         if not dry_run:
             self._hosts.try_again()
         if dry_run or not change.lines:
+            if not dry_run:
+                self._hosts.refresh()
             return list(change.lines), newest
         memory.store.put_tasks(list(change.rows))
         memory.store.put("task_command", codec.encode(task_command))
@@ -60,6 +62,7 @@ class TaskBoard:
         memory.store.add_event("cluster.applied", "cluster", "; ".join(change.lines))
         memory.load()
         self._hosts.ensure_all()
+        self._hosts.refresh()
         return list(change.lines), newest
 
     def scale(self, counts: Mapping[str, int], dry_run: bool) -> tuple[list[str], int]:

@@ -39,6 +39,10 @@ class Host:
         self.stage = ""
         """What is being done to it before its agent runs."""
         self.orders: HostOrders | None = None
+        self.refreshing = 0
+        """Looks at its files and set-up that are on their way."""
+        self.outdated: HostFailed | None = None
+        """Why its files or its set-up are not what the spec says."""
         self.is_probed = False
         """A probe of it is on its way."""
         self.is_leaving = False
@@ -105,8 +109,9 @@ def host_state(host: Host, row: HostRow) -> HostState:
 
 def host_status(name: str, host: Host, row: HostRow, tasks: int, now: float) -> HostStatus:
     report = host.report
-    cause = host.failure.cause if host.failure is not None else ""
-    where = host.failure.where if host.failure is not None else ""
+    failure = host.failure or host.outdated
+    cause = failure.cause if failure is not None else ""
+    where = failure.where if failure is not None else ""
     note = row.why
     if row.quarantined_until is not None and row.quarantined_until > now:
         note = f"for {row.quarantined_until - now:.0f} s more: {row.why}"
@@ -184,9 +189,17 @@ def host_problems(hosts: Mapping[str, Host]) -> list[str]:
     )
 
 
+def _outdated(hosts: Mapping[str, Host]) -> list[str]:
+    return grouped(
+        (name, host.outdated.message, host.outdated.where)
+        for name, host in sorted(hosts.items())
+        if host.outdated is not None
+    )
+
+
 def problems(hosts: Mapping[str, Host], rows: Mapping[str, HostRow], tasks: Sequence[TaskStatus]) -> list[str]:
     """One sentence for each thing that a person may want to look at."""
-    found = host_problems(hosts)
+    found = host_problems(hosts) + _outdated(hosts)
     found += [
         f"host {name} is {host_state(hosts[name], row)}: {row.why}"
         for name, row in sorted(rows.items())
@@ -207,7 +220,7 @@ def problems(hosts: Mapping[str, Host], rows: Mapping[str, HostRow], tasks: Sequ
 
 def is_settled(tasks: Sequence[TaskStatus], hosts: Mapping[str, Host]) -> bool:
     """Whether every task runs, has failed for good, or cannot start because its host cannot be used."""
-    return all(
+    return not any(host.refreshing for host in hosts.values()) and all(
         task.state in SETTLED or ((host := hosts.get(task.host)) is not None and host.failure is not None)
         for task in tasks
     )

@@ -70,6 +70,13 @@ class Provider(Protocol):
             LauncherError: it cannot be started; the message says why.
         """
 
+    def refresh(self, host: str) -> None:
+        """Make the files and the set-up of a host whose agent runs what the spec says now.
+
+        Raises:
+            LauncherError: they could not be.
+        """
+
     def may_run(self, host: str) -> bool:
         """Whether an agent was ever started there, so that something may be left of it."""
 

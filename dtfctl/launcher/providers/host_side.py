@@ -296,6 +296,17 @@ def run_setup(cluster: str, setup: dict[str, Any], cwd: str) -> None:
     write_mark(mark, setup["hash"])
 
 
+def missing_files(sync: list[dict[str, str]]) -> list[str]:
+    """The entries of `sync` whose content is another one here."""
+    return [f"sync:{at}" for at, item in enumerate(sync) if read_mark(mark_of(item["to"])) != item["hash"]]
+
+
+def set_up(cluster: str, sync: list[dict[str, str]], setup: dict[str, Any]) -> None:
+    if setup["commands"]:
+        cwd = home_path(sync[0]["to"]) if sync and os.path.isdir(home_path(sync[0]["to"])) else os.path.expanduser("~")
+        run_setup(cluster, setup, cwd)
+
+
 # ---------------------------------------------------------------- the agent
 
 
@@ -390,6 +401,17 @@ def look(cluster: str, host: str, **_: Any) -> dict[str, Any]:
     return {"facts": facts(), "agent": find(cluster, host)}
 
 
+def files(cluster: str, sync: list[dict[str, str]], setup: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """Make the files and what was set up as the spec says, whether or not the agent runs; or say what to send."""
+    private()
+    missing = missing_files(sync)
+    if missing:
+        private("tmp")
+        raise Needs({"need": missing, "facts": facts()})
+    set_up(cluster, sync, setup)
+    return {}
+
+
 def ensure(
     cluster: str,
     host: str,
@@ -407,14 +429,12 @@ def ensure(
     private()
     known = facts()
     missing = missing_of(runtime, packages)
-    missing += [f"sync:{at}" for at, item in enumerate(sync) if read_mark(mark_of(item["to"])) != item["hash"]]
+    missing += missing_files(sync)
     if missing:
         private("tmp")
         raise Needs({"need": missing, "facts": known})
     note_use(runtime, packages)
-    if setup["commands"]:
-        cwd = home_path(sync[0]["to"]) if sync and os.path.isdir(home_path(sync[0]["to"])) else os.path.expanduser("~")
-        run_setup(cluster, setup, cwd)
+    set_up(cluster, sync, setup)
     if python:
         check_python(python)
     info = find(cluster, host)
@@ -550,6 +570,7 @@ def clean(cluster: str, host: str, **_: Any) -> dict[str, Any]:
 REQUESTS: dict[str, Callable[..., dict[str, Any] | None]] = {
     "look": look,
     "ensure": ensure,
+    "files": files,
     "unpack_packages": unpack_packages,
     "pip_packages": pip_packages,
     "unpack_runtime": unpack_runtime,

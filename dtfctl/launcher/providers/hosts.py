@@ -54,6 +54,9 @@ class HostProviders:
     def start_agent(self, host: str) -> AgentEndpoint:
         return self._of(host).start_agent(host)
 
+    def refresh(self, host: str) -> None:
+        self._of(host).refresh(host)
+
     def may_run(self, host: str) -> bool:
         return self._of(host).may_run(host)
 

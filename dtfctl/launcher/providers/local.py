@@ -12,9 +12,11 @@ from dtfctl.launcher.certificates import ensure_certificate
 from dtfctl.launcher.daemon import is_locked, start_daemon
 from dtfctl.launcher.errors import ClusterFailed, LauncherError
 from dtfctl.launcher.files import is_full, no_space, private_folder
-from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.paths import ClusterPaths, home
 from dtfctl.launcher.procfs import ProcessId, is_alive, send_signal
 from dtfctl.launcher.providers.base import AgentEndpoint, OnStage, silent
+from dtfctl.launcher.providers.files import Syncs
+from dtfctl.launcher.providers.local_files import put_files
 from dtfctl.launcher.spec.model import ClusterSpec
 
 START_S = 60.0
@@ -29,11 +31,15 @@ class LocalProvider:
     def __init__(self, paths: ClusterPaths) -> None:
         self._paths = paths
         self.on_stage: OnStage = silent
+        self._spec: ClusterSpec | None = None
+        self._syncs = Syncs(home() / "bundles", ())
         self.advertise = LOOPBACK
         """Where the agent and its tasks listen and are found; loopback unless other hosts take part."""
 
     def configure(self, spec: ClusterSpec) -> None:
-        """Nothing of a spec is special here."""
+        if self._spec is None or self._spec.sync != spec.sync:
+            self._syncs = Syncs(home() / "bundles", spec.sync)
+        self._spec = spec
 
     def find_agent(self, host: str) -> AgentEndpoint | None:
         info = self._paths.host(host) / "agent.json"
@@ -45,7 +51,13 @@ class LocalProvider:
             return None
         return AgentEndpoint(host, address, process) if is_alive(process) else None
 
+    def refresh(self, host: str) -> None:
+        spec = self._spec
+        if spec is not None and (spec.sync or spec.setup):
+            put_files(self._paths.name, spec, self._syncs, lambda stage, detail: self.on_stage(host, stage, detail))
+
     def start_agent(self, host: str) -> AgentEndpoint:
+        self.refresh(host)
         paths = self._paths
         others = () if self.advertise == LOOPBACK else (self.advertise,)
         ensure_certificate(paths.certificates, paths.name, "agent", host, others)

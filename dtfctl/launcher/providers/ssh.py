@@ -269,6 +269,9 @@ class SshProvider:
         address = self._run(self._forward(endpoint.host, endpoint.address, alone=True), None)
         return replace(endpoint, address=address, through=f"SSH over {jump[-1]}" if jump else "SSH")
 
+    def refresh(self, host: str) -> None:
+        self._run(self._refresh(host), None)
+
     def may_run(self, host: str) -> bool:
         return self._memory(host).exists()
 
@@ -432,6 +435,34 @@ class SshProvider:
                     else:
                         await self._provide(conversation, item, platform, facts, stage)
             raise HostFailed("install", "what was sent is not there: somebody else deletes files in ~/.dtfctl")
+
+    async def _refresh(self, name: str) -> None:
+        host = self._hosts[name]
+        async with host.lock:
+            spec, syncs = self._spec, self._syncs
+            assert spec is not None
+            if not (spec.sync or spec.setup):
+                return
+            conversation = await self._talk(host)
+            synced = await self._in_thread(syncs.current)
+            request = {
+                "do": "files",
+                "cluster": self._paths.name,
+                "sync": [{"to": item.to, "hash": item.hash} for item in synced],
+                "setup": setup_of(spec, synced),
+            }
+
+            def stage(what: Stage, detail: str) -> None:
+                self.on_stage(name, what, detail)
+
+            for _ in range(2):
+                reply = await conversation.ask(request, SETUP_S, stage)
+                if "need" not in reply:
+                    return
+                for item in reply["need"]:
+                    entry = synced[int(item.partition(":")[2])]
+                    await self._provide_files(conversation, syncs, entry, reply["facts"], stage)
+            raise HostFailed("sync", "what was sent is not there: somebody else deletes files in ~/.dtfctl")
 
     async def _provide(
         self,

@@ -30,8 +30,6 @@ def unavailable(spec: ClusterSpec) -> list[Missing]:
 
     local = any(host.is_local for host in spec.hosts)
     refuse(spec.is_local and spec.ssh != Ssh(), ("ssh",), "SSH settings without a host over SSH are")
-    refuse(local and bool(spec.sync), ("sync",), "file synchronisation to localhost is")
-    refuse(local and bool(spec.setup), ("setup",), "set-up commands on localhost are")
     mixed = local and not spec.is_local and spec.controller == "host"
     refuse(mixed, ("controller",), "a controller on a host beside `localhost`, which is another machine for it, is")
     return found

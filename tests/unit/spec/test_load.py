@@ -139,8 +139,6 @@ def test_each_setting_has_its_origin(tmp_path: Path) -> None:
 
 UNAVAILABLE = [
     ("ssh: {retries: 3}", 1, "SSH settings without a host over SSH are"),
-    ("sync: [{from: a, to: b}]", 1, "file synchronisation to localhost is"),
-    ("setup: [ls]", 1, "set-up commands on localhost are"),
 ]
 
 
