@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 MOST_LINES = 24
 """With more hosts than this, a line for each stage instead of one for each host."""
 STAGES = ("pending", "connecting", "installing", "syncing", "setup", "starting", "up", "failed")
+LONGEST_STAGE = max(len(stage) for stage in STAGES)
+MARGINS = 6
+"""Blanks before and between the columns."""
 _COLORS = {"up": "green", "failed": "red", "pending": "dim"}
 REFRESH_PER_S = 8
 
@@ -65,6 +69,9 @@ class UpHosts:
         if self._live is not None:
             self._live.update(self._picture(), refresh=True)
 
+    def _width(self) -> int:
+        return self._live.console.width if self._live is not None else shutil.get_terminal_size().columns
+
     def _picture(self) -> RenderableType:
         from rich.console import Group
         from rich.table import Table
@@ -72,9 +79,14 @@ class UpHosts:
 
         grid = Table.grid(padding=(0, 2), pad_edge=False)
         if len(self._hosts) <= MOST_LINES:
+            # One line a host, however narrow: lines that wrap and unwrap would make the picture jump.
+            name_width = max((len(host.name) for host in self._hosts), default=0)
+            room = self._width() - name_width - LONGEST_STAGE - MARGINS
             for host in self._hosts:
                 stage, detail = stage_of(host)
-                grid.add_row(f"  {host.name}", Text(stage, style=_COLORS.get(stage, "cyan")), Text(detail, style="dim"))
+                words = Text(detail, style="dim")
+                words.truncate(max(0, room), overflow="ellipsis")
+                grid.add_row(f"  {host.name}", Text(stage, style=_COLORS.get(stage, "cyan")), words)
         else:
             counts = Counter(stage_of(host)[0] for host in self._hosts)
             for stage in STAGES:
