@@ -26,7 +26,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 KINDS = {
     "dtfctl.launcher.controller": "controller",
     "dtfctl.launcher.agent": "agents",
-    "agent/keeper.py": "keepers",
+    "/keeper.": "keepers",
     "/stub ": "tasks",
     "import sys; exec": "hands of the launcher",
     "sshd": "ssh servers, and what they ran that has ended",

@@ -36,8 +36,9 @@ OPTIONS: Sequence[tuple[str, int]] = (
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
-    # For gRPC this is also how long connecting may take: a handshake on a busy machine takes more than a moment.
-    ("grpc.min_reconnect_backoff_ms", 2_000),
+    # For gRPC this is also how long connecting may take: a handshake on a slow link or a busy machine takes more than
+    # a moment.
+    ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 500),
 )

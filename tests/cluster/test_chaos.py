@@ -30,7 +30,7 @@ def victims(home: Path) -> dict[str, list[int]]:
     for line in processes_of(home):
         pid = int(line.split()[0])
         for kind, mark in (
-            ("keeper", "keeper.py"),
+            ("keeper", "/keeper."),
             ("agent", "launcher.agent"),
             ("controller", "launcher.controller"),
             ("task", "stub_task.py"),

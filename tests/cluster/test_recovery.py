@@ -103,7 +103,7 @@ def pids_without_controller(cluster: Cluster, log_name: str) -> int:
     keeper = next(
         int(line.split()[0])
         for line in processes_of(cluster._connection.paths.folder)
-        if log_name in line and "keeper.py" in line
+        if log_name in line and "/keeper." in line
     )
     return int(Path(f"/proc/{keeper}/task/{keeper}/children").read_text())
 

@@ -104,7 +104,7 @@ def test_a_missing_key_file_is_said_not_dumped(home: Path, servers: SshHosts) ->
 def test_a_cluster_comes_up_on_the_good_hosts(home: Path, servers: SshHosts) -> None:
     """The whole way: dtfctl over SFTP, certificates, agents, tasks; then nothing is left but the cache."""
     result = Cluster.up(spec_of(servers, [2, 4, 7]), task_command=STUB_COMMAND)
-    assert (result.exit_code, result.running, result.wanted) == (5, 1, 3)
+    assert (result.exit_code, result.running, result.wanted) == (5, 1, 3), result.problems
     cluster = result.cluster
     assert cluster is not None
     kinds = [event.kind for event in cluster.events() if event.subject == "host:127.0.0.2"]

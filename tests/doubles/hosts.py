@@ -204,6 +204,6 @@ def live_copies(cluster: ManyHostCluster, names: Sequence[str]) -> Mapping[str, 
         for pid, command in cluster.processes(host).items():
             for name in names:
                 folder = f"/runs/{name.replace('/', '-')}/"
-                if folder in command and "keeper.py" not in command:
+                if folder in command and "/keeper." not in command:
                     found.setdefault(name, []).append(f"{host}:{pid}")
     return found

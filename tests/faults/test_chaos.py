@@ -31,7 +31,7 @@ PATIENT = Restart(attempts=10_000, delay=Delay(then=0.05, factor=1.0))
 KINDS = (
     ("controller", "dtfctl.launcher.controller"),
     ("agent", "dtfctl.launcher.agent "),
-    ("keeper", "keeper.py"),
+    ("keeper", "/keeper."),
     ("task", "dtfctl.task"),
     ("client", "digits_mlp.py"),
 )
@@ -41,9 +41,7 @@ def victims(home: Path) -> dict[str, list[int]]:
     """Live processes of the cluster by kind."""
     found: dict[str, list[int]] = {kind: [] for kind, _ in KINDS}
     for line in processes_of(home):
-        kind = next(
-            (kind for kind, mark in KINDS if mark in line and ("keeper.py" in line) == (kind == "keeper")), None
-        )
+        kind = next((kind for kind, mark in KINDS if mark in line and ("/keeper." in line) == (kind == "keeper")), None)
         if kind is not None:
             found[kind].append(int(line.split()[0]))
     return found

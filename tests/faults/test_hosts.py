@@ -82,7 +82,7 @@ def newest(cluster: Cluster) -> int:
 
 
 def stubs(lab: Lab, name: str) -> list[int]:
-    return [pid for pid in lab.processes(name, "stub_task.py") if pid not in lab.processes(name, "keeper.py")]
+    return [pid for pid in lab.processes(name, "stub_task.py") if pid not in lab.processes(name, "/keeper.")]
 
 
 def runs_elsewhere(cluster: Cluster, task_name: str, host: str, incarnation: int) -> bool:

@@ -42,8 +42,10 @@ def make_lab() -> Iterator[Callable[[int], Lab]]:
 
     def make(count: int) -> Lab:
         lab = Lab.of_environment()
-        lab.up(count)
+        if lab.root.exists():
+            lab.down()  # of a module whose time was over while it tidied up
         made.append(lab)
+        lab.up(count)
         lab.lend_packages()
         return lab
 
@@ -60,7 +62,7 @@ def lab(make_lab: Callable[[int], Lab]) -> Lab:
 
 def ssh_of(lab: Lab, **changes: Any) -> Ssh:
     """How one logs in to the lab."""
-    return Ssh(**{"user": "root", "key": str(lab.key), "known_hosts": str(lab.known_hosts), "timeout": 5.0, **changes})
+    return Ssh(**{"user": "root", "key": str(lab.key), "known_hosts": str(lab.known_hosts), "timeout": 20.0, **changes})
 
 
 def cluster_of(

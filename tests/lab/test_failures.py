@@ -38,7 +38,7 @@ def test_bad_hosts_are_named_by_cause_and_the_good_one_comes_up(home: Path, lab:
         lab,
         tasks={"worker": TaskGroup(7, min=1)},
         host_groups={"all": HostGroup(names, slots=1)},
-        ssh=ssh_of(lab, timeout=3.0, retries=0),
+        ssh=ssh_of(lab, timeout=15.0, retries=0),
     )
     result = Cluster.up(spec, task_command=STUB_COMMAND)
     assert (result.exit_code, result.running, result.wanted) == (5, 1, 7)

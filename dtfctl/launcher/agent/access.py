@@ -1,21 +1,21 @@
-"""The user's own access to a host: commands, files, and the numbers that `doctor` asks for."""
+"""The user's own access to a host: commands, files, and the numbers that `doctor` asks for.
+
+Most agents are never asked for any of it, so what it needs is imported by the first who asks.
+"""
 
 from __future__ import annotations
 
 import os
-import platform
-import resource
 import shutil
 import stat
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dtfctl._version import VERSION
-from dtfctl.launcher import trees
 from dtfctl.launcher.agent.agent import Agent
-from dtfctl.launcher.agent.commands import Commands
-from dtfctl.launcher.agent.gpus import read_gpus
 from dtfctl.launcher.agent.methods import EXEC, FETCH, INSPECT, STORE
 from dtfctl.launcher.certificates import expiry
 from dtfctl.launcher.errors import UsageError
@@ -23,6 +23,9 @@ from dtfctl.launcher.procfs import memory_bytes
 from dtfctl.launcher.rpc import Call, Handler, Method
 from dtfctl.launcher.wire import to_message
 from dtfctl.protocol import agent_pb2 as pb
+
+if TYPE_CHECKING:
+    from dtfctl.launcher.agent.commands import Commands
 
 MOST_LOOSE = 20
 MOST_LOOKED_AT = 2000
@@ -34,7 +37,8 @@ class AccessService:
     def __init__(self, agent: Agent, certificates: Path) -> None:
         self._agent = agent
         self._certificates = certificates
-        self._commands = Commands()
+        self._commands: Commands | None = None
+        self._lock = threading.Lock()
 
     def handlers(self) -> dict[Method, Handler]:  # type: ignore[type-arg]
         return {EXEC: self.exec, FETCH: self.fetch, STORE: self.store, INSPECT: self.inspect}
@@ -44,15 +48,27 @@ class AccessService:
         if first is None or first.WhichOneof("what") != "start":
             raise UsageError("the first message of a command is its start")
         around = self._agent.call(lambda: self._agent.surroundings(first.start.process))
-        return self._commands.run(first.start, requests, call, around)
+        return self._running().run(first.start, requests, call, around)
+
+    def _running(self) -> Commands:
+        with self._lock:
+            if self._commands is None:
+                from dtfctl.launcher.agent.commands import Commands
+
+                self._commands = Commands()
+            return self._commands
 
     def fetch(self, request: pb.FetchRequest) -> Iterator[pb.FilePart]:
+        from dtfctl.launcher import trees
+
         return trees.send(self._path(request.process, request.path))
 
     def store(self, requests: Iterator[pb.StoreInput], call: Call) -> Iterator[pb.Stored]:
         first = next(requests, None)
         if first is None or first.WhichOneof("what") != "start":
             raise UsageError("the first message of a transfer is its start")
+        from dtfctl.launcher import trees
+
         start = first.start
         if Path(start.name).name != start.name or start.name in ("", "..", "."):
             raise UsageError(f"{start.name!r} is not the name of a file or folder")
@@ -66,6 +82,11 @@ class AccessService:
         return around.folder / Path(path or ".").expanduser()
 
     def inspect(self, request: pb.InspectRequest) -> pb.Inspection:
+        import platform
+        import resource
+
+        from dtfctl.launcher.agent.gpus import read_gpus
+
         folder = self._agent.folder
         disk, inodes = shutil.disk_usage(folder), os.statvfs(folder)
         return pb.Inspection(

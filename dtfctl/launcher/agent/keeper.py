@@ -1,10 +1,11 @@
 """The keeper: a small process between the agent and one task, so that the task outlives the agent.
 
-    python -S -E keeper.py RUN_FOLDER LOG_FILE ROTATE_BYTES KEEP_FILES BYTES_PER_S COMMAND...
+    python -S -E keeper.py RUN_FOLDER LOG_FILE ROTATE_BYTES KEEP_FILES BYTES_PER_S MEMORY_GROUP COMMAND...
 
 It starts COMMAND in a session of its own, writes its output with time stamps into a rotated log, and records how it
-ended in RUN_FOLDER/status, then ends itself: that is what wakes the agent. It imports only small built-in modules
-and nothing of dtfctl, because there is one keeper for every task.
+ended in RUN_FOLDER/status, then ends itself: that is what wakes the agent. MEMORY_GROUP is the file through which a
+process enters the control group that limits its memory, or empty. The keeper imports only modules that are built into
+Python and nothing of dtfctl, because there is one keeper for every task: half of its CPU time would be imports.
 
 The status file has a fixed size and the agent has made room for it before (RUN_FOLDER/room), so that a full disk
 cannot swallow an exit code. Giving the room its name is the claim to run: whoever makes `status` first, keeper or
@@ -13,12 +14,17 @@ agent, decides whether this start happens.
 A log line is `2026-01-31T12:00:00.123Z out text`; `out` or `err`, with a `+` when the line goes on in the next one.
 """
 
+import binascii
 import os
 import select
-import signal
 import sys
 import time
-import zlib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal  # without the enumerations of `signal`, which cost more than all the rest
 
 STATUS_BYTES = 256
 CHUNK_BYTES = 65536
@@ -54,7 +60,7 @@ class StatusFile:
 
     def _write(self, phase: str, end: str) -> None:
         text = f"{phase} {self._head} {self._task} {end} {time.time():.3f}"
-        line = f"{text} {zlib.crc32(text.encode()):08x}"
+        line = f"{text} {binascii.crc32(text.encode()):08x}"
         os.pwrite(self._fd, line.ljust(STATUS_BYTES - 1).encode() + b"\n", 0)
 
 
@@ -135,13 +141,12 @@ class Log:
         self._size = 0
 
 
-def run_child(command: list[str], out: int, err: int) -> None:
+def run_child(command: list[str], out: int, err: int, memory_group: str) -> None:
     """In the forked child: become COMMAND. Does not return."""
     try:
         os.setsid()
-        group = os.environ.pop("DTFCTL_MEMORY_GROUP", None)
-        if group is not None:
-            with open(group, "w") as procs:
+        if memory_group:
+            with open(memory_group, "w") as procs:
                 procs.write("0")
         os.dup2(out, 1)
         os.dup2(err, 2)
@@ -214,7 +219,7 @@ def pump(child: int, streams: dict[int, Lines]) -> None:
 
 
 def main(argv: list[str]) -> int:
-    folder, log_path, rotate_bytes, keep, rate, *command = argv
+    folder, log_path, rotate_bytes, keep, rate, memory_group, *command = argv
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     try:
@@ -225,7 +230,7 @@ def main(argv: list[str]) -> int:
     err_read, err_write = os.pipe()
     child = os.fork()
     if child == 0:
-        run_child(command, out_write, err_write)
+        run_child(command, out_write, err_write, memory_group)
     os.close(out_write)
     os.close(err_write)
     status.started(child)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from pathlib import Path
 
 from dtfctl.health import beats
@@ -62,9 +63,10 @@ class TaskLine:
         """Something waits for room in a task's queue."""
         return bool(self._outbox)
 
-    def tell(self, task: str, note: beats.Note) -> None:
-        """To be sent with the next `flush`."""
-        self._outbox.setdefault(task, deque()).append(beats.pack(note))
+    def tell(self, tasks: Iterable[str], note: bytes) -> None:
+        """A packed note, to be sent with the next `flush`."""
+        for task in tasks:
+            self._outbox.setdefault(task, deque()).append(note)
 
     def flush(self, is_running: Callable[[str], bool]) -> None:
         """Send what waits, many notes at a time. A full queue is tried again next time; a task that is gone will ask
@@ -72,11 +74,11 @@ class TaskLine:
         for task in list(self._outbox):
             notes = self._outbox[task]
             while notes and is_running(task):
-                data, count = notes[0], 1
-                while count < len(notes) and len(data) + len(notes[count]) < LARGEST_SENT:
-                    data, count = data + b"\n" + notes[count], count + 1
+                count, size = 1, len(notes[0])
+                while count < len(notes) and size + len(notes[count]) < LARGEST_SENT:
+                    size, count = size + 1 + len(notes[count]), count + 1
                 try:
-                    self.socket.sendto(data, str(self.control_path(task)))
+                    self.socket.sendto(b"\n".join(islice(notes, count)), str(self.control_path(task)))
                 except BlockingIOError:
                     break
                 except (FileNotFoundError, ConnectionRefusedError) as error:

@@ -19,8 +19,6 @@ log = logging.getLogger(__name__)
 
 ROOT = Path("/sys/fs/cgroup")
 PROCS = "cgroup.procs"
-ENVIRONMENT = "DTFCTL_MEMORY_GROUP"
-"""Tells the keeper which group its child is to enter."""
 
 
 @value

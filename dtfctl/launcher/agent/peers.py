@@ -5,6 +5,7 @@ When a task dies, every other one hears of it at once, so that what waits for it
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 
 from dtfctl.health import beats
@@ -34,8 +35,13 @@ class PeerBoard:
 
     def missing(self, expected: Iterable[str]) -> list[str]:
         """Tasks of which it is not known where they will be, and which have not given up finding a place."""
-        known = self.addresses()
-        return [name for name in expected if name not in known and not self._gave_up(name)]
+        return [name for name in expected if not self._has_place(name) and not self._gave_up(name)]
+
+    def _has_place(self, name: str) -> bool:
+        unit, other = self._units.get(name), self._others.get(name)
+        if unit is not None and unit.record.port and self._is_here(name):
+            return True
+        return other is not None and bool(other.address)
 
     def _gave_up(self, name: str) -> bool:
         unit, other = self._units.get(name), self._others.get(name)
@@ -94,41 +100,48 @@ class PeerBoard:
         for other in self._units.values():
             if self._is_here(other.name) and other is not unit and other.record.incarnation:
                 up = other.record.state == "running"
-                self._line.tell(unit.name, _note(self._peer_of(other, up=up, reason=other.record.reason)))
+                self._line.tell((unit.name,), _note(self._peer_of(other, up=up, reason=other.record.reason)))
         for peer in self._others.values():
             if peer.name not in self._wanted:
-                self._line.tell(unit.name, beats.PeerGone(peer.job, peer.index, peer.reason))
+                self._line.tell((unit.name,), _packed(beats.PeerGone(peer.job, peer.index, peer.reason)))
             elif peer.up or peer.incarnation:
-                self._line.tell(unit.name, _note(peer))
+                self._line.tell((unit.name,), _note(peer))
 
     def job_ended(self, job_id: str) -> None:
         """This host's tasks drop what they hold for that job."""
-        for unit in self._units.values():
-            if unit.is_task and unit.record.state == "running":
-                self._line.tell(unit.name, beats.JobEnded(job_id))
+        self._line.tell(self._running(), _packed(beats.JobEnded(job_id)))
 
     def flush(self) -> None:
         """Send what waits."""
         self._line.flush(lambda name: (unit := self._units.get(name)) is not None and unit.record.state == "running")
 
     def _tell_all(self, peer: Peer) -> None:
-        for unit in self._units.values():
-            if unit.is_task and unit.name != peer.name and unit.record.state == "running":
-                self._line.tell(unit.name, _note(peer))
+        self._line.tell(self._running(but=peer.name), _note(peer))
+
+    def _running(self, but: str = "") -> list[str]:
+        """Tasks of this host that listen."""
+        units = self._units.values()
+        return [unit.name for unit in units if unit.is_task and unit.name != but and unit.record.state == "running"]
 
     def _tell_all_gone(self, peer: Peer) -> None:
         reason = peer.reason or "taken out of the cluster"
-        for unit in self._units.values():
-            if unit.is_task and unit.name != peer.name and unit.record.state == "running":
-                self._line.tell(unit.name, beats.PeerGone(peer.job, peer.index, reason))
+        self._line.tell(self._running(but=peer.name), _packed(beats.PeerGone(peer.job, peer.index, reason)))
 
     def _peer_of(self, unit: Unit, *, up: bool, reason: str = "") -> Peer:
         job, _, index = unit.name.partition("/")
-        address = self.addresses().get(unit.name, "")
+        address = f"{self._advertise}:{unit.record.port}" if unit.record.port and self._is_here(unit.name) else ""
+        if not address and unit.name in self._others:
+            address = self._others[unit.name].address
         return Peer(job, int(index), address, unit.record.incarnation, up, reason)
 
 
-def _note(peer: Peer) -> beats.Note:
+def _note(peer: Peer) -> bytes:
     if peer.up:
-        return beats.PeerUp(peer.job, peer.index, peer.address, peer.incarnation)
-    return beats.PeerDown(peer.job, peer.index, peer.incarnation, peer.reason)
+        return _packed(beats.PeerUp(peer.job, peer.index, peer.address, peer.incarnation))
+    return _packed(beats.PeerDown(peer.job, peer.index, peer.incarnation, peer.reason))
+
+
+@functools.lru_cache(maxsize=4096)
+def _packed(note: beats.Note) -> bytes:
+    """The same words go to every task of the host, and again to each that starts."""
+    return beats.pack(note)

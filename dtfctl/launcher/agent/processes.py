@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
 import time
@@ -12,13 +13,13 @@ from pathlib import Path
 from typing import Literal
 
 from dtfctl.health.restart import Ending
+from dtfctl.launcher.agent import keeper
 from dtfctl.launcher.agent.contract import LogRules
-from dtfctl.launcher.agent.keeper import STATUS_BYTES
 from dtfctl.launcher.files import explained, private_folder, write_whole
 from dtfctl.launcher.procfs import ProcessId, is_alive
 from dtfctl.values import value
 
-KEEPER = Path(__file__).with_name("keeper.py")
+KEEPER = Path(keeper.__file__)
 CLAIM_WAIT_S = 2.0
 """A keeper that has claimed its start needs milliseconds to fork; this is for a starved host."""
 
@@ -36,24 +37,32 @@ class KeeperStatus:
 
 
 def start_keeper(
-    folder: Path, command: Sequence[str], *, log: Path, rules: LogRules, env: Mapping[str, str], cwd: Path
+    folder: Path,
+    command: Sequence[str],
+    *,
+    log: Path,
+    rules: LogRules,
+    env: Mapping[str, str],
+    cwd: Path,
+    memory_group: str = "",
 ) -> subprocess.Popen[bytes]:
-    """Start `command` under a keeper; `folder` is new and belongs to this start alone."""
+    """Start `command` under a keeper; `folder` is new and belongs to this start alone.
+
+    `memory_group`: the file through which the process enters the control group that limits its memory.
+    """
     private_folder(folder)
     private_folder(log.parent)
     make_room(folder)
     with explained(folder):
         return subprocess.Popen(
             [
-                sys.executable,
-                "-S",
-                "-E",
-                str(KEEPER),
+                *keeper_command(),
                 str(folder),
                 str(log),
                 str(rules.rotate_bytes),
                 str(rules.keep),
                 str(rules.bytes_per_s),
+                memory_group,
                 *command,
             ],
             stdin=subprocess.DEVNULL,
@@ -63,9 +72,26 @@ def start_keeper(
         )
 
 
+def keeper_command() -> tuple[str, ...]:
+    """What runs a keeper: as compiled when this process imported it, since compiling it takes as long as its start."""
+    compiled = Path((keeper.__spec__ and keeper.__spec__.cached) or "")
+    program = compiled if _is_current(compiled) else KEEPER
+    return sys.executable, "-S", "-E", str(program)
+
+
+def _is_current(compiled: Path) -> bool:
+    """Whether Python keeps compiled code there, and it is that of the source as it is now."""
+    try:
+        head, source = compiled.read_bytes()[:16], KEEPER.stat()
+    except OSError:
+        return False
+    flags, changed, size = struct.unpack("<3I", head[4:])
+    return (flags, changed, size) == (0, int(source.st_mtime) & 0xFFFFFFFF, source.st_size & 0xFFFFFFFF)
+
+
 def make_room(folder: Path) -> None:
     """What the keeper will write has its place on the disk before it starts."""
-    write_whole(folder / "room", b" " * STATUS_BYTES)
+    write_whole(folder / "room", b" " * keeper.STATUS_BYTES)
 
 
 def read_status(folder: Path) -> KeeperStatus | None:

@@ -6,7 +6,6 @@ import os
 import subprocess
 import time
 from dataclasses import replace
-from pathlib import Path
 
 from dtfctl.health.monitor import HealthLimits, Monitor
 from dtfctl.health.restart import RestartPolicy
@@ -190,8 +189,3 @@ class Unit:
             held=self._held_generation(),
             addresses=tuple(f"{advertise}:{port}" for port in record.ports),
         )
-
-
-def folder_of(runs: Path, unit: Unit) -> Path:
-    """Where this incarnation's keeper and task keep their files."""
-    return runs / unit.name.replace("/", "-").replace(":", "_") / str(unit.record.incarnation)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
+import py_compile
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from dtfctl.launcher.agent import logs
+from dtfctl.launcher.agent import keeper as keeper_module, logs
 from dtfctl.launcher.agent.contract import LogPosition
-from dtfctl.launcher.agent.processes import KEEPER, ending_of, forbid_start, make_room, read_status
+from dtfctl.launcher.agent.processes import ending_of, forbid_start, keeper_command, make_room, read_status
 
+PATIENCE_S = 60.0
 Keep = Callable[..., "subprocess.Popen[bytes]"]
 
 
@@ -25,8 +26,8 @@ def keep(tmp_path: Path) -> Keep:
 
     def start(script: str, *, rotate: int = 10**6, files: int = 2, rate: int = 10**7) -> subprocess.Popen[bytes]:
         make_room(tmp_path)
-        command = [sys.executable, "-S", "-E", str(KEEPER), str(tmp_path), str(tmp_path / "log"), str(rotate)]
-        return subprocess.Popen([*command, str(files), str(rate), "/bin/sh", "-c", script])
+        command = [*keeper_command(), str(tmp_path), str(tmp_path / "log"), str(rotate)]
+        return subprocess.Popen([*command, str(files), str(rate), "", "/bin/sh", "-c", script])
 
     return start
 
@@ -40,7 +41,7 @@ def lines(tmp_path: Path) -> list[tuple[str, str]]:
 
 
 def wait_for(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -48,7 +49,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 def test_output_exit_code_and_pids_are_recorded(keep: Keep, tmp_path: Path) -> None:
     keeper = keep("echo out; echo err >&2; exit 3")
-    assert keeper.wait(10) == 0
+    assert keeper.wait(PATIENCE_S) == 0
     status = read_status(tmp_path)
     assert status is not None
     assert (status.phase, status.exit_code, status.signal, status.keeper.pid) == ("ended", 3, 0, keeper.pid)
@@ -57,15 +58,15 @@ def test_output_exit_code_and_pids_are_recorded(keep: Keep, tmp_path: Path) -> N
 
 
 def test_a_signal_is_recorded_as_a_shell_would(keep: Keep, tmp_path: Path) -> None:
-    keep("kill -9 $$").wait(10)
+    keep("kill -9 $$").wait(PATIENCE_S)
     ending = ending_of(read_status(tmp_path))
     assert (ending.exit_code, ending.signal) == (137, 9)
 
 
 def test_a_command_that_is_not_there_ends_with_127(tmp_path: Path) -> None:
     make_room(tmp_path)
-    command = [sys.executable, "-S", "-E", str(KEEPER), str(tmp_path), str(tmp_path / "log"), "1000", "1", "1000"]
-    subprocess.run([*command, "/no/such/program"], check=True, timeout=10)
+    command = [*keeper_command(), str(tmp_path), str(tmp_path / "log"), "1000", "1", "1000", ""]
+    subprocess.run([*command, "/no/such/program"], check=True, timeout=PATIENCE_S)
     status = read_status(tmp_path)
     assert status is not None
     assert status.exit_code == 127
@@ -77,7 +78,7 @@ def test_it_outlives_sigterm_and_its_starter(keep: Keep, tmp_path: Path) -> None
     wait_for(lambda: (s := read_status(tmp_path)) and s.phase == "running")
     keeper.send_signal(signal.SIGTERM)
     keeper.send_signal(signal.SIGHUP)
-    keeper.wait(10)
+    keeper.wait(PATIENCE_S)
     status = read_status(tmp_path)
     assert status is not None
     assert status.exit_code == 4
@@ -86,7 +87,7 @@ def test_it_outlives_sigterm_and_its_starter(keep: Keep, tmp_path: Path) -> None
 def test_what_the_task_leaves_behind_in_its_group_is_killed(keep: Keep, tmp_path: Path) -> None:
     keeper = keep(f"sleep 600 & echo $! > {tmp_path}/pid; exit 0")
     begun = time.monotonic()
-    keeper.wait(10)
+    keeper.wait(PATIENCE_S)
     pid = int((tmp_path / "pid").read_text())
     wait_for(lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2])
     assert time.monotonic() - begun < 10
@@ -94,12 +95,12 @@ def test_what_the_task_leaves_behind_in_its_group_is_killed(keep: Keep, tmp_path
 
 def test_a_start_that_was_given_up_does_not_happen(keep: Keep, tmp_path: Path) -> None:
     assert forbid_start(tmp_path) is None
-    keep(f"touch {tmp_path}/ran").wait(10)
+    keep(f"touch {tmp_path}/ran").wait(PATIENCE_S)
     assert not (tmp_path / "ran").exists()
 
 
 def test_a_start_that_happened_cannot_be_given_up(keep: Keep, tmp_path: Path) -> None:
-    keep("exit 0").wait(10)
+    keep("exit 0").wait(PATIENCE_S)
     status = forbid_start(tmp_path)
     assert status is not None
     assert status.phase == "ended"
@@ -125,15 +126,15 @@ def test_a_flood_is_dropped_and_counted(keep: Keep, tmp_path: Path) -> None:
 def test_a_full_disk_loses_output_but_not_the_exit_code(tmp_path: Path) -> None:
     """/dev/full answers every write with 'no space left'."""
     make_room(tmp_path)
-    command = [sys.executable, "-S", "-E", str(KEEPER), str(tmp_path), "/dev/full", "1000", "0", "1000000"]
-    subprocess.run([*command, "/bin/sh", "-c", "echo lost; exit 5"], check=True, timeout=10)
+    command = [*keeper_command(), str(tmp_path), "/dev/full", "1000", "0", "1000000", ""]
+    subprocess.run([*command, "/bin/sh", "-c", "echo lost; exit 5"], check=True, timeout=PATIENCE_S)
     status = read_status(tmp_path)
     assert status is not None
     assert status.exit_code == 5
 
 
 def test_a_damaged_status_is_not_believed(keep: Keep, tmp_path: Path) -> None:
-    keep("exit 0").wait(10)
+    keep("exit 0").wait(PATIENCE_S)
     data = bytearray((tmp_path / "status").read_bytes())
     data[0] ^= 1
     (tmp_path / "status").write_bytes(data)
@@ -207,3 +208,24 @@ def test_the_last_errors_are_of_this_run_only(tmp_path: Path) -> None:
         "2026-01-01T00:00:02.000Z err+ a \n2026-01-01T00:00:02.500Z err b\n"
     )
     assert logs.last_errors(log, "2026-01-01T00:00:02.000Z") == ("a b",)
+
+
+def test_it_runs_from_source_where_nothing_compiled_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper_module.__spec__, "cached", str(tmp_path / "none.pyc"))
+    assert keeper_command()[-1] == keeper_module.__file__
+    stale = tmp_path / "stale.pyc"
+    monkeypatch.setattr(keeper_module.__spec__, "cached", str(stale))
+    source = Path(keeper_module.__file__)
+    py_compile.compile(str(source), str(stale), doraise=True)
+    assert keeper_command()[-1] == str(stale)
+    os.utime(stale)
+    stale.write_bytes(stale.read_bytes()[:8] + b"\1\2\3\4" + stale.read_bytes()[12:])
+    assert keeper_command()[-1] == str(source), "compiled from another version of it"
+
+
+def test_a_process_enters_its_memory_group_before_it_runs(tmp_path: Path) -> None:
+    make_room(tmp_path)
+    group = tmp_path / "procs"
+    command = [*keeper_command(), str(tmp_path), str(tmp_path / "log"), "1000", "1", "1000", str(group)]
+    subprocess.run([*command, "/bin/cat", str(group)], check=True, timeout=PATIENCE_S)
+    assert lines(tmp_path) == [("out+", "0")], "0 is whoever writes it"
