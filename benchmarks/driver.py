@@ -14,7 +14,6 @@ import resource
 import sys
 import time
 import traceback
-from pathlib import Path
 from typing import Any
 
 from benchmarks.programs import Program
@@ -32,26 +31,10 @@ def load_runtime(name: str) -> Any:
     return tf
 
 
-def blas_kernel() -> str:
-    """The BLAS library numpy uses in this process and the kernel it chose."""
-    import ctypes
+def _numpys_blas() -> str:
+    from dtfctl.runtime.kernels.blas_in_use import blas_in_use
 
-    import numpy as np
-
-    np.ones((4, 4), "f4") @ np.ones((4, 4), "f4")
-    maps = Path("/proc/self/maps").read_text().splitlines()
-    paths = {line.split()[-1] for line in maps if "openblas" in line}
-    for path in sorted(paths):
-        library = ctypes.CDLL(path)
-        for prefix in ("scipy_openblas_", "openblas_"):
-            for suffix in ("64_", ""):
-                corename = getattr(library, f"{prefix}get_corename{suffix}", None)
-                threads = getattr(library, f"{prefix}get_num_threads{suffix}", None)
-                if corename is None or threads is None:
-                    continue
-                corename.restype = ctypes.c_char_p
-                return f"OpenBLAS {corename().decode()}, {threads()} threads"
-    return "none found"
+    return f"OpenBLAS {blas_in_use()}"
 
 
 def _own_cpu() -> float:
@@ -74,7 +57,7 @@ class Driver:
         import numpy
 
         # TensorFlow's own GEMM is Eigen and oneDNN inside its library; numpy's BLAS plays no part in it.
-        blas = "Eigen and oneDNN" if self.runtime == "tensorflow" else blas_kernel()
+        blas = "Eigen and oneDNN" if self.runtime == "tensorflow" else _numpys_blas()
         return {
             "python": sys.version.split()[0],
             "numpy": numpy.__version__,

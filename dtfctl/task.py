@@ -46,12 +46,16 @@ class AgentLine:
         self._beat_now = threading.Event()
         self._heard = True
         self._unreachable: tuple[str, ...] = ()
+        self._blas = ""
 
     def start(self) -> None:
         threading.Thread(target=self._beat, name="beat", daemon=True).start()
 
     def serve(self, server: TaskServer) -> None:
         """From now on the task is ready, and notes about peers go to `server`."""
+        from dtfctl.runtime.kernels.blas_in_use import blas_in_use
+
+        self._blas = blas_in_use()
         self._server = server
         threading.Thread(target=self._listen, name="notes", daemon=True, args=(server,)).start()
         self._beat_now.set()
@@ -78,7 +82,9 @@ class AgentLine:
             steps = 0 if server is None else server.progress()
             carriers = set() if server is None else set(server.transports().values())
             carrier = "+".join(sorted(carriers))
-            beat = beats.Beat(name, config.incarnation, server is not None, steps, carrier, self._unreachable)
+            beat = beats.Beat(
+                name, config.incarnation, server is not None, steps, carrier, self._blas, self._unreachable
+            )
             try:
                 self._socket.sendto(beats.pack(beat), str(config.agent_path))
                 self._heard = True

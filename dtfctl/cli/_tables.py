@@ -52,7 +52,7 @@ def task_table(tasks: Sequence[TaskStatus], screen: Screen, wide: bool) -> list[
     """One line a task."""
     header = ["TASK", "STATE", "HOST", "UPTIME", "RESTARTS", "CPU", "MEMORY", "STEPS"]
     if wide:
-        header += ["PID", "ADDRESS", "INCARNATION", "TRANSPORT"]
+        header += ["PID", "ADDRESS", "INCARNATION", "TRANSPORT", "BLAS"]
     rows = []
     for task in tasks:
         row = [
@@ -66,7 +66,13 @@ def task_table(tasks: Sequence[TaskStatus], screen: Screen, wide: bool) -> list[
             f"{task.steps:,}",
         ]
         if wide:
-            row += [str(task.pid or "-"), task.address or "-", str(task.incarnation), task.transport or "-"]
+            row += [
+                str(task.pid or "-"),
+                task.address or "-",
+                str(task.incarnation),
+                task.transport or "-",
+                task.blas or "-",
+            ]
         rows.append(row)
     return columns(header, rows, screen.style)
 

@@ -30,6 +30,8 @@ class Beat:
     """Graph executions so far."""
     transport: str = ""
     """What carries tensors to other tasks now; see `TaskStatus`."""
+    blas: str = ""
+    """See `TaskStatus`."""
     unreachable: tuple[str, ...] = ()
     """Tasks that it works with, that are said to be up, and that do not answer it."""
 

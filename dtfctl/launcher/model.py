@@ -57,6 +57,8 @@ class TaskStatus:
     """Graph executions since it started."""
     transport: str = ""
     """What carries its tensors to the tasks it is linked to now: `shm`, `tcp`, `grpc` or several joined by `+`."""
+    blas: str = ""
+    """The kernels OpenBLAS runs in it and its threads, such as `SkylakeX x2`; empty for any other BLAS."""
     silence_s: float | None = None
     """Seconds since its newest beat, while it runs."""
     retry_in_s: float | None = None

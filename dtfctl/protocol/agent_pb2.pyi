@@ -289,7 +289,7 @@ class ProgressLine(_message.Message):
     def __init__(self, step: _Optional[int] = ..., total: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., time: _Optional[float] = ...) -> None: ...
 
 class TaskReport(_message.Message):
-    __slots__ = ("job", "index", "state", "health", "pid", "address", "incarnation", "restarts", "uptime_s", "cpu_percent", "rss_bytes", "steps", "retry_in_s", "exit_code", "last_error", "last_lines", "restart_handled", "transport", "silence_s", "unreachable")
+    __slots__ = ("job", "index", "state", "health", "pid", "address", "incarnation", "restarts", "uptime_s", "cpu_percent", "rss_bytes", "steps", "retry_in_s", "exit_code", "last_error", "last_lines", "restart_handled", "transport", "blas", "silence_s", "unreachable")
     JOB_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -308,6 +308,7 @@ class TaskReport(_message.Message):
     LAST_LINES_FIELD_NUMBER: _ClassVar[int]
     RESTART_HANDLED_FIELD_NUMBER: _ClassVar[int]
     TRANSPORT_FIELD_NUMBER: _ClassVar[int]
+    BLAS_FIELD_NUMBER: _ClassVar[int]
     SILENCE_S_FIELD_NUMBER: _ClassVar[int]
     UNREACHABLE_FIELD_NUMBER: _ClassVar[int]
     job: str
@@ -328,9 +329,10 @@ class TaskReport(_message.Message):
     last_lines: _containers.RepeatedScalarFieldContainer[str]
     restart_handled: int
     transport: str
+    blas: str
     silence_s: float
     unreachable: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, job: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[str] = ..., health: _Optional[str] = ..., pid: _Optional[int] = ..., address: _Optional[str] = ..., incarnation: _Optional[int] = ..., restarts: _Optional[int] = ..., uptime_s: _Optional[float] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., steps: _Optional[int] = ..., retry_in_s: _Optional[float] = ..., exit_code: _Optional[int] = ..., last_error: _Optional[str] = ..., last_lines: _Optional[_Iterable[str]] = ..., restart_handled: _Optional[int] = ..., transport: _Optional[str] = ..., silence_s: _Optional[float] = ..., unreachable: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, job: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[str] = ..., health: _Optional[str] = ..., pid: _Optional[int] = ..., address: _Optional[str] = ..., incarnation: _Optional[int] = ..., restarts: _Optional[int] = ..., uptime_s: _Optional[float] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., steps: _Optional[int] = ..., retry_in_s: _Optional[float] = ..., exit_code: _Optional[int] = ..., last_error: _Optional[str] = ..., last_lines: _Optional[_Iterable[str]] = ..., restart_handled: _Optional[int] = ..., transport: _Optional[str] = ..., blas: _Optional[str] = ..., silence_s: _Optional[float] = ..., unreachable: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ClientReport(_message.Message):
     __slots__ = ("job_id", "job", "index", "state", "pid", "exit_code", "restarts", "last_error", "last_lines", "progress", "generation", "held", "addresses")

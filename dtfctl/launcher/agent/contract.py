@@ -159,6 +159,7 @@ class TaskReport:
     rss_bytes: int | None = None
     steps: int = 0
     transport: str = ""
+    blas: str = ""
     silence_s: float | None = None
     retry_in_s: float | None = None
     exit_code: int | None = None

@@ -380,7 +380,7 @@ class Roster:
             return False
         unit.monitor.beat(now)
         unit.steps = beat.steps
-        unit.transport = beat.transport
+        unit.transport, unit.blas = beat.transport, beat.blas
         if unit.unreachable != beat.unreachable:
             unit.unreachable, self.dirty = beat.unreachable, True
         if not beat.ready or unit.record.state != "starting":

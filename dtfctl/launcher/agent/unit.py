@@ -31,6 +31,7 @@ class Unit:
         self.health: TaskHealth = "unknown"
         self.steps = 0
         self.transport = ""
+        self.blas = ""
         self.stat: ProcessStat | None = None
         self.stat_at = 0.0
         self.cpu_percent: float | None = None
@@ -135,6 +136,7 @@ class Unit:
         self.started_stamp = f"{stamp}.{int((second - whole) * 1000):03d}Z"
         self.steps = 0
         self.transport = ""
+        self.blas = ""
         self.last_lines = ()
 
     def task_report(self, address: str, now: float) -> TaskReport:
@@ -154,6 +156,7 @@ class Unit:
             rss_bytes=None if self.stat is None else self.stat.rss_bytes,
             steps=self.steps,
             transport=self.transport,
+            blas=self.blas,
             silence_s=None if self.monitor is None else self.monitor.silence_s(now),
             retry_in_s=None if record.retry_at is None else max(0.0, record.retry_at - now),
             exit_code=record.exit_code,

@@ -92,6 +92,7 @@ def task_status(row: TaskRow, host: Host | None, report: TaskReport | None) -> T
         rss_bytes=report.rss_bytes,
         steps=report.steps,
         transport=report.transport,
+        blas=report.blas,
         silence_s=report.silence_s,
         retry_in_s=report.retry_in_s,
         exit_code=report.exit_code,
