@@ -115,3 +115,23 @@ def test_random_parts_of_an_image_without_objects() -> None:
 def test_what_random_parts_refuse(attrs: dict[str, object], boxes: np.ndarray, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         parts("SampleDistortedBoundingBox", 1, SIZE, boxes, **attrs)
+
+
+@pytest.mark.parametrize("op", ["ResizeBilinear", "ResizeBicubic", "ResizeArea", "ResizeNearestNeighbor"])
+def test_images_that_cannot_be_are_refused_before_anything_is_made(op: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="Encountered overflow"):
+        run_op(op, np.ones((3, 3, 1, 4), np.float32), np.array([1879048192, 1879048192], np.int32))
+
+
+def test_a_resizing_convolution_refuses_them_too() -> None:
+    with pytest.raises(InvalidArgumentError, match="Encountered overflow"):
+        run_op(
+            "FusedResizeAndPadConv2D",
+            np.ones((3, 3, 1, 4), np.float32),
+            np.array([1879048192, 1879048192], np.int32),
+            np.zeros((4, 2), np.int32),
+            np.ones((1, 3, 4, 1), np.float32),
+            mode="REFLECT",
+            strides=[1, 1, 1, 1],
+            padding="SAME",
+        )

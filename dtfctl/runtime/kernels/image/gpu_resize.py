@@ -9,7 +9,7 @@ import numpy as np
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.kernels.cuda.arrays import CUDA_NUMBERS, contiguous
 from dtfctl.runtime.kernels.cuda.launch import launch
-from dtfctl.runtime.kernels.image.resize import _check_attributes, _checked_size, scale_of
+from dtfctl.runtime.kernels.image.resize import _check_attributes, checked_size, scale_of
 from dtfctl.runtime.kernels.registry import GPU, Kernel, KernelBuild, register_kernel
 
 _IMAGES = (*CUDA_NUMBERS, dtypes.uint8)
@@ -21,7 +21,7 @@ def resize(k: KernelBuild) -> Kernel:
     bilinear = k.node.op == "ResizeBilinear"
 
     def kernel(images: Any, size: Any) -> Any:
-        height, width = _checked_size(images, size)
+        height, width = checked_size(images, size)
         n, rows, columns, depth = images.shape
         out = xp.empty((n, height, width, depth), np.float32 if bilinear else images.dtype)
         scales = scale_of(rows, height, align), scale_of(columns, width, align)

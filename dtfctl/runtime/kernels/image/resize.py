@@ -15,6 +15,7 @@ import numpy as np
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.array.common import check_size
 from dtfctl.runtime.kernels.registry import FLOATS, Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.state.common import shape_text
 
@@ -121,7 +122,12 @@ def _apply(rows: Any, columns: Any, images: Any) -> Any:
     return np.matmul(columns, first)
 
 
-def _checked_size(images: Any, size: Any) -> tuple[int, int]:
+def checked_size(images: Any, size: Any) -> tuple[int, int]:
+    """Height and width that images are to have.
+
+    Raises:
+        InvalidArgumentError: they are no such sizes, or no tensor can be as large.
+    """
     if images.ndim != 4:
         raise InvalidArgumentError(f"input must be 4-dimensional{shape_text(images.shape)}")
     if size.ndim != 1:
@@ -133,6 +139,7 @@ def _checked_size(images: Any, size: Any) -> tuple[int, int]:
         raise InvalidArgumentError("output dimensions must be positive")
     if images.shape[1] <= 0 or images.shape[2] <= 0:
         raise InvalidArgumentError("input image must be of non-zero size")
+    check_size((images.shape[0], height, width, images.shape[3]))
     return height, width
 
 
@@ -157,7 +164,7 @@ def resize_bilinear(images: Any, height: int, width: int, align: bool, half: boo
 @register_kernel("ResizeBilinear", T=_IMAGES)
 def resize_bilinear_op(k: KernelBuild) -> Kernel:
     align, half = _check_attributes(k)
-    return lambda images, size: resize_bilinear(images, *_checked_size(images, size), align, half)
+    return lambda images, size: resize_bilinear(images, *checked_size(images, size), align, half)
 
 
 @register_kernel("ResizeBicubic", T=_IMAGES)
@@ -165,7 +172,7 @@ def resize_bicubic(k: KernelBuild) -> Kernel:
     align, half = _check_attributes(k)
 
     def kernel(images: Any, size: Any) -> Any:
-        height, width = _checked_size(images, size)
+        height, width = checked_size(images, size)
         rows = _cubic_matrix(images.shape[1], height, align, half)
         columns = _cubic_matrix(images.shape[2], width, align, half)
         return _apply(rows, columns, images.astype(_F, copy=False))
@@ -178,7 +185,7 @@ def resize_area(k: KernelBuild) -> Kernel:
     align = k.attr("align_corners", False)
 
     def kernel(images: Any, size: Any) -> Any:
-        height, width = _checked_size(images, size)
+        height, width = checked_size(images, size)
         rows = _area_matrix(images.shape[1], height, align)
         columns = _area_matrix(images.shape[2], width, align)
         return _apply(rows, columns, images.astype(_F, copy=False))
@@ -205,7 +212,7 @@ def resize_nearest(k: KernelBuild) -> Kernel:
     align, half = _check_attributes(k)
 
     def kernel(images: Any, size: Any) -> Any:
-        height, width = _checked_size(images, size)
+        height, width = checked_size(images, size)
         rows = _nearest(images.shape[1], height, align, half)
         columns = _nearest(images.shape[2], width, align, half)
         return images[:, rows[:, None], columns]
@@ -220,7 +227,7 @@ def resize_nearest_grad(k: KernelBuild) -> Kernel:
     wide = np.dtype(_F) if dtype.kind not in "iu" and dtype.itemsize == 2 else dtype
 
     def kernel(grads: Any, size: Any) -> Any:
-        height, width = _checked_size(grads, size)
+        height, width = checked_size(grads, size)
         n, out_height, out_width, depth = grads.shape
         rows = _nearest(height, out_height, align, half)
         columns = _nearest(width, out_width, align, half)
@@ -344,7 +351,7 @@ def _spans(k: KernelBuild, images: Any, size: tuple[int, int], scale: Any, trans
 @register_kernel("ScaleAndTranslate", T=_IMAGES)
 def scale_and_translate(k: KernelBuild) -> Kernel:
     def kernel(images: Any, size: Any, scale: Any, translation: Any) -> Any:
-        wanted = _checked_size(images, size)
+        wanted = checked_size(images, size)
         rows, columns = _spans(k, images, wanted, scale, translation)
         return _apply(rows, columns, images.astype(_F, copy=False))
 

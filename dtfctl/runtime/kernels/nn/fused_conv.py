@@ -8,7 +8,7 @@ import numpy as np
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
-from dtfctl.runtime.kernels.image.resize import resize_bilinear
+from dtfctl.runtime.kernels.image.resize import checked_size, resize_bilinear
 from dtfctl.runtime.kernels.nn.common import shape_text, window_of, work_dtype
 from dtfctl.runtime.kernels.nn.conv import convolve
 from dtfctl.runtime.kernels.registry import FLOATS, Kernel, KernelBuild, register_kernel
@@ -54,11 +54,7 @@ def fused_resize_and_pad_conv2d(k: KernelBuild) -> Kernel:
     mode, align = k.text_attr("mode"), k.attr("resize_align_corners", False)
 
     def kernel(x: Any, size: Any, paddings: Any, w: Any) -> Any:
-        if x.ndim != 4:
-            raise InvalidArgumentError(f"input must be 4-dimensional{shape_text(x.shape)}")
-        if size.shape != (2,) or int(size.min()) <= 0:
-            raise InvalidArgumentError("output dimensions must be positive")
-        resized = resize_bilinear(x, int(size[0]), int(size[1]), align, False)
+        resized = resize_bilinear(x, *checked_size(x, size), align, False)
         return _convolution(k, _padded(resized, paddings, mode), w)
 
     return kernel
