@@ -174,7 +174,7 @@ class Bundles:
                 digest.update(f"{path.relative_to(root)}\0{path.stat().st_size}\0".encode())
                 digest.update(path.read_bytes())
             # A controller that runs on a host makes bundles for the others: it has to know what it depends on.
-            metadata = importlib.metadata.distribution("dtfctl").read_text("METADATA") or ""
+            metadata = _own_metadata()
             digest.update(metadata.encode())
             entries: list[tuple[Path | bytes, str]] = [(path, str(path.relative_to(root.parent))) for path in files]
             entries.append((metadata.encode(), f"dtfctl-{dtfctl.__version__}.dist-info/METADATA"))
@@ -205,6 +205,14 @@ class Bundles:
         for wheel in folder.iterdir():
             wheel.unlink()
         folder.rmdir()
+
+
+def _own_metadata() -> str:
+    own = importlib.metadata.distribution("dtfctl")
+    text = own.read_text("METADATA") or own.read_text("PKG-INFO")  # the latter in a checkout that was built in place
+    if not text:
+        raise ClusterFailed("dtfctl does not know what it depends on", "install it again: pip install dtfctl")
+    return text
 
 
 def _closure(platform: Platform) -> list[importlib.metadata.Distribution]:

@@ -43,7 +43,8 @@ CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # For gRPC this is also how long connecting may take, handshake and all: on a busy machine more than a moment.
+    ("grpc.min_reconnect_backoff_ms", 2_000),
     ("grpc.max_reconnect_backoff_ms", 1000),
     # Every peer has a connection of its own, so that giving one up does not disturb others.
     ("grpc.use_local_subchannel_pool", 1),
