@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from dtfctl.launcher import connect
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.model import JobEnded, JobRequest
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.procfs import identify, kill_group
+from dtfctl.launcher.procfs import identify, kill_group, send_signal
 from dtfctl.launcher.spec.model import Delay, Health, Restart
 from tests.cluster.conftest import pids, processes_of, spec_of, wait_until
 
@@ -57,7 +56,7 @@ def test_random_faults_never_leave_two_of_one_or_none(up: Up, home: Path, seed: 
             number = signal.SIGSTOP if kind in ("task", "agent") and chance.random() < 0.25 else signal.SIGKILL
             process = identify(chance.choice(alive[kind]))
             if process is not None:
-                connect.send_signal(process, number)
+                send_signal(process, number)
         time.sleep(chance.uniform(0.05, 0.8))
         if chance.random() < 0.3:
             Cluster.open().status()
@@ -83,7 +82,7 @@ def test_after_a_reboot_the_next_command_starts_everything_again(up: Up, home: P
     for line in processes_of(home):
         process = identify(int(line.split()[0]))
         if process is not None:
-            connect.send_signal(process, signal.SIGKILL)
+            send_signal(process, signal.SIGKILL)
     wait_until(lambda: not processes_of(home), "all is gone")
     state = ClusterPaths.of("t").host("localhost") / "state.json"
     content = json.loads(state.read_bytes())
@@ -109,7 +108,7 @@ def test_a_stopped_job_process_is_killed_and_started_again(up: Up, tmp_path: Pat
     wait_until(lambda: Path(cluster.job(job_id).checkpoint_dir, "x").exists(), "is at work")
     process = identify(pid)
     assert process is not None
-    connect.send_signal(process, signal.SIGSTOP)
+    send_signal(process, signal.SIGSTOP)
     ended = list(cluster.follow_job(job_id))[-1]
     assert isinstance(ended, JobEnded)
     assert (ended.status.state, ended.status.restarts) == ("succeeded", 1)

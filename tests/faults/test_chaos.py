@@ -16,10 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from dtfctl.launcher import connect
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.model import JobEnded, JobOutput, JobProgress, JobRequest
-from dtfctl.launcher.procfs import identify
+from dtfctl.launcher.procfs import identify, send_signal
 from dtfctl.launcher.spec.model import Delay, Every, Health, Recovery, Restart
 from tests.cluster.conftest import pids, processes_of, spec_of, wait_until
 
@@ -55,7 +54,7 @@ def wreak(home: Path, chance: random.Random, until: float) -> Iterator[str]:
         number = signal.SIGSTOP if kind in ("task", "agent") and chance.random() < 0.2 else signal.SIGKILL
         process = identify(chance.choice(alive[kind])) if alive[kind] else None
         if process is not None:
-            connect.send_signal(process, number)
+            send_signal(process, number)
             yield f"{signal.Signals(number).name} to {kind} {process.pid}"
         # A person, or a script, looks now and then; this also brings a dead controller back.
         if chance.random() < 0.4:

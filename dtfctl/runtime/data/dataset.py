@@ -334,7 +334,7 @@ def wrap(variant: Tensor, structure: Structure) -> Dataset:
 def _tupled(value: Any) -> Any:
     """Lists are tensors in the making, not structures."""
     if isinstance(value, list):
-        return np.array(value) if not any(isinstance(v, Tensor) for v in value) else convert_to_tensor(value)
+        return convert_to_tensor(value)
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
         return tuple(_tupled(v) for v in value)
     if isinstance(value, dict):

@@ -169,15 +169,20 @@ class OpSignature:
         )
 
 
+def known_signature(op: str) -> OpSignature | None:
+    """As `find_signature`, but asks no plugin: for modules that are being imported, which plugins may import, too."""
+    known = _REGISTERED.get(op)
+    if known is None and (line := _lines().get(op)) is not None:
+        known = _REGISTERED[op] = parse_signature(line)
+    return known
+
+
 def find_signature(op: str) -> OpSignature | None:
     """The signature of `op`, or None when no such op exists."""
-    known = _REGISTERED.get(op)
+    known = known_signature(op)
     if known is None:
-        line = _lines().get(op)
-        if line is None:
-            load_plugins()
-            return _REGISTERED.get(op)
-        known = _REGISTERED[op] = parse_signature(line)
+        load_plugins()
+        return _REGISTERED.get(op)
     return known
 
 

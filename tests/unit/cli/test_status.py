@@ -48,8 +48,8 @@ def test_status_shows_jobs_and_wide_shows_hosts_and_the_controller(dtfctl: Dtfct
         "digits-1  running  step 200/1,000, loss 0.3123, accuracy 0.94  3m05s ago  3m05s  0",
     ]
     wide = dtfctl("status", "-o", "wide", fake=fake).out.splitlines()
-    assert wide[2].endswith("STEPS  PID  ADDRESS          INCARNATION  TRANSPORT")
-    assert wide[3].split()[-4:] == ["100", "127.0.0.1:20000", "1", "-"]
+    assert wide[2].endswith("STEPS  PID  ADDRESS          INCARNATION  TRANSPORT  BLAS")
+    assert wide[3].split()[-5:] == ["100", "127.0.0.1:20000", "1", "-", "-"]
     assert wide[5].endswith("EXIT  FRAMEWORK  PRIORITY  TASKS  SCRIPT")
     assert wide[-4:-2] == [
         "HOST       STATE  TASKS  CORES  LOAD  FREE MEMORY    FREE DISK  GPUS  AGENT PID  CALLED AT  THROUGH",

@@ -93,3 +93,11 @@ def test_only_vectors_of_strings_are_parsed() -> None:
         parsed(op, Dataset.from_tensors(MESSAGES), parallel=0)
     with Graph().as_default(), pytest.raises(InvalidArgumentError, match="Could not parse example input"):
         parsed(op, Dataset.from_tensors([b"no message"]))
+
+
+def test_strings_keep_their_zero_bytes_on_their_way_into_a_dataset() -> None:
+    strings = [b"a\0", b"bcd\0\0", b""]
+    with Graph().as_default():
+        following = Dataset.from_tensors(strings).make_one_shot_iterator().get_next()
+        with Session() as session:
+            assert session.run(following).tolist() == strings

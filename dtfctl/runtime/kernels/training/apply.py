@@ -14,7 +14,7 @@ from dtfctl.runtime.framework.errors import (
     InvalidArgumentError,
     NotFoundError,
 )
-from dtfctl.runtime.framework.op_signature import OpSignature, find_signature
+from dtfctl.runtime.framework.op_signature import OpSignature, known_signature
 from dtfctl.runtime.kernels.cuda.arrays import CUDA_FLOATS
 from dtfctl.runtime.kernels.registry import COMPLEX, CPU_GPU, FLOATS, GPU, INDICES, Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.state.common import shape_text, variable_finder
@@ -220,7 +220,7 @@ def _register() -> None:
         for prefix in ("", "Resource"):
             for sparse in (False, True):
                 op = f"{prefix}{'Sparse' if sparse else ''}Apply{core}"
-                signature = find_signature(op)
+                signature = known_signature(op)
                 if signature is None:
                     continue
                 factory = _factory(rule, core, sparse, bool(prefix))
