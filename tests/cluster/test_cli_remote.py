@@ -125,7 +125,7 @@ def with_mark(mark: str) -> list[str]:
 
 @pytest.mark.parametrize("way", ["the caller is killed", "the caller is interrupted", "the agent is killed"])
 def test_nothing_of_a_command_outlives_whoever_asked_for_it(dtfctl: Shell, way: str) -> None:
-    mark = f"54{len(way)}.125"
+    mark = f"54{len(way)}.{os.getpid()}"  # nobody else's, and nothing that an earlier run left
     with dtfctl.start("exec", "worker/0", "--", "python3", "-c", TREE.format(mark=mark)) as caller:
         try:
             # guard, two pythons and the sleep in a session of its own
@@ -143,9 +143,10 @@ def test_nothing_of_a_command_outlives_whoever_asked_for_it(dtfctl: Shell, way: 
 
 
 def test_what_a_command_leaves_in_the_background_ends_with_it(dtfctl: Shell) -> None:
-    done = dtfctl.process("exec", "worker/0", "--", "sh", "-c", "setsid sleep 549.5 & echo started")
+    mark = f"549.{os.getpid()}"
+    done = dtfctl.process("exec", "worker/0", "--", "sh", "-c", f"setsid sleep {mark} & echo started")
     assert done.stdout == b"started\n"
-    assert not with_mark("549.5")
+    assert not with_mark(mark)
 
 
 # on a terminal
