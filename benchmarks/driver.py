@@ -1,7 +1,7 @@
 """The process that runs programs on one runtime: `python -m benchmarks.driver RUNTIME`, in that runtime's environment.
 
 It reads a JSON object a line and answers with one: {"do": "info"}, {"do": "load", "program", "target", "params"},
-{"do": "values"}, {"do": "measure", "seconds", "most"}, {"do": "unload", "target"}. It ends with its standard input.
+{"do": "values"}, {"do": "measure", "seconds", "most", "least"}, {"do": "unload", "target"}. It ends with its standard input.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class Driver:
     def do_values(self) -> dict[str, Any]:
         return {"values": self._loaded().values()}
 
-    def do_measure(self, seconds: float, most: int) -> dict[str, Any]:
-        """Run steps for that long, at least one and at most `most`."""
+    def do_measure(self, seconds: float, most: int, least: int = 1) -> dict[str, Any]:
+        """Run steps for that long, at least `least` and at most `most`."""
         step = self._loaded().step
         clock = time.perf_counter
         times: list[float] = []
@@ -86,7 +86,7 @@ class Driver:
             own = step()
             now = clock()
             times.append(now - begin if not isinstance(own, float) else own)
-            if now >= end or len(times) >= most:
+            if len(times) >= most or (now >= end and len(times) >= least):
                 break
         cpu = _own_cpu() - cpu
         stride = max(len(times) // 2000, 1)

@@ -13,6 +13,8 @@ from benchmarks.results import Row, judge, same_values, timing
 from benchmarks.transports import TLS
 
 DEFAULT_TASK = "worker/0"
+# Both sides compile once more after their first steps, knowing shapes and what is used most.
+WARM_STEPS = 8
 
 
 @dataclass(frozen=True)
@@ -94,14 +96,16 @@ class Runner:
     def values(self) -> list[float]:
         return list(self.driver.ask({"do": "values"})["values"])
 
-    def round(self, seconds: float, most: int, counts: bool = True) -> None:
+    def warm(self, seconds: float, most: int) -> None:
+        self.driver.ask({"do": "measure", "seconds": seconds, "most": most, "least": WARM_STEPS})
+
+    def round(self, seconds: float, most: int) -> None:
         before = self.servers.cpu_s() if self.servers is not None else 0.0
         got = self.driver.ask({"do": "measure", "seconds": seconds, "most": most})
-        if counts:
-            after = self.servers.cpu_s() if self.servers is not None else 0.0
-            self.times.append(got["times"])
-            self.steps += got["steps"]
-            self.cpu += got["cpu"] + after - before
+        after = self.servers.cpu_s() if self.servers is not None else 0.0
+        self.times.append(got["times"])
+        self.steps += got["steps"]
+        self.cpu += got["cpu"] + after - before
 
     def end(self) -> None:
         self.driver.ask({"do": "unload", "target": self.target})
@@ -136,7 +140,7 @@ def run_case(
                 try:
                     if case.checked:
                         values[side.name] = runner.values()
-                    runner.round(plan.warm_s, case.most, counts=False)
+                    runner.warm(plan.warm_s, case.most)
                 except ChildError as e:
                     errors[side.name] = str(e)
         rounds, longest = 0, 0.0

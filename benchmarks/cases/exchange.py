@@ -51,7 +51,7 @@ def _run(bench: Bench, size: int) -> Iterator[Row]:
             continue
         ours = Runner(bench.ours, case)
         try:
-            ours.round(bench.plan.warm_s, case.most, counts=False)
+            ours.warm(bench.plan.warm_s, case.most)
             steps = max(int(bench.plan.seconds / (size / 2e9 + 1e-4)), 2)
             peer.ask({"do": "measure", "elements": size // 4, "steps": 2})
             theirs = []
