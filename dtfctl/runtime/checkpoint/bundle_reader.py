@@ -16,8 +16,9 @@ from dtfctl.protocol import tensor_bundle_pb2, tensor_pb2
 from dtfctl.runtime.checkpoint.atomic import os_error
 from dtfctl.runtime.checkpoint.blocks import LARGE, check_block, read_block
 from dtfctl.runtime.checkpoint.bundle_writer import data_file, index_file
-from dtfctl.runtime.checkpoint.sstable import Table, read_varint, unmask_crc
+from dtfctl.runtime.checkpoint.sstable import Table, unmask_crc
 from dtfctl.runtime.checkpoint.tensor_slice import TensorSlice
+from dtfctl.runtime.checkpoint.varints import read_varint
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import (

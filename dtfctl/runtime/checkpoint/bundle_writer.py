@@ -21,8 +21,9 @@ import numpy as np
 from dtfctl.protocol import tensor_bundle_pb2
 from dtfctl.runtime.checkpoint.atomic import atomic_file, os_error, temporary_name
 from dtfctl.runtime.checkpoint.blocks import LARGE, write_block
-from dtfctl.runtime.checkpoint.sstable import build_table, mask_crc, varint
+from dtfctl.runtime.checkpoint.sstable import build_table, mask_crc
 from dtfctl.runtime.checkpoint.tensor_slice import TensorSlice
+from dtfctl.runtime.checkpoint.varints import varint
 from dtfctl.runtime.framework.dtypes import WIRE_NAME, DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError, UnimplementedError
 from dtfctl.runtime.framework.local_path import local_path

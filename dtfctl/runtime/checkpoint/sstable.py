@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 
 import google_crc32c
 
+from dtfctl.runtime.checkpoint.snappy import snappy_decompress
+from dtfctl.runtime.checkpoint.varints import read_varint, varint
 from dtfctl.runtime.framework.errors import DataLossError
 
 _MAGIC = 0xDB4775248B80FB57
@@ -30,33 +32,6 @@ def mask_crc(crc: int) -> int:
 def unmask_crc(masked: int) -> int:
     rotated = (masked - 0xA282EAD8) & 0xFFFFFFFF
     return ((rotated >> 17) | (rotated << 15)) & 0xFFFFFFFF
-
-
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append((value & 0x7F) | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """The number at `at` and the position after it.
-
-    Raises:
-        DataLossError: it runs past the end.
-    """
-    value = shift = 0
-    while True:
-        if at >= len(data) or shift > 63:
-            raise DataLossError("truncated or malformed varint in table")
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
 
 
 class _BlockBuilder:
@@ -186,43 +161,3 @@ def _entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
         at += fresh
         yield key, block[at : at + size]
         at += size
-
-
-def snappy_decompress(data: bytes) -> bytes:
-    """Undo Snappy compression, which tables of other writers may use.
-
-    Raises:
-        DataLossError: the data is malformed.
-    """
-    length, at = read_varint(data, 0)
-    out = bytearray()
-    while at < len(data):
-        tag = data[at]
-        at += 1
-        kind = tag & 3
-        if kind == 0:
-            size = (tag >> 2) + 1
-            if size > 60:
-                extra = size - 60
-                size = int.from_bytes(data[at : at + extra], "little") + 1
-                at += extra
-            if at + size > len(data):
-                raise DataLossError("corrupted compressed block contents")
-            out += data[at : at + size]
-            at += size
-            continue
-        if kind == 1:
-            size, offset = ((tag >> 2) & 7) + 4, ((tag >> 5) << 8) | data[at]
-            at += 1
-        else:
-            width = 2 if kind == 2 else 4
-            size, offset = (tag >> 2) + 1, int.from_bytes(data[at : at + width], "little")
-            at += width
-        if offset == 0 or offset > len(out) or len(out) + size > length:
-            raise DataLossError("corrupted compressed block contents")
-        start = len(out) - offset
-        for i in range(size):
-            out.append(out[start + i])
-    if len(out) != length:
-        raise DataLossError("corrupted compressed block contents")
-    return bytes(out)

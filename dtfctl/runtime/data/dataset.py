@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl.runtime.data import saving
 from dtfctl.runtime.data.structure import Structure, trace
 from dtfctl.runtime.framework import context, dtypes, nest
 from dtfctl.runtime.framework.constant_value import constant_value
@@ -14,7 +15,7 @@ from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.graph_keys import get_seed
 from dtfctl.runtime.framework.op_builder import apply_op
-from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
 
 
@@ -241,7 +242,50 @@ class Dataset:
         return self._derived("ShardDataset", num_shards=_int64(num_shards), index=_int64(index))
 
     def cache(self, filename: str = "") -> Dataset:
+        """The first whole pass is kept for later ones: in memory, or in files that start with `filename`."""
         return self._derived("CacheDataset", filename=filename)
+
+    def save(
+        self, path: str, compression: str | None = None, shard_func: Callable[..., Any] | None = None
+    ) -> Operation:
+        """An op that writes the elements to the folder `path`, to the shard that `shard_func` gives for each.
+
+        Args:
+            compression: None, "GZIP" or "SNAPPY".
+        """
+        return saving.save(self, path, compression, shard_func)
+
+    @staticmethod
+    def load(
+        path: str,
+        element_spec: Any,
+        compression: str | None = None,
+        reader_func: saving.ReaderFunc | None = None,
+    ) -> Dataset:
+        """What `save` wrote.
+
+        Args:
+            element_spec: a structure of `TensorSpec`s, or of tensors like those of an element.
+            reader_func: makes one dataset of the dataset of shards; the default takes from them in turn.
+        """
+        structure = Structure.of(element_spec)
+        return Dataset(saving.load(path, structure, compression, reader_func), structure)
+
+    def snapshot(
+        self,
+        path: str,
+        compression: str | None = "AUTO",
+        reader_func: saving.ReaderFunc | None = None,
+        shard_func: Callable[..., Any] | None = None,
+        name: str | None = None,
+    ) -> Dataset:
+        """The first whole pass is written under the folder `path`, and later ones read it, in other programs too.
+
+        What belongs to another dataset is told by the ops that this one is made of, so programs may share a folder.
+        """
+        source = self if shard_func else self.enumerate()
+        kept = Dataset(saving.snapshot(source, path, compression, reader_func, shard_func), source.structure)
+        return kept if shard_func else kept.map(lambda position, element: element)
 
     def prefetch(self, buffer_size: Any) -> Dataset:
         """Up to `buffer_size` elements are made ahead, in a thread of the task."""

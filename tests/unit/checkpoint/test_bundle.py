@@ -18,7 +18,8 @@ from dtfctl.runtime.checkpoint.bundle_writer import BundleWriter, data_file, ind
 from dtfctl.runtime.checkpoint.merge import merge_bundles
 from dtfctl.runtime.checkpoint.ordered_code import write_signed, write_string
 from dtfctl.runtime.checkpoint.slice_table import SliceTableReader, SliceToSave, write_slice_table
-from dtfctl.runtime.checkpoint.sstable import Table, build_table, mask_crc, snappy_decompress, unmask_crc
+from dtfctl.runtime.checkpoint.snappy import snappy_decompress
+from dtfctl.runtime.checkpoint.sstable import Table, build_table, mask_crc, unmask_crc
 from dtfctl.runtime.checkpoint.tensor_slice import TensorSlice, parse_shape_and_slice
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import DataLossError, InvalidArgumentError, NotFoundError
@@ -207,7 +208,7 @@ _READ = """
 @pytest.mark.skipif("DTF_TEST_TENSORFLOW" not in os.environ, reason="DTF_TEST_TENSORFLOW names no environment")
 def test_stock_tensorflow_reads_ours_and_we_read_its(prefix: str, tmp_path: Path) -> None:
     theirs = str(tmp_path / "theirs")
-    python = Path(os.environ["DTF_TEST_TENSORFLOW"]) / "bin" / "python"
+    python = os.environ["DTF_TEST_TENSORFLOW"]
     subprocess.run([python, "-c", textwrap.dedent(_READ), prefix, theirs], check=True, timeout=120)
     reader = BundleReader(theirs)
     np.testing.assert_array_equal(

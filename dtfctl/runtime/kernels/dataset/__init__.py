@@ -3,6 +3,7 @@
 from dtfctl.runtime.kernels.dataset import (  # noqa: F401
     batching,
     buffering,
+    caching,
     examples,
     files,
     interleave,
@@ -12,6 +13,7 @@ from dtfctl.runtime.kernels.dataset import (  # noqa: F401
     optional,
     parallel,
     passing,
+    saving,
     selecting,
     sequencing,
     shuffle,

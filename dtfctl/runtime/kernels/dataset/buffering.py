@@ -1,4 +1,4 @@
-"""Datasets that hold elements: worked out ahead, or kept for the next pass."""
+"""A dataset whose elements are worked out ahead."""
 
 from __future__ import annotations
 
@@ -95,48 +95,3 @@ def prefetch_dataset(k: KernelBuild, step: StepContext, source: Any, size: Any) 
     if count < -1:
         raise InvalidArgumentError("buffer_size must be >= 0 or set buffer_size to be -1 for auto-tuning")
     return PrefetchDataset(dataset_of(source), AUTOTUNED if count == -1 else count)
-
-
-class CacheDataset(Dataset):
-    """The first whole pass is kept and later ones repeat it."""
-
-    def __init__(self, source: Dataset) -> None:
-        self.source = source
-        self.lock = threading.Lock()
-        self.kept: list[Element] | None = None
-
-    def iterate(self, iteration: Iteration) -> Next:
-        at, following = 0, None if self.kept is not None else self.source.iterate(iteration)
-        mine: list[Element] = []
-
-        def advance() -> Element:
-            nonlocal at
-            if following is None:
-                assert self.kept is not None
-                if at >= len(self.kept):
-                    raise EndOfSequence
-                at += 1
-                return self.kept[at - 1]
-            try:
-                element = following()
-            except EndOfSequence:
-                with self.lock:
-                    if self.kept is None:
-                        self.kept = mine
-                raise
-            mine.append(element)
-            return element
-
-        return advance
-
-    def cardinality(self) -> int:
-        return self.source.cardinality()
-
-
-@register_dataset("CacheDataset", "CacheDatasetV2")
-def cache_dataset(k: KernelBuild, step: StepContext, source: Any, filename: Any, cache: Any = None) -> Dataset:
-    if scalar_of(filename, "filename"):
-        raise InvalidArgumentError(
-            "CacheDataset: caching in a file is not supported; pass filename='' to cache in memory"
-        )
-    return CacheDataset(dataset_of(source))

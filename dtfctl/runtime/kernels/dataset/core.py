@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from dtfctl.protocol import dataset_options_pb2, graph_pb2
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.node_graph import FunctionLibrary
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.framework.tensor_shape import TensorShape
@@ -110,6 +112,16 @@ class Function:
         return tuple(np.asarray(o) if isinstance(o, np.generic) else o for o in outputs)
 
 
+@dataclass(frozen=True)
+class Origin:
+    """The op that made a dataset, and what it got."""
+
+    op: str
+    attrs: Mapping[str, graph_pb2.AttrValue]
+    library: FunctionLibrary
+    inputs: tuple[Any, ...]
+
+
 class Dataset:
     """Base of all datasets.
 
@@ -117,11 +129,13 @@ class Dataset:
         types, shapes: of an element's components.
         options: serialized `Options`, those of the datasets it is made of first; of equal ones the last counts, as
             always when messages stand one after the other.
+        origin: None for a dataset that another one is made of.
     """
 
     types: tuple[DType, ...] = ()
     shapes: tuple[TensorShape, ...] = ()
     options: bytes = b""
+    origin: Origin | None = None
 
     def iterate(self, iteration: Iteration) -> Next:
         raise NotImplementedError

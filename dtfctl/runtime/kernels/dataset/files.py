@@ -64,9 +64,9 @@ def _paths(filenames: Any) -> list[str]:
     return [f.decode() for f in filenames.reshape(-1).tolist()]
 
 
-def _compression(value: Any) -> str:
+def _compression(value: Any, *more: str) -> str:
     name: str = scalar_of(value, "compression_type").decode()
-    if name not in ("", "ZLIB", "GZIP"):
+    if name not in ("", "ZLIB", "GZIP", *more):
         raise InvalidArgumentError(f"Unsupported compression_type: {name}.")
     return name
 
@@ -81,7 +81,7 @@ def text_line_dataset(k: KernelBuild, step: StepContext, filenames: Any, compres
 def tfrecord_dataset(
     k: KernelBuild, step: StepContext, filenames: Any, compression: Any, size: Any, offsets: Any = None
 ) -> Dataset:
-    kind = _compression(compression)
+    kind = _compression(compression, "SNAPPY")
     starts = dict(zip(_paths(filenames), offsets.reshape(-1).tolist())) if offsets is not None and offsets.size else {}
     return FileDataset(_paths(filenames), lambda path: read_tfrecords(path, kind, starts.get(path, 0)))
 

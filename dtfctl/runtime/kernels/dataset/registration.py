@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.kernels.context import StepContext
-from dtfctl.runtime.kernels.dataset.core import Dataset, Function
+from dtfctl.runtime.kernels.dataset.core import Dataset, Function, Origin
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 Make = Callable[..., Dataset]
@@ -25,6 +25,7 @@ def register_dataset(*ops: str) -> Callable[[Make], Make]:
             def run(step: StepContext, *inputs: Any) -> Any:
                 dataset = make(k, step, *inputs)
                 dataset.options = b"".join(map(_options, inputs)) + (k.attr("serialized_options") or b"")
+                dataset.origin = Origin(k.node.op, k.node.raw_attrs, k.library, inputs)
                 if types:
                     dataset.types = tuple(types)
                 if shapes:

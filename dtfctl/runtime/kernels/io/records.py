@@ -15,6 +15,7 @@ from typing import BinaryIO, cast
 import google_crc32c
 
 from dtfctl.runtime.checkpoint.atomic import os_error
+from dtfctl.runtime.checkpoint.snappy_file import SnappyReader, SnappyWriter
 from dtfctl.runtime.checkpoint.sstable import mask_crc, unmask_crc
 from dtfctl.runtime.framework.errors import DataLossError, InvalidArgumentError, NotFoundError
 from dtfctl.runtime.framework.local_path import local_path
@@ -23,7 +24,7 @@ _HEADER, _FOOTER = 12, 4
 
 
 def open_file(path: str, compression: str = "") -> BinaryIO:
-    """A file opened for reading, decompressed as it is read ("", "ZLIB" or "GZIP").
+    """A file opened for reading, decompressed as it is read ("", "ZLIB", "GZIP" or "SNAPPY").
 
     Raises:
         OpError: it cannot be read.
@@ -34,6 +35,8 @@ def open_file(path: str, compression: str = "") -> BinaryIO:
             return cast(BinaryIO, gzip.open(path, "rb"))
         if compression == "ZLIB":
             return io.BytesIO(zlib.decompress(Path(path).read_bytes()))
+        if compression == "SNAPPY":
+            return cast(BinaryIO, io.BufferedReader(SnappyReader(Path(path).open("rb"))))
         return Path(path).open("rb")
     except OSError as e:
         raise os_error(e, path) from e
@@ -107,22 +110,54 @@ def tfrecord(record: bytes) -> bytes:
     )
 
 
+class TFRecordWriter:
+    """A TFRecord file that is written record by record, compressed ("", "ZLIB", "GZIP" or "SNAPPY").
+
+    Raises:
+        OpError: the file system refuses.
+    """
+
+    def __init__(self, path: str, compression: str = "") -> None:
+        self._path = local_path(path)
+        try:
+            self._file: BinaryIO = Path(self._path).open("wb")  # noqa: SIM115 (close closes it)
+        except OSError as e:
+            raise os_error(e, self._path) from e
+        self._gzip = gzip.GzipFile(fileobj=self._file, mode="wb") if compression == "GZIP" else None
+        self._zlib = zlib.compressobj() if compression == "ZLIB" else None
+        self._snappy = SnappyWriter(self._file) if compression == "SNAPPY" else None
+
+    def write(self, record: bytes) -> None:
+        data = tfrecord(record)
+        try:
+            if self._zlib is not None:
+                self._file.write(self._zlib.compress(data))
+            else:
+                (self._gzip or self._snappy or self._file).write(data)
+        except OSError as e:
+            raise os_error(e, self._path) from e
+
+    def close(self) -> None:
+        try:
+            if self._zlib is not None:
+                self._file.write(self._zlib.flush())
+            elif self._gzip is not None:
+                self._gzip.close()
+            elif self._snappy is not None:
+                self._snappy.close()
+            self._file.close()
+        except OSError as e:
+            raise os_error(e, self._path) from e
+
+
 def write_tfrecords(path: str, records: Iterable[bytes], compression: str = "") -> None:
     """Write a TFRecord file."""
-    path = local_path(path)
+    writer = TFRecordWriter(path, compression)
     try:
-        with Path(path).open("wb") as file:
-            if compression == "GZIP":
-                with gzip.GzipFile(fileobj=file, mode="wb") as packed:
-                    for record in records:
-                        packed.write(tfrecord(record))
-            elif compression == "ZLIB":
-                file.write(zlib.compress(b"".join(tfrecord(r) for r in records)))
-            else:
-                for record in records:
-                    file.write(tfrecord(record))
-    except OSError as e:
-        raise os_error(e, path) from e
+        for record in records:
+            writer.write(record)
+    finally:
+        writer.close()
 
 
 def matching_files(patterns: Iterable[str]) -> list[bytes]:
