@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 EXITS: Mapping[int, str] = {
     0: "done as asked",
     1: "the job or the tasks failed",
-    2: "wrong usage, or a file that is not valid; nothing was started",
+    2: "wrong usage; nothing was started",
+    3: "a spec or a script that is missing or not valid; nothing was started",
     4: "no such cluster, job, task or host",
     5: "partly done: usable, but not complete",
     6: "could not log in to any needed host",

@@ -77,18 +77,6 @@ class UpLines:
         self._drawn = len(lines)
 
 
-class DownLines:
-    """What `down` shows: a line for each thing that stopped."""
-
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
-
-    def event(self, event: Event) -> None:
-        """Show one event."""
-        if not self._screen.is_data:
-            self._screen.note(event_words(event))
-
-
 def event_words(event: Event) -> str:
     """`worker/0: failed (exit code 1)`"""
     word = event.kind.rpartition(".")[2]

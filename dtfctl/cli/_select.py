@@ -19,6 +19,11 @@ def selector_of(words: Sequence[str]) -> str:
     return ",".join(found)
 
 
+def selector(text: str) -> str:
+    """One selector given to an option, in which `failed tasks` is `failed`; empty where there is none."""
+    return selector_of(text.split()) if text else ""
+
+
 def seconds(text: str, option: str) -> float:
     """A duration given to `option`. UsageError if it is not one."""
     from dtfctl.launcher.spec.units import parse_duration

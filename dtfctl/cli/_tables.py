@@ -36,6 +36,11 @@ def status_lines(status: ClusterStatus, tasks: Sequence[TaskStatus], screen: Scr
     return out
 
 
+def problem_lines(status: ClusterStatus, tasks: Sequence[TaskStatus], screen: Screen, now: float) -> list[str]:
+    """`status --problems`: the answer, what is wrong, and the last words of tasks that failed."""
+    return [headline(status, screen), *_troubles(status, tasks, screen)]
+
+
 def headline(status: ClusterStatus, screen: Screen) -> str:
     """The first line: is it well, and what runs."""
     active = sum(not job.is_final for job in status.jobs)

@@ -14,7 +14,7 @@ import typer
 from dtfctl.cli import _data
 from dtfctl.cli._command import Session, command
 from dtfctl.cli._format import age, columns, duration, plural
-from dtfctl.cli._select import seconds
+from dtfctl.cli._select import seconds, selector
 
 
 @command(
@@ -23,8 +23,9 @@ from dtfctl.cli._select import seconds
         "dtfctl up cluster.yaml --dry-run",
         "dtfctl up cluster.yaml --timeout 2m -o json",
         "dtfctl up cluster.yaml --min-ready 4",
+        "dtfctl up cluster.yaml --only ps,worker/0",
     ],
-    exits=[0, 1, 2, 5, 6, 7, 8, 9],
+    exits=[0, 1, 2, 3, 5, 6, 7, 8, 9],
 )
 def up(
     session: Session,
@@ -43,15 +44,25 @@ def up(
         Optional[int],  # noqa: UP045
         typer.Option("--parallel", metavar="N", min=1, max=1024, help="SSH logins at a time.", show_default=False),
     ] = None,
+    only: Annotated[
+        str, typer.Option("--only", metavar="SEL", help="Bring up these tasks, and leave the others as they are.")
+    ] = "",
+    prune: Annotated[
+        bool, typer.Option("--prune", help="With --only: stop also the other tasks that the file does not have.")
+    ] = False,
 ) -> int:
     """Start the cluster of a spec file, or make the running one match it.
 
     Waits until every task runs or has failed. Hosts that cannot be used do not hold up the others; they are named
-    with the reason, grouped. Running it again starts only what is missing. Ctrl-C leaves what was started; run it
-    again to go on, or `dtfctl down` to stop it.
+    with the reason, grouped. Running it again starts only what is missing, and tasks that the file does not have any
+    more are stopped. Ctrl-C leaves what was started; run it again to go on, or `dtfctl down` to stop it.
+
+    With --only the command starts, changes and waits for the selected tasks alone. Others go on as they are, those that
+    are new are not started, and those that the file does not have stay (unless --prune), until an `up` without --only
+    makes all of them match the file.
     """
-    asked = _Asked(dry_run, seconds(timeout, "--timeout") if timeout else None, wait, min_ready, recreate, parallel)
-    return _up(session, file, asked)
+    timeout_s = seconds(timeout, "--timeout") if timeout else None
+    return _up(session, file, _Asked(dry_run, timeout_s, wait, min_ready, recreate, parallel, selector(only), prune))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +75,8 @@ class _Asked:
     min_ready: int | None
     recreate: bool
     parallel: int | None
+    only: str
+    prune: bool
 
 
 def _up(session: Session, file: str, asked: _Asked) -> int:
@@ -95,6 +108,8 @@ def _up(session: Session, file: str, asked: _Asked) -> int:
                 timeout_s=asked.timeout_s,
                 wait=asked.wait,
                 min_ready=asked.min_ready,
+                only=asked.only,
+                prune=asked.prune,
             )
     except KeyboardInterrupt:
         sys.stderr.write(
@@ -120,7 +135,7 @@ def _up(session: Session, file: str, asked: _Asked) -> int:
         for change in result.changes:
             screen.print(f"  {change}")
     else:
-        ready = f"{result.running}/{result.wanted} tasks run"
+        ready = f"{result.running}/{result.wanted} tasks run" + (f" of {asked.only}" if asked.only else "")
         if result.running < result.wanted and result.exit_code == 0:
             word = "comes up"
         elif result.exit_code == 0:
@@ -141,7 +156,7 @@ def _up(session: Session, file: str, asked: _Asked) -> int:
     return result.exit_code
 
 
-@command(examples=["dtfctl plan cluster.yaml", "dtfctl plan cluster.yaml --exit-code"], exits=[0, 2, 7, 8, 10])
+@command(examples=["dtfctl plan cluster.yaml", "dtfctl plan cluster.yaml --exit-code"], exits=[0, 2, 3, 7, 8, 10])
 def plan(
     session: Session,
     file: Annotated[str, typer.Argument(metavar="FILE", help="The spec file.")],
@@ -163,27 +178,30 @@ def plan(
     return 10 if exit_code and result.changes else 0
 
 
-@command(examples=["dtfctl down", "dtfctl -c lab down --grace 30s"], exits=[0, 1, 2, 4, 5, 7, 9])
+@command(
+    examples=["dtfctl down", "dtfctl -c lab down --grace 30s", "dtfctl down --force --delete-logs"],
+    exits=[0, 1, 2, 4, 5, 7, 9],
+)
 def down(
     session: Session,
     grace: Annotated[
         str, typer.Option("--grace", metavar="TIME", help="Time to end between SIGTERM and SIGKILL.")
     ] = "10s",
     force: Annotated[bool, typer.Option("--force", help="Give up hosts that cannot be reached.")] = False,
+    keep_logs: Annotated[
+        bool, typer.Option("--keep-logs/--delete-logs", help="Leave the logs where they are, or delete them, too.")
+    ] = True,
 ) -> int:
     """Stop the cluster: its jobs, tasks, agents and controller.
 
-    Logs and checkpoints stay; processes, ports and all other files go. While a host cannot be reached the cluster
-    stays as it is, so that a later `down` finds it; with `--force` it goes, and what runs on such a host ends when its
-    lease does.
+    Logs and checkpoints stay; processes, ports and all other files go, with --delete-logs the logs, too. While a host
+    cannot be reached the cluster stays as it is, so that a later `down` finds it; with `--force` it goes, and what runs
+    on such a host ends when its lease does.
     """
-    from dtfctl.cli._progress import DownLines
-
     screen = session.screen
-    lines = DownLines(screen)
     started = time.monotonic()
     name, problems = session.api.Cluster.down_by_name(
-        session.cluster_name, grace_s=seconds(grace, "--grace"), force=force, on_event=lines.event
+        session.cluster_name, grace_s=seconds(grace, "--grace"), force=force, keep_logs=keep_logs
     )
     took = time.monotonic() - started
     if screen.is_data:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,12 +43,15 @@ def init(
     It is checked before it is written; a file that is there is left alone without --force.
     """
     from dtfctl.launcher.errors import Conflict, UsageError
-    from dtfctl.launcher.spec import parse_spec
+    from dtfctl.launcher.spec import InvalidSpec, parse_spec
 
     chosen = name or _cluster_name(file)
     where = f"hosts: {json.dumps(hosts)}\n" if hosts else ""
     text = _STARTER.format(name=chosen, hosts=where, ps=ps, worker=worker)
-    parse_spec(text, str(file))
+    try:
+        parse_spec(text, str(file))
+    except InvalidSpec as error:
+        raise UsageError(f"no valid spec comes of these options:\n{error.render()}") from None
     try:
         with file.open("w" if force else "x", encoding="utf-8") as out:
             out.write(text)
@@ -73,18 +77,25 @@ def _cluster_name(file: Path) -> str:
     examples=[
         "dtfctl validate cluster.yaml",
         "dtfctl validate cluster-examples/*.yaml",
+        "dtfctl validate --strict lab.yaml",
         "dtfctl validate lab.yaml -o json",
     ],
-    exits=[0, 2],
+    exits=[0, 2, 3],
 )
 def validate(
     session: Session,
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Spec files.")],
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse also what `up` would miss here, and what looks like a mistake.")
+    ] = False,
 ) -> int:
     """Check spec files and say everything that is wrong; start nothing.
 
     Each problem has its file, line and column, the line itself, what was expected and the nearest valid key. With
     -o json, prints the hosts and tasks a valid file stands for.
+
+    --strict is for the machine where `up` will be typed: files to send, keys and variables have to be there, every
+    host group has to be of use to some task, and tasks must not be given up at their first failure.
     """
     from dtfctl.launcher.spec import InvalidSpec, load_spec
 
@@ -93,7 +104,7 @@ def validate(
     code = 0
     for file in files:
         try:
-            spec = load_spec(file)
+            spec = load_spec(file, os.environ, for_up=True, strict=True) if strict else load_spec(file)
         except InvalidSpec as error:
             code = error.exit_code
             problems = [
@@ -129,7 +140,7 @@ def validate(
 
 @command(
     examples=["dtfctl config", "dtfctl config cluster.yaml", "dtfctl config cluster.yaml -o yaml > resolved.yaml"],
-    exits=[0, 2],
+    exits=[0, 2, 3],
 )
 def config(
     session: Session,

@@ -12,6 +12,7 @@ import typer
 from dtfctl.cli import _data, _tables
 from dtfctl.cli._command import Session, command
 from dtfctl.cli._format import columns, plural
+from dtfctl.cli._watch import repeat
 
 if TYPE_CHECKING:
     from dtfctl.launcher.providers.check import HostCheck
@@ -23,12 +24,13 @@ MIB = 1 << 20
 @command(
     examples=[
         "dtfctl hosts",
+        "dtfctl hosts --watch",
         "dtfctl hosts -o json",
         "dtfctl hosts check",
         "dtfctl hosts check cluster.yaml",
         "dtfctl hosts drain node3",
     ],
-    exits=[0, 2, 4, 5, 6, 7, 8],
+    exits=[0, 2, 3, 4, 5, 6, 7, 8],
 )
 def hosts(
     session: Session,
@@ -42,6 +44,7 @@ def hosts(
     reason: Annotated[
         str, typer.Option("--reason", metavar="TEXT", help="Why a host is drained; shown by `hosts`.")
     ] = "",
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="List them again every second until Ctrl-C.")] = False,
 ) -> int:
     """List the hosts of the cluster, check those of a spec file, or take hosts out of use and back.
 
@@ -55,8 +58,10 @@ def hosts(
     from dtfctl.launcher.errors import UsageError
 
     verb, *rest = words or [""]
+    if watch and verb:
+        raise UsageError(f"--watch does not go with `hosts {verb}`", "It is for the list: dtfctl hosts --watch")
     if verb == "":
-        return _list(session)
+        return _list(session, watch)
     if verb in ("drain", "undrain", "release") and rest:
         return _desire(session, verb, rest, reason)
     if verb == "check" and len(rest) <= 1:
@@ -67,15 +72,26 @@ def hosts(
     )
 
 
-def _list(session: Session) -> int:
+def _list(session: Session, watch: bool) -> int:
     screen = session.screen
-    found = session.open().status()
-    if screen.is_data:
-        screen.data("HostList", {"cluster": found.name, "hosts": [_data.plain(host) for host in found.hosts]})
-        return 0
-    up = sum(host.state == "up" for host in found.hosts)
-    screen.print(f"{found.name}: {up}/{plural(len(found.hosts), 'host')} up\n")
-    for line in _tables.host_table(found.hosts, screen):
+    cluster = session.open()
+
+    def show() -> list[str] | None:
+        found = cluster.status()
+        if screen.is_data:
+            content = {"cluster": found.name, "hosts": [_data.plain(host) for host in found.hosts]}
+            screen.record("HostList", content) if watch else screen.data("HostList", content)
+            return None
+        up = sum(host.state == "up" for host in found.hosts)
+        return [
+            f"{found.name}: {up}/{plural(len(found.hosts), 'host')} up",
+            "",
+            *_tables.host_table(found.hosts, screen),
+        ]
+
+    if watch:
+        return repeat(screen, show, "`dtfctl hosts` shows all of them")
+    for line in show() or ():
         screen.print(line)
     return 0
 

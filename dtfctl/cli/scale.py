@@ -21,6 +21,7 @@ def scale(
     session: Session,
     counts: Annotated[list[str], typer.Argument(metavar="ROLE=N...", help="Job name and how many tasks of it.")],
     timeout: Annotated[str, typer.Option("--timeout", metavar="TIME", help="How long to wait.")] = "60s",
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until they run, or come back at once.")] = True,
 ) -> int:
     """Change how many tasks of a job name there are.
 
@@ -34,8 +35,9 @@ def scale(
             raise UsageError(f"`{text}` is not ROLE=N", "For example: dtfctl scale worker=8")
         wanted[match[1]] = int(match[2])
     screen = session.screen
+    wait_s = seconds(timeout, "--timeout")
     cluster = session.open()
-    changes = cluster.scale(wanted, wait_s=seconds(timeout, "--timeout"))
+    changes = cluster.scale(wanted, wait_s=wait_s if wait else 0.0)
     if screen.is_data:
         screen.data("Scaled", {"changes": list(changes)})
         return 0

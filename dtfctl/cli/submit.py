@@ -42,7 +42,7 @@ CHOICES = {
         "dtfctl submit --workers 2 --retries 3 train.py",
         "dtfctl submit --framework torch --python ~/venv/bin/python ddp.py",
     ],
-    exits=[0, 1, 2, 4, 7, 8],
+    exits=[0, 1, 2, 3, 4, 7, 8],
     pass_through=True,
 )
 def submit(

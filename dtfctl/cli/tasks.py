@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dtfctl.cli import _data, _tables
 from dtfctl.cli._command import Session, command
 from dtfctl.cli._format import plural
+from dtfctl.cli._screen import Screen
 from dtfctl.cli._select import seconds, selector_of
 from dtfctl.cli._watch import repeat
+
+if TYPE_CHECKING:
+    from dtfctl.launcher.model import ClusterStatus
 
 GRACE_S = 10.0
 
 
 @command(
-    examples=["dtfctl status", "dtfctl status worker -o wide", "dtfctl status --watch", "dtfctl status -o json"],
+    examples=[
+        "dtfctl status",
+        "dtfctl status worker -o wide",
+        "dtfctl status --watch",
+        "dtfctl status --problems",
+        "dtfctl status -o json",
+    ],
     exits=[0, 4, 8],
 )
 def status(
@@ -27,26 +37,28 @@ def status(
         str, typer.Argument(metavar="[SEL]", help="Which tasks: worker, worker/1, worker/0-3, failed, host:NAME.")
     ] = "all",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again every second until Ctrl-C.")] = False,
+    problems: Annotated[
+        bool, typer.Option("--problems", help="Only what is wrong, and the last lines of what failed.")
+    ] = False,
 ) -> int:
     """Show the cluster on one screen: tasks, jobs, and what is wrong.
 
     The first line says whether all is well. The exit code says whether the question could be answered, not whether
     the cluster is healthy: scripts read `healthy` of -o json.
     """
-    from dtfctl.launcher.selectors import select
-
     screen = session.screen
     cluster = session.open()
     if watch:
-        return _watch(session, selector)
+        return repeat(
+            screen,
+            lambda: _show(screen, cluster.status(), selector, problems, screen.record),
+            "`dtfctl status failed` shows the failed tasks",
+        )
     found = cluster.status()
-    tasks = select(selector, found.tasks)
-    if screen.is_data:
-        content = _data.document(found)
-        content["tasks"] = [_data.plain(task) for task in tasks]
-        screen.data("ClusterStatus", content)
+    lines = _show(screen, found, selector, problems, screen.data)
+    if lines is None:
         return 0
-    for line in _tables.status_lines(found, tasks, screen, time.time()):
+    for line in lines:
         screen.print(line)
     if any(task.state in ("failed", "crashed", "lost") for task in found.tasks):
         screen.next("dtfctl restart failed")
@@ -55,24 +67,29 @@ def status(
     return 0
 
 
-def _watch(session: Session, selector: str) -> int:
-    """Status again and again."""
-    from dtfctl.launcher.selectors import select
+def _show(
+    screen: Screen,
+    found: ClusterStatus,
+    selector: str,
+    only_problems: bool,
+    write: Callable[[str, Mapping[str, Any]], None],
+) -> list[str] | None:
+    """The lines of `status`, or None when it was written as data."""
+    from dtfctl.launcher.selectors import is_failed, select
 
-    screen = session.screen
-    cluster = session.open()
-
-    def show() -> list[str] | None:
-        found = cluster.status()
-        tasks = select(selector, found.tasks)
-        if not screen.is_data:
-            return _tables.status_lines(found, tasks, screen, time.time())
-        content = _data.document(found)
-        content["tasks"] = [_data.plain(task) for task in tasks]
-        screen.record("ClusterStatus", content)
-        return None
-
-    return repeat(screen, show, "`dtfctl status failed` shows the failed tasks")
+    tasks = select(selector, found.tasks)
+    if only_problems:
+        tasks = [task for task in tasks if is_failed(task) or task.health == "suspect"]
+    if not screen.is_data:
+        lines = _tables.problem_lines if only_problems else _tables.status_lines
+        return lines(found, tasks, screen, time.time())
+    content = _data.document(found)
+    content["tasks"] = [_data.plain(task) for task in tasks]
+    if only_problems:
+        content["hosts"] = [_data.plain(host) for host in found.hosts if host.state != "up" or host.last_error]
+        content["jobs"] = []
+    write("ClusterStatus", content)
+    return None
 
 
 @command(

@@ -99,12 +99,16 @@ class Cluster:
         task_command: Sequence[str] = (),
         wait: bool = True,
         min_ready: int | None = None,
+        only: str = "",
+        prune: bool = False,
     ) -> UpResult:
         """Make reality match `spec` and wait until every task runs or has failed.
 
         `on_event` sees each event as it happens, `on_hosts` the hosts whenever something changed, in this thread.
         On an unchanged, running cluster it changes nothing.
         Without `wait` it returns once the controller has the spec, with `min_ready` once so many tasks run.
+        `only`: a selector; other tasks stay as they are, new ones among them are not started, and those that the spec
+        does not have any more go on, unless `prune` is given. The result is about the selected tasks.
         `timeout_s`: by default a minute, and ten where hosts may have to be installed first.
         `task_command` replaces the program that tasks run (`python -m dtfctl.task`); it gets the path of its
         configuration file as last argument.
@@ -117,7 +121,7 @@ class Cluster:
         """
         begun = time.monotonic()
         if dry_run:
-            changes = bringup.would_change(spec, task_command)
+            changes = bringup.would_change(spec, task_command, only, prune)
             return UpResult(None, len(spec.task_names), 0, changes, (), time.monotonic() - begun)
         if timeout_s is None:
             timeout_s = LOCAL_UP_S if spec.is_local else REMOTE_UP_S
@@ -129,6 +133,8 @@ class Cluster:
             task_command=task_command,
             wait=wait,
             min_ready=min_ready,
+            only=only,
+            prune=prune,
         )
         return UpResult(
             cluster=cls(spec.cluster),
@@ -434,9 +440,9 @@ class Cluster:
         """
         return Tunnel(self._connection.paths, self.status(), task, port)
 
-    def down(self, *, grace_s: float = 10.0, on_event: Callable[[Event], None] | None = None) -> tuple[str, ...]:
+    def down(self, *, grace_s: float = 10.0, keep_logs: bool = True) -> tuple[str, ...]:
         """Stop jobs, tasks, agents and the controller; delete all but logs and checkpoints. Problems, if any."""
-        return self.down_by_name(self.name, grace_s=grace_s, on_event=on_event)[1]
+        return self.down_by_name(self.name, grace_s=grace_s, keep_logs=keep_logs)[1]
 
     @classmethod
     def down_by_name(
@@ -445,13 +451,13 @@ class Cluster:
         *,
         grace_s: float = 10.0,
         force: bool = False,
-        on_event: Callable[[Event], None] | None = None,
+        keep_logs: bool = True,
     ) -> tuple[str, tuple[str, ...]]:
         """As `down`, also for a cluster that is half made or whose controller cannot start: (name, problems).
 
         With problems the cluster is still there, unless `force` gave up the hosts that could not be reached.
         """
-        return bringup.take_down(name, grace_s, force)
+        return bringup.take_down(name, grace_s, force, keep_logs)
 
 
 def clusters() -> list[ClusterInfo]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from dtfctl.launcher import codec, connect, far_seat, history
 from dtfctl.launcher.connect import Connection
-from dtfctl.launcher.controller import methods
+from dtfctl.launcher.controller import methods, view
 from dtfctl.launcher.errors import (
     ClusterFailed,
     ControllerUnreachable,
@@ -22,6 +22,7 @@ from dtfctl.launcher.files import explained
 from dtfctl.launcher.model import Event, HostStatus
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import LOGIN_CAUSES, Stage
+from dtfctl.launcher.selectors import chosen_of
 from dtfctl.launcher.spec.available import require_available
 from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.wire import from_message
@@ -54,28 +55,39 @@ def bring_up(
     task_command: Sequence[str],
     wait: bool,
     min_ready: int | None,
+    only: str = "",
+    prune: bool = False,
 ) -> Reached:
     """See `Cluster.up`."""
     deadline = time.monotonic() + timeout_s
     paths = ClusterPaths.of(spec.cluster)
     require_available(spec)
-    request = pb.ApplyRequest(spec_json=codec.encode(spec), task_command=task_command)
+    request = pb.ApplyRequest(spec_json=codec.encode(spec), task_command=task_command, only=only, prune=prune)
     with connect.operation(paths, "bring up"):
         with explained(paths.folder):
             connection = _prepare(paths, spec, on_hosts)
         reply = connection.call(methods.APPLY, request)
         watcher = _Watcher(connection, reply.event, on_event, on_hosts)
-        status = watcher.wait_settled(deadline, min_ready) if wait else watcher.look()
-    hosts = [host for host in status.hosts if host.tasks]
+        meant = frozenset(reply.tasks) if only else None
+        status = watcher.wait_settled(deadline, min_ready, meant) if wait else watcher.look()
+    tasks = _meant(status, meant)
+    running = sum(task.state == "running" for task in tasks)
+    places = {task.host for task in tasks}
+    hosts = [host for host in status.hosts if host.name in places]
     return Reached(
-        wanted=len(spec.task_names),
-        running=sum(task.state == "running" for task in status.tasks),
+        wanted=len(spec.task_names) if meant is None else len(meant),
+        running=running,
         changes=tuple(reply.changes),
         problems=tuple(status.problems),
-        usable=status.usable,
+        usable=status.usable if meant is None else running > 0,
         no_login=bool(hosts) and all(host.cause in LOGIN_CAUSES for host in hosts),
         outdated=any(host.cause in ("sync", "setup") for host in hosts),
     )
+
+
+def _meant(status: pb.ClusterStatus, meant: frozenset[str] | None) -> list[pb.TaskStatus]:
+    """The tasks that this `up` is about: all, or those named by `only`."""
+    return [task for task in status.tasks if meant is None or f"{task.job}/{task.index}" in meant]
 
 
 def _prepare(
@@ -94,22 +106,29 @@ def _prepare(
     try:
         far_seat.FarSeat.prepare(paths, spec, created, on_stage).close()
     except LauncherError:
-        if is_new:
+        if is_new and paths.seat.exists():
             far_seat.FarSeat(paths).give_up()
         raise
     return Connection(paths)
 
 
-def would_change(spec: ClusterSpec, task_command: Sequence[str]) -> tuple[str, ...]:
+def would_change(
+    spec: ClusterSpec, task_command: Sequence[str], only: str = "", prune: bool = False
+) -> tuple[str, ...]:
     """What `bring_up` would do, one line each."""
     paths = ClusterPaths.of(spec.cluster)
     require_available(spec)
     if connect.read_created(paths) is not None:
-        request = pb.ApplyRequest(spec_json=codec.encode(spec), task_command=task_command, dry_run=True)
+        request = pb.ApplyRequest(
+            spec_json=codec.encode(spec), task_command=task_command, dry_run=True, only=only, prune=prune
+        )
         return tuple(Connection(paths).call(methods.APPLY, request).changes)
+    from dtfctl.launcher.controller.changes import take_over
     from dtfctl.launcher.controller.placement import place
 
-    return tuple(f"start {name} on {host}" for name, host in place(spec).items())
+    placed = place(spec)
+    chosen = chosen_of(only, (), placed) if only else None
+    return take_over(None, spec, {}, placed, chosen=chosen).lines
 
 
 class _Watcher:
@@ -141,17 +160,22 @@ class _Watcher:
                 self._on_event(event)
         return status
 
-    def wait_settled(self, deadline: float, min_ready: int | None) -> pb.ClusterStatus:
-        """Until every task runs or has failed for good, or `min_ready` run."""
+    def wait_settled(
+        self, deadline: float, min_ready: int | None, meant: frozenset[str] | None = None
+    ) -> pb.ClusterStatus:
+        """Until every task that is meant runs or has failed for good, or `min_ready` run."""
         while True:
             left = deadline - time.monotonic()
             status = self.look(min(left, 0.5))
-            running = sum(task.state == "running" for task in status.tasks)
+            tasks = _meant(status, meant)
+            running = sum(task.state == "running" for task in tasks)
+            if meant is not None and all(task.state in view.SETTLED for task in tasks):
+                return status
             if status.settled or (min_ready is not None and running >= min_ready):
                 return status
             if left <= 0:
                 waiting = ", ".join(
-                    f"{task.job}/{task.index} ({task.state})" for task in status.tasks if task.state != "running"
+                    f"{task.job}/{task.index} ({task.state})" for task in tasks if task.state != "running"
                 )
                 name = self._connection.paths.name
                 raise DeadlineExpired(
@@ -160,7 +184,9 @@ class _Watcher:
                 )
 
 
-def take_down(name: str | None, grace_s: float, force: bool = False) -> tuple[str, tuple[str, ...]]:
+def take_down(
+    name: str | None, grace_s: float, force: bool = False, keep_logs: bool = True
+) -> tuple[str, tuple[str, ...]]:
     """Stop jobs, tasks, agents and controller of a cluster, also of one that is half made: (name, problems).
 
     With `force`, hosts that cannot be reached are given up; else the cluster stays until they can be.
@@ -170,7 +196,7 @@ def take_down(name: str | None, grace_s: float, force: bool = False) -> tuple[st
         with contextlib.suppress(OSError):  # a full disk is a reason to take it down, not one to leave it up
             paths.going_down.touch()
         try:
-            problems = _down(paths, grace_s, force)
+            problems = _down(paths, grace_s, force, keep_logs)
             if problems and not force:
                 return paths.name, problems
         finally:
@@ -181,7 +207,7 @@ def take_down(name: str | None, grace_s: float, force: bool = False) -> tuple[st
     return paths.name, problems
 
 
-def _down(paths: ClusterPaths, grace_s: float, force: bool) -> tuple[str, ...]:
+def _down(paths: ClusterPaths, grace_s: float, force: bool, keep_logs: bool) -> tuple[str, ...]:
     """Let the controller stop everything, and wait for its end."""
     connection = Connection(paths, takes_down=True)
     try:
@@ -198,12 +224,12 @@ def _down(paths: ClusterPaths, grace_s: float, force: bool) -> tuple[str, ...]:
             connection.seat.give_up()
             return (error.message,)
         try:
-            request = pb.DownRequest(grace_s=grace_s, force=force)
+            request = pb.DownRequest(grace_s=grace_s, force=force, delete_logs=not keep_logs)
             left = tuple(connection.call(methods.DOWN, request, timeout_s=grace_s + DOWN_MARGIN_S).problems)
         except PartlyDone as error:
             return (error.message,)
         connection.seat.wait_gone()
-        connection.seat.forget()
+        connection.seat.forget(keep_logs)
     finally:
         connection.close()
     return left

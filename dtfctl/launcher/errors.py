@@ -2,8 +2,8 @@
 
 LauncherError
 ├── UsageError             2    wrong arguments
-├── SpecError              2    the cluster file is not valid
-├── ScriptError            2    the script to submit is missing or does not compile
+├── SpecError              3    the cluster file is not valid
+├── ScriptError            3    the script to submit is missing or does not compile
 ├── NotFound               4
 │   ├── NoSuchCluster
 │   ├── NoSuchTask
@@ -49,13 +49,13 @@ class UsageError(LauncherError):
 class SpecError(LauncherError):
     """The cluster file is not valid."""
 
-    exit_code = 2
+    exit_code = 3
 
 
 class ScriptError(LauncherError):
     """The script to submit is missing, unreadable or not Python."""
 
-    exit_code = 2
+    exit_code = 3
 
 
 class NotFound(LauncherError):

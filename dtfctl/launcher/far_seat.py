@@ -46,8 +46,10 @@ class Place:
 
 
 def host_of(spec: ClusterSpec) -> str:
-    """Where the controller of a new cluster goes: the first host; empty for this machine."""
-    return "" if spec.controller == "local" or spec.is_local else spec.hosts[0].name
+    """Where the controller of a new cluster goes: the host that the spec says, or its first; empty: this machine."""
+    if spec.controller.place == "local" or spec.is_local:
+        return ""
+    return spec.controller.host or spec.hosts[0].name
 
 
 class FarSeat:
@@ -73,6 +75,11 @@ class FarSeat:
         if all(name.name != host for name in names):
             raise Conflict(
                 f"the controller of {paths.name} runs on {host}, which the spec does not have any more",
+                f"take the cluster down first: dtfctl down -c {paths.name}",
+            )
+        if spec.controller.host not in (None, host):
+            raise Conflict(
+                f"the controller of {paths.name} runs on {host}; it cannot go to {spec.controller.host} while it is up",
                 f"take the cluster down first: dtfctl down -c {paths.name}",
             )
         older = [name for name in (before.hosts if before else ()) if name.name not in {item.name for item in names}]
@@ -165,8 +172,8 @@ class FarSeat:
     def wait_gone(self) -> None:
         """`forget` waits."""
 
-    def forget(self) -> None:
-        self._control({"do": "stop"})
+    def forget(self, keep_logs: bool = True) -> None:
+        self._control({"do": "stop", "keep_logs": keep_logs})
         self.give_up()
 
     def give_up(self) -> None:

@@ -49,8 +49,8 @@ class Seat(Protocol):
     def wait_gone(self) -> None:
         """Until no controller runs and none is on its way."""
 
-    def forget(self) -> None:
-        """Delete what is left of a cluster whose processes have ended; logs and checkpoints stay."""
+    def forget(self, keep_logs: bool = True) -> None:
+        """Delete what is left of a cluster whose processes have ended; checkpoints stay, and logs if wanted."""
 
     def close(self) -> None:
         """Let go of connections."""
@@ -82,8 +82,8 @@ class LocalSeat:
     def wait_gone(self) -> None:
         wait_gone(self._paths)
 
-    def forget(self) -> None:
-        forget(self._paths)
+    def forget(self, keep_logs: bool = True) -> None:
+        forget(self._paths, keep_logs)
 
     def close(self) -> None:
         """Holds nothing."""
@@ -144,15 +144,15 @@ def wait_gone(paths: ClusterPaths, timeout_s: float = 10.0) -> None:
         time.sleep(POLL_S)
 
 
-def forget(paths: ClusterPaths) -> None:
-    """Delete what is left of a cluster whose processes have ended; logs and checkpoints stay."""
+def forget(paths: ClusterPaths, keep_logs: bool = True) -> None:
+    """Delete what is left of a cluster whose processes have ended; checkpoints stay, and logs if wanted."""
     hosts = paths.folder / "hosts"
     for host in hosts.iterdir() if hosts.is_dir() else ():
         remove_socket_folder(host)
     remove_files(paths)
     for path in (paths.info, paths.controller_info, paths.controller_lock):
         path.unlink(missing_ok=True)
-    if paths.logs.is_dir() and not any(paths.logs.iterdir()):
+    if paths.logs.is_dir() and not (keep_logs and any(paths.logs.iterdir())):
         shutil.rmtree(paths.logs)
 
 

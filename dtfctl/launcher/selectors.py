@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dtfctl.launcher.errors import NoSuchTask, UsageError
 from dtfctl.launcher.model import TaskStatus
@@ -31,6 +31,14 @@ def select(selector: str, tasks: Sequence[TaskStatus]) -> list[TaskStatus]:
         for task in _select_one(part, tasks):
             chosen[task.name] = task
     return [task for task in tasks if task.name in chosen]
+
+
+def chosen_of(selector: str, tasks: Sequence[TaskStatus], placed: Mapping[str, str]) -> list[str]:
+    """The names of those of `tasks`, and of the tasks that are to be on the hosts `placed`, that `selector` names."""
+    known = {task.name for task in tasks}
+    new = [(*name.partition("/")[::2], host) for name, host in placed.items() if name not in known]
+    future = [TaskStatus(job, int(index), "pending", host=host) for job, index, host in new]
+    return [task.name for task in select(selector, [*tasks, *future])]
 
 
 def job_id(selector: str) -> str | None:

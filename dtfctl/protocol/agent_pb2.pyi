@@ -457,12 +457,14 @@ class ReadLogsReply(_message.Message):
     def __init__(self, chunks: _Optional[_Iterable[_Union[LogChunk, _Mapping]]] = ...) -> None: ...
 
 class ShutdownRequest(_message.Message):
-    __slots__ = ("grace_s", "epoch")
+    __slots__ = ("grace_s", "epoch", "delete_logs")
     GRACE_S_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    DELETE_LOGS_FIELD_NUMBER: _ClassVar[int]
     grace_s: float
     epoch: int
-    def __init__(self, grace_s: _Optional[float] = ..., epoch: _Optional[int] = ...) -> None: ...
+    delete_logs: bool
+    def __init__(self, grace_s: _Optional[float] = ..., epoch: _Optional[int] = ..., delete_logs: bool = ...) -> None: ...
 
 class TerminalSize(_message.Message):
     __slots__ = ("rows", "columns")

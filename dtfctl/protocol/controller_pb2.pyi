@@ -25,22 +25,28 @@ class ControllerStatus(_message.Message):
     def __init__(self, pid: _Optional[int] = ..., address: _Optional[str] = ..., epoch: _Optional[int] = ..., uptime_s: _Optional[float] = ..., version: _Optional[str] = ...) -> None: ...
 
 class ApplyRequest(_message.Message):
-    __slots__ = ("spec_json", "task_command", "dry_run")
+    __slots__ = ("spec_json", "task_command", "dry_run", "only", "prune")
     SPEC_JSON_FIELD_NUMBER: _ClassVar[int]
     TASK_COMMAND_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    ONLY_FIELD_NUMBER: _ClassVar[int]
+    PRUNE_FIELD_NUMBER: _ClassVar[int]
     spec_json: str
     task_command: _containers.RepeatedScalarFieldContainer[str]
     dry_run: bool
-    def __init__(self, spec_json: _Optional[str] = ..., task_command: _Optional[_Iterable[str]] = ..., dry_run: bool = ...) -> None: ...
+    only: str
+    prune: bool
+    def __init__(self, spec_json: _Optional[str] = ..., task_command: _Optional[_Iterable[str]] = ..., dry_run: bool = ..., only: _Optional[str] = ..., prune: bool = ...) -> None: ...
 
 class ApplyReply(_message.Message):
-    __slots__ = ("changes", "event")
+    __slots__ = ("changes", "event", "tasks")
     CHANGES_FIELD_NUMBER: _ClassVar[int]
     EVENT_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
     changes: _containers.RepeatedScalarFieldContainer[str]
     event: int
-    def __init__(self, changes: _Optional[_Iterable[str]] = ..., event: _Optional[int] = ...) -> None: ...
+    tasks: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, changes: _Optional[_Iterable[str]] = ..., event: _Optional[int] = ..., tasks: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class StatusRequest(_message.Message):
     __slots__ = ("newer_than", "wait_s")
@@ -474,12 +480,14 @@ class EventsReply(_message.Message):
     def __init__(self, events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ..., newest: _Optional[int] = ...) -> None: ...
 
 class DownRequest(_message.Message):
-    __slots__ = ("grace_s", "force")
+    __slots__ = ("grace_s", "force", "delete_logs")
     GRACE_S_FIELD_NUMBER: _ClassVar[int]
     FORCE_FIELD_NUMBER: _ClassVar[int]
+    DELETE_LOGS_FIELD_NUMBER: _ClassVar[int]
     grace_s: float
     force: bool
-    def __init__(self, grace_s: _Optional[float] = ..., force: bool = ...) -> None: ...
+    delete_logs: bool
+    def __init__(self, grace_s: _Optional[float] = ..., force: bool = ..., delete_logs: bool = ...) -> None: ...
 
 class DownReply(_message.Message):
     __slots__ = ("problems",)

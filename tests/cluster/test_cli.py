@@ -82,7 +82,7 @@ def test_the_exit_code_of_a_script_is_the_commands(dtfctl: Run, tmp_path: Path) 
         if bad:
             path.write_text(bad)
         refused = dtfctl("submit", str(path))
-        assert refused.returncode == 2
+        assert refused.returncode == 3
         assert text in refused.stderr
         path.touch()
     assert len(json.loads(dtfctl("jobs", "-o", "json").stdout)["jobs"]) == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -99,12 +99,9 @@ class FakeLauncher:
                 *,
                 grace_s: float = 10.0,
                 force: bool = False,
-                on_event: Callable[[Event], None] | None = None,
+                keep_logs: bool = True,
             ) -> tuple[str, tuple[str, ...]]:
                 fake.note("down", name, grace_s)
-                for event in fake.happened:
-                    if on_event:
-                        on_event(event)
                 return name or "demo", fake.down_problems
 
             def status(self) -> ClusterStatus:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dtfctl.launcher.api import Cluster, clusters
-from dtfctl.launcher.errors import LoginError
+from dtfctl.launcher.errors import Conflict, LoginError
 from dtfctl.launcher.model import JobRequest
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.spec.model import Health, Sync
+from dtfctl.launcher.spec.model import ControllerPlace, Health, Sync
 from tests.cluster.commands import Shell
 from tests.cluster.conftest import PATIENCE_S, STUB_COMMAND, pids, wait_until
 from tests.lab.conftest import cluster_of, ssh_of
@@ -36,13 +37,18 @@ def test_everything_works_from_here_and_nothing_runs_here(home: Path, lab: Lab, 
     sent = tmp_path / "data"
     sent.mkdir()
     (sent / "words.txt").write_text("hello\n")
-    spec = cluster_of(lab, controller="host", sync=(Sync(str(sent), "~/data"),), setup=("cat ~/data/words.txt",))
+    spec = cluster_of(
+        lab,
+        controller=ControllerPlace("host", lab.address_of(lab.names[1])),
+        sync=(Sync(str(sent), "~/data"),),
+        setup=("cat ~/data/words.txt",),
+    )
     result = Cluster.up(spec)
     assert (result.exit_code, result.running) == (0, 3), result.problems
     cluster = result.cluster
     assert cluster is not None
-    first = lab.names[0]
-    assert len(controllers(lab, first)) == 1
+    first = lab.names[1]
+    assert [len(controllers(lab, name)) for name in lab.names] == [0, 1] + [0] * (len(lab.names) - 2)
     status = cluster.status()
     assert status.controller.address.startswith(lab.address_of(first) + ":")
     assert [info.alive for info in clusters()] == [True]
@@ -52,6 +58,8 @@ def test_everything_works_from_here_and_nothing_runs_here(home: Path, lab: Lab, 
 
     again = Cluster.up(spec)
     assert (again.changes, again.exit_code) == ((), 0)
+    with pytest.raises(Conflict, match=f"runs on {lab.address_of(first)}"):
+        Cluster.up(replace(spec, controller=ControllerPlace("host", lab.address_of(lab.names[0]))))
     assert {task.name: task.pid for task in status.tasks} == pids(cluster)
 
     script = tmp_path / "add.py"
@@ -67,9 +75,10 @@ def test_everything_works_from_here_and_nothing_runs_here(home: Path, lab: Lab, 
     assert cluster.restart("worker/1").tasks == ("worker/1",)
     assert pids(cluster)["worker/1"] != before["worker/1"]
 
-    assert cluster.down() == ()
+    assert cluster.down(keep_logs=False) == ()
     assert clusters() == []
     for name in lab.names:
+        assert not list((lab.home(name) / ".dtfctl").rglob("*.log"))
         assert lab.processes(name, "dtfctl") == []
         assert (lab.home(name) / ".ssh" / "authorized_keys").read_text() == ""
         assert not list((lab.home(name) / ".dtfctl").rglob("*.key"))
@@ -83,7 +92,9 @@ def cluster(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clus
         patch.setenv("DTFCTL_HOME", str(base / "home"))
         # A busy machine must not make it move tasks.
         patient = Health(down_phi=1e6, down_after=PATIENCE_S, lease=2 * PATIENCE_S)
-        result = Cluster.up(cluster_of(lab, controller="host", health=patient), task_command=STUB_COMMAND)
+        result = Cluster.up(
+            cluster_of(lab, controller=ControllerPlace("host"), health=patient), task_command=STUB_COMMAND
+        )
         assert (result.exit_code, result.running) == (0, 3), result.problems
         assert result.cluster is not None
         yield result.cluster
@@ -136,7 +147,7 @@ def test_an_agent_is_started_again_with_the_clusters_own_key(cluster: Cluster, l
 
 
 def test_a_host_that_lets_nobody_in_is_named(home: Path, lab: Lab) -> None:
-    spec = cluster_of(lab, controller="host", name="u", ssh=ssh_of(lab, user="nobody-here"))
+    spec = cluster_of(lab, controller=ControllerPlace("host"), name="u", ssh=ssh_of(lab, user="nobody-here"))
     with pytest.raises(LoginError, match=f"{lab.hosts[0].address}, where the controller runs: authentication failed"):
         Cluster.up(spec, task_command=STUB_COMMAND)
     assert clusters() == [], "nothing is left of it"

@@ -55,6 +55,7 @@ class Agent:
         self._came_from = came_from
         self.folder = private_folder(folder)
         self._may_end = False
+        self._delete_logs = False
         self._next_tick = 0.0
         self._due_at = 0.0
         """When there is something to do without being told."""
@@ -131,9 +132,10 @@ class Agent:
 
             threading.Thread(target=ask, name="lease", daemon=True).start()
 
-    def shutdown(self, grace_s: float) -> None:
+    def shutdown(self, grace_s: float, delete_logs: bool = False) -> None:
         """Stop all processes; `run` returns when they have ended. Loop thread."""
         self._may_end = True
+        self._delete_logs = delete_logs
         self._roster.end_all(grace_s)
 
     def log_of(self, process: str) -> Path:
@@ -169,6 +171,8 @@ class Agent:
             now = time.monotonic()
             self._due_at = now if roster.dirty else max(now + SHORTEST_S, min(self._next_tick, roster.next_time(now)))
         self._mailbox.close()
+        if self._delete_logs:
+            roster.delete_logs()
         roster.close()
 
     def _wait(self) -> bool:

@@ -353,6 +353,11 @@ class Roster:
             return folder / "jobs" / job_id / f"{task.replace('/', '-')}.log"
         return folder / f"{process.replace('/', '-')}.log"
 
+    def delete_logs(self) -> None:
+        """Of all processes that this host has had, and of this agent."""
+        for folder in {self.log_folder, Path(self.orders.logs.folder or self.log_folder).expanduser()}:
+            shutil.rmtree(folder, ignore_errors=True)
+
     def surroundings(self, process: str) -> launch.Surroundings:
         """Of a command in the environment of `worker/1` or `job:ID:worker/0`, or of the host (""). Loop thread."""
         context = self._context(self.folder)

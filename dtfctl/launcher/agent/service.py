@@ -95,7 +95,7 @@ class AgentService:
 
     def shutdown(self, request: pb.ShutdownRequest) -> pb.Report:
         agent = self._agent
-        agent.call(lambda: agent.shutdown(request.grace_s))
+        agent.call(lambda: agent.shutdown(request.grace_s, request.delete_logs))
         deadline = time.monotonic() + request.grace_s + 15.0
         version = 0
         while not agent.finished:

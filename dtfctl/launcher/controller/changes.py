@@ -5,7 +5,7 @@ Only what differs changes: a task whose definition is the same and whose host ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from dtfctl.launcher.controller.store import TaskRow
@@ -28,7 +28,7 @@ class Change:
 def check_possible(before: ClusterSpec, after: ClusterSpec) -> None:
     """Raises Conflict for what cannot change while the cluster is up."""
     fixed = {
-        "where the controller runs": (before.controller, after.controller),
+        "where the controller runs": (before.controller.place, after.controller.place),
         "`security`": (before.security, after.security),
         "whether hosts are reached by SSH": (before.is_local, after.is_local),
     }
@@ -46,24 +46,31 @@ def take_over(
     rows: Mapping[str, TaskRow],
     placed: Mapping[str, str],
     new_command: bool = False,
+    chosen: Collection[str] | None = None,
 ) -> Change:
-    """From the tasks in `rows`, made by `before`, to those of `after`, whose places are `placed`."""
-    if before is None:
-        return Change(
-            tuple(TaskRow(name, host) for name, host in placed.items()),
-            tuple(f"start {name} on {host}" for name, host in placed.items()),
-        )
+    """From the tasks in `rows`, made by `before`, to those of `after`, whose places are `placed`.
+
+    `chosen`: the others are left as they are, and new ones among them are not started.
+    """
     found, lines = [], []
     alone = len(rows) == 1 < len(placed)
     for name, host in placed.items():
+        is_meant = chosen is None or name in chosen
         row = rows.get(name)
-        if row is None:
-            found.append(TaskRow(name, host))
-            lines.append(f"start {name} on {host}")
+        if row is None or (row.held and is_meant):
+            found.append(TaskRow(name, host, held=not is_meant))
+            lines.append(f"start {name} on {host}" if is_meant else f"leave out {name} on {host}")
             continue
+        assert before is not None
         why = _new_definition(before, after, row.job, new_command)
         if alone and not why:
             why = "it was the only task"  # and was started without a way to others
+        if not is_meant:
+            found.append(replace(row, owed=why, owed_at=row.incarnation) if why and not row.held else row)
+            continue
+        if not why and row.incarnation <= row.owed_at:
+            why = row.owed
+        row = replace(row, owed="")
         if host != (row.move_to or row.host):
             lines.append(f"move {name} from {row.host} to {host}")
             row = replace(row, move_to="" if host == row.host else host)
@@ -73,10 +80,10 @@ def take_over(
         found.append(row)
     removed = tuple(name for name in rows if name not in placed)
     lines += [f"stop {name}" for name in removed]
-    for key in ClusterSpec.__dataclass_fields__:
+    for key in ClusterSpec.__dataclass_fields__ if before is not None else ():
         if key not in DEFINES_TASKS and getattr(before, key) != getattr(after, key):
             lines.append(f"change {key}")
-    if not lines and before != after:
+    if not lines and before is not None and before != after:
         lines.append("change hosts" if before.host_groups != after.host_groups else "change tasks")
     return Change(tuple(found), tuple(lines), removed)
 
@@ -95,6 +102,21 @@ def _new_definition(before: ClusterSpec, after: ClusterSpec, job: str, new_comma
     }
     changed = [name for name, differs in parts.items() if differs]
     return f"its {' and '.join(changed)} changed" if changed else ""
+
+
+def with_others(before: ClusterSpec, after: ClusterSpec, chosen: Collection[str]) -> ClusterSpec:
+    """`after` with the tasks of `before` that it does not have and that are not chosen, so that they stay."""
+    tasks = dict(after.tasks)
+    for name in before.task_names:
+        job, _, index = name.partition("/")
+        group = tasks.get(job)
+        if name in chosen or (group is not None and int(index) < group.count):
+            continue
+        if group is None:
+            old = before.tasks[job]
+            group = replace(old, hosts=tuple(item for item in old.hosts if item in after.host_groups))
+        tasks[job] = replace(group, count=int(index) + 1)
+    return replace(after, tasks=tasks)
 
 
 def scaled(spec: ClusterSpec, counts: Mapping[str, int]) -> ClusterSpec:

@@ -67,13 +67,13 @@ def _place(paths: ClusterPaths, created: float, files: dict[str, str], archives:
     write_whole(paths.info, json.dumps(info).encode())
 
 
-def stop(cluster: str, created: float, **_: Any) -> dict[str, Any]:
+def stop(cluster: str, created: float, keep_logs: bool = True, **_: Any) -> dict[str, Any]:
     """After `down` has reached the controller, or to give up what it left."""
     paths = ClusterPaths.of(cluster)
     if connect.read_created(paths) == created:
         seat = LocalSeat(paths)
         seat.wait_gone()
-        seat.forget()
+        seat.forget(keep_logs)
         with contextlib.suppress(OSError):  # logs stay
             paths.folder.rmdir()
     return {}

@@ -336,18 +336,18 @@ class HostBoard:
 
     # ------------------------------------------------------------------ down
 
-    def stop_all(self, grace_s: float) -> list[str]:
+    def stop_all(self, grace_s: float, delete_logs: bool = False) -> list[str]:
         """Stop every host's processes and agent; what did not work. Any thread, once nothing is started any more."""
         hosts = dict(self.all)
         if not hosts:
             return []
         with ThreadPoolExecutor(min(MOST_STOPS_AT_ONCE, len(hosts))) as pool:
-            outcomes = list(pool.map(lambda item: self._stop(item[0], item[1], grace_s), hosts.items()))
+            outcomes = list(pool.map(lambda item: self._stop(item[0], item[1], grace_s, delete_logs), hosts.items()))
         return [problem for problem in outcomes if problem]
 
-    def _stop(self, name: str, host: Host, grace_s: float) -> str:
+    def _stop(self, name: str, host: Host, grace_s: float, delete_logs: bool = False) -> str:
         try:
-            host.link.shutdown_agent(grace_s)
+            host.link.shutdown_agent(grace_s, delete_logs)
         except LauncherError as error:
             return f"host {name}: {error.message}"
         finally:

@@ -142,7 +142,7 @@ class AgentLink:
         reply = self.channel().call(methods.READ_LOGS, request, timeout_s=wait_s + 10.0)
         return [from_message(LogChunk, chunk) for chunk in reply.chunks]
 
-    def shutdown_agent(self, grace_s: float) -> None:
+    def shutdown_agent(self, grace_s: float, delete_logs: bool = False) -> None:
         """Stop the host's processes and its agent, which is first started again if it has died: it knows them."""
         with self._starting:
             self._may_start = False
@@ -150,21 +150,21 @@ class AgentLink:
                 return
             endpoint = self._provider.find_agent(self.host) or self._provider.start_agent(self.host)
         try:
-            self._order_shutdown(endpoint, grace_s)
+            self._order_shutdown(endpoint, grace_s, delete_logs)
         except PeerUnavailable as error:
             # It hangs. Its successor finds the processes that it started.
             log.warning("%s: %s; its agent is replaced to shut it down", self.host, error.message)
             with self._starting:
                 self._provider.kill_agent(self.host)
                 endpoint = self._provider.start_agent(self.host)
-            self._order_shutdown(endpoint, grace_s)
+            self._order_shutdown(endpoint, grace_s, delete_logs)
         if not self._provider.wait_ended(self.host, END_S):
             self._provider.kill_agent(self.host)
 
-    def _order_shutdown(self, endpoint: AgentEndpoint, grace_s: float) -> None:
+    def _order_shutdown(self, endpoint: AgentEndpoint, grace_s: float, delete_logs: bool) -> None:
         channel = Channel(endpoint.address, self._tls, "agent", self._cluster)
         try:
-            request = pb.ShutdownRequest(grace_s=grace_s, epoch=self._epoch)
+            request = pb.ShutdownRequest(grace_s=grace_s, epoch=self._epoch, delete_logs=delete_logs)
             deadline = time.monotonic() + CONNECT_S
             while True:
                 try:

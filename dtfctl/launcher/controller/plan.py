@@ -139,7 +139,7 @@ def _task_order(spec: ClusterSpec, row: TaskRow) -> TaskOrder:
     return TaskOrder(
         job=row.job,
         index=row.index,
-        run=row.run and not row.move_to,
+        run=row.is_wanted and not row.move_to,
         incarnation_floor=row.incarnation,
         restart_request=row.restart_request,
         env={**spec.env, **group.env},

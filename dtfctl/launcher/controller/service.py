@@ -25,6 +25,7 @@ from dtfctl.launcher.controller.methods import (
     SUBMIT,
 )
 from dtfctl.launcher.controller.store import read_events
+from dtfctl.launcher.controller.taskboard import Applied
 from dtfctl.launcher.errors import LauncherError, PartlyDone
 from dtfctl.launcher.model import Event, JobRequest, JobStatus
 from dtfctl.launcher.rpc import Handler, Method, PeerUnavailable
@@ -78,18 +79,22 @@ class ControllerService:
     def apply(self, request: pb.ApplyRequest) -> pb.ApplyReply:
         spec = codec.decode(ClusterSpec, request.spec_json)
         command = tuple(request.task_command)
+
+        def take(dry_run: bool) -> pb.ApplyReply:
+            tasks = self._engine.tasks
+            done = self._engine.call(lambda: tasks.apply(spec, command, dry_run, request.only, request.prune))
+            return _applied(done)
+
         if request.dry_run:
-            changes, event = self._engine.call(lambda: self._engine.tasks.apply(spec, command, True))
-            return pb.ApplyReply(changes=changes, event=event)
+            return take(True)
         before = self._engine.call(self._engine.current_spec)
         self._on_spec(spec)
         try:
-            changes, event = self._engine.call(lambda: self._engine.tasks.apply(spec, command, False))
+            return take(False)
         except LauncherError:
             if before is not None:
                 self._on_spec(before)
             raise
-        return pb.ApplyReply(changes=changes, event=event)
 
     def status(self, request: pb.StatusRequest) -> pb.ClusterStatus:
         if request.newer_than:
@@ -126,8 +131,7 @@ class ControllerService:
 
     def scale(self, request: pb.ScaleRequest) -> pb.ApplyReply:
         counts = dict(request.counts)
-        changes, event = self._engine.call(lambda: self._engine.tasks.scale(counts, request.dry_run))
-        return pb.ApplyReply(changes=changes, event=event)
+        return _applied(self._engine.call(lambda: self._engine.tasks.scale(counts, request.dry_run)))
 
     def desire_hosts(self, request: pb.DesireHostsRequest) -> pb.DesireHostsReply:
         names = list(request.hosts)
@@ -198,10 +202,14 @@ class ControllerService:
     def down(self, request: pb.DownRequest) -> pb.DownReply:
         engine = self._engine
         engine.begin_down()
-        problems = engine.hosts.stop_all(request.grace_s)
+        problems = engine.hosts.stop_all(request.grace_s, request.delete_logs)
         if problems and not request.force:
             raise PartlyDone(
                 "; ".join(problems), "run `dtfctl down` again when that is resolved, or `down --force` to give them up"
             )
         engine.finish()
         return pb.DownReply(problems=problems)
+
+
+def _applied(done: Applied) -> pb.ApplyReply:
+    return pb.ApplyReply(changes=done.lines, event=done.newest, tasks=done.meant)

@@ -19,7 +19,7 @@ from dtfctl.launcher.files import no_space
 from dtfctl.launcher.model import Event
 from dtfctl.launcher.spec.model import ClusterSpec
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS tasks (
@@ -51,6 +51,12 @@ class TaskRow:
     """Its newest failures, wherever."""
     gave_up: int = -1
     """The `restart_request` at which its agent gave it up: until the user asks again, nobody starts it."""
+    held: bool = False
+    """`up --only` has left it out, and it has never run: a later `up` starts it."""
+    owed: str = ""
+    """Why a later `up` is to restart it: its definition has changed, and `up --only` has left it as it was."""
+    owed_at: int = 0
+    """The incarnation that runs with the former definition; the next one has the new one anyway."""
 
     @property
     def job(self) -> str:
@@ -59,6 +65,11 @@ class TaskRow:
     @property
     def index(self) -> int:
         return int(self.name.partition("/")[2])
+
+    @property
+    def is_wanted(self) -> bool:
+        """It is to run, wherever."""
+        return self.run and not self.held
 
     @property
     def is_final(self) -> bool:

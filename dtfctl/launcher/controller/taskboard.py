@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from dtfctl.launcher import codec
 from dtfctl.launcher.controller import jobs, moves, plan, view
-from dtfctl.launcher.controller.changes import check_possible, scaled, take_over
+from dtfctl.launcher.controller.changes import check_possible, scaled, take_over, with_others
 from dtfctl.launcher.controller.hosts import HostBoard
 from dtfctl.launcher.controller.linkfaults import LinkFaults
 from dtfctl.launcher.controller.memory import Memory
 from dtfctl.launcher.controller.placement import place
 from dtfctl.launcher.controller.store import TaskRow
-from dtfctl.launcher.errors import Conflict
+from dtfctl.launcher.errors import Conflict, SpecError
 from dtfctl.launcher.model import TaskStatus
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.selectors import select
+from dtfctl.launcher.selectors import chosen_of, select
 from dtfctl.launcher.spec.model import ClusterSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What taking over a spec comes to."""
+
+    lines: tuple[str, ...]
+    """What changes."""
+    newest: int
+    """The newest event before."""
+    meant: tuple[str, ...] = ()
+    """With `only`: the tasks it names."""
 
 
 class TaskBoard:
@@ -33,8 +45,10 @@ class TaskBoard:
 
     # ------------------------------------------------------------------ commands (in a transaction)
 
-    def apply(self, spec: ClusterSpec, task_command: tuple[str, ...], dry_run: bool) -> tuple[list[str], int]:
-        """Take over a spec: (what changes, newest event before)."""
+    def apply(
+        self, spec: ClusterSpec, task_command: tuple[str, ...], dry_run: bool, only: str = "", prune: bool = False
+    ) -> Applied:
+        """Take over a spec; with `only`, other tasks stay as they are, also (unless `prune`) those it does not have."""
         memory = self._memory
         if memory.going_down:
             raise Conflict(f"cluster {self._paths.name} is going down")
@@ -45,13 +59,20 @@ class TaskBoard:
         closed = {name for name, standing in standings.items() if standing.is_down or not standing.takes_new}
         kept = {row.name: row.move_to or row.host for row in memory.tasks.values()}
         placed = place(spec, kept, closed, self._hosts.gpus())
-        change = take_over(memory.spec, spec, memory.tasks, placed, task_command != memory.task_command)
+        chosen: frozenset[str] | None = None
+        if only:
+            chosen = frozenset(chosen_of(only, self.statuses(), placed))
+            if memory.spec is not None and not prune:
+                spec = with_others(memory.spec, spec, chosen)
+                placed = place(spec, kept, closed, self._hosts.gpus())
+        change = take_over(memory.spec, spec, memory.tasks, placed, task_command != memory.task_command, chosen)
+        meant = tuple(name for name in placed if chosen is not None and name in chosen)
         if not dry_run:
             self._hosts.try_again()
         if dry_run or not change.lines:
             if not dry_run:
                 self._hosts.refresh()
-            return list(change.lines), newest
+            return Applied(change.lines, newest, meant)
         memory.store.put_tasks(list(change.rows))
         memory.store.put("task_command", codec.encode(task_command))
         memory.store.set_spec(spec)
@@ -60,17 +81,27 @@ class TaskBoard:
             if rest is not job:
                 memory.store.put_job(rest)
         memory.store.add_event("cluster.applied", "cluster", "; ".join(change.lines))
+        for row in change.rows:
+            if row.held and row.name not in memory.tasks:
+                memory.store.add_event("task.left-out", row.name, f"`up --only {only}` has left it out")
         memory.load()
         self._hosts.ensure_all()
         self._hosts.refresh()
-        return list(change.lines), newest
+        return Applied(change.lines, newest, meant)
 
-    def scale(self, counts: Mapping[str, int], dry_run: bool) -> tuple[list[str], int]:
-        """Change how many tasks there are: (what changes, newest event before)."""
+    def scale(self, counts: Mapping[str, int], dry_run: bool) -> Applied:
+        """Change how many tasks there are.
+
+        Raises:
+            Conflict: there is no room for them.
+        """
         memory = self._memory
         if memory.spec is None:
             raise Conflict("the cluster has no spec yet", "wait for `dtfctl up` to finish")
-        return self.apply(scaled(memory.spec, counts), memory.task_command, dry_run)
+        try:
+            return self.apply(scaled(memory.spec, counts), memory.task_command, dry_run)
+        except SpecError as error:
+            raise Conflict(error.message, error.hint) from None
 
     def desire(self, selector: str, verb: str, grace_s: float) -> list[str]:
         """`restart`, `stop` or `start` tasks: their names."""
@@ -80,9 +111,10 @@ class TaskBoard:
             row = memory.tasks[name]
             if verb == "restart":
                 request = row.restart_request + 1
-                row = replace(row, run=True, restart_request=request, grace_s=grace_s, failures=())
+                row = replace(row, run=True, restart_request=request, grace_s=grace_s, failures=(), owed="")
             else:
                 row = replace(row, run=verb == "start", grace_s=grace_s)
+            row = replace(row, held=False)
             memory.put_task(row)
             memory.store.add_event(f"task.{verb}-requested", name, "by the user")
         return chosen

@@ -62,16 +62,16 @@ def task_status(row: TaskRow, host: Host | None, report: TaskReport | None) -> T
     is_lost = host is not None and host.state == "down"
     why_lost = f"its host {row.host} is lost: {(host.last_error if host else '') or 'its agent is silent'}"
     if report is None:
-        state: TaskState = "lost" if is_lost else "pending"
-        error = why_lost if is_lost else ""
+        state: TaskState = "stopped" if row.held else "lost" if is_lost else "pending"
+        error = why_lost if state == "lost" else ""
         return TaskStatus(row.job, row.index, state, host=row.host, incarnation=row.incarnation, last_error=error)
     state = report.state
     error = report.last_error
     if row.restart_request > report.restart_handled and state not in ("stopping", "starting"):
         state = "stopping" if state == "running" else "pending"
-    if not row.run and not row.move_to and state == "running":
+    if not row.is_wanted and not row.move_to and state == "running":
         state = "stopping"
-    if row.run and state == "stopped":
+    if row.is_wanted and state == "stopped":
         state = "pending"
     if row.move_to and state in ("running", "starting"):
         state, error = "stopping", f"moves to {row.move_to}"

@@ -30,7 +30,7 @@ def unavailable(spec: ClusterSpec) -> list[Missing]:
 
     local = any(host.is_local for host in spec.hosts)
     refuse(spec.is_local and spec.ssh != Ssh(), ("ssh",), "SSH settings without a host over SSH are")
-    mixed = local and not spec.is_local and spec.controller == "host"
+    mixed = local and not spec.is_local and spec.controller.place == "host"
     refuse(mixed, ("controller",), "a controller on a host beside `localhost`, which is another machine for it, is")
     return found
 

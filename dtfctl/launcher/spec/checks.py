@@ -225,6 +225,22 @@ def _limits_are_in_order(spec: ClusterSpec, reader: Reader) -> None:
         reader.problem(reader.mark("recovery", "every"), "`every` has both `seconds` and `steps`", "Keep one of them.")
 
 
+def _the_controllers_host_is_one(spec: ClusterSpec, reader: Reader) -> None:
+    place, at = spec.controller, ("controller", "host")
+    if place.host is None or not reader.is_good("controller") or not reader.is_good("hosts"):
+        return
+    names = [item.name for group in spec.host_groups.values() for item in group.names]
+    if place.place != "host":
+        reader.problem(
+            reader.mark(*at), "`host` says on which host, but `place` is `local`", "Write `place: host`, or no `host`."
+        )
+    elif place.host not in names:
+        shown = ", ".join(f"`{name}`" for name in names[:4]) + (", ..." if len(names) > 4 else "")
+        reader.problem(
+            reader.mark(*at), f"no host `{place.host}`", f"Hosts are {shown}.{did_you_mean(place.host, names)}"
+        )
+
+
 _RULES: tuple[Callable[[ClusterSpec, Reader], None], ...] = (
     _tasks_exist,
     _task_groups_make_sense,
@@ -235,4 +251,5 @@ _RULES: tuple[Callable[[ClusterSpec, Reader], None], ...] = (
     _ports_do_not_clash,
     _tls_is_off_only_here,
     _limits_are_in_order,
+    _the_controllers_host_is_one,
 )

@@ -14,15 +14,18 @@ from dtfctl.launcher.spec.model import ClusterSpec, Ssh
 from dtfctl.launcher.spec.nodes import MAX_BYTES, NotYaml, compose
 from dtfctl.launcher.spec.parse import Reader
 from dtfctl.launcher.spec.problems import InvalidSpec, Problem
+from dtfctl.launcher.spec.strict import look_closely
 
 _SMALLEST = "The smallest spec is:\n          cluster: dev\n          tasks: {ps: 1, worker: 2}"
 
 
-def load_spec(path: str | Path, environ: Mapping[str, str] | None = None, *, for_up: bool = False) -> ClusterSpec:
+def load_spec(
+    path: str | Path, environ: Mapping[str, str] | None = None, *, for_up: bool = False, strict: bool = False
+) -> ClusterSpec:
     """The spec in the file at `path`. `environ` fills `${NAME}` in `env` and `ssh`; without it they stay as written.
 
     InvalidSpec, with every problem found, if the file cannot be read or is not valid; with `for_up` also if it asks
-    for something this version cannot do.
+    for something this version cannot do, and with `strict` if anything in it looks like a mistake.
     """
     text, name = read_file(path), str(path)
     reader = Reader(environ)
@@ -30,6 +33,9 @@ def load_spec(path: str | Path, environ: Mapping[str, str] | None = None, *, for
     if for_up:
         for missing in unavailable(spec):
             reader.problem(reader.mark(*missing.path), missing.message, "Remove the key, or use a later version.")
+    if strict:
+        look_closely(spec, reader, Path(path).absolute().parent)
+    if for_up or strict:
         if reader.problems:
             raise InvalidSpec(name, reader.problems, text)
         spec = resolved(spec, Path(path).absolute().parent)

@@ -376,6 +376,22 @@ class Metrics:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ControllerPlace:
+    """Where the controller runs."""
+
+    place: Literal["local", "host"] = option(
+        Choice(("local", "host")),
+        "`local`: on the machine where `up` is typed; `host`: on a host of the cluster, which needs no operator's "
+        "machine to heal.",
+        "host",
+        default="local",
+    )
+    host: str | None = option(
+        Text("a host's name"), "With `place: host`: on which.", "node2", default=None, default_text="the first host"
+    )
+
+
 def _local_group() -> dict[str, HostGroup]:
     return {DEFAULT_GROUP: HostGroup((HostName("localhost"),))}
 
@@ -408,11 +424,11 @@ class ClusterSpec:
         name="hosts",
         default_text="`localhost`, without SSH",
     )
-    controller: Literal["local", "host"] = option(
-        Choice(("local", "host")),
-        "Where the controller runs: on this machine, or on the first host.",
-        "host",
-        default="local",
+    controller: ControllerPlace = option(
+        Table(ControllerPlace, short="place"),
+        "Where the controller runs: `local` or `host`, or a block that says which host.",
+        "{place: host, host: node2}",
+        factory=ControllerPlace,
     )
     ssh: Ssh = option(Table(Ssh), "How to log in to the hosts.", "{host_keys: pin}", factory=Ssh)
     sync: tuple[Sync, ...] = option(

@@ -8,9 +8,6 @@ from typing import Any
 import pytest
 
 from dtfctl.launcher.api import UpResult
-from dtfctl.launcher.model import (
-    Event,
-)
 from tests.doubles.launcher import FakeLauncher
 from tests.unit.cli.harness import DEGRADED, EVENTS, HEALTHY, LOCAL, Dtfctl
 
@@ -68,12 +65,12 @@ def test_up_dry_run_and_plan_list_the_changes(dtfctl: Dtfctl) -> None:
     assert dtfctl("up", LOCAL, "--dry-run", "-o", "json", fake=fake).json["kind"] == "Plan"
 
 
-def test_a_wrong_spec_starts_nothing_and_exits_2(dtfctl: Dtfctl, tmp_path: Path) -> None:
+def test_a_wrong_spec_starts_nothing_and_exits_3(dtfctl: Dtfctl, tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
     file.write_text("cluster: dev\ntasks: {wrker: 2}\n")
     fake = FakeLauncher()
     result = dtfctl("up", str(file), fake=fake)
-    assert (result.code, result.out, fake.calls) == (2, "", [])
+    assert (result.code, result.out, fake.calls) == (3, "", [])
     assert f"{file}:2:9: `wrker` is not a job name" in result.err
     file.write_text("cluster: dev\ntasks: {wrker: 2, workr: 1}\n")
     assert dtfctl("up", str(file), fake=fake).err.endswith("2 problems; nothing was changed\n")
@@ -87,9 +84,9 @@ def test_ctrl_c_in_up_says_what_goes_on(dtfctl: Dtfctl) -> None:
 
 
 def test_down(dtfctl: Dtfctl) -> None:
-    fake = FakeLauncher(HEALTHY, happened=[Event(1, 1.0, "task.stopped", "ps/0")])
+    fake = FakeLauncher(HEALTHY)
     result = dtfctl("down", "--grace", "500ms", fake=fake)
-    assert (result.code, result.out.split(" (")[0], result.err) == (0, "demo is down", "  ps/0: stopped\n")
+    assert (result.code, result.out.split(" (")[0], result.err) == (0, "demo is down", "")
     assert fake.calls == [("down", None, 0.5)]
     fake.down_problems = ("ps/0 does not end",)
     assert dtfctl("down", fake=fake).code == 1

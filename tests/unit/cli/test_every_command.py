@@ -40,7 +40,8 @@ def test_the_examples_in_the_help_name_options_that_exist(dtfctl: Dtfctl) -> Non
     ("error", "code"),
     [
         (errors.UsageError("m", "h"), 2),
-        (errors.ScriptError("m", "h"), 2),
+        (errors.SpecError("m", "h"), 3),
+        (errors.ScriptError("m", "h"), 3),
         (errors.NoSuchCluster("m", "h"), 4),
         (errors.PartlyDone("m", "h"), 5),
         (errors.LoginError("m", "h"), 6),

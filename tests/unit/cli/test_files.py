@@ -20,11 +20,11 @@ def test_init_writes_a_valid_spec_once(dtfctl: Dtfctl, tmp_path: Path) -> None:
     assert dtfctl("init", str(tmp_path / "none" / "x.yaml")).code == 2
 
 
-def test_validate_names_every_file_and_exits_2_if_one_is_wrong(dtfctl: Dtfctl, tmp_path: Path) -> None:
+def test_validate_names_every_file_and_exits_3_if_one_is_wrong(dtfctl: Dtfctl, tmp_path: Path) -> None:
     file = tmp_path / "c.yaml"
     file.write_text("cluster: dev\ntasks: {wrker: 2}\n")
     result = dtfctl("validate", LOCAL, str(file))
-    assert result.code == 2
+    assert result.code == 3
     assert result.out.splitlines() == [
         f"{LOCAL} is valid: cluster demo, 3 tasks on 1 host",
         f"{file} is not valid: 1 problem",

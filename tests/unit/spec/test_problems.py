@@ -32,6 +32,14 @@ BASE = "cluster: dev\ntasks: {ps: 1, worker: 2}\n"
         ("wrkers: 2", 1, "unknown key `wrkers`", "Expected `cluster`"),
         ("restrat: {}", 1, "unknown key `restrat`", "Did you mean `restart`?"),
         ("restart: {atempts: 3}", 11, "unknown key `atempts` in `restart`", "Did you mean `attempts`?"),
+        ("hosts: node1\ncontroller: {place: host, host: nod1}", 27, "no host `nod1`", "Did you mean `node1`?"),
+        (
+            "controller: {host: localhost}",
+            14,
+            "`host` says on which host, but",
+            "Write `place: host`",
+        ),
+        ("controller: remote", 13, "`controller` is the text `remote`", ""),
         ("restart: 5", 10, "`restart` is the number `5`", "Expected a block with `when`"),
         ("restart: [5]", 10, "`restart` is a list", "Expected a block"),
         ("restart: {within: 90}", 19, "`within` is the number `90`", "Add the unit: `90s`?"),
@@ -152,7 +160,7 @@ def test_all_mistakes_come_in_one_go_with_line_caret_and_help() -> None:
         "        Expected a duration such as 500ms, 2s, 10m or 1h. Add the unit: `90s`?",
     ]
     assert isinstance(caught.value, SpecError)
-    assert caught.value.exit_code == 2
+    assert caught.value.exit_code == 3
 
 
 def test_a_missing_key_comes_with_an_example() -> None:
@@ -246,3 +254,29 @@ def test_any_bytes_give_a_spec_or_a_spec_error(data: bytes) -> None:
         parse_spec(decode(data, "c.yaml"), "c.yaml")
     except InvalidSpec as error:
         assert error.problems
+
+
+def test_strict_names_what_is_valid_and_looks_like_a_mistake(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(
+        "cluster: d\n"
+        "hosts: {a: {names: n1}, b: {names: n2, spare: true}, c: {names: n3}}\n"
+        "ssh: {key: ./none, known_hosts: ./nothing}\n"
+        "sync: [{from: ./there, to: x}, {from: ./gone, to: y}]\n"
+        "tasks: {worker: {count: 1, hosts: a}}\n"
+        "env: {A: '${NO_SUCH_VARIABLE}'}\n"
+        "restart: {attempts: 0}\n"
+    )
+    (tmp_path / "there").mkdir()
+    assert load_spec(file).cluster == "d"
+    file.write_text(file.read_text().replace("env: {A: '${NO_SUCH_VARIABLE}'}\n", ""))
+    with pytest.raises(InvalidSpec) as caught:
+        load_spec(file, {}, for_up=True, strict=True)
+    assert [(problem.line, problem.message) for problem in caught.value.problems] == [
+        (2, "no task may run on the hosts of `b`: these spares are never used"),
+        (2, "no task may run on the hosts of `c`: nothing runs there"),
+        (3, "`./none` is not on this machine"),
+        (3, "`./nothing` is not on this machine"),
+        (4, "`./gone` is not on this machine"),
+        (6, "`attempts: 0` gives a task up when it fails for the first time"),
+    ]

@@ -109,14 +109,17 @@ def test_values_of_every_kind_are_taken_and_read_back(document: dict[str, Any]) 
     assert not list(SCHEMA.iter_errors(to_document(spec)))
 
 
+NEEDS = {("controller", "host"): "place: host, "}
+"""Keys that mean nothing without another one."""
 TABLES = [ClusterSpec, *(item.key.kind.cls for item in keys_of(ClusterSpec) if isinstance(item.key.kind, Table))]
 
 
 @pytest.mark.parametrize("cls", TABLES, ids=lambda cls: cls.__name__)
 def test_every_example_of_the_reference_is_a_value_of_its_key(cls: type) -> None:
-    block = next((item.name for item in keys_of(ClusterSpec) if item.key.kind == Table(cls)), None)
+    blocks = {item.key.kind.cls: item.name for item in keys_of(ClusterSpec) if isinstance(item.key.kind, Table)}
+    block = blocks.get(cls)
     for item in keys_of(cls):
-        line = f"{item.name}: {item.key.example}"
-        base = {"cluster": "cluster: lab", "tasks": "tasks: {worker: 1}"}
+        line = f"{NEEDS.get((block or '', item.name), '')}{item.name}: {item.key.example}"
+        base = {"cluster": "cluster: lab", "tasks": "tasks: {worker: 1}", "hosts": "hosts: 'node[1-4]'"}
         base[block or item.name] = line if block is None else f"{block}: {{{line}}}"
         parse_spec("\n".join(base.values()))
