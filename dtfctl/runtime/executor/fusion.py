@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 from dtfctl.runtime.executor.binding import Environment, reads_of
 from dtfctl.runtime.framework.node_graph import Edge, Node
 from dtfctl.runtime.kernels.into import convolutions, crew, pools
+from dtfctl.runtime.kernels.into.products import is_large
 from dtfctl.runtime.kernels.into.registry import Into, Spec
 from dtfctl.runtime.kernels.into.updates import descend_by_product, descend_by_sum
 from dtfctl.runtime.kernels.onednn.convolution import Convolution
@@ -89,14 +91,23 @@ class Fuser:
         output = (edge.node, edge.slot)
         return self._aliases.get(output, output)
 
-    @property
+    @cached_property
     def has_onednn(self) -> bool:
-        """True when oneDNN does some of the plan's convolutions."""
-        return any(n.op in _CONVOLUTIONS and self._convolution(n) is not None for n in self._order)
+        """True when the plan has convolutions or products that are oneDNN's."""
+        return any(
+            (n.op in _CONVOLUTIONS and self._convolution(n) is not None) or (n.op == "MatMul" and self._is_large(n))
+            for n in self._order
+        )
+
+    def _is_large(self, node: Node) -> bool:
+        a, b = (self._seen.spec(self.root(e)) for e in node.inputs)
+        if a is None or b is None or len(a.shape) != 2 or len(b.shape) != 2:
+            return False
+        return is_large(a, b, bool(node.attr("transpose_a")), bool(node.attr("transpose_b")))
 
     # Some nodes' work at once -----------------------------------------------------------------------------------------
 
-    def fold(self, beside_onednn: bool, captured: Collection[Output]) -> None:
+    def fold(self, captured: Collection[Output]) -> None:
         """Find what one call does for several nodes.
 
         Args:
@@ -110,16 +121,20 @@ class Fuser:
             if reads_of(node):
                 continue
             if node.op in _DESCENTS:
-                self._descend(node, beside_onednn)
-            elif beside_onednn and node.op == "BiasAdd":
+                self._descend(node)
+            elif node.op == "BiasAdd":
                 self._add_bias(node)
-            elif beside_onednn and node.op == "Conv2DBackpropFilter":
+            elif node.op == "Conv2DBackpropFilter":
                 self._sum_bias(node)
+
+    def users(self, output: Output) -> list[int]:
+        """The positions of those who take an output."""
+        return self._users.get(output, [])
 
     def _only_user(self, output: Output) -> bool:
         return len(self._users[output]) == 1 and not reads_of(output[0])
 
-    def _descend(self, node: Node, beside_onednn: bool) -> None:
+    def _descend(self, node: Node) -> None:
         """Let the update of a variable do the product or the sum that gives its gradient, if nobody else takes it."""
         gradient = self.root(node.inputs[2])
         maker = gradient[0]
@@ -128,7 +143,7 @@ class Fuser:
         operands = [self.root(node.inputs[1]), *(self.root(e) for e in maker.inputs)]
         specs = [self._seen.spec(r) for r in operands]
         if maker.op == "MatMul":
-            call = descend_by_product(self._build(node), self._build(maker), specs, beside_onednn)
+            call = descend_by_product(self._build(node), self._build(maker), specs, self.has_onednn)
         else:
             call = descend_by_sum(self._build(node), specs)
         if call is not None:
@@ -242,7 +257,7 @@ class Fuser:
         """
         for node in self._order:
             work = works.get(node)
-            if work is None or not self._is_large(node, work):
+            if work is None or not self._is_long(node, work):
                 continue
             for operand in work.operands:
                 chain = self.folds.chains.get(operand[0], [operand[0]])
@@ -253,7 +268,7 @@ class Fuser:
                         self.folds.folded[member] = self._position[node]
                     break
 
-    def _is_large(self, node: Node, work: Work) -> bool:
+    def _is_long(self, node: Node, work: Work) -> bool:
         """Whether the node's work is worth being done in pieces; it must not do another's work yet."""
         if not work.into.by_rows or node in self.folds.folded or node in self.folds.work:
             return False

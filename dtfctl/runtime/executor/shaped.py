@@ -41,6 +41,8 @@ _FIXED_INPUTS = {
     **dict.fromkeys(("Sum", "Mean", "Max", "Min", "Reshape", "ExpandDims", "Conv2DBackpropFilter"), (1,)),
     "Conv2DBackpropInput": (0,),
 }
+# The shape of what these give follows from the shape of their first input and the value of the second.
+_REDUCTIONS = frozenset(("Sum", "Mean", "Max", "Min"))
 # Kernels that neither keep an input nor give any part of it as output.
 _LETS_GO = frozenset(
     """
@@ -86,6 +88,7 @@ class Shaped:
         calls: how to run nodes; with the arrays to give besides the inputs.
         operands: of nodes in `calls` that do the work of others too, what they get instead of their inputs.
         folded: nodes whose work another one does, and the position of that one.
+        same: nodes whose only output is their first input as it is.
         guards: before a node, which outputs must have which shapes.
     """
 
@@ -94,6 +97,7 @@ class Shaped:
     calls: dict[Node, tuple[Into, list[Any]]] = field(default_factory=dict)
     operands: dict[Node, list[Output]] = field(default_factory=dict)
     folded: dict[Node, int] = field(default_factory=dict)
+    same: set[Node] = field(default_factory=set)
     guards: dict[Node, list[tuple[Output, tuple[int, ...]]]] = field(default_factory=dict)
 
     @property
@@ -152,11 +156,11 @@ class _Planner:
     def plan(self) -> None:
         for i, node in enumerate(self.order):
             self._fix(i, node)
+        self._leave_out()
         self._find_views()
         self._find_captured()
-        beside_onednn = self.fuser.has_onednn
-        self.fuser.fold(beside_onednn, self.captured)
-        works = self._works(beside_onednn)
+        self.fuser.fold(self.captured)
+        works = self._works()
         self.fuser.link(works)
         folds = self.fuser.folds
         self.shaped.folded = folds.folded
@@ -164,7 +168,7 @@ class _Planner:
         ends: dict[int, list[Output]] = defaultdict(list)
         for i, node in enumerate(self.order):
             if (node, 0) in self.view_of:
-                self._place_view(node)
+                self._place_view(i, node)
             elif node in folds.chains:
                 self._place_chain(i, node, [works[member] for member in folds.chains[node]], ends)
             elif node in works and node not in folds.folded:
@@ -208,6 +212,24 @@ class _Planner:
         for output in roots:
             self.needs[output] = min(self.needs.get(output, i), i)
 
+    def _leave_out(self) -> None:
+        """Leave out reductions of which only the shape is wanted, such as a loss that nobody fetches."""
+        for node in reversed(self.order):
+            users = self.fuser.users((node, 0))
+            if node.op not in _REDUCTIONS or not users or reads_of(node) or (node, 0) in self.shaped.fixed:
+                continue
+            x, axes = (self.root(e) for e in node.inputs)
+            known = axes in self.shaped.fixed and self.seen.spec(x) is not None
+            if known and all(self._is_fixed(self.order[user]) for user in users):
+                first = self.needs.pop((node, 0), None)
+                if first is not None:
+                    self._require(first, [x])
+                self.fuser.folds.folded[node] = max(users)
+
+    def _is_fixed(self, node: Node) -> bool:
+        outputs = [(node, slot) for slot in range(len(node.output_types))]
+        return bool(outputs) and all(output in self.shaped.fixed for output in outputs)
+
     # Who has which memory ---------------------------------------------------------------------------------------------
 
     def _find_views(self) -> None:
@@ -250,7 +272,7 @@ class _Planner:
 
     # What is done -----------------------------------------------------------------------------------------------------
 
-    def _works(self, beside_onednn: bool) -> dict[Node, Work]:
+    def _works(self) -> dict[Node, Work]:
         """What the line of each node does that has a form for these shapes."""
         works = dict(self.fuser.folds.work)
         for node in self.order:
@@ -259,8 +281,8 @@ class _Planner:
                 continue
             made = self._made(node)
             if made is not None:
-                if beside_onednn and made.into.beside_onednn is not None:
-                    made.into = replace(made.into, call=made.into.beside_onednn)
+                if made.into.beside_onednn is not None and self.fuser.has_onednn:
+                    made.into = made.into.beside_onednn()
                 works[node] = made
         return works
 
@@ -300,11 +322,16 @@ class _Planner:
 
     # Where values are put ---------------------------------------------------------------------------------------------
 
-    def _place_view(self, node: Node) -> None:
+    def _place_view(self, i: int, node: Node) -> None:
         source = self.view_of[node, 0]
         held, spec = self.shaped.buffers.get(source), self.seen.spec((node, 0))
-        if held is not None and spec is not None:
+        if spec is None:
+            return
+        if held is not None:
             self.shaped.buffers[node, 0] = held.reshape(spec.shape)
+        elif self.seen.spec(source) == spec:
+            self._require(i, [source])
+            self.shaped.same.add(node)
 
     def _place_chain(self, i: int, node: Node, works: list[Work], ends: dict[int, list[Output]]) -> None:
         call = in_parts([self.fuser.stage(work) for work in works])

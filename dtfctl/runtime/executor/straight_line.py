@@ -408,6 +408,10 @@ class _Compiler:
             yield from self._shaped_call(i, node)
         elif (node, 0) in self.shaped.buffers or node in self.shaped.folded:
             return
+        elif node in self.shaped.same:
+            target = self.places.get((node, 0), "")
+            if target:
+                yield f"{target} = {self.places[self._root(node.inputs[0])]}"
         elif op in BRANCHES:
             yield from self._merge(node) if op in MERGES else self._switch(node)
         elif op in NOTHING or (node, 0) in self.constants or (node, 0) in self.alias:

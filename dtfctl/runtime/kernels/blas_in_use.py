@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -11,21 +13,42 @@ import numpy as np
 _MAPS = Path("/proc/self/maps")
 
 
-def blas_in_use() -> str:
-    """The core type whose kernels OpenBLAS runs and its threads, such as `SkylakeX x2`; empty for any other BLAS."""
-    for path in _loaded():
+@dataclass(frozen=True)
+class OpenBlas:
+    """The functions of a loaded OpenBLAS that say and set how it multiplies."""
+
+    core_name: Callable[[], bytes]
+    threads: Callable[[], int]
+    set_threads: Callable[[int], None]
+
+
+@lru_cache(1)
+def open_blas() -> OpenBlas | None:
+    """numpy's OpenBLAS; None where numpy has another BLAS."""
+    for path in blas_libraries():
         library = ctypes.CDLL(path)
         for prefix in ("scipy_openblas_", "openblas_"):
             for suffix in ("64_", ""):
-                core = getattr(library, f"{prefix}get_corename{suffix}", None)
-                threads = getattr(library, f"{prefix}get_num_threads{suffix}", None)
-                if core is not None and threads is not None:
-                    core.restype = ctypes.c_char_p
-                    return f"{core().decode()} x{threads()}"
-    return ""
+                names = [f"{prefix}{name}{suffix}" for name in ("get_corename", "get_num_threads", "set_num_threads")]
+                core, threads, set_threads = (getattr(library, name, None) for name in names)
+                if core is not None and threads is not None and set_threads is not None:
+                    core.restype, set_threads.restype = ctypes.c_char_p, None
+                    return OpenBlas(core, threads, set_threads)
+    return None
 
 
-def _loaded() -> Iterator[str]:
-    np.dot(np.ones((4, 4), "f4"), np.ones((4, 4), "f4"))
+def blas_in_use() -> str:
+    """The core type whose kernels OpenBLAS runs and its threads, such as `SkylakeX x2`; empty for any other BLAS."""
+    found = open_blas()
+    return "" if found is None else f"{found.core_name().decode()} x{found.threads()}"
+
+
+def blas_libraries() -> Iterator[str]:
+    """Paths of the BLAS libraries that lie with numpy, then of others that are loaded."""
+    beside = Path(np.__file__).parent.parent / "numpy.libs"
+    yield from (str(path) for path in sorted(beside.glob("*openblas*")))
     if _MAPS.exists():
-        yield from sorted({line.split()[-1] for line in _MAPS.read_text().splitlines() if "openblas" in line})
+        # One that is not numpy's own is there when it has multiplied something.
+        np.dot(np.ones((4, 4), "f4"), np.ones((4, 4), "f4"))
+        lines = _MAPS.read_text().splitlines()
+        yield from sorted({line.split()[-1] for line in lines if "blas" in line.rpartition("/")[2]})

@@ -265,3 +265,26 @@ def test_the_sum_of_one_tensor_is_that_tensor_and_may_be_kept() -> None:
     got = [runner.run(["sum:0"], {"x:0": np.full(1000, n, F)})[0] for n in range(12)]
     for n, value in enumerate(got):
         np.testing.assert_array_equal(value, np.full(1000, n * n, F))
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("wanted", [False, True])
+def test_a_reduction_of_which_only_the_shape_is_used_is_left_out(wanted: bool) -> None:
+    """It is computed all the same where it is fetched, and where later shapes differ."""
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [None, 4])
+        variable = tf.Variable(np.ones(4, np.float32))
+        loss = tf.reduce_mean(x * variable)
+        train = tf.train.GradientDescentOptimizer(1.0).minimize(loss)
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            rng = np.random.default_rng(0)
+            want = np.ones(4)
+            for rows in (3, 3, 3, 5, 3, 2):
+                batch = rng.standard_normal((rows, 4)).astype(np.float32)
+                mean = (batch * want).mean()
+                got = session.run([train, loss] if wanted else train, {x: batch})
+                if wanted:
+                    np.testing.assert_allclose(got[1], mean, rtol=1e-4, atol=1e-5)
+                want = want - batch.sum(0) / batch.size
+                np.testing.assert_allclose(session.run(variable), want, rtol=1e-4, atol=1e-5)

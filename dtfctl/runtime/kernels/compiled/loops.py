@@ -15,6 +15,11 @@ import numpy as np
 NOT_CHOSEN = 255
 
 
+def descend(var: Any, grad: Any, lr: Any) -> None:
+    for i in range(var.size):
+        var[i] -= grad[i] * lr
+
+
 def momentum(grad: Any, var: Any, accum: Any, lr: Any, rate: Any, nesterov: bool) -> None:
     for i in range(var.size):
         accum[i] = accum[i] * rate + grad[i]

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import logging
-from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from dtfctl.runtime.kernels.blas_in_use import blas_libraries
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,6 @@ _NAMES = (
     ("scipy_cblas_", "", ctypes.c_int32),
     ("cblas_", "", ctypes.c_int32),
 )
-_MAPS = Path("/proc/self/maps")
 
 
 class Blas:
@@ -67,19 +66,10 @@ def _declared(function: Any, integer: Any, real: Any) -> Any:
     return function
 
 
-def _libraries() -> Iterator[str]:
-    """Paths of the BLAS libraries that are loaded, or lie with numpy."""
-    beside = Path(np.__file__).parent.parent / "numpy.libs"
-    yield from (str(p) for p in sorted(beside.glob("*openblas*")))
-    if _MAPS.exists():
-        paths = {line.split()[-1] for line in _MAPS.read_text().splitlines() if "blas" in line.rpartition("/")[2]}
-        yield from sorted(paths)
-
-
 @lru_cache(1)
 def find_blas() -> Blas | None:
     """numpy's BLAS, tested; None where it is not to be found."""
-    for path in _libraries():
+    for path in blas_libraries():
         try:
             dll = ctypes.CDLL(path)
         except OSError as e:

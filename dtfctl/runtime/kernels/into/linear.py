@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from dtfctl.runtime.kernels.into.elementwise import is_float
-from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit, makes
-from dtfctl.runtime.kernels.onednn.library import find_library
+from dtfctl.runtime.kernels.into.products import product
+from dtfctl.runtime.kernels.into.registry import Into, Spec, makes
 from dtfctl.runtime.kernels.registry import KernelBuild
 
-dot = np.dot
-contiguous = np.ascontiguousarray
+_add_up: Any = np.add.reduce
+# Elements that BLAS adds up without waking threads.
+_MOST_ALONE = 9000
+# Rows shorter than this are added up several at a time, side by side.
+_WIDE = 1024
 
 
 @makes("MatMul")
@@ -22,26 +25,7 @@ def _matmul(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | No
     a, b = inputs
     if not is_float(a) or not is_float(b) or len(a.shape) != 2 or len(b.shape) != 2:
         return None
-    ta, tb = bool(k.attr("transpose_a")), bool(k.attr("transpose_b"))
-    own = None
-    if outputs[0].dtype == np.float32 and 0 not in a.shape and 0 not in b.shape:
-        own = partial(_by_onednn, ta, tb)
-    return Into(_PRODUCTS[ta, tb], beside_onednn=own)
-
-
-def _by_onednn(ta: bool, tb: bool, a: Any, b: Any, out: Any) -> None:
-    library = find_library()
-    if library is None:
-        raise Unfit
-    library.add_product(1.0, contiguous(a), contiguous(b), out, ta, tb, 0.0)
-
-
-_PRODUCTS: dict[tuple[bool, bool], Any] = {
-    (False, False): dot,
-    (True, False): lambda a, b, out: dot(a.T, b, out),
-    (False, True): lambda a, b, out: dot(a, b.T, out),
-    (True, True): lambda a, b, out: dot(a.T, b.T, out),
-}
+    return product(a, b, bool(k.attr("transpose_a")), bool(k.attr("transpose_b")))
 
 
 @makes("BiasAddGrad")
@@ -65,21 +49,30 @@ def _sum(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
 
 
 def _sum_of_rows(x: Spec) -> Into:
-    """One row of ones times the matrix: what BLAS does fastest, and it adds in blocks."""
-    ones = np.ones(prod(x.shape[:-1]), x.dtype)
-    columns = x.shape[-1]
-    own = _rows_by_onednn if x.dtype == np.float32 and x.nbytes else None
-    if len(x.shape) == 2:
-        return Into(_rows, extras=(ones,), beside_onednn=own)
-    return Into(lambda x, *rest: _rows(x.reshape(-1, columns), *rest[-2:]), extras=(ones,), beside_onednn=own)
+    """Of all rows; adding them up in several places first, which also rounds less."""
+    rows, columns = prod(x.shape[:-1]), x.shape[-1]
+    if rows * columns <= _MOST_ALONE:
+        # One row of ones times the matrix is what BLAS does fastest.
+        return Into(_by_ones(len(x.shape) == 2, columns), extras=(np.ones(rows, x.dtype),))
+    beside = max(min(_WIDE // columns, rows), 1)
+    whole = rows - rows % beside
+
+    def add_up(x: Any, *rest: Any) -> None:
+        # A sum has its axes as an input besides.
+        *_, out, wide, narrow = rest
+        flat = np.ascontiguousarray(x).reshape(rows, columns)
+        _add_up(flat[:whole].reshape(-1, beside * columns), 0, None, wide)
+        _add_up(wide.reshape(beside, columns), 0, None, out)
+        if whole < rows:
+            _add_up(flat[whole:], 0, None, narrow)
+            np.add(out, narrow, out)
+
+    return Into(add_up, scratch=(Spec((beside * columns,), x.dtype), Spec((columns,), x.dtype)))
 
 
-def _rows_by_onednn(x: Any, *rest: Any) -> None:
-    ones, out = rest[-2:]
-    _by_onednn(False, False, ones.reshape(1, -1), x.reshape(ones.size, -1), out.reshape(1, -1))
+def _by_ones(is_matrix: bool, columns: int) -> Callable[..., None]:
+    def call(x: Any, *rest: Any) -> None:
+        ones, out = rest[-2:]
+        np.dot(ones, x if is_matrix else x.reshape(-1, columns), out)
 
-
-def _rows(x: Any, *rest: Any) -> None:
-    # A sum has its axes as an input besides.
-    ones, out = rest[-2:]
-    dot(ones, x, out)
+    return call

@@ -45,8 +45,7 @@ class Into:
         by_rows: it may be called with parts of the arrays, cut along the first dimension: each row of the outputs and
             scratch arrays follows from the same rows of the inputs that have as many rows, and from all of those that
             have fewer dimensions.
-        beside_onednn: the same as `call` by oneDNN's threads, for plans that have its convolutions: BLAS has threads
-            of its own, which look for work for a while after each product, on the cores that oneDNN's need.
+        beside_onednn: gives the form for plans that have work for oneDNN's threads, if it is another one.
     """
 
     call: Callable[..., Any]
@@ -55,7 +54,7 @@ class Into:
     in_place: tuple[int, ...] = ()
     fills: bool = True
     by_rows: bool = False
-    beside_onednn: Callable[..., Any] | None = None
+    beside_onednn: Callable[[], Into] | None = None
 
 
 # For inputs without a static array (references, resource handles) the spec is None.

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.kernels.compiled.jit import compiled, loops
-from dtfctl.runtime.kernels.into.blas import find_blas
 from dtfctl.runtime.kernels.into.crew import by_crew
 from dtfctl.runtime.kernels.into.elementwise import flat, is_float
+from dtfctl.runtime.kernels.into.products import adder
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit, makes
-from dtfctl.runtime.kernels.onednn.library import find_library
 from dtfctl.runtime.kernels.registry import KernelBuild
 from dtfctl.runtime.kernels.state.common import variable_finder
 from dtfctl.runtime.kernels.training import rules
@@ -50,22 +49,23 @@ def descend_by_product(
     Args:
         k: the ApplyGradientDescent; product: the MatMul that gives its gradient and nothing else.
         specs: of the learning rate and of the product's two factors.
-        beside_onednn: see `Into.beside_onednn`.
+        beside_onednn: whether the plan has work for oneDNN's threads.
 
     Returns:
         A function of the variable, the learning rate and the factors.
     """
     alpha, a, b = specs
-    blas: Any = find_library() if beside_onednn and a is not None and a.dtype == np.float32 else find_blas()
-    if blas is None or not is_float(a) or a.dtype != b.dtype or len(a.shape) != 2 or len(b.shape) != 2:
+    if not is_float(a) or a.dtype != b.dtype or len(a.shape) != 2 or len(b.shape) != 2:
         return None
     if alpha is None or alpha.shape or k.attr("use_locking") or 0 in a.shape or 0 in b.shape:
         return None
     ta, tb = bool(product.attr("transpose_a")), bool(product.attr("transpose_b"))
     shape = a.shape[1 if ta else 0], b.shape[0 if tb else 1]
+    add = adder(a, b, ta, tb, beside_onednn)
+    if add is None:
+        return None
     find = finder(k)
     by_handle = find is not _same
-    add = blas.add_product
 
     def descend(ref: Any, alpha: Any, a: Any, b: Any) -> Any:
         rate = float(alpha)
@@ -74,7 +74,7 @@ def descend_by_product(
             raise Unfit
         variable = find(ref)
         with variable.lock:
-            add(-rate, a, b, writable(variable, shape), ta, tb)
+            add(-rate, a, b, writable(variable, shape))
         return None if by_handle else variable
 
     return descend
@@ -104,7 +104,24 @@ def _gradient_descent(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) ->
     alpha, grad = inputs[1:]
     if not is_float(grad) or alpha is None or alpha.shape or k.attr("use_locking"):
         return None
+    if int(np.prod(grad.shape)) <= rules.BLOCK:
+        return Into(_small_descent(k, grad.shape), scratch=(grad,), fills=False)
     return Into(_descent(k, grad, 1), fills=False)
+
+
+def _small_descent(k: KernelBuild, shape: tuple[int, ...]) -> Callable[..., Any]:
+    find = finder(k)
+    by_handle = find is not _same
+
+    def descend(ref: Any, alpha: Any, grad: Any, scratch: Any) -> Any:
+        variable = find(ref)
+        with variable.lock:
+            value = writable(variable, shape)
+            np.multiply(grad, alpha, scratch)
+            np.subtract(value, scratch, value)
+        return None if by_handle else variable
+
+    return descend
 
 
 def _descent(k: KernelBuild, grad: Spec, count: int) -> Callable[..., Any]:
@@ -112,9 +129,13 @@ def _descent(k: KernelBuild, grad: Spec, count: int) -> Callable[..., Any]:
     find = finder(k)
     by_handle = find is not _same
     size = max(min(rules.BLOCK, int(np.prod(grad.shape))), 1)
+    loop = compiled(loops.descend, grad.dtype, grad.nbytes) if count == 1 else None
 
     def rule(rate: Any, current: Any, *terms: Any) -> None:
-        rules.descend(current, terms, rate, np.empty(size, grad.dtype))
+        if loop is not None:
+            loop(current.reshape(-1), flat(terms[0]), rate)
+        else:
+            rules.descend(current, terms, rate, np.empty(size, grad.dtype))
 
     apply = by_crew(Into(rule, by_rows=True), [None, *[grad] * count], [grad])
 

@@ -78,6 +78,21 @@ class Library:
         self._sgemm = self._declared("sgemm", *_SGEMM)
         self.engine = ctypes.c_void_p()
         self.call("engine_create", ctypes.byref(self.engine), _CPU, ctypes.c_size_t(0))
+        # A forked process has none of the threads, and the library would wait for them.
+        self.is_forked = False
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
+
+    def threads(self) -> int:
+        """How many threads it gives to what the calling thread wants."""
+        return int(self._dll.omp_get_max_threads())
+
+    def set_threads(self, count: int) -> None:
+        """Let what the calling thread wants from now on have so many threads; not what is made already."""
+        self._dll.omp_set_num_threads(count)
+
+    def _forked(self) -> None:
+        self.is_forked = True
 
     def _declared(self, name: str, *types: Any) -> Any:
         """The function dnnl_NAME, ready for calls that come often."""

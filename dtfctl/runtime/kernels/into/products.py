@@ -1,0 +1,130 @@
+"""Which library multiplies matrices, with how many threads, and products that are added to what is there.
+
+Small products are BLAS's, by the calling thread alone. From a size on OpenBLAS gives a part to threads of its own,
+which then look for work for 25 ms, on cores that others need. oneDNN's threads sleep after half a millisecond, and on
+two cores it is the faster one for large products; so a plan that has large ones, or oneDNN's convolutions, leaves all
+but the small ones to it, where it is installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.kernels.blas_in_use import open_blas
+from dtfctl.runtime.kernels.into.blas import find_blas
+from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit
+from dtfctl.runtime.kernels.into.threads import threaded
+from dtfctl.runtime.kernels.onednn.library import Library, find_library
+
+# OpenBLAS's threads help with products of more multiplications than this.
+_MOST_ALONE = 1 << 18
+# From this on products are worth loading oneDNN, which takes some 20 MB.
+_LARGE = 1 << 26
+# oneDNN is slow where the second factor is transposed and the first one has few rows, unless rows are short.
+_FEW_ROWS, _SHORT_ROW = 128, 64
+_FLOAT32 = np.dtype(np.float32)
+
+dot = np.dot
+contiguous = np.ascontiguousarray
+
+_BY_NUMPY: dict[tuple[bool, bool], Callable[..., Any]] = {
+    (False, False): dot,
+    (True, False): lambda a, b, out: dot(a.T, b, out),
+    (False, True): lambda a, b, out: dot(a, b.T, out),
+    (True, True): lambda a, b, out: dot(a.T, b.T, out),
+}
+
+
+def dimensions(a: Spec, b: Spec, ta: bool, tb: bool) -> tuple[int, int, int]:
+    """Rows, inner dimension and columns of a product of matrices, transposed where the flags say so."""
+    (rows, inner), columns = (a.shape[::-1] if ta else a.shape), b.shape[0 if tb else 1]
+    return rows, inner, columns
+
+
+def is_large(a: Spec, b: Spec, ta: bool, tb: bool) -> bool:
+    """Whether the product is worth oneDNN being loaded for it, and oneDNN is there."""
+    rows, inner, columns = dimensions(a, b, ta, tb)
+    return a.dtype == _FLOAT32 and rows * inner * columns >= _LARGE and find_library() is not None
+
+
+def product(a: Spec, b: Spec, ta: bool, tb: bool) -> Into:
+    """The product of matrices of one type, transposed where the flags say so."""
+    rows, inner, columns = dimensions(a, b, ta, tb)
+    by_numpy = _BY_NUMPY[ta, tb]
+    if rows * inner * columns <= _MOST_ALONE:
+        return Into(by_numpy)
+    usual = Into(_with_threads_of_blas(by_numpy))
+    if a.dtype != _FLOAT32:
+        return usual
+    if tb and not ta and rows < _FEW_ROWS and inner > _SHORT_ROW:
+        scratch = (Spec((columns, rows), a.dtype),)
+        return Into(usual.call, beside_onednn=lambda: Into(_with_threads_of_onednn(_transposed), scratch=scratch))
+
+    def call(a: Any, b: Any, out: Any) -> None:
+        _library().add_product(1.0, contiguous(a), contiguous(b), out, ta, tb, 0.0)
+
+    return Into(usual.call, beside_onednn=lambda: Into(_with_threads_of_onednn(call)))
+
+
+def _transposed(a: Any, b: Any, out: Any, scratch: Any) -> None:
+    """a @ b.T as the transpose of b @ a.T."""
+    _library().add_product(1.0, contiguous(b), contiguous(a), scratch, False, True, 0.0)
+    np.copyto(out, scratch.T)
+
+
+def _with_threads_of_blas(call: Callable[..., Any]) -> Callable[..., None]:
+    found = open_blas()
+    return call if found is None else threaded(call, found.set_threads, found.threads())
+
+
+def _with_threads_of_onednn(call: Callable[..., Any]) -> Callable[..., None]:
+    library = find_library()
+    return call if library is None else threaded(call, library.set_threads, library.threads())
+
+
+def _library() -> Library:
+    """The library, which works for the process that has loaded it.
+
+    Raises:
+        Unfit: this is a child of that process; its threads are not here.
+    """
+    library = find_library()
+    if library is None or library.is_forked:
+        raise Unfit
+    return library
+
+
+def adder(a: Spec, b: Spec, ta: bool, tb: bool, beside_onednn: bool) -> Callable[..., None] | None:
+    """What adds such products to matrices: it takes the factor of the product, its factors and the matrix. None where
+    there is no such thing.
+
+    Args:
+        beside_onednn: whether the plan has work for oneDNN's threads.
+    """
+    rows, inner, columns = dimensions(a, b, ta, tb)
+    if rows * inner * columns <= _MOST_ALONE:
+        by_numpy, scratch = _BY_NUMPY[ta, tb], np.empty((rows, columns), a.dtype)
+
+        def add(factor: float, a: Any, b: Any, c: Any) -> None:
+            by_numpy(a, b, scratch)
+            np.multiply(scratch, scratch.dtype.type(factor), scratch)
+            np.add(c, scratch, c)
+
+        return add
+    if beside_onednn and a.dtype == _FLOAT32:
+
+        def add_by_onednn(factor: float, a: Any, b: Any, c: Any) -> None:
+            _library().add_product(factor, a, b, c, ta, tb)
+
+        return _with_threads_of_onednn(add_by_onednn)
+    blas = find_blas()
+    if blas is None:
+        return None
+
+    def add_by_blas(factor: float, a: Any, b: Any, c: Any) -> None:
+        blas.add_product(factor, a, b, c, ta, tb)
+
+    return _with_threads_of_blas(add_by_blas)

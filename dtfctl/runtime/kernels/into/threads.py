@@ -1,0 +1,82 @@
+"""How many threads a matrix product gets: all, or the caller's alone while other work has the cores.
+
+The threads of a product wait for each other, many times in some libraries. Where other processes want the cores they
+wait until the scheduler has given each of them its turn, and a product takes milliseconds that takes 0.3 ms on one core
+of two. So what products cost on one core is found out first, and where more threads take longer than that, products
+are left to their callers for a while. Sums of long rows can then round differently, as on a machine of fewer cores;
+`DTF_ADAPT_THREADS=0` keeps the number of threads as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+# Runs by which a product's cost on one core becomes known.
+_TRIALS = 3
+# A product's threads are given up when they have lost this many times its cost on one core, and this many seconds.
+_MOST_LOST, _MOST_LOST_S = 4.0, 0.001
+# How long products are left to their callers: first, and at most when each attempt fails.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
+
+clock = time.perf_counter
+
+
+class Crowd:
+    """Whether other work is on the cores, as far as products can tell; one for all products of a process."""
+
+    def __init__(self) -> None:
+        self.alone_until = 0.0
+        self._pause = _FIRST_PAUSE_S
+
+    def suffered(self, now: float) -> None:
+        """Threads were in vain: do without them for a while, for longer if the last pause has only just ended."""
+        soon = now - self.alone_until < self._pause
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE_S) if soon else _FIRST_PAUSE_S
+        self.alone_until = now + self._pause
+
+
+_CROWD = Crowd()
+
+
+def threaded(
+    call: Callable[..., None], set_threads: Callable[[int], None], count: int, crowd: Crowd = _CROWD
+) -> Callable[..., None]:
+    """A product that has threads of a library, by as many as are good for it at the moment.
+
+    Args:
+        set_threads: sets how many threads the library uses; count: how many it uses otherwise.
+    """
+    if count < 2 or os.environ.get("DTF_ADAPT_THREADS", "1") == "0":
+        return call
+    trials = _TRIALS
+    cost = float("inf")
+    lost = 0.0
+
+    def alone(*args: Any) -> None:
+        set_threads(1)
+        try:
+            call(*args)
+        finally:
+            set_threads(count)
+
+    def adapted(*args: Any) -> None:
+        nonlocal trials, cost, lost
+        began = clock()
+        if trials:
+            alone(*args)
+            trials -= 1
+            cost = min(cost, clock() - began)
+        elif began < crowd.alone_until:
+            alone(*args)
+        else:
+            call(*args)
+            now = clock()
+            lost = max(lost + now - began - cost, 0.0)
+            if lost > _MOST_LOST_S and lost > _MOST_LOST * cost:
+                lost = 0.0
+                crowd.suffered(now)
+
+    return adapted

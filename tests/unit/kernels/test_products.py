@@ -1,0 +1,199 @@
+"""Products by whichever library, with however many threads, have the values of numpy's."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from dtfctl.runtime.kernels.blas_in_use import blas_in_use, open_blas
+from dtfctl.runtime.kernels.into import products, threads
+from dtfctl.runtime.kernels.into.linear import _sum_of_rows
+from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit
+from dtfctl.runtime.kernels.onednn.library import find_library
+
+F = np.dtype(np.float32)
+with_onednn = pytest.mark.skipif(find_library() is None, reason="oneDNN is not installed")
+
+# Small ones, large ones, few rows, short rows, and one row.
+SHAPES = [(3, 5, 4), (80, 70, 60), (64, 200, 90), (100, 10, 400), (1, 700, 600), (130, 300, 40)]
+
+
+def spec(x: Any) -> Spec:
+    return Spec(x.shape, x.dtype)
+
+
+def factors(shape: tuple[int, int, int], ta: bool, tb: bool, dtype: Any = F) -> tuple[Any, Any, Any]:
+    rows, inner, columns = shape
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((rows, inner)), rng.standard_normal((inner, columns))
+    a, b = a.astype(dtype), b.astype(dtype)
+    want = a.astype("f8") @ b.astype("f8")
+    return np.ascontiguousarray(a.T) if ta else a, np.ascontiguousarray(b.T) if tb else b, want
+
+
+def fill(into: Into, out: Any, *inputs: Any) -> None:
+    into.call(*inputs, *into.extras, out, *(np.full(s.shape, np.nan, s.dtype) for s in into.scratch))
+
+
+@pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("beside", [False, pytest.param(True, marks=with_onednn)])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_products(shape: tuple[int, int, int], transposed: tuple[bool, bool], beside: bool, dtype: str) -> None:
+    a, b, want = factors(shape, *transposed, dtype)
+    into = products.product(spec(a), spec(b), *transposed)
+    if beside and into.beside_onednn is not None:
+        into = into.beside_onednn()
+    out = np.empty(want.shape, dtype)
+    # By one thread, then by all.
+    for _ in range(5):
+        out.fill(np.nan)
+        fill(into, out, a, b)
+        np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-4)
+    total = np.ones(want.shape, dtype)
+    add = products.adder(spec(a), spec(b), *transposed, beside)
+    assert add is not None
+    add(-0.5, a, b, total)
+    np.testing.assert_allclose(total, 1 - 0.5 * want, rtol=1e-4, atol=1e-4)
+
+
+@with_onednn
+def test_only_large_products_are_worth_onednn() -> None:
+    def large(rows: int, inner: int, columns: int, dtype: Any = F) -> bool:
+        return products.is_large(Spec((inner, rows), dtype), Spec((columns, inner), dtype), True, True)
+
+    assert large(256, 784, 2048)
+    assert not large(64, 784, 256)
+    assert not large(256, 784, 2048, np.dtype("f8"))
+
+
+def _in_child(queue: Any) -> None:
+    a, b, _ = factors((80, 70, 60), False, False)
+    into = products.product(spec(a), spec(b), False, False)
+    assert into.beside_onednn is not None
+    try:
+        fill(into.beside_onednn(), np.empty((80, 60), F), a, b)
+    except Unfit:
+        queue.put("unfit")
+    else:
+        queue.put("done")
+
+
+@with_onednn
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_leaves_the_threads_it_does_not_have_alone() -> None:
+    a, b, _ = factors((80, 70, 60), False, False)
+    into = products.product(spec(a), spec(b), False, False)
+    assert into.beside_onednn is not None
+    for _ in range(5):
+        fill(into.beside_onednn(), np.empty((80, 60), F), a, b)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_in_child, args=(queue,))
+    child.start()
+    try:
+        assert queue.get(timeout=60) == "unfit"
+    finally:
+        child.kill()
+        child.join()
+
+
+def test_blas_says_what_it_is() -> None:
+    found = open_blas()
+    if found is None:
+        pytest.skip("numpy's BLAS is not OpenBLAS")
+    assert blas_in_use() == f"{found.core_name().decode()} x{found.threads()}"
+
+
+class Machine:
+    """Products on a machine with a clock of its own: what each takes, by how many threads."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, alone: float, together: float) -> None:
+        self.took = {1: alone, 2: together}
+        self.now, self.count = 100.0, 2
+        self.used: list[int] = []
+        monkeypatch.setattr(threads, "clock", lambda: self.now)
+        monkeypatch.delenv("DTF_ADAPT_THREADS", raising=False)
+        self.crowd = threads.Crowd()
+        self.product: Callable[..., None] = threads.threaded(self.call, self.set_threads, 2, self.crowd)
+
+    def set_threads(self, count: int) -> None:
+        self.count = count
+
+    def call(self) -> None:
+        self.used.append(self.count)
+        self.now += self.took[self.count]
+
+    def run(self, count: int) -> list[int]:
+        """By how many threads each of so many products was made."""
+        self.used = []
+        for _ in range(count):
+            self.product()
+        assert self.count == 2
+        return self.used
+
+
+def test_threads_that_help_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch, 300e-6, 160e-6)
+    assert machine.run(3) == [1, 1, 1]
+    assert set(machine.run(1000)) == {2}
+    # A moment's delay is forgotten soon.
+    machine.now += 1.0
+    machine.took[2] = 900e-6
+    machine.run(1)
+    machine.took[2] = 160e-6
+    assert set(machine.run(100)) == {2}
+
+
+def test_threads_that_wait_for_each_other_are_given_up_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch, 300e-6, 20e-3)
+    machine.run(3)
+    used = machine.run(20000)
+    # Two seconds of pause at most, of 6000 products, against one attempt.
+    assert 2 <= used.count(2) < 20
+    machine.now += 10.0
+    machine.took[2] = 160e-6
+    assert set(machine.run(100)) == {2}
+
+
+def test_threads_are_left_as_they_are_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch, 1.0, 1.0)
+    assert threads.threaded(machine.call, machine.set_threads, 1) == machine.call
+    monkeypatch.setenv("DTF_ADAPT_THREADS", "0")
+    assert threads.threaded(machine.call, machine.set_threads, 2) == machine.call
+
+
+def test_a_failed_product_leaves_the_threads_as_they_were() -> None:
+    counts: list[int] = []
+
+    def fail() -> None:
+        raise Unfit
+
+    with pytest.raises(Unfit):
+        threads.threaded(fail, counts.append, 2)()
+    assert counts == [1, 2]
+
+
+@settings(deadline=None)
+@given(st.integers(1, 300), st.integers(1, 300), st.sampled_from(["f4", "f8"]), st.integers(0, 9))
+def test_sums_of_rows(rows: int, columns: int, dtype: str, seed: int) -> None:
+    x = np.random.default_rng(seed).standard_normal((rows, columns)).astype(dtype)
+    out = np.empty(columns, dtype)
+    fill(_sum_of_rows(spec(x)), out, x)
+    np.testing.assert_allclose(out, x.astype("f8").sum(0), rtol=1e-4, atol=1e-4)
+
+
+def test_a_sum_of_many_like_numbers_rounds_little() -> None:
+    x = np.full((50_001, 3), 0.1, F)
+    out = np.empty(3, F)
+    fill(_sum_of_rows(spec(x)), out, x)
+    np.testing.assert_allclose(out, 5000.1, rtol=1e-5)
+    x[7, 1], x[8, 2] = np.nan, np.inf
+    fill(_sum_of_rows(spec(x)), out, x)
+    assert np.isnan(out[1]) and np.isinf(out[2])
