@@ -35,6 +35,7 @@ from dtfctl.runtime.api import (
     lookup,
     manip,
     math,
+    metrics,
     nest,
     nn,
     python_io,
