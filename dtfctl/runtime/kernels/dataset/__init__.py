@@ -18,5 +18,6 @@ from dtfctl.runtime.kernels.dataset import (  # noqa: F401
     sequencing,
     shuffle,
     sources,
+    sql,
     terminal,
 )

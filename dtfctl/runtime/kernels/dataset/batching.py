@@ -22,7 +22,7 @@ from dtfctl.runtime.kernels.dataset.core import (
     scalar_of,
     stack_elements,
 )
-from dtfctl.runtime.kernels.dataset.mapping import MapDataset
+from dtfctl.runtime.kernels.dataset.mapping import mapped
 from dtfctl.runtime.kernels.dataset.registration import function_of, register_dataset
 from dtfctl.runtime.kernels.dataset.sources import ListDataset
 from dtfctl.runtime.kernels.registry import KernelBuild
@@ -78,8 +78,7 @@ def parallel_batch_dataset(
 @register_dataset("MapAndBatchDataset", "ExperimentalMapAndBatchDataset")
 def map_and_batch_dataset(k: KernelBuild, step: StepContext, source: Any, *rest: Any) -> Dataset:
     *captured, size, _, drop = rest
-    mapped = MapDataset(dataset_of(source), function_of(k, step, tuple(captured)))
-    return BatchDataset(mapped, _batch_size(size), bool(drop))
+    return BatchDataset(mapped(k, step, source, captured), _batch_size(size), bool(drop))
 
 
 @register_dataset("PaddedBatchDataset", "PaddedBatchDatasetV2")

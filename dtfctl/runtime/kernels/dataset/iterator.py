@@ -30,6 +30,7 @@ from dtfctl.runtime.kernels.dataset.core import (
     dataset_of,
     new_pass,
 )
+from dtfctl.runtime.kernels.dataset.external_state import require_no_external_state
 from dtfctl.runtime.kernels.dataset.optional import Optional
 from dtfctl.runtime.kernels.dataset.shuffle import Deleter
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
@@ -99,6 +100,10 @@ class Iterator(Resource):
         """How many elements the pass has given: with the dataset, all there is to know of a deterministic pass."""
         with self._condition:
             return self._position
+
+    def require_no_external_state(self) -> None:
+        if self._dataset is not None:
+            require_no_external_state(self._dataset)
 
     def restore(self, position: int, step: StepContext) -> None:
         """Begin the pass anew and skip to `position`."""
@@ -282,9 +287,21 @@ class IteratorState:
 register_variant(IteratorState.TYPE_NAME, IteratorState.from_variant_proto)
 
 
+# What `external_state_policy` says of functions with state: warn, ignore, or this.
+_FAIL = 2
+
+
 @register_kernel("SerializeIterator", step=True)
 def serialize_iterator(k: KernelBuild) -> Kernel:
-    return lambda step, handle: object_scalar(IteratorState(lookup(step, handle, Iterator).state()))
+    strict = k.attr("external_state_policy", 0) == _FAIL
+
+    def run(step: StepContext, handle: Any) -> Any:
+        found = lookup(step, handle, Iterator)
+        if strict:
+            found.require_no_external_state()
+        return object_scalar(IteratorState(found.state()))
+
+    return run
 
 
 @register_kernel("DeserializeIterator", step=True, blocking=True)

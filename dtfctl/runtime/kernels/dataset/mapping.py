@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OutOfRangeError
@@ -9,6 +10,7 @@ from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.dataset.core import (
     Dataset,
     Element,
+    EndOfSequence,
     Function,
     Iteration,
     Next,
@@ -19,8 +21,13 @@ from dtfctl.runtime.kernels.registry import KernelBuild
 
 
 class MapDataset(Dataset):
-    def __init__(self, source: Dataset, function: Function) -> None:
-        self.source, self.function = source, function
+    """
+    Attributes:
+        whole: the function may not end the sequence by an OutOfRangeError, as it may in TensorFlow 1.
+    """
+
+    def __init__(self, source: Dataset, function: Function, whole: bool) -> None:
+        self.source, self.function, self.whole = source, function, whole
 
     def iterate(self, iteration: Iteration) -> Next:
         following = self.source.iterate(iteration)
@@ -29,11 +36,13 @@ class MapDataset(Dataset):
     def apply(self, iteration: Iteration, element: Element) -> Element:
         """
         Raises:
-            InvalidArgumentError: the function said that the sequence ends, which is not its to say.
+            EndOfSequence, InvalidArgumentError: the function said that the sequence ends.
         """
         try:
             return self.function(iteration, element)
         except OutOfRangeError as e:
+            if not self.whole:
+                raise EndOfSequence from e
             raise InvalidArgumentError(f"Function invocation produced OutOfRangeError: {e.message}", e.node) from e
 
     def cardinality(self) -> int:
@@ -42,7 +51,13 @@ class MapDataset(Dataset):
 
 @register_dataset("MapDataset", "ExperimentalMapDataset")
 def map_dataset(k: KernelBuild, step: StepContext, source: Any, *captured: Any) -> Dataset:
-    return MapDataset(dataset_of(source), function_of(k, step, captured))
+    return mapped(k, step, source, captured)
+
+
+def mapped(k: KernelBuild, step: StepContext, source: Any, captured: Sequence[Any]) -> MapDataset:
+    """The map that a node stands for, or begins with."""
+    function = function_of(k, step, tuple(captured))
+    return MapDataset(dataset_of(source), function, k.attr("preserve_cardinality", False))
 
 
 class ScanDataset(Dataset):

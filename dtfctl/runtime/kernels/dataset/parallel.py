@@ -25,7 +25,7 @@ from dtfctl.runtime.kernels.dataset.core import (
     scalar_of,
 )
 from dtfctl.runtime.kernels.dataset.interleave import InterleaveDataset, cycle_and_block
-from dtfctl.runtime.kernels.dataset.mapping import MapDataset
+from dtfctl.runtime.kernels.dataset.mapping import MapDataset, mapped
 from dtfctl.runtime.kernels.dataset.registration import function_of, register_dataset
 from dtfctl.runtime.kernels.registry import KernelBuild
 
@@ -163,8 +163,8 @@ class _ParallelMap:
 @register_dataset("ParallelMapDataset", "ParallelMapDatasetV2")
 def parallel_map_dataset(k: KernelBuild, step: StepContext, source: Any, *rest: Any) -> Dataset:
     *captured, parallel = rest
-    mapped = MapDataset(dataset_of(source), function_of(k, step, tuple(captured)))
-    return ParallelMapDataset(mapped, parallelism(parallel), lambda iteration: ordered(k, iteration))
+    plain = mapped(k, step, source, captured)
+    return ParallelMapDataset(plain, parallelism(parallel), lambda iteration: ordered(k, iteration))
 
 
 class ParallelInterleaveDataset(Dataset):

@@ -66,12 +66,35 @@ def repeat_dataset(k: KernelBuild, step: StepContext, source: Any, count: Any) -
 
 
 class ZipDataset(Dataset):
+    """All sources are asked as often: they stay in step after an error, and caches among them see their end."""
+
     def __init__(self, sources: Sequence[Dataset]) -> None:
         self.sources = sources
 
     def iterate(self, iteration: Iteration) -> Next:
         parts = [s.iterate(iteration) for s in self.sources]
-        return lambda: tuple(v for part in parts for v in part())
+
+        def advance() -> Element:
+            if not parts:
+                raise EndOfSequence
+            element: list[Any] = []
+            ended, error = False, None
+            for part in parts:
+                try:
+                    element.extend(part())
+                except EndOfSequence:
+                    ended = True
+                except Exception as e:
+                    error = e if error is None and not ended else error
+            if ended:
+                parts.clear()
+            if error is not None:
+                raise error
+            if ended:
+                raise EndOfSequence
+            return tuple(element)
+
+        return advance
 
     def cardinality(self) -> int:
         sizes = [s.cardinality() for s in self.sources]
