@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -64,7 +66,7 @@ def _einsum(k: KernelBuild) -> Kernel:
                     "subscripts."
                 )
         try:
-            out = k.xp.einsum(equation, *work, optimize="optimal" if len(work) > 1 else False)
+            out = _product(k.xp, work, inputs, core) if len(work) > 1 else k.xp.einsum(equation, work[0])
         except ValueError as e:
             raise InvalidArgumentError(f"Einsum: {e}") from None
         if repeated:
@@ -72,6 +74,66 @@ def _einsum(k: KernelBuild) -> Kernel:
         return out.astype(dtype, copy=False)
 
     return kernel
+
+
+Label = str | int
+"""Of an axis: a letter, or how far an axis that an ellipsis stands for is from the ellipsis' end."""
+
+
+def _labels(text: str, rank: int) -> list[Label]:
+    head, dots, tail = text.partition("...")
+    spread = range(rank - len(head) - len(tail), 0, -1) if dots else ()
+    return [*head, *spread, *tail]
+
+
+def _product(xp: Any, xs: list[Any], inputs: list[str], output: str) -> Any:
+    """Two operands as one matrix product, of a batch of matrices where axes of both are kept."""
+    named = [_labels(text, x.ndim) for text, x in zip(inputs, xs)]
+    spread = {label: 0 for labels in named for label in labels if isinstance(label, int)}
+    head, dots, tail = output.partition("...")
+    out: list[Label] = [*head, *(sorted(spread, reverse=True) if dots else ()), *tail]
+    (a, left), (b, right) = (
+        _reduced(xp, x, labels, {*out, *other}) for x, labels, other in zip(xs, named, reversed(named))
+    )
+    sizes = [dict(zip(left, a.shape)), dict(zip(right, b.shape))]
+    shared = [label for label in left if label in sizes[1]]
+    for label in shared:
+        if isinstance(label, str) and sizes[0][label] != sizes[1][label]:
+            raise InvalidArgumentError(
+                f"Expected dimension {sizes[0][label]} at axis {right.index(label)} of the input shaped "
+                f"{list(b.shape)} but got dimension {sizes[1][label]}"
+            )
+    batch = [label for label in out if label in shared]
+    inner = [label for label in shared if label not in batch]
+    mine, others = ([label for label in labels if label not in shared] for labels in (left, right))
+
+    def arranged(x: Any, labels: list[Label], *groups: list[Label]) -> Any:
+        x = x.transpose([labels.index(label) for group in (batch, *groups) for label in group])
+        lengths = [math.prod(x.shape[start : start + len(group)]) for start, group in _starts(batch, *groups)]
+        return x.reshape((*x.shape[: len(batch)], *lengths))
+
+    a, b = arranged(a, left, mine, inner), arranged(b, right, inner, others)
+    product = xp.matmul(a, b) if inner else a * b
+    lengths = [size[label] for size, group in zip(sizes, (mine, others)) for label in group]
+    product = product.reshape((*product.shape[: len(batch)], *lengths))
+    held = [*batch, *mine, *others]
+    return product.transpose([held.index(label) for label in out])
+
+
+def _starts(first: list[Label], *groups: list[Label]) -> Iterator[tuple[int, list[Label]]]:
+    at = len(first)
+    for group in groups:
+        yield at, group
+        at += len(group)
+
+
+def _reduced(xp: Any, x: Any, labels: list[Label], wanted: set[Label]) -> tuple[Any, list[Label]]:
+    """The diagonals that repeated labels mean, and sums over axes that nothing else names."""
+    kept = [label for label in dict.fromkeys(labels) if label in wanted]
+    if kept == labels:
+        return x, labels
+    numbers = {label: i for i, label in enumerate(dict.fromkeys(labels))}
+    return xp.einsum(x, [numbers[label] for label in labels], [numbers[label] for label in kept]), kept
 
 
 def _inflate(xp: Any, x: Any, distinct: str, output: str) -> Any:
