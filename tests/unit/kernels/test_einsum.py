@@ -55,5 +55,5 @@ def test_sizes_that_differ_are_refused(equation: str, shape: tuple[int, ...]) ->
     with tf.Graph().as_default(), tf.Session() as session:
         late = tf.placeholder(tf.float32)
         product = tf.raw_ops.Einsum(inputs=[tf.ones([2, 4]), late], equation=equation)
-        with pytest.raises(tf.errors.InvalidArgumentError, match="Expected dimension 4 at axis"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"Expected dimension [24] at axis 0 of the input"):
             session.run(product, {late: np.ones(shape)})
