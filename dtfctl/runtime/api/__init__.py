@@ -27,6 +27,7 @@ from dtfctl.runtime.api import (
     distribute,
     dtypes,
     errors,
+    graph_util,
     image,
     initializers,
     io,
@@ -49,6 +50,8 @@ from dtfctl.runtime.api import (
     spectral,
     strings,
     summary,
+    test,
+    version,
 )
 from dtfctl.runtime.client.default_session import get_default_session
 from dtfctl.runtime.client.fetches import IndexedSlicesValue, SparseTensorValue
@@ -159,6 +162,7 @@ from dtfctl.runtime.framework.tensor_shape import (
     TensorShape,
     dimension_value,
 )
+from dtfctl.runtime.framework.tensor_util import is_tensor, make_ndarray, make_tensor_proto
 from dtfctl.runtime.kernels.registry import (
     register_kernel,
 )
@@ -718,6 +722,7 @@ from dtfctl.runtime.ops.while_loop import (
     while_loop,
 )
 from dtfctl.runtime.platform import app, flags as flags, gfile as gfile, tf_logging as logging
+from dtfctl.runtime.platform.libraries import load_file_system_library, load_library, load_op_library
 from dtfctl.runtime.platform.v2_behavior import (
     control_flow_v2_enabled,
     disable_control_flow_v2,
@@ -727,3 +732,7 @@ from dtfctl.runtime.platform.v2_behavior import (
 )
 
 VERSION = __version__
+GIT_VERSION = version.GIT_VERSION
+COMPILER_VERSION = version.COMPILER_VERSION
+GRAPH_DEF_VERSION_MIN_CONSUMER = version.GRAPH_DEF_VERSION_MIN_CONSUMER
+GRAPH_DEF_VERSION_MIN_PRODUCER = version.GRAPH_DEF_VERSION_MIN_PRODUCER

@@ -43,4 +43,5 @@ from dtfctl.runtime.ops.parsing_ops import (
 from dtfctl.runtime.ops.sparse_ops.serialization import deserialize_many_sparse, serialize_many_sparse, serialize_sparse
 from dtfctl.runtime.ops.string_ops import decode_base64, encode_base64
 from dtfctl.runtime.platform import gfile
+from dtfctl.runtime.train.graph_io import write_graph
 from dtfctl.runtime.train.tf_record import TFRecordWriter, tf_record_iterator

@@ -24,6 +24,7 @@ _MODULES = {
         "byte_size_load_fn",
         "replica_device_setter",
     ),
+    "graph_io": ("write_graph",),
     "hooks.checkpoints": ("CheckpointSaverHook", "CheckpointSaverListener"),
     "hooks.runs": ("FeedFnHook", "FinalOpsHook"),
     "hooks.stopping": ("GlobalStepWaiterHook", "NanLossDuringTrainingError", "NanTensorHook", "StopAtStepHook"),
@@ -85,6 +86,7 @@ _MODULES = {
 }
 _MESSAGES = {
     "config_pb2": ("ClusterDef", "JobDef", "ServerDef"),
+    "meta_graph_pb2": ("SaverDef",),
     "example_pb2": (
         "BytesList",
         "Example",

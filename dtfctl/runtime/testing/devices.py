@@ -1,0 +1,113 @@
+"""What a test may ask about the machine and where it may write, and small clusters in the test's process."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from dtfctl.protocol import config_pb2
+from dtfctl.runtime.client.session import Session
+from dtfctl.runtime.framework.graph import Graph
+from dtfctl.runtime.train.server_lib import ClusterSpec, Server
+
+
+@cache
+def gpu_device_name() -> str:
+    """The name of the first GPU of this process, "/device:GPU:0", or "" without one."""
+    with Graph().as_default(), Session() as session:
+        names = [d.name for d in session.list_devices() if d.device_type == "GPU"]
+    return f"/device:{names[0].partition('/device:')[2]}" if names else ""
+
+
+def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: tuple[int, int] | None = None) -> bool:
+    """Whether this process has a GPU.
+
+    Args:
+        cuda_only: all GPUs used here are CUDA's.
+        min_cuda_compute_capability: (major, minor) that one of them must have.
+    """
+    if not gpu_device_name():
+        return False
+    if min_cuda_compute_capability is None:
+        return True
+    import cupy
+
+    found = [cupy.cuda.Device(i).compute_capability for i in range(cupy.cuda.runtime.getDeviceCount())]
+    return any((int(c[:-1]), int(c[-1])) >= tuple(min_cuda_compute_capability) for c in found)
+
+
+def is_built_with_cuda() -> bool:
+    """Whether the package that computes on GPUs (cupy) is installed."""
+    import importlib.util
+
+    return importlib.util.find_spec("cupy") is not None
+
+
+is_built_with_gpu_support = is_built_with_cuda
+
+
+def is_built_with_rocm() -> bool:
+    """False: GPUs are CUDA's."""
+    return False
+
+
+def is_built_with_xla() -> bool:
+    """False: graphs are compiled by the runtime itself."""
+    return False
+
+
+@cache
+def get_temp_dir() -> str:
+    """A folder for files of this process's tests: TEST_TMPDIR where it is set, else a new one."""
+    given = os.environ.get("TEST_TMPDIR")
+    if given:
+        Path(given).mkdir(parents=True, exist_ok=True)
+        return given
+    return tempfile.mkdtemp(prefix="dtfctl-test-")
+
+
+def test_src_dir_path(relative_path: str) -> str:
+    """A path beside the file that calls this."""
+    frame = inspect.currentframe()
+    assert frame is not None and frame.f_back is not None
+    return str(Path(frame.f_back.f_code.co_filename).resolve().parent / relative_path)
+
+
+test_src_dir_path.__test__ = False  # type: ignore[attr-defined]
+
+
+def create_local_cluster(
+    num_workers: int,
+    num_ps: int,
+    protocol: str = "grpc",
+    worker_config: config_pb2.ConfigProto | None = None,
+    ps_config: config_pb2.ConfigProto | None = None,
+) -> tuple[list[Any], list[Any]]:
+    """Servers of a cluster in this process, on free ports of the loopback interface: (workers, ps).
+
+    Raises:
+        ValueError: the protocol is not "grpc".
+    """
+    if protocol != "grpc":
+        raise ValueError(f"protocol {protocol!r}: servers speak grpc")
+    ports = _free_ports(num_workers + num_ps)
+    addresses = [f"localhost:{port}" for port in ports]
+    jobs = {"worker": addresses[:num_workers], "ps": addresses[num_workers:]}
+    cluster = ClusterSpec({job: tasks for job, tasks in jobs.items() if tasks})
+    workers = [Server(cluster, "worker", i, protocol, worker_config) for i in range(num_workers)]
+    return workers, [Server(cluster, "ps", i, protocol, ps_config) for i in range(num_ps)]
+
+
+def _free_ports(count: int) -> list[int]:
+    import socket
+
+    held = [socket.create_server(("localhost", 0)) for _ in range(count)]
+    try:
+        return [s.getsockname()[1] for s in held]
+    finally:
+        for s in held:
+            s.close()
