@@ -19,15 +19,17 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl.runtime.platform.shared_memory import Memory
+
 log = logging.getLogger(__name__)
 
 
 def is_mapped(value: Any) -> bool:
-    """Whether an array is part of a file."""
+    """Whether an array is part of a file, or lies in memory another task keeps for it."""
     base = getattr(value, "base", None)
     while isinstance(base, np.ndarray):
         base = base.base
-    return isinstance(base, mmap.mmap)
+    return isinstance(base, mmap.mmap) and not isinstance(base, Memory)
 
 
 def copy_soon(value: Any, keep: Callable[[Any], None]) -> Future[None]:

@@ -20,9 +20,10 @@ from typing import Any
 from dtfctl.protocol import worker_pb2
 from dtfctl.runtime.client.backend import as_host
 from dtfctl.runtime.framework.errors import InternalError, OpError, UnavailableError, error_from_code
+from dtfctl.runtime.platform.shared_memory import LEAST, Loans, Place
 from dtfctl.runtime.rendezvous.frames import Frame, FrameReader, FrameWriter, Kind, Message, host_array
 from dtfctl.runtime.rendezvous.patience import Patience
-from dtfctl.runtime.rendezvous.transports.arena import LEAST, Arena, Mapping
+from dtfctl.runtime.rendezvous.transports.arena import Mapping
 from dtfctl.runtime.rendezvous.transports.handshake import Offer, connect_unix, this_place
 
 _OFFSET = struct.Struct("<Q")
@@ -48,7 +49,7 @@ class _Connection:
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             with contextlib.suppress(OSError):
                 self._sock.setsockopt(socket.SOL_SOCKET, option, 1 << 22)
-        self._arena: Arena | None = joined.arena
+        self._loans = None if joined.arena is None else Loans(joined.arena)
         self._released: deque[int] = deque()
         mapping = None if joined.peer_arena is None else Mapping(*joined.peer_arena, self._released.append)
         self._writer = FrameWriter(life, offer.incarnation)
@@ -96,11 +97,11 @@ class _Connection:
             raise error_from_code(report.code, report.message)
         return [as_host(value) for value in fetched]
 
-    def _share(self, value: Any) -> tuple[int, int] | None:
-        if self._arena is None or getattr(value, "nbytes", 0) < LEAST:
+    def _share(self, value: Any) -> Place | None:
+        if self._loans is None or getattr(value, "nbytes", 0) < LEAST:
             return None
         array = host_array(value)
-        return None if array.dtype.hasobject else self._arena.put(array)  # type: ignore[arg-type]
+        return None if array.dtype.hasobject else self._loans.lend(array)  # type: ignore[arg-type]
 
     def _send(self, out: list[bytes | memoryview]) -> None:
         if all(b.__class__ is bytes for b in out):
@@ -117,14 +118,14 @@ class _Connection:
             self._values.append(frame.value)
         elif frame.kind is Kind.ANSWER:
             self._answer = frame
-        elif frame.kind is Kind.RELEASE and self._arena is not None:
+        elif frame.kind is Kind.RELEASE and self._loans is not None:
             for (offset,) in _OFFSET.iter_unpack(frame.payload):
-                self._arena.give(offset)
+                self._loans.take_back(offset)
 
     def close(self) -> None:
         self._sock.close()
-        if self._arena is not None:
-            self._arena.close()
+        if self._loans is not None:
+            self._loans.arena.close()
 
 
 class _Signature:

@@ -249,17 +249,20 @@ class Fuser:
 
     # Chains -----------------------------------------------------------------------------------------------------------
 
-    def link(self, works: Mapping[Node, Work]) -> None:
+    def link(self, works: Mapping[Node, Work], sent: Collection[Output]) -> None:
         """Find chains of nodes that go through large arrays row by row.
 
         Args:
             works: what lines do, each of them alone.
+            sent: outputs another task waits for, which thus wait for nothing.
         """
         for node in self._order:
             work = works.get(node)
             if work is None or not self._is_long(node, work):
                 continue
             for operand in work.operands:
+                if operand in sent:
+                    continue
                 chain = self.folds.chains.get(operand[0], [operand[0]])
                 if len(chain) < _MOST_STAGES and self._continues(chain, node, works):
                     self.folds.chains.pop(operand[0], None)

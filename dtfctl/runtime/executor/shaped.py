@@ -6,7 +6,7 @@ where their operand is not needed any more, and the rest runs as before. Lines t
 one differs, the interpreter finishes the step.
 
 No value that anybody may keep is in a buffer: what is fetched, sent, stored or passed to a kernel that is not known to
-let go of its inputs.
+let go of its inputs. But what is sent and large is made, in each step, where other tasks of the host see it.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dtfctl.runtime.compiler.passes.rewrite import is_pure
 from dtfctl.runtime.executor.binding import Environment, reads_of
 from dtfctl.runtime.executor.fusion import Fuser, Output, Work
+from dtfctl.runtime.executor.keys import SENDS, is_client_terminated
 from dtfctl.runtime.executor.liveness import BRANCHES
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.into.crew import in_parts
 from dtfctl.runtime.kernels.into.registry import Into, Spec, load_makers
+from dtfctl.runtime.platform import shared_memory
 
 # Smaller results are left to numpy, which keeps room for them at hand.
 _LEAST_BYTES = 1024
@@ -78,6 +80,13 @@ class Observation:
         return Spec(value.shape, value.dtype)
 
 
+class Room(NamedTuple):
+    """In place of an array: an output that is in another one in each step."""
+
+    output: Output
+    spec: Spec
+
+
 @dataclass
 class Shaped:
     """What a plan compiler does differently for known shapes.
@@ -85,7 +94,7 @@ class Shaped:
     Attributes:
         fixed: outputs whose value is known.
         buffers: outputs that are always in the same array.
-        calls: how to run nodes; with the arrays to give besides the inputs.
+        calls: how to run nodes; with the arrays to give besides the inputs, or a `Room` for them.
         operands: of nodes in `calls` that do the work of others too, what they get instead of their inputs.
         folded: nodes whose work another one does, and the position of that one.
         same: nodes whose only output is their first input as it is.
@@ -150,6 +159,7 @@ class _Planner:
         self.last: dict[Output, int] = {}
         self.view_of: dict[Output, Output] = {}
         self.captured: set[Output] = set()
+        self.sent: set[Output] = set()
         self.pool = _Pool()
         self.owners: dict[Output, _Block] = {}
 
@@ -161,7 +171,7 @@ class _Planner:
         self._find_captured()
         self.fuser.fold(self.captured)
         works = self._works()
-        self.fuser.link(works)
+        self.fuser.link(works, self.sent)
         folds = self.fuser.folds
         self.shaped.folded = folds.folded
         self._find_last_uses(works)
@@ -256,10 +266,17 @@ class _Planner:
                     yield i, node, self._base(self.root(edge))
 
     def _find_captured(self) -> None:
-        """Which memory somebody may keep."""
+        """Which memory somebody may keep, and which goes to other tasks."""
         for _, node, base in self._uses():
             if not _lets_go(node) and (node, 0) not in self.shaped.fixed:
                 self.captured.add(base)
+                if node.op in SENDS and not is_client_terminated(node) and self._is_large(base):
+                    self.sent.add(base)
+
+    def _is_large(self, output: Output) -> bool:
+        """Whether it would travel in shared memory."""
+        spec = self.seen.spec(output)
+        return spec is not None and spec.nbytes >= shared_memory.LEAST
 
     def _find_last_uses(self, works: Mapping[Node, Work]) -> None:
         for i, node, base in self._uses():
@@ -311,7 +328,7 @@ class _Planner:
             return True
         if max(spec.nbytes for _, spec in work.outputs) < _LEAST_BYTES:
             return False
-        return not any(output in self.captured for output, _ in work.outputs)
+        return not any(output in self.captured and output not in self.sent for output, _ in work.outputs)
 
     def _in_parts(self, work: Work) -> Into:
         """The work by several cores, if it is large."""
@@ -367,6 +384,9 @@ class _Planner:
         arrays: list[Any] = []
         scratch = [self.pool.take(s.nbytes) for s in into.scratch]
         for n, (output, spec) in enumerate(work.outputs):
+            if output in self.sent:
+                arrays.append(Room(output, spec))
+                continue
             operand = self._reusable(i, work, later, spec) if n == 0 else None
             if operand is None:
                 block = self.pool.take(spec.nbytes)

@@ -21,12 +21,13 @@ from dtfctl.runtime.executor.device_memory import is_gpu
 from dtfctl.runtime.executor.keys import RECVS, SENDS, is_client_terminated, rendezvous_key
 from dtfctl.runtime.executor.liveness import BRANCHES, MERGES, SWITCHES, Liveness, guard
 from dtfctl.runtime.executor.node_errors import located
-from dtfctl.runtime.executor.shaped import Observation, Shaped, shape_plan
+from dtfctl.runtime.executor.shaped import Observation, Room, Shaped, shape_plan
 from dtfctl.runtime.framework.errors import FailedPreconditionError, OpError
 from dtfctl.runtime.framework.node_graph import Edge, Node
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.into.registry import Unfit
 from dtfctl.runtime.kernels.variable import Variable
+from dtfctl.runtime.platform import shared_memory
 
 # Nodes a function: enough to make the cost of passing values vanish, few enough for the compiler to stay linear.
 CHUNK = 2000
@@ -203,6 +204,7 @@ class _Compiler:
             uninitialized=uninitialized,
             Variable=Variable,
             switch_index=switch_index,
+            room=shared_memory.empty,
         )
         for i, node in enumerate(self.order):
             self._bind(i, node)
@@ -287,7 +289,9 @@ class _Compiler:
         for node, (into, arrays) in shaped.calls.items():
             i = position[node]
             self.names[f"q{i}"] = into.call
-            self.names.update({f"q{i}_{n}": a for n, a in enumerate((*into.extras, *arrays))})
+            self.names.update(
+                {f"q{i}_{n}": a.spec if isinstance(a, Room) else a for n, a in enumerate((*into.extras, *arrays))}
+            )
         for outputs in shaped.guards.values():
             for output, shape in outputs:
                 self.names[f"s{position[output[0]]}_{output[1]}"] = shape
@@ -538,11 +542,21 @@ class _Compiler:
         yield from self._initialized(node)
         given = self.shaped.operands.get(node)
         operands = self._operands(node) if given is None else ", ".join(self.places[o] for o in given)
-        more = "".join(f", q{i}_{n}" for n in range(len(into.extras) + len(arrays)))
+        given_names = [f"q{i}_{n}" for n in range(len(into.extras) + len(arrays))]
+        rooms: dict[str, str] = {}
+        for n, array in enumerate(arrays, len(into.extras)):
+            if isinstance(array, Room):
+                given_names[n] = f"r{i}_{n}"
+                rooms[given_names[n]] = self.places[array.output]
+                yield f"r{i}_{n} = room(*q{i}_{n})"
+        more = "".join(f", {name}" for name in given_names)
         if into.fills and given is None:
             self.careful[i] = self.env.bind(node).call, operands
         target = "" if into.fills else self.places.get((node, 0), "")
         yield f"{target} = q{i}({operands}{more})" if target else f"q{i}({operands}{more})"
+        for name, place in rooms.items():
+            yield f"{place} = {name}"
+            yield f"del {name}"
 
     def _initialized(self, node: Node) -> Iterator[str]:
         """Lines that see to it that the variables whose references the node takes have values."""

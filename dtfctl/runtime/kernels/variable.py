@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import FailedPreconditionError
 from dtfctl.runtime.framework.resource_manager import Resource
 from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.platform import shared_memory
 
 # References to an unshared array seen by `writable`: the attribute, the local name and getrefcount's own argument.
 _UNSHARED = 3
@@ -69,8 +71,10 @@ class Variable(Resource):
     def assign(self, value: Any) -> None:
         """Set the value. The array is shared with the caller, who must not write into it."""
         with self.lock:
-            self._value, self._spare = value, None
+            old, self._value, self._spare = self._value, value, None
             self.version += 1
+        if getattr(value, "nbytes", 0) >= shared_memory.LEAST:
+            shared_memory.held_by(self, value, old)
         if getattr(value, "base", None) is not None and is_mapped(value):
             copy_soon(value, functools.partial(self._settle, value))
 
@@ -79,6 +83,12 @@ class Variable(Resource):
         with self.lock:
             if self._value is mapped:
                 self._value = copy
+
+    def moved(self, old: Any, new: Any) -> None:
+        """The value, or what was it, was copied to memory that other tasks see: it stays there."""
+        with self.lock:
+            if self._value is old:
+                self._value = new
 
     def writable(self) -> Any:
         """The current value as an array that may be written in place; call with `lock` held, and let go of it soon.
@@ -89,25 +99,50 @@ class Variable(Resource):
         value = self._value
         if value is None:
             raise FailedPreconditionError(f"Attempting to use uninitialized value {self.name}")
-        if sys.getrefcount(value) > _UNSHARED or not _owns_memory(value):
-            value = self._value = self._copied(value)
+        if sys.getrefcount(value) > _UNSHARED or not _is_own(value):
+            if isinstance(value, (np.ndarray, np.generic)):
+                copy = self._another(value)
+                np.copyto(copy, value)
+            else:
+                copy = value.copy()
+            self._replace(value, copy)
+            value = copy
         self.version += 1
         return value
 
-    def _copied(self, value: Any) -> Any:
-        if not isinstance(value, (np.ndarray, np.generic)):
-            return value.copy()
-        copy = self._spare
-        if (
-            copy is not None
-            and sys.getrefcount(copy) <= _UNSHARED
-            and (copy.shape, copy.strides, copy.dtype) == (value.shape, value.strides, value.dtype)
-        ):
-            np.copyto(copy, value)
+    def update(self, write: Callable[[Any, Any], None]) -> None:
+        """Have the next value written: `write` gets the current value and the array for the next one, which is the same
+        where nobody else holds that; call with `lock` held.
+
+        Raises:
+            FailedPreconditionError: nothing was assigned yet.
+        """
+        value = self.read()
+        if sys.getrefcount(value) > _UNSHARED or not _is_own(value):
+            fresh = self._another(value) if isinstance(value, (np.ndarray, np.generic)) else value.copy()
+            write(value, fresh)
+            self._replace(value, fresh)
         else:
-            copy = np.array(value)
+            write(value, value)
+        self.version += 1
+
+    def _another(self, value: Any) -> Any:
+        """An array like the value for what takes its place."""
+        spare = self._spare
+        if (
+            spare is not None
+            and sys.getrefcount(spare) <= _UNSHARED
+            and (spare.shape, spare.strides, spare.dtype) == (value.shape, value.strides, value.dtype)
+        ):
+            return spare
+        if value.flags.c_contiguous and _is_common(value):
+            return shared_memory.empty(value.shape, value.dtype)
+        return np.empty_like(value)
+
+    def _replace(self, value: Any, by: Any) -> None:
+        self._value = by
+        # What lies in the arena is found there again when it is free.
         self._spare = value if value.nbytes >= _SPARE and _owns_memory(value) else None
-        return copy
 
     def close(self) -> None:
         self._value = self._spare = None
@@ -122,3 +157,17 @@ def _owns_memory(value: Any) -> bool:
     if flags is None or isinstance(value, np.generic):
         return False
     return bool(flags.owndata and getattr(flags, "writeable", True))
+
+
+def _is_common(value: Any) -> bool:
+    """True for an array of its own in the memory that other tasks see."""
+    arena = shared_memory.found_arena()
+    return arena is not None and arena.owns(value)
+
+
+def _is_own(value: Any) -> bool:
+    """True for an array that can be written, is no view of other memory, and that no other task looks at."""
+    if _owns_memory(value):
+        return True
+    arena = shared_memory.found_arena()
+    return arena is not None and isinstance(value, np.ndarray) and arena.owns(value) and not arena.is_lent(value)

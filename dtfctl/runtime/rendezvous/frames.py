@@ -22,6 +22,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor
+from dtfctl.runtime.platform.shared_memory import Place
 
 MAGIC = 0xD7F1
 VERSION = 2
@@ -29,7 +30,7 @@ VERSION = 2
 _HEADER = struct.Struct("<HBBHBBIQQQQ")
 HEADER_SIZE = _HEADER.size
 _LENGTH = struct.Struct("<H")
-# Where a payload lies in the sender's arena: offset, length.
+# Where a payload lies in the sender's arena, or the receiver's: offset, length.
 SHARED = struct.Struct("<QQ")
 
 MAX_KEY = 4096
@@ -68,6 +69,8 @@ class Flag(IntFlag):
     NAMED = 4
     FORGET = 8
     SHARED = 16
+    # In the receiver's arena, where the sender was lent it.
+    RETURNED = 32
 
 
 # The flags stand as numbers where every frame passes: arithmetic with members of an enumeration is slow.
@@ -109,6 +112,13 @@ class SharedMemory(Protocol):
         """
 
 
+class LentMemory(Protocol):
+    """The receiver's arena."""
+
+    def array(self, offset: int, length: int) -> np.ndarray[Any, Any] | None:
+        """Bytes of a tensor that the sender was lent; None if it was not."""
+
+
 _NUMBERS: dict[Any, int] = {}
 
 
@@ -135,11 +145,11 @@ class FrameWriter:
         self._keys: dict[str, int] = {}
         self._forget = False
 
-    def write(self, message: Message, out: list[bytes | memoryview], shared: tuple[int, int] | None = None) -> None:
+    def write(self, message: Message, out: list[bytes | memoryview], shared: Place | None = None) -> None:
         """Append a frame's buffers to `out`.
 
         Args:
-            shared: offset and length of a tensor's bytes in the arena, when they are there.
+            shared: where a tensor's bytes are, when they are in shared memory.
 
         Raises:
             InvalidArgumentError: the value cannot leave its task (a variant that knows no encoding), or the key is
@@ -166,7 +176,7 @@ class FrameWriter:
             else:
                 number = _number_of(dtype)
                 if shared is not None:
-                    payload, flags = SHARED.pack(*shared), 16
+                    payload, flags = SHARED.pack(shared[0], shared[1]), 32 if shared[2] else 16
                 elif array.nbytes <= BUFFER:
                     payload = array.tobytes()
                 else:
@@ -236,6 +246,7 @@ class FrameReader:
         sender, receiver: the lives every frame must be from and for.
         on_frame: called with each frame. It must not call the reader.
         shared: the sender's arena.
+        lent: the receiver's.
 
     Raises (from `filled` and `feed`):
         InvalidArgumentError: the bytes are no valid stream, or from or for another life; the connection must be
@@ -248,12 +259,14 @@ class FrameReader:
         receiver: int,
         on_frame: Callable[[Frame], None],
         shared: SharedMemory | None = None,
+        lent: LentMemory | None = None,
         max_payload: int = MAX_PAYLOAD,
     ) -> None:
         self._sender = sender
         self._receiver = receiver
         self._on_frame = on_frame
         self._shared = shared
+        self._lent = lent
         self._max_payload = max_payload
         self._keys: list[str] = [""]
         self._buffer = bytearray(BUFFER + HEADER_SIZE + _LENGTH.size + MAX_KEY + 8 * MAX_RANK)
@@ -380,18 +393,27 @@ class FrameReader:
     def _small(self, dtype: DType, dims: tuple[int, ...], flags: int, body: int, stop: int) -> Any:
         if flags & 2:
             return _decode_objects(bytes(self._view[body:stop]))
-        if flags & 16:
-            if self._shared is None:
-                raise InvalidArgumentError("A frame refers to shared memory, which this link has none of")
+        if flags & 48:
             offset, size = SHARED.unpack_from(self._buffer, body)
-            if size != _bytes_of(dtype, dims):
-                raise InvalidArgumentError(f"A frame's tensor {dtype.name}{list(dims)} does not take {size} bytes")
-            return self._shared.array(offset, size).view(dtype.np).reshape(dims)
+            return self._in_memory(flags, offset, size, dtype, dims)
         if not dims:
             return np.frombuffer(self._buffer, dtype.np, 1, body)[0]
         if stop == body:
             return np.empty(dims, dtype.np)
         return np.frombuffer(self._buffer, dtype.np, (stop - body) // dtype.np.itemsize, body).reshape(dims).copy()
+
+    def _in_memory(self, flags: int, offset: int, size: int, dtype: DType, dims: tuple[int, ...]) -> Any:
+        if size != _bytes_of(dtype, dims):
+            raise InvalidArgumentError(f"A frame's tensor {dtype.name}{list(dims)} does not take {size} bytes")
+        if flags & 32:
+            held = None if self._lent is None else self._lent.array(offset, size)
+            if held is None:
+                raise InvalidArgumentError("A frame returns memory that was not lent")
+        elif self._shared is None:
+            raise InvalidArgumentError("A frame refers to shared memory, which this link has none of")
+        else:
+            held = self._shared.array(offset, size)
+        return held.view(dtype.np).reshape(dims)
 
     def _begin_long(
         self, frame: Frame, dtype: DType | None, dims: tuple[int, ...], length: int, first: memoryview
@@ -441,9 +463,10 @@ def _checked(number: int, flags: int, dims: tuple[int, ...], length: int) -> DTy
         _TYPES[number] = dtype
     if dtype.is_object != bool(flags & 2):
         raise InvalidArgumentError(f"A frame holds a tensor of type {dtype.name} in the wrong form")
-    if flags & 18:
-        most = SHARED.size if flags & Flag.SHARED else MAX_OBJECT_PAYLOAD
-        if length > most or (flags & Flag.SHARED and (length != most or dtype.is_object)):
+    if flags & 50:
+        in_memory = flags & 48
+        most = SHARED.size if in_memory else MAX_OBJECT_PAYLOAD
+        if length > most or (in_memory and (length != most or dtype.is_object)):
             raise InvalidArgumentError(f"A frame's tensor of {length} bytes is in the wrong form")
         return dtype
     needed = _bytes_of(dtype, dims)

@@ -11,6 +11,7 @@ import grpc
 
 from dtfctl.protocol import worker_pb2
 from dtfctl.runtime.framework.errors import OpError, UnavailableError
+from dtfctl.runtime.platform.shared_memory import common_arena
 from dtfctl.runtime.rendezvous.transports.base import Link, LinkOwner
 from dtfctl.runtime.rendezvous.transports.grpc_stream import ClientLink
 from dtfctl.runtime.rendezvous.transports.handshake import (
@@ -57,8 +58,8 @@ class LinkMaker:
         self._tls = tls
         self._door: Door[tuple[str, int]] | None = None
         if self._choice != "grpc":
-            with_memory = self._choice in ("auto", "shm")
-            self._door = Door(self._joined, with_memory, tls if encrypt else None)
+            new_arena = common_arena if self._choice in ("auto", "shm") else None
+            self._door = Door(self._joined, new_arena, tls if encrypt else None)
 
     def listen(self, host: str) -> None:
         """Let peers connect. `host`: where this task listens.
@@ -142,7 +143,7 @@ class LinkMaker:
             raise UnavailableError("the peer does not offer it")
         if offer.place != this_place():
             raise UnavailableError("the tasks are not on one host")
-        return connect_unix(offer)
+        return connect_unix(offer, common_arena)
 
     def _connect_tcp(self, offer: Offer, address: str) -> Joined:
         if not offer.port:

@@ -14,9 +14,12 @@ from dtfctl.protocol import config_pb2
 from dtfctl.runtime.executor import shaped, tuner
 from dtfctl.runtime.executor.adaptive import Adaptive
 from dtfctl.runtime.executor.executor import Executor
+from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.node_graph import NodeGraph
+from dtfctl.runtime.platform.shared_memory import common_arena
 from tests.support.golden import Case, cases
-from tests.unit.executor.harness import GraphText, Runner
+from tests.unit.executor.harness import GraphText, LocalRendezvous, Runner
 
 F = np.float32
 
@@ -288,3 +291,39 @@ def test_a_reduction_of_which_only_the_shape_is_used_is_left_out(wanted: bool) -
                     np.testing.assert_allclose(got[1], mean, rtol=1e-4, atol=1e-5)
                 want = want - batch.sum(0) / batch.size
                 np.testing.assert_allclose(session.run(variable), want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("op", ["Relu", "MatMul"])
+@pytest.mark.parametrize("view", [False, True])
+def test_large_results_for_other_tasks_are_made_where_those_see_them(op: str, view: bool) -> None:
+    across = {"send_device": "/a", "recv_device": "/b", "send_device_incarnation": -1}
+    arena = common_arena()
+    g = GraphText()
+    g.add("x", "_Recv", tensor_type="float32", tensor_name="x:0", client_terminated=True, **across)
+    g.add("double", "AddV2", "x", "x", T="float32")
+    if op == "MatMul":
+        g.const("one", np.eye(200, dtype=F))
+        g.add("y", "MatMul", "double", "one", T="float32")
+    else:
+        g.add("y", op, "double", T="float32")
+    g.const("flat", np.array([-1], np.int32))
+    g.add("z", "Reshape", "y", "flat", T="float32", Tshape="int32")
+    g.add("out", "_Send", "z" if view else "y", T="float32", tensor_name="out", **across)
+    g.add("sum", "Square", "y", T="float32")
+    g.add("fetch", "_Send", "sum", T="float32", tensor_name="sum:0", client_terminated=True, **across)
+    runner = Runner(GraphText().proto)
+    executor = Executor(NodeGraph.from_graph_def(g.proto), runner.device, runner.resources, runner.kernels)
+    x = np.random.default_rng(0).normal(size=(200, 200)).astype(F)
+    sent = []
+    for step in range(4):
+        rendezvous, token = LocalRendezvous(), CancellationToken()
+        rendezvous.send("client;x:0", x + step, False)
+        executor.run(runner.step(rendezvous, token))
+        sent.append(rendezvous.recv(f"/a;{2**64 - 1:016x};/b;out;0:0", token)[0])
+        fetched, _ = rendezvous.recv("client;sum:0", token)
+        assert not arena.owns(fetched)
+    assert [arena.block_of(array) is not None for array in sent] == [False, True, True, True]
+    for step, array in enumerate(sent):
+        want = (x + step) * 2
+        np.testing.assert_array_equal(array.reshape(200, 200), want if op == "MatMul" else np.maximum(want, 0))

@@ -15,6 +15,7 @@ from hypothesis import given, settings, strategies as st
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError
 from dtfctl.runtime.framework.resource_handle import ResourceHandle
 from dtfctl.runtime.framework.tensor_codec import object_array
+from dtfctl.runtime.platform.shared_memory import Place
 from dtfctl.runtime.rendezvous.frames import (
     BUFFER,
     CHUNK,
@@ -180,7 +181,7 @@ def test_dimensions_must_fit_the_payload() -> None:
 
 def test_shared_memory_needs_a_link_that_has_it() -> None:
     out: list[bytes | memoryview] = []
-    FrameWriter(1, 2).write(tensor(np.zeros(4, np.float32)), out, (0, 16))
+    FrameWriter(1, 2).write(tensor(np.zeros(4, np.float32)), out, Place(0, 16))
     with pytest.raises(InvalidArgumentError, match="shared memory"):
         decode(b"".join(out))
 

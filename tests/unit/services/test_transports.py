@@ -21,9 +21,10 @@ from hypothesis import given, settings, strategies as st
 from dtfctl.launcher.certificates import ensure_authority, ensure_certificate
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError, UnauthenticatedError, UnavailableError
 from dtfctl.runtime.framework.tensor_codec import object_array
+from dtfctl.runtime.platform.shared_memory import Arena, Blocks, common_arena
 from dtfctl.runtime.rendezvous.frames import Frame, Kind, Message
 from dtfctl.runtime.rendezvous.transports import handshake
-from dtfctl.runtime.rendezvous.transports.arena import Arena, Blocks, Mapping
+from dtfctl.runtime.rendezvous.transports.arena import Mapping
 from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.rendezvous.transports.grpc_stream import METHOD, ClientLink, ServerLink
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, TlsContexts, connect_tcp, connect_unix
@@ -110,11 +111,12 @@ class Pair:
             joined.append(connection)
             came.set()
 
-        door: Door[str] = Door(join, tls=tls)
+        new_arena = common_arena if kind == "common" else handshake.private_arena
+        door: Door[str] = Door(join, new_arena, tls)
         door.listen("127.0.0.1")
         self._stack.callback(door.close)
         offer = door.offer("a")
-        mine = connect_unix(offer) if kind == "shm" else connect_tcp(offer, "127.0.0.1", tls)
+        mine = connect_tcp(offer, "127.0.0.1", tls) if kind in ("tcp", "tls") else connect_unix(offer, new_arena)
         assert came.wait(BOUND_S)
         self.a = SocketLink(mine.sock, B, LIVES[A], LIVES[B], self.at_a, mine.arena, mine.peer_arena)
         theirs = joined[0]
@@ -134,14 +136,14 @@ def contexts(folder: Path, authority: str = "ca", role: Literal["task", "cli"] =
     return TlsContexts.load(files.ca, files.cert, files.key, "task.c.dtfctl")
 
 
-@pytest.fixture(scope="module", params=["grpc", "tcp", "tls", "shm"])
+@pytest.fixture(scope="module", params=["grpc", "tcp", "tls", "shm", "common"])
 def shared_pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     made = Pair(request.param, tmp_path_factory.mktemp("tls"))
     yield made
     made.close()
 
 
-@pytest.fixture(params=["grpc", "tcp", "tls", "shm"])
+@pytest.fixture(params=["grpc", "tcp", "tls", "shm", "common"])
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
     made = Pair(request.param, tmp_path)
     yield made
@@ -314,20 +316,20 @@ def test_long_tensors_lie_in_shared_memory_until_nobody_holds_them(tmp_path: Pat
     made.a.send((tensor(np.arange(1_000_000)), tensor(np.arange(10))))
     long, short = made.at_b.take(2)
     assert not long.value.flags.owndata
-    assert made.a._arena.lent >= 8_000_000
+    assert made.a._loans.arena.lent >= 8_000_000
     part = long.value[500_000:500_003]
     del long, short
     gc.collect()
     made.b.send((Message(Kind.PING, 0),))
     made.b.send((Message(Kind.DONE, 0),))
     made.at_a.take(1)
-    assert made.a._arena.lent >= 8_000_000, "a part of the array is still held"
+    assert made.a._loans.arena.lent >= 8_000_000, "a part of the array is still held"
     assert part.tolist() == [500_000, 500_001, 500_002]
     del part
     gc.collect()
     made.b.send((Message(Kind.DONE, 0),))
     made.at_a.take(1)
-    assert made.a._arena.lent == 0
+    assert made.a._loans.arena.lent == 0
     made.close()
 
 
@@ -390,7 +392,7 @@ def test_only_sealed_memory_of_the_right_size_is_mapped() -> None:
     with pytest.raises(InvalidArgumentError):
         Mapping(plain, 1 << 16, lambda offset: None)
     mapping = Mapping(os.dup(arena.fd), 1 << 16, lambda offset: None)
-    for offset, length in ((0, 1 << 17), (1 << 16, 1), (4096, 1 << 16), (8, 8), (0, 0)):
+    for offset, length in ((0, 1 << 17), (1 << 16, 1), (4096, 1 << 16), (4, 8), (-8, 8), (0, 0)):
         with pytest.raises(InvalidArgumentError, match="outside"):
             mapping.array(offset, length)
     arena.close()

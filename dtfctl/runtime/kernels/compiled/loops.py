@@ -15,9 +15,9 @@ import numpy as np
 NOT_CHOSEN = 255
 
 
-def descend(var: Any, grad: Any, lr: Any) -> None:
+def descend(var: Any, grad: Any, lr: Any, out: Any) -> None:
     for i in range(var.size):
-        var[i] -= grad[i] * lr
+        out[i] = var[i] - grad[i] * lr
 
 
 def momentum(grad: Any, var: Any, accum: Any, lr: Any, rate: Any, nesterov: bool) -> None:

@@ -36,9 +36,16 @@ def writable(variable: Variable, shape: tuple[int, ...]) -> Any:
     Raises:
         Unfit: it has no value, or one of another shape.
     """
+    check_shape(variable, shape)
+    return variable.writable()
+
+
+def check_shape(variable: Variable, shape: tuple[int, ...]) -> None:
+    """Raises:
+    Unfit: the variable has no value, or one of another shape.
+    """
     if variable._value is None or variable._value.shape != shape:
         raise Unfit
-    return variable.writable()
 
 
 def descend_by_product(
@@ -116,9 +123,9 @@ def _small_descent(k: KernelBuild, shape: tuple[int, ...]) -> Callable[..., Any]
     def descend(ref: Any, alpha: Any, grad: Any, scratch: Any) -> Any:
         variable = find(ref)
         with variable.lock:
-            value = writable(variable, shape)
+            check_shape(variable, shape)
             np.multiply(grad, alpha, scratch)
-            np.subtract(value, scratch, value)
+            variable.update(lambda now, then: np.subtract(now, scratch, then))
         return None if by_handle else variable
 
     return descend
@@ -131,20 +138,24 @@ def _descent(k: KernelBuild, grad: Spec, count: int) -> Callable[..., Any]:
     size = max(min(rules.BLOCK, int(np.prod(grad.shape))), 1)
     loop = compiled(loops.descend, grad.dtype, grad.nbytes) if count == 1 else None
 
-    def rule(rate: Any, current: Any, *terms: Any) -> None:
+    def rule(rate: Any, current: Any, *arrays: Any) -> None:
+        *terms, out = arrays
         if loop is not None:
-            loop(current.reshape(-1), flat(terms[0]), rate)
+            loop(current.reshape(-1), flat(terms[0]), rate, out.reshape(-1))
         else:
-            rules.descend(current, terms, rate, np.empty(size, grad.dtype))
+            rules.descend(current, terms, rate, np.empty(size, grad.dtype), out)
 
-    apply = by_crew(Into(rule, by_rows=True), [None, *[grad] * count], [grad])
+    apply = by_crew(Into(rule, by_rows=True), [None, *[grad] * (count + 1)], [grad])
 
     def descend(ref: Any, alpha: Any, *terms: Any) -> Any:
         if not all(t.flags.c_contiguous for t in terms):
             raise Unfit
         variable = find(ref)
         with variable.lock:
-            apply(alpha[()], writable(variable, grad.shape), *terms)
+            check_shape(variable, grad.shape)
+            if not variable._value.flags.c_contiguous:
+                raise Unfit
+            variable.update(lambda now, then: apply(alpha[()], now, *terms, then))
         return None if by_handle else variable
 
     return descend

@@ -108,7 +108,7 @@ def assign_update_variable(k: KernelBuild) -> Kernel:
     def kernel(resource: Any, value: Any) -> None:
         variable = find(resource)
         with variable.lock:
-            current = variable.writable()
+            current = variable.read()
             if current.shape != value.shape:
                 raise InvalidArgumentError(
                     f"Cannot update variable with shape {shape_text(current.shape)} using a Tensor with shape "
@@ -116,7 +116,8 @@ def assign_update_variable(k: KernelBuild) -> Kernel:
                 )
             if current.dtype != value.dtype:
                 raise InvalidArgumentError("DType of variable handle and value does not match.")
-            function(current, value, out=current)
+            del current
+            variable.update(lambda now, then: function(now, value, out=then))
 
     return kernel
 

@@ -109,10 +109,9 @@ def assign_update(k: KernelBuild) -> Kernel:
 
     def kernel(ref: Variable, value: Any) -> Variable:
         with ref.lock:
-            current = ref.writable()
-            if current.shape != value.shape:
+            if ref.read().shape != value.shape:
                 raise InvalidArgumentError("Parameters and update must be the same size")
-            function(current, value, out=current)
+            ref.update(lambda now, then: function(now, value, out=then))
         return ref
 
     return kernel

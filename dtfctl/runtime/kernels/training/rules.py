@@ -21,16 +21,17 @@ def gradient_descent(xp: Any, var: Any, *, alpha: Any, grad: Any) -> None:
     if xp is not np or not (var.flags.c_contiguous and grad.flags.c_contiguous and grad.size > BLOCK):
         var -= grad * alpha
         return
-    descend(var, [grad], alpha, np.empty(BLOCK, np.result_type(grad, alpha)))
+    descend(var, [grad], alpha, np.empty(BLOCK, np.result_type(grad, alpha)), var)
 
 
-def descend(var: Any, terms: Sequence[Any], alpha: Any, scratch: Any) -> None:
+def descend(var: Any, terms: Sequence[Any], alpha: Any, scratch: Any, out: Any) -> None:
     """Gradient descent by the sum of contiguous arrays, in one pass over memory.
 
     Args:
         scratch: a vector of any length.
+        out: gets the result; may be `var`.
     """
-    var, first, *others = (x.reshape(-1) for x in (var, *terms))
+    out, var, first, *others = (x.reshape(-1) for x in (out, var, *terms))
     for start in range(0, len(var), len(scratch)):
         rows = slice(start, start + len(scratch))
         part = var[rows]
@@ -42,7 +43,7 @@ def descend(var: Any, terms: Sequence[Any], alpha: Any, scratch: Any) -> None:
             np.multiply(change, alpha, change)
         else:
             np.multiply(first[rows], alpha, change)
-        np.subtract(part, change, part)
+        np.subtract(part, change, out[rows])
 
 
 def momentum(xp: Any, var: Any, accum: Any, *, lr: Any, grad: Any, momentum: Any, use_nesterov: bool = False) -> None:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from dtfctl.runtime.framework.errors import UnauthenticatedError, UnavailableError
-from dtfctl.runtime.rendezvous.transports.arena import Arena, default_size
+from dtfctl.runtime.platform.shared_memory import Arena, default_size
 
 log = logging.getLogger(__name__)
 TIMEOUT_S = 10.0
@@ -111,8 +111,20 @@ def _proof(secret: bytes, who: bytes, theirs: bytes, ours: bytes, size: int) -> 
     return hmac.digest(secret, who + theirs + ours + size.to_bytes(8, "little"), hashlib.sha256)
 
 
-def connect_unix(offer: Offer, with_memory: bool = True) -> Joined:
+def private_arena() -> Arena:
+    """Memory for one peer.
+
+    Raises:
+        OSError, ValueError: there can be none.
+    """
+    return Arena(default_size())
+
+
+def connect_unix(offer: Offer, new_arena: Callable[[], Arena] = private_arena) -> Joined:
     """Connect to a task of this host.
+
+    Args:
+        new_arena: gives the memory to lend.
 
     Raises:
         OSError, UnauthenticatedError.
@@ -123,7 +135,7 @@ def connect_unix(offer: Offer, with_memory: bool = True) -> Joined:
         sock.settimeout(TIMEOUT_S)
         sock.connect("\0" + offer.unix_name)
         _check_user(sock)
-        arena = Arena(default_size()) if with_memory else None
+        arena = new_arena()
         return _introduce(sock, offer, arena)
     except BaseException:
         sock.close()
@@ -254,15 +266,18 @@ class Door(Generic[T]):
 
     Args:
         joined: called in a thread of its own with each connection and what its ticket is for.
-        with_memory: lend memory to those who come through the unix socket and lend theirs.
+        new_arena: gives the memory to lend to those who come through the unix socket and lend theirs; None for none.
         tls: for the TCP socket; None for plain TCP.
     """
 
     def __init__(
-        self, joined: Callable[[Joined, T], None], with_memory: bool = True, tls: TlsContexts | None = None
+        self,
+        joined: Callable[[Joined, T], None],
+        new_arena: Callable[[], Arena] | None = private_arena,
+        tls: TlsContexts | None = None,
     ) -> None:
         self._joined = joined
-        self._with_memory = with_memory
+        self._new_arena = new_arena
         self._tls = tls
         self._tickets: Tickets[T] = Tickets()
         self._strangers = threading.BoundedSemaphore(MAX_STRANGERS)
@@ -355,8 +370,8 @@ class Door(Generic[T]):
                 raise UnauthenticatedError("A connection does not speak the protocol of tasks")
             secret, purpose = self._tickets.take(ticket)
             peer_arena = _one(fds, peer_size)
-            if is_unix and peer_arena is not None and self._with_memory:
-                arena = Arena(default_size())
+            if is_unix and peer_arena is not None and self._new_arena is not None:
+                arena = self._new_arena()
             nonce = secrets.token_bytes(32)
             size = arena.size if arena is not None else 0
             reply = _REPLY.pack(nonce, _proof(secret, b"server", theirs, nonce, size), size)

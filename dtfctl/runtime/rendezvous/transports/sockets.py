@@ -17,6 +17,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from dtfctl.runtime.framework.errors import (
     InternalError,
     InvalidArgumentError,
@@ -24,10 +26,12 @@ from dtfctl.runtime.framework.errors import (
     UnavailableError,
     error_from_code,
 )
+from dtfctl.runtime.platform.shared_memory import LEAST, Arena, Loans, Place
 from dtfctl.runtime.rendezvous.frames import Frame, FrameReader, FrameWriter, Kind, Message, host_array
 from dtfctl.runtime.rendezvous.reactor import REACTOR, TICK_S
-from dtfctl.runtime.rendezvous.transports.arena import LEAST, Arena, Mapping
+from dtfctl.runtime.rendezvous.transports.arena import Mapping
 from dtfctl.runtime.rendezvous.transports.base import LinkOwner
+from dtfctl.runtime.rendezvous.transports.borrower import Borrower
 
 # A peer says something at least this often, and counts as gone when it has been silent for so many ticks.
 PING_S = 4.0
@@ -70,11 +74,12 @@ class SocketLink:
         self._is_tls = isinstance(sock, ssl.SSLSocket)
         self._owner = owner
         self._is_waited_for = is_waited_for
-        self._arena = arena
+        self._loans = None if arena is None else Loans(arena)
+        self._borrower = Borrower.of(sock) if arena is not None and arena.is_common else None
         self._released: deque[int] = deque()
-        mapping = None if mapping_of is None else Mapping(*mapping_of, self._release)
+        self._mapping = None if mapping_of is None else Mapping(*mapping_of, self._release)
         self._writer = FrameWriter(local_life, peer_life)
-        self._reader = FrameReader(peer_life, local_life, self._received, mapping)
+        self._reader = FrameReader(peer_life, local_life, self._received, self._mapping, self._loans)
         self._lock = threading.Lock()
         self._backlog: deque[memoryview] = deque()
         self._error: OpError | None = None
@@ -100,12 +105,13 @@ class SocketLink:
     # Sending ----------------------------------------------------------------------------------------------------------
 
     def send(self, messages: Sequence[Message]) -> None:
-        places = self._share(messages) if self._arena is not None else None
+        places = self._share(messages) if self._loans is not None else None
         refused: OpError | None = None
         broken: OpError | None = None
         out: list[bytes | memoryview] = []
         with self._lock:
             if self._error is not None:
+                self._unshare(places)
                 raise error_from_code(self._error.error_code, self._error.message)
             for i, message in enumerate(messages):
                 try:
@@ -119,19 +125,26 @@ class SocketLink:
         if refused is not None:
             raise refused
 
-    def _share(self, messages: Sequence[Message]) -> list[tuple[int, int] | None] | None:
-        """Copy long tensors to the arena; where they are now."""
-        assert self._arena is not None
-        places: list[tuple[int, int] | None] | None = None
+    def _share(self, messages: Sequence[Message]) -> list[Place | None] | None:
+        """See to it that long tensors are in shared memory; where they are."""
+        assert self._loans is not None
+        places: list[Place | None] | None = None
         for i, message in enumerate(messages):
             value = message.value
             if getattr(value, "nbytes", 0) >= LEAST and message.kind is Kind.TENSOR and not message.dead:
                 array = host_array(value)
-                if not array.dtype.hasobject:
+                if isinstance(array, np.ndarray) and not array.dtype.hasobject:
                     if places is None:
                         places = [None] * len(messages)
-                    places[i] = self._arena.put(array)  # type: ignore[arg-type]
+                    place = self._mapping.find(array) if self._mapping is not None else None
+                    places[i] = place or self._loans.lend(array)
         return places
+
+    def _unshare(self, places: Sequence[Place | None] | None) -> None:
+        """Nobody will be told of these."""
+        for place in places or ():
+            if place is not None and not place.is_returned and self._loans is not None:
+                self._loans.take_back(place.offset)
 
     def _put(self, out: list[bytes | memoryview]) -> OpError | None:
         """Write what the socket takes and keep the rest; with the lock held. Why the link is broken, or None."""
@@ -207,10 +220,10 @@ class SocketLink:
         self._writer.write(Message(Kind.RELEASE, 0, "", b"".join(map(_OFFSET.pack, offsets))), out)
 
     def _take_back(self, payload: bytes) -> None:
-        if self._arena is None or len(payload) % _OFFSET.size:
+        if self._loans is None or len(payload) % _OFFSET.size:
             raise InvalidArgumentError("A peer gives back memory it was not lent")
         for (offset,) in _OFFSET.iter_unpack(payload):
-            if not self._arena.give(offset):
+            if not self._loans.take_back(offset):
                 raise InvalidArgumentError("A peer gives back memory it was not lent")
 
     # Receiving --------------------------------------------------------------------------------------------------------
@@ -294,8 +307,10 @@ class SocketLink:
             with contextlib.suppress(OSError):
                 self._sock.shutdown(socket.SHUT_RDWR)
             self._sock.close()
-        if self._arena is not None:
-            self._arena.close()
+        if self._loans is not None:
+            self._loans.arena.close()
+        if self._borrower is not None and self._loans is not None:
+            self._borrower.outlive(self._loans)
         self._owner.ended(self, error)
 
     def close(self) -> None:
