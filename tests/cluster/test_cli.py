@@ -8,14 +8,14 @@ import signal
 import socket
 import subprocess
 import textwrap
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from dtfctl.launcher.paths import ClusterPaths
 from tests.cluster.commands import SPEC, command
-from tests.cluster.conftest import wait_until
+from tests.cluster.conftest import PATIENCE_S, wait_until
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -175,9 +175,10 @@ def test_ctrl_c_in_up_leaves_a_cluster_that_up_completes_and_down_removes(dtfctl
     with subprocess.Popen(
         command("up", "c.yaml"), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        time.sleep(0.8)
+        paths = ClusterPaths.of("cli")
+        wait_until(lambda: paths.info.exists() or process.poll() is not None, "it has begun")
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode in (0, 130), err
     assert "Traceback" not in err
     assert dtfctl("up", "c.yaml").returncode == 0
