@@ -1,7 +1,8 @@
 """python -m dtfctl.task CONFIG: the process of one task; the one place where launcher and runtime meet.
 
-It serves the runtime (`TaskServer`), tells its agent every beat that it lives and how many requests it has served,
-and passes on what the agent says about other tasks. The configuration is a file of `launcher.agent.launch.TaskConfig`.
+It serves the runtime (`TaskServer`), tells its agent every beat that it serves (or what of it does not answer any more)
+and how many requests it has served, and passes on what the agent says about other tasks. The configuration is a file of
+`launcher.agent.launch.TaskConfig`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from dtfctl.launcher.agent.launch import TaskConfig
 from dtfctl.runtime.framework.denormals import flush_denormals
 
 if TYPE_CHECKING:
+    from dtfctl.runtime.services.pulse import Pulse
     from dtfctl.runtime.services.server import TaskServer
 
 log = logging.getLogger("dtfctl.task")
@@ -43,6 +45,7 @@ class AgentLine:
         wait = struct.pack("ll", int(config.beat_s), int(config.beat_s % 1 * 1e6))
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, wait)
         self._server: TaskServer | None = None
+        self._pulse: Pulse | None = None
         self._beat_now = threading.Event()
         self._heard = True
         self._unreachable: tuple[str, ...] = ()
@@ -56,6 +59,7 @@ class AgentLine:
         from dtfctl.runtime.kernels.blas_in_use import blas_in_use
 
         self._blas = blas_in_use()
+        self._pulse = server.make_pulse(self._config.beat_s)
         self._server = server
         threading.Thread(target=self._listen, name="notes", daemon=True, args=(server,)).start()
         self._beat_now.set()
@@ -82,8 +86,16 @@ class AgentLine:
             steps = 0 if server is None else server.progress()
             carriers = set() if server is None else set(server.transports().values())
             carrier = "+".join(sorted(carriers))
+            stuck = "" if self._pulse is None else self._pulse.look(time.monotonic())
             beat = beats.Beat(
-                name, config.incarnation, server is not None, steps, carrier, self._blas, self._unreachable
+                name,
+                config.incarnation,
+                server is not None,
+                steps,
+                carrier,
+                self._blas,
+                stuck=stuck,
+                unreachable=self._unreachable,
             )
             try:
                 self._socket.sendto(beats.pack(beat), str(config.agent_path))

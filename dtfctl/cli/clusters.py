@@ -180,7 +180,7 @@ def plan(
 
 @command(
     examples=["dtfctl down", "dtfctl -c lab down --grace 30s", "dtfctl down --force --delete-logs"],
-    exits=[0, 1, 2, 4, 5, 7, 9],
+    exits=[0, 2, 4, 5, 7, 8, 9],
 )
 def down(
     session: Session,
@@ -211,7 +211,7 @@ def down(
         screen.print(f"{name} {word} ({duration(took)})")
         for problem in problems:
             screen.error(problem)
-    return (5 if force else 1) if problems else 0
+    return 5 if problems else 0
 
 
 @command(examples=["dtfctl clusters", "dtfctl clusters -o json"], exits=[0])

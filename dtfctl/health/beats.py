@@ -32,6 +32,8 @@ class Beat:
     """What carries tensors to other tasks now; see `TaskStatus`."""
     blas: str = ""
     """See `TaskStatus`."""
+    stuck: str = ""
+    """What of it does not serve any more, in words: then this is no sign of health."""
     unreachable: tuple[str, ...] = ()
     """Tasks that it works with, that are said to be up, and that do not answer it."""
 

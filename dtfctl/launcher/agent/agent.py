@@ -105,10 +105,12 @@ class Agent:
         self._roster.take(orders)
         self._heard(controller)
 
-    def renew(self, epoch: int, revision: int, controller: str) -> None:
-        """The controller still wants what these orders say. Loop thread."""
-        if (epoch, revision) == (self._roster.orders.epoch, self._roster.orders.revision):
+    def renew(self, epoch: int, revision: int, controller: str) -> int:
+        """The controller still wants what these orders say: the revision of those that there are. Loop thread."""
+        now = self._roster.orders
+        if (epoch, revision) == (now.epoch, now.revision):
             self._heard(controller)
+        return now.revision if epoch == now.epoch else 0
 
     def _heard(self, controller: str) -> None:
         self._controller, self._roster.is_told = controller, True

@@ -64,9 +64,12 @@ def _beats(unit: Unit, now: float) -> Finding | None:
     before, unit.health = unit.health, unit.monitor.tick(now)
     if unit.health == before:
         return None
-    silence = f"no beat for {unit.monitor.silence_s(now):.1f} s"
+    silence = unit.stuck or f"no beat for {unit.monitor.silence_s(now):.1f} s"
     if unit.health == "down":
-        return Finding("down", f"{'stopped by a signal' if unit.stopped_since is not None else 'hangs'}: {silence}")
+        is_stopped = unit.stopped_since is not None
+        why = f"{'stopped by a signal' if is_stopped else 'hangs'}: {silence}"
+        # Who says that it is stuck can also say where.
+        return Finding("down", why, wants_stacks=bool(unit.stuck) and not is_stopped)
     if unit.health == "suspect":
         return Finding("suspect", silence)
     return Finding("healthy", "beats again") if before == "suspect" else None

@@ -383,7 +383,9 @@ class Roster:
         unit = self.units.get(beat.task)
         if unit is None or unit.monitor is None or unit.record.incarnation != beat.incarnation:
             return False
-        unit.monitor.beat(now)
+        unit.stuck = beat.stuck
+        if not beat.stuck:
+            unit.monitor.beat(now)
         unit.steps = beat.steps
         unit.transport, unit.blas = beat.transport, beat.blas
         if unit.unreachable != beat.unreachable:

@@ -56,8 +56,9 @@ class AgentService:
 
     def renew(self, request: pb.RenewRequest) -> pb.Applied:
         controller = caller()
-        self._agent.call(lambda: self._agent.renew(request.epoch, request.revision, controller))
-        return pb.Applied(revision=request.revision)
+        return pb.Applied(
+            revision=self._agent.call(lambda: self._agent.renew(request.epoch, request.revision, controller))
+        )
 
     def probe(self, request: pb.ProbeRequest) -> pb.ProbeReply:
         return pb.ProbeReply(problem=probe(self._agent.folder))

@@ -15,6 +15,9 @@ from dtfctl.launcher.agent.progress import ProgressFile
 from dtfctl.launcher.model import TaskHealth
 from dtfctl.launcher.procfs import ProcessId, ProcessStat, read_stat
 
+LITTLE_CPU = 0.05
+"""Of a processor."""
+
 
 class Unit:
     """A task or a job's process. Owned by the agent's loop; no other thread touches it."""
@@ -44,6 +47,8 @@ class Unit:
         self.has_advanced = False
         """It has reported progress since its start."""
         self.unreachable: tuple[str, ...] = ()
+        self.stuck = ""
+        """What of it does not serve, as it says itself."""
 
     @property
     def is_task(self) -> bool:
@@ -92,6 +97,7 @@ class Unit:
         self.advanced_at = now
         self.has_advanced = False
         self.unreachable = ()
+        self.stuck = ""
         self.monitor = Monitor(limits) if self.is_task else None
         if self.monitor is not None and self.record.state == "running":
             self.monitor.beat(now)
@@ -121,7 +127,9 @@ class Unit:
         if self.stat is not None and now > self.stat_at:
             used = stat.cpu_s - self.stat.cpu_s
             self.cpu_percent = 100.0 * used / (now - self.stat_at)
-            if used > 0 and self.monitor is not None and stat.state != "T":
+            # The thread that says that all others are stuck needs a little, too.
+            least = LITTLE_CPU * (now - self.stat_at) if self.stuck else 0.0
+            if used > least and self.monitor is not None and stat.state != "T":
                 self.monitor.working(now)
         self.stat, self.stat_at = stat, now
         if stat.state != "T":

@@ -31,6 +31,7 @@ END_S = 5.0
 CONNECT_S = 10.0
 RENEW_S = 1.0
 """Leases are renewed this often; the shortest lease is several times longer."""
+RENEW_AGAIN_S = 0.2
 PROBE_S = 30.0
 SILENT_S = 2.5
 """An agent that reported, and now reports nothing for so long although it seems to run, hangs: replaced before its
@@ -267,10 +268,10 @@ class AgentLink:
                 orders, channel, sent = self._orders, self._channel, self._sent
             if orders is None or channel is None:
                 continue
+            if orders is sent:
+                self._renew(channel, orders)
+                continue
             try:
-                if orders is sent:
-                    self._renew(channel, orders)
-                    continue
                 self._ship_scripts(channel, orders)
                 whole = replace(orders, epoch=self._epoch)
                 message = order_changes(None if sent is None else replace(sent, epoch=self._epoch), whole)
@@ -290,10 +291,24 @@ class AgentLink:
         return self._channel is not None and self._orders is not None and self._orders is not self._sent
 
     def _renew(self, channel: Channel, orders: HostOrders) -> None:
-        """The host's lease goes on, as long as it is not taken for lost."""
-        if orders.lease_s and self.renews:
-            request = pb.RenewRequest(epoch=self._epoch, revision=orders.revision)
-            channel.call(methods.RENEW, request, timeout_s=RENEW_S * 2)
+        """The host's lease goes on, as long as it is not taken for lost.
+
+        A call that is lost is made again. What the agent has been ordered it still has, unless it says otherwise: to a
+        busy host, or over a slow link, all orders must not go once more for every lost call.
+        """
+        if not (orders.lease_s and self.renews):
+            return
+        request = pb.RenewRequest(epoch=self._epoch, revision=orders.revision)
+        try:
+            held = channel.call(methods.RENEW, request, timeout_s=RENEW_S * 2).revision
+        except LauncherError as error:
+            log.warning("the lease of %s is not renewed: %s", self.host, error)
+            held = orders.revision
+            with self._condition:
+                self._condition.wait_for(lambda: self._closing or self._has_work(), RENEW_AGAIN_S)
+        if held != orders.revision:
+            with self._condition:
+                self._sent = None
 
     def probe(self) -> str:
         """What is wrong with the host; empty when it can start processes and write files. Any thread."""

@@ -34,6 +34,7 @@ from dtfctl.runtime.services.worker import LIGHT_S
 
 log = logging.getLogger(__name__)
 NAME = "dtf.ClientService"
+PING = f"/{NAME}/Ping"
 # Steps a client may define on one connection; then it must make another.
 MAX_SIGNATURES = 1 << 16
 
@@ -49,7 +50,8 @@ class ClientService:
         self._clients: set[_Client] = set()
 
     def handler(self) -> grpc.GenericRpcHandler:
-        return service(NAME, {"Open": unary(worker_pb2.OpenClientRequest, self.open)})
+        ping = grpc.unary_unary_rpc_method_handler(lambda _data, _context: b"")
+        return service(NAME, {"Open": unary(worker_pb2.OpenClientRequest, self.open), "Ping": ping})
 
     def listen(self) -> None:
         """Start.

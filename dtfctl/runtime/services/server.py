@@ -26,6 +26,7 @@ from dtfctl.runtime.services.local_masters import forget_local_master, register_
 from dtfctl.runtime.services.master import Master
 from dtfctl.runtime.services.master_service import MasterService
 from dtfctl.runtime.services.peers import Peers
+from dtfctl.runtime.services.pulse import CallProbe, Probe, Pulse, ReactorProbe
 from dtfctl.runtime.services.threads import submit
 from dtfctl.runtime.services.worker import ORPHAN_S, Worker
 from dtfctl.runtime.services.worker_service import WorkerService
@@ -235,6 +236,13 @@ class TaskServer:
     def progress(self) -> int:
         """A counter that grows as steps end and requests come; two equal readings mean idle or stuck."""
         return self.worker.steps_run + self.master.requests
+
+    def make_pulse(self, beat_s: float) -> Pulse:
+        """Finds out whether the started server still serves; see `Pulse`."""
+        probes: list[Probe] = [ReactorProbe()]
+        if self.config.socket_path is not None:
+            probes.append(CallProbe(self.config.socket_path))
+        return Pulse(probes, beat_s, 2 * beat_s)
 
     def silent_peers(self, timeout_s: float) -> set[str]:
         """Which tasks that this one works with do not answer it within `timeout_s`, as `job/index`."""

@@ -89,7 +89,7 @@ def test_down(dtfctl: Dtfctl) -> None:
     assert (result.code, result.out.split(" (")[0], result.err) == (0, "demo is down", "")
     assert fake.calls == [("down", None, 0.5)]
     fake.down_problems = ("ps/0 does not end",)
-    assert dtfctl("down", fake=fake).code == 1
+    assert dtfctl("down", fake=fake).code == 5
 
 
 @pytest.mark.parametrize(

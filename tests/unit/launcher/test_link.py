@@ -1,0 +1,74 @@
+"""What a link sends to an agent that is slow to answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from dtfctl.launcher.agent import methods
+from dtfctl.launcher.agent.contract import HostOrders
+from dtfctl.launcher.controller import link as module
+from dtfctl.launcher.controller.link import AgentLink
+from dtfctl.launcher.rpc import PeerUnavailable
+from dtfctl.protocol import agent_pb2 as pb
+from tests.cluster.conftest import wait_until
+
+NOTHING: Any = None
+
+
+class Wire:
+    """A connection to an agent that loses some calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.lost = 0
+        self.held = 0
+        """What revision the agent says that it has."""
+
+    def call(self, method: Any, request: Any, *, timeout_s: float) -> pb.Applied:
+        self.calls.append("renew" if method is methods.RENEW else "orders")
+        if method is methods.RENEW:
+            if self.lost:
+                self.lost -= 1
+                raise PeerUnavailable("no answer")
+            return pb.Applied(revision=self.held)
+        self.held = request.revision
+        return pb.Applied(revision=request.revision)
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+@pytest.fixture
+def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
+    monkeypatch.setattr(module, "RENEW_S", 0.01)
+    monkeypatch.setattr(module, "RENEW_AGAIN_S", 0.01)
+    found = Wire()
+    link = AgentLink("h", "c", 1, NOTHING, NOTHING, ("", 0), NOTHING, NOTHING, NOTHING, NOTHING)
+    link._channel = found  # type: ignore[assignment]
+    link.set_orders(HostOrders(revision=7, lease_s=15.0))
+    thread = threading.Thread(target=link._send)
+    thread.start()
+    yield found
+    link.close()
+    thread.join(60.0)
+    assert not thread.is_alive()
+
+
+def test_a_lost_renewal_is_made_again_and_orders_are_not(wire: Wire) -> None:
+    wait_until(lambda: wire.calls.count("renew") >= 3, "renewals")
+    wire.lost = 5
+    wait_until(lambda: wire.lost == 0, "five are lost")
+    before = len(wire.calls)
+    wait_until(lambda: len(wire.calls) > before + 5, "it goes on")
+    assert wire.calls.count("orders") == 1
+
+
+def test_an_agent_that_has_other_orders_gets_them_again(wire: Wire) -> None:
+    wait_until(lambda: "renew" in wire.calls, "renewals")
+    wire.held = 3
+    wait_until(lambda: wire.calls.count("orders") == 2, "they are sent again")
+    assert wire.held == 7
