@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dtfctl.launcher.agent.launch import base_environment
+from dtfctl.launcher.agent.contract import TaskOrder
+from dtfctl.launcher.agent.launch import base_environment, task_environment
 
 
 @pytest.mark.parametrize(("cores", "tasks"), [(8, 1), (8, 3), (8, 8), (2, 2), (7, 2), (1, 1), (4, 0)])
@@ -26,3 +27,11 @@ def test_the_core_type_is_not_inherited_but_thread_counts_are() -> None:
     env = base_environment(inherited, 8, 2)
     assert "OPENBLAS_CORETYPE" not in env
     assert (env["OMP_NUM_THREADS"], env["OPENBLAS_NUM_THREADS"], env["HOME"]) == ("3", "4", "/home/me")
+
+
+def test_tasks_keep_compiled_code_whatever_the_users_programs_do() -> None:
+    base = base_environment({"PYTHONDONTWRITEBYTECODE": "1"}, 2, 1)
+    assert base["PYTHONDONTWRITEBYTECODE"] == "1", "a job's processes get it"
+    assert "PYTHONDONTWRITEBYTECODE" not in task_environment(base, TaskOrder("ps", 0), None)
+    wanted = TaskOrder("ps", 0, env={"PYTHONDONTWRITEBYTECODE": "1"})
+    assert task_environment(base, wanted, None)["PYTHONDONTWRITEBYTECODE"] == "1"
