@@ -3,15 +3,17 @@ several "hosts" on this machine; what needs real networks is in the lab."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from dtfctl.health.quarantine import ONE_INCIDENT_S
 from dtfctl.launcher.errors import NoSuchHost, UsageError
 from dtfctl.launcher.spec.model import BadHostWhen, ClusterSpec, Delay, Health, Quarantine, Restart, TaskGroup
-from tests.cluster.conftest import processes_of
+from tests.cluster.conftest import kill, processes_of
 from tests.doubles.hosts import ManyHostCluster, hosts, live_copies
 
 QUICK = Restart(attempts=20, delay=Delay(first=0.0, then=0.05, factor=1.0), move_after=1000)
@@ -154,18 +156,50 @@ def test_a_log_rule_puts_the_blame_on_the_host_and_a_probe_ends_its_quarantine(m
     assert "host.released" in [event.kind for event in cluster.events("host.")]
 
 
+def test_a_host_with_more_failures_than_the_others_is_set_aside_until_it_is_released(make: Make) -> None:
+    often = Restart(attempts=1000, delay=Delay(first=0.0, then=0.1, max=0.2), move_after=1000)
+    spec = spec_of(worker=2, slots=1, restart=often, quarantine=Quarantine(failures=3, lasts=600.0))
+    cluster = make(spec)
+    host = cluster.places()["worker/0"]
+
+    others = {name: place for name, place in cluster.places().items() if name != "worker/0"}
+    for number in range(3):
+        assert cluster.host(host).state == "up", f"after {number} failures"
+        if number:
+            time.sleep(ONE_INCIDENT_S + 0.1)  # what fails within seconds has one cause
+        before = cluster.task("worker/0")
+        kill(before.pid)
+        cluster.wait(
+            lambda s, life=before.incarnation: (
+                (t := next(t for t in s.tasks if t.name == "worker/0")).incarnation > life and t.state == "running"
+            ),
+            "runs again",
+        )
+    cluster.wait(lambda s: next(h for h in s.hosts if h.name == host).state == "quarantined", "set aside")
+    note = cluster.host(host).note
+    assert note.startswith("for ") and "3 failures of tasks on it within" in note
+    places = cluster.places()
+    assert places.pop("worker/0") != host, "what has ended there starts elsewhere"
+    assert places == others
+    released = cluster.engine.call(lambda: cluster.engine.hosts.desire([host], "release", ""))
+    assert released == [host]
+    assert cluster.host(host).state == "up"
+    assert [event.reason for event in cluster.events("host.released")] == ["by the user"]
+    assert cluster.engine.call(lambda: cluster.engine.hosts.desire([host], "release", "")) == []
+
+
 def test_scale_starts_and_stops_only_what_differs_and_the_others_hear_of_it(make: Make) -> None:
     cluster = make(spec_of(worker=2, slots=None))
     before = cluster.incarnations()
     pids = {task.name: task.pid for task in cluster.status().tasks}
-    lines, _ = cluster.engine.call(lambda: cluster.engine.tasks.scale({"worker": 4}, False))
+    lines = cluster.engine.call(lambda: cluster.engine.tasks.scale({"worker": 4}, False)).lines
     assert [line.split(" on ")[0] for line in lines] == ["start worker/2", "start worker/3"]
     cluster.wait(lambda s: len(s.tasks) == 5 and all(t.state == "running" for t in s.tasks), "five run")
     assert {name: number for name, number in cluster.incarnations().items() if name in before} == before
     place = cluster.paths.host(cluster.places()["ps/0"]) / "tasks" / "ps-0" / "peers.jsonl"
     cluster.wait(lambda s: "PeerUp(job='worker', index=3" in place.read_text(), "ps/0 hears of worker/3")
-    lines, _ = cluster.engine.call(lambda: cluster.engine.tasks.scale({"worker": 1}, False))
-    assert lines == ["stop worker/1", "stop worker/2", "stop worker/3"]
+    lines = cluster.engine.call(lambda: cluster.engine.tasks.scale({"worker": 1}, False)).lines
+    assert lines == ("stop worker/1", "stop worker/2", "stop worker/3")
     cluster.wait(lambda s: len(live_copies(cluster, ["worker/1", "worker/2", "worker/3"])) == 0, "they are gone")
     cluster.wait(lambda s: "PeerGone(job='worker', index=3" in place.read_text(), "ps/0 hears that it is gone")
     left = cluster.status().tasks

@@ -117,7 +117,7 @@ class ManyHostCluster:
         return Cluster(self.name)
 
     def up(self, spec: ClusterSpec, *, wait: bool = True) -> tuple[str, ...]:
-        changes, _ = self.engine.call(lambda: self.engine.tasks.apply(spec, self.command, False))
+        changes = self.engine.call(lambda: self.engine.tasks.apply(spec, self.command, False)).lines
         if wait:
             self.wait(lambda s: bool(s.tasks) and all(t.state == "running" for t in s.tasks), "every task runs")
         return tuple(changes)
