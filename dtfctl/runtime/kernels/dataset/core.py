@@ -26,6 +26,7 @@ from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.context import PreparedFunction, StepContext
 from dtfctl.runtime.kernels.data_flow.handles import shape_text, type_text
+from dtfctl.runtime.kernels.dataset.draws import Draws
 
 Element = tuple[Any, ...]
 Next = Callable[[], Element]
@@ -42,12 +43,16 @@ class Iteration:
     Attributes:
         cancellation: of the step that asks for the next element, or of the background thread that does.
         deterministic: parallel datasets that are not told otherwise keep the order of elements.
+        draws: the random choices of the pass.
     """
 
-    def __init__(self, step: StepContext, cancellation: CancellationToken, deterministic: bool = True) -> None:
+    def __init__(
+        self, step: StepContext, cancellation: CancellationToken, deterministic: bool = True, draws: Draws | None = None
+    ) -> None:
         self.step = step
         self.cancellation = cancellation
         self.deterministic = deterministic
+        self.draws = draws or Draws()
         self._closers: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self._closed = False
@@ -55,7 +60,7 @@ class Iteration:
     def background(self) -> Iteration:
         """The context of a thread that works ahead; it stops when this pass is closed."""
         token = CancellationToken()
-        child = Iteration(self.step, token, self.deterministic)
+        child = Iteration(self.step, token, self.deterministic, self.draws)
 
         def stop() -> None:
             token.cancel()
@@ -152,7 +157,7 @@ class Dataset:
         return object_scalar(self)
 
 
-def new_pass(dataset: Dataset, step: StepContext) -> Iteration:
+def new_pass(dataset: Dataset, step: StepContext, draws: Draws | None = None) -> Iteration:
     """What a pass over `dataset` from its beginning shares, with what the dataset's options say about it.
 
     Raises:
@@ -163,7 +168,7 @@ def new_pass(dataset: Dataset, step: StepContext) -> Iteration:
     except DecodeError as e:
         raise InvalidArgumentError("Could not parse the options of the dataset") from e
     deterministic = options.deterministic if options.HasField("deterministic") else True
-    return Iteration(step, step.cancellation, deterministic)
+    return Iteration(step, step.cancellation, deterministic, draws)
 
 
 def dataset_of(value: Any) -> Dataset:

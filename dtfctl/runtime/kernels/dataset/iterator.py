@@ -30,6 +30,7 @@ from dtfctl.runtime.kernels.dataset.core import (
     dataset_of,
     new_pass,
 )
+from dtfctl.runtime.kernels.dataset.draws import Draw, Draws
 from dtfctl.runtime.kernels.dataset.external_state import require_no_external_state
 from dtfctl.runtime.kernels.dataset.optional import Optional
 from dtfctl.runtime.kernels.dataset.shuffle import Deleter
@@ -53,15 +54,15 @@ class Iterator(Resource):
         self._next: Next | None = None
         self._position = 0
 
-    def start(self, dataset: Dataset, step: StepContext) -> None:
-        """Begin a new pass.
+    def start(self, dataset: Dataset, step: StepContext, draws: Sequence[Draw] = ()) -> None:
+        """Begin a new pass, whose first random choices may be known.
 
         Raises:
             InvalidArgumentError: the dataset's elements are not what this iterator was declared to give.
         """
         check_types(self.types, dataset.types)
         check_shapes(self.shapes, dataset.shapes)
-        iteration = new_pass(dataset, step)
+        iteration = new_pass(dataset, step, Draws(draws))
         following = dataset.iterate(iteration)
         self._acquire(step.cancellation)
         try:
@@ -96,24 +97,27 @@ class Iterator(Resource):
         finally:
             self._release()
 
-    def state(self) -> int:
-        """How many elements the pass has given: with the dataset, all there is to know of a deterministic pass."""
-        with self._condition:
-            return self._position
+    def state(self, step: StepContext) -> IteratorState:
+        """Where the pass stands: with the dataset, all there is to know of a deterministic one."""
+        self._acquire(step.cancellation)
+        try:
+            return IteratorState(self._position, [] if self._iteration is None else self._iteration.draws.made())
+        finally:
+            self._release()
 
     def require_no_external_state(self) -> None:
         if self._dataset is not None:
             require_no_external_state(self._dataset)
 
-    def restore(self, position: int, step: StepContext) -> None:
-        """Begin the pass anew and skip to `position`."""
+    def restore(self, state: IteratorState, step: StepContext) -> None:
+        """Begin the pass anew, choose as it did, and skip to where it stood."""
         if self._dataset is None:
             raise FailedPreconditionError(
                 "Restoring an iterator requires it to be initialized first. Ensure that you have run the initializer "
                 "operation for this iterator before restoring it."
             )
-        self.start(self._dataset, step)
-        for _ in range(position):
+        self.start(self._dataset, step, state.draws)
+        for _ in range(state.position):
             self.next(step)
 
     def _acquire(self, cancellation: CancellationToken) -> None:
@@ -267,21 +271,26 @@ def iterator_get_device(k: KernelBuild) -> Kernel:
 
 
 class IteratorState:
-    """A saved position, as it travels in checkpoints."""
+    """A saved position and the random choices that led to it, as they travel in checkpoints."""
 
     TYPE_NAME = "tensorflow::Iterator"
 
-    def __init__(self, position: int) -> None:
-        self.position = position
+    def __init__(self, position: int, draws: Sequence[Draw] = ()) -> None:
+        self.position, self.draws = position, draws
 
     def to_variant_proto(self) -> tensor_pb2.VariantTensorDataProto:
-        return tensor_pb2.VariantTensorDataProto(type_name=self.TYPE_NAME, metadata=self.position.to_bytes(8, "little"))
+        packed = b"".join([self.position.to_bytes(8, "little"), *(draw.packed() for draw in self.draws)])
+        return tensor_pb2.VariantTensorDataProto(type_name=self.TYPE_NAME, metadata=packed)
 
     @classmethod
     def from_variant_proto(cls, proto: tensor_pb2.VariantTensorDataProto) -> IteratorState:
-        if len(proto.metadata) != 8:
+        try:
+            draws = Draw.unpacked(proto.metadata[8:])
+        except ValueError:
+            draws = None
+        if len(proto.metadata) < 8 or draws is None:
             raise InvalidArgumentError("The saved iterator state is malformed or was written by another program")
-        return cls(int.from_bytes(proto.metadata, "little"))
+        return cls(int.from_bytes(proto.metadata[:8], "little"), draws)
 
 
 register_variant(IteratorState.TYPE_NAME, IteratorState.from_variant_proto)
@@ -291,7 +300,7 @@ register_variant(IteratorState.TYPE_NAME, IteratorState.from_variant_proto)
 _FAIL = 2
 
 
-@register_kernel("SerializeIterator", step=True)
+@register_kernel("SerializeIterator", step=True, blocking=True)
 def serialize_iterator(k: KernelBuild) -> Kernel:
     strict = k.attr("external_state_policy", 0) == _FAIL
 
@@ -299,7 +308,7 @@ def serialize_iterator(k: KernelBuild) -> Kernel:
         found = lookup(step, handle, Iterator)
         if strict:
             found.require_no_external_state()
-        return object_scalar(IteratorState(found.state()))
+        return object_scalar(found.state(step))
 
     return run
 
@@ -310,6 +319,6 @@ def deserialize_iterator(k: KernelBuild) -> Kernel:
         item = np.asarray(state, object).reshape(-1)[0]
         if not isinstance(item, IteratorState):
             raise InvalidArgumentError("DeserializeIterator needs what SerializeIterator gave")
-        lookup(step, handle, Iterator).restore(item.position, step)
+        lookup(step, handle, Iterator).restore(item, step)
 
     return run

@@ -9,7 +9,6 @@ import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.context import StepContext
-from dtfctl.runtime.kernels.data_flow.philox import PhiloxSampler
 from dtfctl.runtime.kernels.dataset.core import (
     INFINITE,
     UNKNOWN,
@@ -22,6 +21,7 @@ from dtfctl.runtime.kernels.dataset.core import (
     dataset_of,
     scalar_of,
 )
+from dtfctl.runtime.kernels.dataset.draws import SeedGenerator
 from dtfctl.runtime.kernels.dataset.passing import Same
 from dtfctl.runtime.kernels.dataset.registration import function_of, register_dataset
 from dtfctl.runtime.kernels.registry import KernelBuild
@@ -216,10 +216,10 @@ def unique_dataset(k: KernelBuild, step: StepContext, source: Any) -> Dataset:
 class SamplingDataset(Dataset):
     def __init__(self, source: Dataset, rate: float, seed: int, seed2: int) -> None:
         self.source, self.rate = source, np.float32(rate)
-        self.seeds = PhiloxSampler(seed, seed2)
+        self.generator = SeedGenerator(seed, seed2, reshuffle=False)
 
     def iterate(self, iteration: Iteration) -> Next:
-        following, sampler = self.source.iterate(iteration), PhiloxSampler(self.seeds.seed, self.seeds.seed2)
+        following, sampler = self.source.iterate(iteration), iteration.draws.sampler(self.generator)
 
         def advance() -> Element:
             while True:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from typing import Any
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
-from dtfctl.runtime.framework.resource_manager import Resource
 from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.data_flow.handles import handle_key, handle_scalar
-from dtfctl.runtime.kernels.data_flow.philox import PhiloxSampler
 from dtfctl.runtime.kernels.dataset.core import (
     INFINITE,
     UNKNOWN,
@@ -23,29 +20,13 @@ from dtfctl.runtime.kernels.dataset.core import (
     dataset_of,
     scalar_of,
 )
+from dtfctl.runtime.kernels.dataset.draws import SeedGenerator
 from dtfctl.runtime.kernels.dataset.registration import register_dataset
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 _IDS = itertools.count()
 # Epochs the buffer may span; more would only cost memory.
 _MAX_EPOCHS = 3
-
-
-class SeedGenerator(Resource):
-    """Seeds for each pass: new ones when reshuffling, else always the same."""
-
-    type_name = "SeedGenerator"
-
-    def __init__(self, seed: int, seed2: int, reshuffle: bool) -> None:
-        self._sampler = PhiloxSampler(seed, seed2)
-        self._reshuffle = reshuffle
-        self._lock = threading.Lock()
-
-    def seeds(self) -> tuple[int, int]:
-        with self._lock:
-            if self._reshuffle:
-                return self._sampler.next(), self._sampler.next()
-            return self._sampler.seed, self._sampler.seed2
 
 
 class ShuffleDataset(Dataset):
@@ -55,7 +36,7 @@ class ShuffleDataset(Dataset):
         self.source, self.size, self.generator, self.count = source, size, generator, count
 
     def iterate(self, iteration: Iteration) -> Next:
-        sampler = PhiloxSampler(*self.generator.seeds())
+        sampler = iteration.draws.sampler(self.generator)
         buffer: list[Element | None] = [None] * (self.size if self.size > 0 else 1)
         # Half-open ranges of positions, one an epoch; position p lives at p % len(buffer).
         slices: list[list[int]] = []
@@ -103,7 +84,7 @@ class ShuffleDataset(Dataset):
                 raise EndOfSequence
             while slices[0][0] == slices[0][1]:
                 slices.pop(0)
-                sampler = PhiloxSampler(*self.generator.seeds())
+                sampler = iteration.draws.sampler(self.generator)
             first = slices[0]
             index = (first[0] + sampler.next() % (first[1] - first[0])) % len(buffer)
             front = first[0] % len(buffer)

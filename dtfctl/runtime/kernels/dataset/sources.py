@@ -10,7 +10,6 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OutOfRangeError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.context import StepContext
-from dtfctl.runtime.kernels.data_flow.philox import PhiloxSampler
 from dtfctl.runtime.kernels.dataset.core import (
     INFINITE,
     UNKNOWN,
@@ -22,6 +21,7 @@ from dtfctl.runtime.kernels.dataset.core import (
     Next,
     scalar_of,
 )
+from dtfctl.runtime.kernels.dataset.draws import SeedGenerator
 from dtfctl.runtime.kernels.dataset.registration import function_of, register_dataset
 from dtfctl.runtime.kernels.registry import KernelBuild
 
@@ -146,10 +146,10 @@ def range_dataset(k: KernelBuild, step: StepContext, start: Any, stop: Any, stri
 
 class RandomDataset(Dataset):
     def __init__(self, seed: int, seed2: int) -> None:
-        self.sampler_seeds = PhiloxSampler(seed, seed2)
+        self.generator = SeedGenerator(seed, seed2, reshuffle=False)
 
     def iterate(self, iteration: Iteration) -> Next:
-        sampler = PhiloxSampler(self.sampler_seeds.seed, self.sampler_seeds.seed2)
+        sampler = iteration.draws.sampler(self.generator)
         return lambda: (np.array(sampler.next(), np.int64),)
 
     def cardinality(self) -> int:
