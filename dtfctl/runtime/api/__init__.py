@@ -58,6 +58,7 @@ from dtfctl.runtime.client.fetches import IndexedSlicesValue, SparseTensorValue
 from dtfctl.runtime.client.interactive import InteractiveSession
 from dtfctl.runtime.client.script_ops import numpy_function, py_func
 from dtfctl.runtime.client.session import Session
+from dtfctl.runtime.eager.custom_gradient import custom_gradient, grad_pass_through, recompute_grad
 from dtfctl.runtime.eager.enable import (
     enable_eager_execution,
     executing_eagerly,
@@ -335,6 +336,7 @@ from dtfctl.runtime.ops.grouping import (
     no_op,
     tuple_ as tuple,
 )
+from dtfctl.runtime.ops.hessians import add_check_numerics_ops, hessians
 from dtfctl.runtime.ops.init_ops import (
     constant_initializer,
     glorot_normal_initializer,
@@ -618,6 +620,7 @@ from dtfctl.runtime.ops.random_ops import (
     truncated_normal,
 )
 from dtfctl.runtime.ops.rnn_cell import LSTMStateTuple
+from dtfctl.runtime.ops.sequence_parsing import parse_single_sequence_example
 from dtfctl.runtime.ops.sort_ops import argsort, confusion_matrix, sort
 from dtfctl.runtime.ops.sparse_ops.arithmetic import (
     sparse_add,
@@ -680,6 +683,7 @@ from dtfctl.runtime.ops.string_ops import (
     string_to_number,
     substr,
 )
+from dtfctl.runtime.ops.template import make_template
 from dtfctl.runtime.ops.tensor_array_ops import (
     TensorArray,
 )

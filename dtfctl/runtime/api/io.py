@@ -40,8 +40,10 @@ from dtfctl.runtime.ops.parsing_ops import (
     parse_tensor,
     serialize_tensor,
 )
+from dtfctl.runtime.ops.sequence_parsing import parse_single_sequence_example
 from dtfctl.runtime.ops.sparse_ops.serialization import deserialize_many_sparse, serialize_many_sparse, serialize_sparse
 from dtfctl.runtime.ops.string_ops import decode_base64, encode_base64
 from dtfctl.runtime.platform import gfile
 from dtfctl.runtime.train.graph_io import write_graph
+from dtfctl.runtime.train.input import match_filenames_once
 from dtfctl.runtime.train.tf_record import TFRecordWriter, tf_record_iterator

@@ -355,10 +355,10 @@ def variable_scope(
             assert default_name is not None
             if reuse is True:
                 raise ValueError("reuse=True cannot be used without a name_or_scope")
-            op_scope = _unique_scope(store, default_name)
+            own, op_scope = _unique_scope(store, default_name), default_name
         else:
-            op_scope = name_or_scope
-        full = f"{old.name}/{op_scope}" if old.name and op_scope else op_scope or old.name
+            own = op_scope = name_or_scope
+        full = f"{old.name}/{own}" if old.name and own else own or old.name
         new = replace(old, name=full)
         new.reuse = reuse if reuse is not None and reuse is not False else old.reuse
     for key, value in {

@@ -6,15 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dtfctl.runtime.framework import context, dtypes
-from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import GraphKeys, name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.ops.array_ops import boolean_mask
 from dtfctl.runtime.ops.data_flow_ops.queues import FIFOQueue, PaddingFIFOQueue, RandomShuffleQueue
 from dtfctl.runtime.ops.random_ops import random_shuffle
 from dtfctl.runtime.ops.variable_scope import get_variable
+from dtfctl.runtime.ops.variables import Variable
 from dtfctl.runtime.train.queue_runner import QueueRunner, add_queue_runner
+from dtfctl.values import value
 
 
 def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = None) -> Tensor:
@@ -153,26 +156,15 @@ def batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches of what the tensors give, in order; a list gives a list, a dict a dict.
+    """Batches of what the tensors give, in order; a list gives a list (a list of one a tensor), a dict a dict.
 
     Args:
         enqueue_many: the tensors hold many examples already.
         dynamic_pad: pad unknown dimensions with zeros to the largest of the batch.
         allow_smaller_final_batch: give what is left when the input ends.
     """
-    return _batch(
-        tensors,
-        None,
-        batch_size,
-        num_threads,
-        capacity,
-        enqueue_many,
-        shapes,
-        dynamic_pad,
-        allow_smaller_final_batch,
-        shared_name,
-        name or "batch",
-    )
+    how = _How(batch_size, capacity, enqueue_many, shapes, dynamic_pad, allow_smaller_final_batch, shared_name)
+    return _joined([tensors] * num_threads, how, None, True, name or "batch")
 
 
 def shuffle_batch(
@@ -189,54 +181,217 @@ def shuffle_batch(
     name: str | None = None,
 ) -> Any:
     """Like `batch`, drawn at random from at least `min_after_dequeue` examples."""
-    return _batch(
-        tensors,
-        (min_after_dequeue, seed),
-        batch_size,
-        num_threads,
-        capacity,
-        enqueue_many,
-        shapes,
-        False,
-        allow_smaller_final_batch,
-        shared_name,
-        name or "shuffle_batch",
-    )
+    how = _How(batch_size, capacity, enqueue_many, shapes, False, allow_smaller_final_batch, shared_name)
+    return _joined([tensors] * num_threads, how, (min_after_dequeue, seed), True, name or "shuffle_batch")
 
 
-def _batch(
-    tensors: Any,
-    shuffle: tuple[int, int | None] | None,
+def batch_join(
+    tensors_list: Sequence[Any],
     batch_size: Any,
-    num_threads: int,
-    capacity: int,
-    enqueue_many: bool,
-    shapes: Any,
-    dynamic_pad: bool,
-    allow_smaller: bool,
-    shared_name: str | None,
-    name: str,
+    capacity: int = 32,
+    enqueue_many: bool = False,
+    shapes: Any = None,
+    dynamic_pad: bool = False,
+    allow_smaller_final_batch: bool = False,
+    shared_name: str | None = None,
+    name: str | None = None,
 ) -> Any:
-    keys = sorted(tensors) if isinstance(tensors, Mapping) else None
-    single = isinstance(tensors, Tensor)
-    items = [tensors[k] for k in keys] if keys is not None else [tensors] if single else list(tensors)
-    with name_scope(name, "batch") as scope:
-        values = [convert_to_tensor(t) for t in items]
-        types = [v.dtype.base_dtype for v in values]
-        static = shapes or [v.shape[1:] if enqueue_many else v.shape for v in values]
-        queue: Any
-        if shuffle is not None:
-            queue = RandomShuffleQueue(capacity, shuffle[0], types, static, seed=shuffle[1], shared_name=shared_name)
-        elif dynamic_pad:
-            queue = PaddingFIFOQueue(capacity, types, static, shared_name=shared_name)
-        else:
-            queue = FIFOQueue(capacity, types, static, shared_name=shared_name)
-        op = queue.enqueue_many(values) if enqueue_many else queue.enqueue(values)
-        add_queue_runner(QueueRunner(queue, [op] * num_threads))
-        out = (
-            queue.dequeue_up_to(batch_size, name=scope) if allow_smaller else queue.dequeue_many(batch_size, name=scope)
+    """Like `batch`, filled by one thread for each of `tensors_list` (lists or dicts alike)."""
+    how = _How(batch_size, capacity, enqueue_many, shapes, dynamic_pad, allow_smaller_final_batch, shared_name)
+    return _joined(tensors_list, how, None, True, name or "batch_join")
+
+
+def shuffle_batch_join(
+    tensors_list: Sequence[Any],
+    batch_size: Any,
+    capacity: int,
+    min_after_dequeue: int,
+    seed: int | None = None,
+    enqueue_many: bool = False,
+    shapes: Any = None,
+    allow_smaller_final_batch: bool = False,
+    shared_name: str | None = None,
+    name: str | None = None,
+) -> Any:
+    """Like `shuffle_batch`, filled by one thread for each of `tensors_list` (lists or dicts alike)."""
+    how = _How(batch_size, capacity, enqueue_many, shapes, False, allow_smaller_final_batch, shared_name)
+    return _joined(tensors_list, how, (min_after_dequeue, seed), True, name or "shuffle_batch_join")
+
+
+def maybe_batch(
+    tensors: Any,
+    keep_input: Any,
+    batch_size: Any,
+    num_threads: int = 1,
+    capacity: int = 32,
+    enqueue_many: bool = False,
+    shapes: Any = None,
+    dynamic_pad: bool = False,
+    allow_smaller_final_batch: bool = False,
+    shared_name: str | None = None,
+    name: str | None = None,
+) -> Any:
+    """`batch` of the examples for which `keep_input` (a bool scalar; a vector with `enqueue_many`) holds."""
+    how = _How(batch_size, capacity, enqueue_many, shapes, dynamic_pad, allow_smaller_final_batch, shared_name)
+    return _joined([tensors] * num_threads, how, None, keep_input, name or "batch")
+
+
+def maybe_batch_join(
+    tensors_list: Sequence[Any],
+    keep_input: Any,
+    batch_size: Any,
+    capacity: int = 32,
+    enqueue_many: bool = False,
+    shapes: Any = None,
+    dynamic_pad: bool = False,
+    allow_smaller_final_batch: bool = False,
+    shared_name: str | None = None,
+    name: str | None = None,
+) -> Any:
+    """`batch_join` of the examples for which `keep_input` holds."""
+    how = _How(batch_size, capacity, enqueue_many, shapes, dynamic_pad, allow_smaller_final_batch, shared_name)
+    return _joined(tensors_list, how, None, keep_input, name or "batch_join")
+
+
+def maybe_shuffle_batch(
+    tensors: Any,
+    batch_size: Any,
+    capacity: int,
+    min_after_dequeue: int,
+    keep_input: Any,
+    num_threads: int = 1,
+    seed: int | None = None,
+    enqueue_many: bool = False,
+    shapes: Any = None,
+    allow_smaller_final_batch: bool = False,
+    shared_name: str | None = None,
+    name: str | None = None,
+) -> Any:
+    """`shuffle_batch` of the examples for which `keep_input` holds."""
+    how = _How(batch_size, capacity, enqueue_many, shapes, False, allow_smaller_final_batch, shared_name)
+    return _joined([tensors] * num_threads, how, (min_after_dequeue, seed), keep_input, name or "shuffle_batch")
+
+
+def maybe_shuffle_batch_join(
+    tensors_list: Sequence[Any],
+    batch_size: Any,
+    capacity: int,
+    min_after_dequeue: int,
+    keep_input: Any,
+    seed: int | None = None,
+    enqueue_many: bool = False,
+    shapes: Any = None,
+    allow_smaller_final_batch: bool = False,
+    shared_name: str | None = None,
+    name: str | None = None,
+) -> Any:
+    """`shuffle_batch_join` of the examples for which `keep_input` holds."""
+    how = _How(batch_size, capacity, enqueue_many, shapes, False, allow_smaller_final_batch, shared_name)
+    return _joined(tensors_list, how, (min_after_dequeue, seed), keep_input, name or "shuffle_batch_join")
+
+
+def match_filenames_once(pattern: Any, name: str | None = None) -> Variable:
+    """A local variable of the file names that matched when it was initialized, sorted; initialize local variables."""
+    with name_scope(name, "matching_filenames"):
+        found = apply_op("MatchingFiles", pattern=pattern)
+        return Variable(
+            found, trainable=False, collections=[GraphKeys.LOCAL_VARIABLES], validate_shape=False, name="files"
         )
+
+
+@value
+class _How:
+    """How a queue of examples is made and read."""
+
+    batch_size: Any
+    capacity: int
+    enqueue_many: bool
+    shapes: Any
+    dynamic_pad: bool
+    allow_smaller: bool
+    shared_name: str | None
+
+
+def _joined(
+    tensors_list: Sequence[Any], how: _How, shuffle: tuple[int, int | None] | None, keep_input: Any, name: str
+) -> Any:
+    if not tensors_list:
+        raise ValueError("Expected at least one set of tensors")
+    first = tensors_list[0]
+    keys = sorted(first) if isinstance(first, Mapping) else None
+    with name_scope(name, "batch") as scope:
+        rows = []
+        for tensors in tensors_list:
+            items = [tensors[k] for k in keys] if keys is not None else _listed(tensors)
+            rows.append([convert_to_tensor(t) for t in items])
+        queue = _queue(rows, how, shuffle)
+        # Threads that read the same tensors run one op.
+        ops: dict[int, Any] = {}
+        for tensors, values in zip(tensors_list, rows):
+            if id(tensors) not in ops:
+                ops[id(tensors)] = _enqueue(queue, values, how.enqueue_many, keep_input)
+        add_queue_runner(QueueRunner(queue, [ops[id(tensors)] for tensors in tensors_list]))
+        dequeue = queue.dequeue_up_to if how.allow_smaller else queue.dequeue_many
+        out = dequeue(how.batch_size, name=scope)
         results = list(out) if isinstance(out, (list, tuple)) else [out]
     if keys is not None:
         return dict(zip(keys, results))
-    return results[0] if single else results
+    # Of one tensor, or a list of one, a tensor.
+    return results[0] if len(results) == 1 else results
+
+
+def _listed(tensors: Any) -> list[Any]:
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _queue(rows: list[list[Tensor]], how: _How, shuffle: tuple[int, int | None] | None) -> Any:
+    types = [v.dtype.base_dtype for v in rows[0]]
+    if how.shapes:
+        static = list(how.shapes)
+    else:
+        columns = [[v.shape[1:] if how.enqueue_many else v.shape for v in column] for column in zip(*rows)]
+        static = [_common(column) for column in columns]
+    if shuffle is not None:
+        return RandomShuffleQueue(how.capacity, shuffle[0], types, static, seed=shuffle[1], shared_name=how.shared_name)
+    if how.dynamic_pad:
+        return PaddingFIFOQueue(how.capacity, types, static, shared_name=how.shared_name)
+    return FIFOQueue(how.capacity, types, static, shared_name=how.shared_name)
+
+
+def _common(shapes: list[TensorShape]) -> TensorShape:
+    """The most specific shape that all are compatible with."""
+    ranks = {s.rank for s in shapes}
+    if len(ranks) > 1 or None in ranks:
+        return TensorShape(None)
+    return TensorShape([d.pop() if len(d) == 1 else None for d in map(set, zip(*(s.as_list() for s in shapes)))])
+
+
+def _enqueue(queue: Any, values: list[Tensor], many: bool, keep_input: Any) -> Any:
+    if keep_input is True:
+        return queue.enqueue_many(values) if many else queue.enqueue(values)
+    keep = convert_to_tensor(keep_input, dtypes.bool_)
+    if many and keep.shape.rank == 1:
+        return queue.enqueue_many([boolean_mask(v, keep) for v in values])
+    kept = apply_op("Reshape", tensor=apply_op("Cast", x=keep, DstT=dtypes.int32), shape=[])
+    if not many:
+        values = [apply_op("ExpandDims", input=v, dim=0) for v in values]
+    # As many copies of the whole as it counts: none or one.
+    sizes = [apply_op("Mul", x=apply_op("Shape", input=v), y=_first_only(v, kept)) for v in values]
+    starts = [apply_op("ZerosLike", x=s) for s in sizes]
+    return queue.enqueue_many(
+        [_shaped(apply_op("Slice", input=v, begin=b, size=s), v) for v, b, s in zip(values, starts, sizes)]
+    )
+
+
+def _first_only(value: Tensor, kept: Tensor) -> Tensor:
+    """A vector as long as the rank: `kept`, and ones."""
+    rank = value.shape.rank
+    if rank is None:
+        raise ValueError(f"The rank of {value.name} must be known to keep or drop it")
+    ones = constant([1] * (rank - 1), dtypes.int32, [rank - 1])
+    return apply_op("ConcatV2", values=[apply_op("Reshape", tensor=kept, shape=[1]), ones], axis=0)  # type: ignore[no-any-return]
+
+
+def _shaped(part: Tensor, whole: Tensor) -> Tensor:
+    part.set_shape(TensorShape([None]).concatenate(whole.shape[1:]))
+    return part

@@ -166,3 +166,39 @@ def linear_cosine_decay(
         cosine = _half_cosine(apply_mixed("Mul", _cast(2 * num_periods, rate), fraction))
         line = apply_mixed("AddV2", _cast(alpha, rate), apply_mixed("Sub", _cast(1, rate), fraction))
         return apply_mixed("Mul", rate, apply_mixed("AddV2", apply_mixed("Mul", line, cosine), _cast(beta, rate)))
+
+
+def cosine_decay_restarts(
+    learning_rate: Any,
+    global_step: Any,
+    first_decay_steps: Any,
+    t_mul: float = 2.0,
+    m_mul: float = 1.0,
+    alpha: float = 0.0,
+    name: str | None = None,
+) -> Tensor:
+    """Half cosines, one after the other (Loshchilov & Hutter, 2016).
+
+    Args:
+        first_decay_steps: the length of the first.
+        t_mul, m_mul: how much longer, and higher, each is than the one before.
+        alpha: the lowest rate as a part of the first.
+    """
+    with name_scope(name, "SGDRDecay"):
+        rate, step, steps = _prepare(learning_rate, global_step, first_decay_steps)
+        done = apply_mixed("RealDiv", step, steps)
+        if t_mul == 1.0:
+            restarts = apply_mixed("Floor", done)
+            fraction = apply_mixed("Sub", done, restarts)
+        else:
+            grown = apply_mixed("Sub", _cast(1, rate), apply_mixed("Mul", done, _cast(1.0 - t_mul, rate)))
+            restarts = apply_mixed(
+                "Floor", apply_mixed("RealDiv", apply_mixed("Log", grown), _cast(math.log(t_mul), rate))
+            )
+            length = apply_mixed("Pow", _cast(t_mul, rate), restarts)
+            begun = apply_mixed("RealDiv", apply_mixed("Sub", _cast(1, rate), length), _cast(1.0 - t_mul, rate))
+            fraction = apply_mixed("RealDiv", apply_mixed("Sub", done, begun), length)
+        height = apply_mixed("Pow", _cast(m_mul, rate), restarts)
+        cosine = apply_mixed("Mul", height, _half_cosine(fraction))
+        decayed = apply_mixed("AddV2", apply_mixed("Mul", _cast(1 - alpha, rate), cosine), _cast(alpha, rate))
+        return apply_mixed("Mul", rate, decayed)

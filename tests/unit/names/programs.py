@@ -25,7 +25,8 @@ def _plain(value: Any) -> Any:
         return {"strings": [base64.b64encode(v).decode() for v in flat], "shape": list(array.shape)}
     if array.dtype.kind == "c":
         return {"dtype": str(array.dtype), "parts": [array.real.tolist(), array.imag.tolist()]}
-    return {"dtype": str(array.dtype), "value": array.tolist()}
+    plain = {"dtype": str(array.dtype), "value": array.tolist()}
+    return plain if array.size else {**plain, "shape": list(array.shape)}
 
 
 def expected(module: str) -> dict[str, list[Any]]:
@@ -54,6 +55,8 @@ def check(program: Any, tf: Any, want: list[Any], tolerance: float = 1e-5) -> No
             else np.asarray(wanted["parts"][0]) + 1j * np.asarray(wanted["parts"][1]),
             wanted["dtype"],
         )
+        if not reference.size:
+            reference = reference.reshape(wanted["shape"])
         assert (value.dtype, value.shape) == (reference.dtype, reference.shape)
         if reference.dtype.kind in "iub":
             np.testing.assert_array_equal(value, reference)

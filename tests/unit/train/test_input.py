@@ -44,7 +44,7 @@ def test_batches_of_slices_and_a_smaller_last_one() -> None:
 def test_shuffled_batches_hold_everything_once() -> None:
     number = tf.train.range_input_producer(20, num_epochs=1, shuffle=False).dequeue()
     batches = drain(tf.train.shuffle_batch([number], 5, capacity=20, min_after_dequeue=10, seed=3))
-    seen = np.concatenate([b[0] for b in batches])
+    seen = np.concatenate(batches)
     assert sorted(seen) == list(range(20)) and list(seen) != list(range(20))
 
 
@@ -53,7 +53,7 @@ def test_padding_to_the_longest_of_a_batch() -> None:
     row = tf.fill(tf.expand_dims(number, 0), number)
     row.set_shape([None])
     batches = drain(tf.train.batch([row], 2, dynamic_pad=True))
-    assert [b[0].tolist() for b in batches] == [[[0], [1]], [[2, 2, 0], [3, 3, 3]]]
+    assert [b.tolist() for b in batches] == [[[0], [1]], [[2, 2, 0], [3, 3, 3]]]
 
 
 def test_wrong_arguments_are_refused() -> None:

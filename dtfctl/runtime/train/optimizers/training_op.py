@@ -26,7 +26,7 @@ class OpOptimizer(Optimizer):
         arguments: dict[str, Any] = {}
         for key, value in inputs.items():
             held = isinstance(value, Tensor) and (value.dtype.is_ref or value.dtype.is_object)
-            if held or key in ("indices", "use_locking", "use_nesterov"):
+            if held or key in ("indices", "global_step", "use_locking", "use_nesterov"):
                 arguments[key] = value
             else:
                 arguments[key] = cast_to(value, dtype)
