@@ -208,3 +208,35 @@ def test_a_restored_pass_goes_on_in_the_same_order(kind: str, tmp_path: Path) ->
             session.run(initialize)
             session.run(restore)
             assert [np.array(e).tolist() for e in until_end(session, following)] == rest
+
+
+@pytest.mark.parametrize("given", [0, 4])
+def test_an_iterator_goes_back_to_where_it_was_saved(given: int, tmp_path: Path) -> None:
+    iterator = tf.data.Dataset.range(9).shuffle(9).repeat(2).make_initializable_iterator()
+    following = iterator.get_next()
+    state = tf.raw_ops.SerializeIterator(resource_handle=iterator._resource)
+    named = {"prefix": str(tmp_path / "position"), "tensor_names": ["it"], "shape_and_slices": [""]}
+    save = tf.raw_ops.SaveV2(tensors=[state], **named)
+    (saved,) = tf.raw_ops.RestoreV2(dtypes=[tf.variant], **named)
+    restore = tf.raw_ops.DeserializeIterator(resource_handle=iterator._resource, serialized=saved)
+    with tf.Session() as session:
+        session.run(iterator.initializer)
+        for _ in range(given):
+            session.run(following)
+        session.run(save)
+        rest = until_end(session, following)
+        session.run(restore)
+        assert until_end(session, following) == rest
+
+
+def test_a_buffer_for_all_elements() -> None:
+    following = tf.data.Dataset.range(20).shuffle(-2, seed=1).make_one_shot_iterator().get_next()
+    with tf.Session() as session:
+        got = until_end(session, following)
+    assert sorted(got) == list(range(20)) != got
+
+
+def test_a_buffer_of_no_size_is_refused() -> None:
+    iterator = tf.data.Dataset.range(20).shuffle(-1, seed=1).make_initializable_iterator()
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="buffer_size must be greater"):
+        session.run(iterator.initializer)

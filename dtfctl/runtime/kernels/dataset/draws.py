@@ -54,6 +54,10 @@ class SeedGenerator(Resource):
             seeds = (sampler.next(), sampler.next()) if self._reshuffle else (sampler.seed, sampler.seed2)
             return Draw(seeds, (sampler.seed, sampler.seed2, sampler.position))
 
+    def where(self) -> tuple[int, int, int]:
+        with self._lock:
+            return self._sampler.seed, self._sampler.seed2, self._sampler.position
+
     def stand(self, after: tuple[int, int, int]) -> None:
         """Go on as from there."""
         with self._lock:
@@ -67,11 +71,16 @@ class Draws:
     def __init__(self, known: Iterable[Draw] = ()) -> None:
         self._known = deque(known)
         self._made: list[Draw] = []
+        self._before: dict[SeedGenerator, tuple[int, int, int]] = {}
+        self._over = False
         self._lock = threading.Lock()
 
     def sampler(self, generator: SeedGenerator) -> PhiloxSampler:
         """A stream of samples with the next seeds of `generator`, or with those known."""
         with self._lock:
+            if self._over:
+                return PhiloxSampler(0, 0)
+            self._before.setdefault(generator, generator.where())
             if self._known:
                 draw = self._known.popleft()
                 generator.stand(draw.after)
@@ -79,6 +88,13 @@ class Draws:
                 draw = generator.draw()
             self._made.append(draw)
         return PhiloxSampler(*draw.seeds)
+
+    def rewind(self) -> None:
+        """Let the generators stand where the pass found them, for another one to follow it; this one is over."""
+        with self._lock:
+            self._over = True
+            for generator, before in self._before.items():
+                generator.stand(before)
 
     def made(self) -> list[Draw]:
         with self._lock:

@@ -116,6 +116,8 @@ class Iterator(Resource):
                 "Restoring an iterator requires it to be initialized first. Ensure that you have run the initializer "
                 "operation for this iterator before restoring it."
             )
+        if self._iteration is not None:
+            self._iteration.draws.rewind()
         self.start(self._dataset, step, state.draws)
         for _ in range(state.position):
             self.next(step)

@@ -30,7 +30,7 @@ _MAX_EPOCHS = 3
 
 
 class ShuffleDataset(Dataset):
-    """`size` elements are held and one of the oldest epoch's drawn at random; -1 holds all."""
+    """`size` elements are held and one of the oldest epoch's drawn at random; UNKNOWN holds all."""
 
     def __init__(self, source: Dataset, size: int, generator: SeedGenerator, count: int = 1) -> None:
         self.source, self.size, self.generator, self.count = source, size, generator, count
@@ -106,10 +106,8 @@ class ShuffleDataset(Dataset):
 
 def _size(value: Any) -> int:
     size: int = scalar_of(value, "buffer_size")
-    if size < 1 and size != -1:
-        raise InvalidArgumentError(
-            "buffer_size must be greater than zero or UNKNOWN_CARDINALITY: -1" if size != UNKNOWN else "buffer_size"
-        )
+    if size < 1 and size != UNKNOWN:
+        raise InvalidArgumentError("buffer_size must be greater than zero or UNKNOWN_CARDINALITY")
     return size
 
 
