@@ -240,3 +240,32 @@ def test_a_buffer_of_no_size_is_refused() -> None:
     iterator = tf.data.Dataset.range(20).shuffle(-1, seed=1).make_initializable_iterator()
     with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="buffer_size must be greater"):
         session.run(iterator.initializer)
+
+
+def test_a_pass_given_up_ends_the_session_well_though_its_finalizer_fails(caplog: pytest.LogCaptureFixture) -> None:
+    def failing(x: Any) -> Any:
+        return tf.debugging.check_numerics(x * float("inf"), "never finite")
+
+    traced = [_function(f) for f in (lambda x: x, lambda x: x, failing)]
+    captured = tf.constant(1.0)
+    variant = tf.raw_ops.GeneratorDataset(
+        init_func_other_args=[captured],
+        next_func_other_args=[],
+        finalize_func_other_args=[],
+        init_func=traced[0],
+        next_func=traced[1],
+        finalize_func=traced[2],
+        output_types=[tf.float32],
+        output_shapes=[[]],
+    )
+    iterator = dataset_of(variant, tf.float32).make_initializable_iterator()
+    following = iterator.get_next()
+    with tf.Session(config=tf.ConfigProto(isolate_session_state=True)) as session:
+        session.run(iterator.initializer)
+        assert session.run(following) == 1.0
+    assert "never finite" in caplog.text
+
+
+def _function(f: Any) -> Any:
+    """The attribute of a graph function of one number."""
+    return tf.data.Dataset.from_tensors(1.0).map(f).variant.op.get_attr("f")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
 
 from dtfctl.runtime.framework import dtypes
-from dtfctl.runtime.framework.errors import InvalidArgumentError, OutOfRangeError
+from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError, OutOfRangeError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.dataset.core import (
@@ -24,6 +25,8 @@ from dtfctl.runtime.kernels.dataset.core import (
 from dtfctl.runtime.kernels.dataset.draws import SeedGenerator
 from dtfctl.runtime.kernels.dataset.registration import function_of, register_dataset
 from dtfctl.runtime.kernels.registry import KernelBuild
+
+log = logging.getLogger(__name__)
 
 
 class ListDataset(Dataset):
@@ -177,7 +180,14 @@ class GeneratorDataset(Dataset):
                 finished = True
                 self.closing(iteration, state)
 
-        iteration.on_close(finish)
+        def abandon() -> None:
+            # Nobody waits for an answer: the pass is given up, its session closed perhaps.
+            try:
+                finish()
+            except OpError as e:
+                log.warning("Error when finalizing a GeneratorDataset: %s", e.message)
+
+        iteration.on_close(abandon)
 
         def advance() -> Element:
             nonlocal state
