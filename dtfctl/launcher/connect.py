@@ -15,7 +15,8 @@ from dtfctl.launcher.errors import Conflict, ControllerUnreachable, NoSuchCluste
 from dtfctl.launcher.files import private_folder, try_lock, unlock, write_whole
 from dtfctl.launcher.model import ClusterInfo
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.rpc import Channel, Method, PeerUnavailable, Reply, Request
+from dtfctl.launcher.rpc.client import Channel
+from dtfctl.launcher.rpc.method import Method, PeerUnavailable, Reply, Request
 from dtfctl.launcher.seat import LocalSeat, Seat
 from dtfctl.protocol import controller_pb2 as pb
 

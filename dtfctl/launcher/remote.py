@@ -12,7 +12,8 @@ from dtfctl.launcher.connect import Connection
 from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import ConnectionLost, LauncherError, NoSuchTask, NotFound, UsageError
 from dtfctl.launcher.model import ClusterStatus
-from dtfctl.launcher.rpc import PeerUnavailable, Talk
+from dtfctl.launcher.rpc.client import Talk
+from dtfctl.launcher.rpc.method import PeerUnavailable
 from dtfctl.launcher.selectors import select
 from dtfctl.launcher.trees import Received
 from dtfctl.protocol import agent_pb2 as pb

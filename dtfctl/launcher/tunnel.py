@@ -19,7 +19,7 @@ from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import Conflict, InternalError, LauncherError, NoSuchCluster, UsageError
 from dtfctl.launcher.model import ClusterStatus, TaskStatus
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.rpc import Channel
+from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.selectors import select
 from dtfctl.launcher.wire import from_message
 from dtfctl.protocol import controller_pb2 as pb

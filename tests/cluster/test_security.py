@@ -15,7 +15,8 @@ from dtfctl.launcher.certificates import TlsFiles, ensure_authority, ensure_cert
 from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import InternalError, LauncherError
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.rpc import Channel, PeerUnavailable
+from dtfctl.launcher.rpc.client import Channel
+from dtfctl.launcher.rpc.method import PeerUnavailable
 from dtfctl.protocol import agent_pb2, controller_pb2
 from tests.cluster.conftest import processes_of
 

@@ -16,8 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import grpc
-
 from dtfctl.launcher import connect, seat
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.certificates import TlsFiles
@@ -30,7 +28,7 @@ from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.procfs import identify, send_signal
 from dtfctl.launcher.providers.base import AgentEndpoint
 from dtfctl.launcher.providers.local import LocalProvider
-from dtfctl.launcher.rpc import serve
+from dtfctl.launcher.rpc.server import serve
 from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName
 
 STUB = Path(__file__).parents[1] / "cluster" / "stub_task.py"
@@ -83,9 +81,8 @@ class ManyHostCluster:
         assert created is not None
         self.engine = Engine(self.paths, created, self.provider)
         handlers = ControllerService(self.engine, lambda spec: None).handlers()
-        self._server: grpc.Server
-        self._server, port = serve(handlers, TlsFiles.of(self.paths.certificates, "controller"))
-        self.engine.address = f"127.0.0.1:{port}"
+        self._server = serve(handlers, TlsFiles.of(self.paths.certificates, "controller"))
+        self.engine.address = f"127.0.0.1:{self._server.port}"
         me = identify(os.getpid())
         assert me is not None
         info = {"pid": me.pid, "start_ticks": me.start_ticks, "address": self.engine.address}
@@ -99,7 +96,7 @@ class ManyHostCluster:
             host.link.close()
         self.engine.finish()
         self._thread.join()
-        self._server.stop(0).wait()
+        self._server.stop(0)
         self.engine.store.close()
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ import asyncssh
 import numpy
 
 from dtfctl.launcher.providers.bundle import Bundles, Platform
-from dtfctl.launcher.providers.ssh import REPLY, SOURCE
+from dtfctl.launcher.providers.conversation import REPLY, SOURCE
 
 Behaviour: TypeAlias = Literal["good", "locked", "silent", "noisy", "bare"]
 START_S = 20.0

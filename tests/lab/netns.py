@@ -273,12 +273,12 @@ class Lab:
         """Hosts find what dtfctl depends on as if it had been sent before: sending it takes most of a first `up`."""
         import numpy
 
-        from dtfctl.launcher.providers import ssh
+        from dtfctl.launcher.providers import conversation
         from dtfctl.launcher.providers.bundle import Bundles, Platform
 
         question = json.dumps({"do": "look", "cluster": "none", "host": "none"})
-        told = self.sh(self._names[0], "sh", "-c", f"echo '{question}' | python3 {ssh.SOURCE}")
-        reply = json.loads(told.splitlines()[1].removeprefix(ssh.REPLY))
+        told = self.sh(self._names[0], "sh", "-c", f"echo '{question}' | python3 {conversation.SOURCE}")
+        reply = json.loads(told.splitlines()[1].removeprefix(conversation.REPLY))
         name = Bundles(self.root / "bundles").of(Platform.of_facts(reply["facts"])).packages
         for host in self._names:
             folder = self.home(host) / ".dtfctl" / "packages"

@@ -20,7 +20,8 @@ from dtfctl.launcher.agent.methods import EXEC, FETCH, INSPECT, STORE
 from dtfctl.launcher.certificates import expiry
 from dtfctl.launcher.errors import UsageError
 from dtfctl.launcher.procfs import memory_bytes
-from dtfctl.launcher.rpc import Call, Handler, Method
+from dtfctl.launcher.rpc.method import Handler, Method
+from dtfctl.launcher.rpc.server import Call
 from dtfctl.launcher.wire import to_message
 from dtfctl.protocol import agent_pb2 as pb
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dtfctl.launcher.agent.launch import Surroundings
 from dtfctl.launcher.errors import Conflict, InternalError, UsageError
-from dtfctl.launcher.rpc import Call
+from dtfctl.launcher.rpc.server import Call
 from dtfctl.protocol import agent_pb2 as pb
 
 GUARD = Path(__file__).with_name("guard.py")

@@ -73,24 +73,23 @@ def way_back(peer: str, own: str, came_from: str) -> str:
     Calls that are forwarded by SSH come from this host itself, which is no news; what lies behind is the other end of
     the SSH connection, `came_from`: the controller's machine, or the jump host nearest to here.
 
-    >>> way_back("ipv4:10.0.0.1:43210", "10.0.0.7", "10.0.0.2")
-    'ipv4:10.0.0.1:43210'
-    >>> way_back("ipv4:10.0.0.7:43210", "10.0.0.7", "10.0.0.2")
-    'ipv4:10.0.0.2:22'
-    >>> way_back("ipv6:%5Bfd00::7%5D:43210", "[fd00::7]", "fd00::2")
-    'ipv6:[fd00::2]:22'
+    >>> way_back("10.0.0.1:43210", "10.0.0.7", "10.0.0.2")
+    '10.0.0.1:43210'
+    >>> way_back("10.0.0.7:43210", "10.0.0.7", "10.0.0.2")
+    '10.0.0.2:22'
+    >>> way_back("[fd00::7]:43210", "[fd00::7]", "fd00::2")
+    '[fd00::2]:22'
     """
-    address = peer.partition(":")[2].replace("%5B", "[").replace("%5D", "]").rpartition(":")[0]
+    address = peer.rpartition(":")[0]
     if not came_from or address.strip("[]") not in (own.strip("[]"), "127.0.0.1", "::1"):
         return peer
-    return f"ipv6:[{came_from}]:{SSH_PORT}" if ":" in came_from else f"ipv4:{came_from}:{SSH_PORT}"
+    return f"[{came_from}]:{SSH_PORT}" if ":" in came_from else f"{came_from}:{SSH_PORT}"
 
 
 def can_reach(peer: str) -> bool:
-    """Whether the machine of `peer` (gRPC's `ipv4:10.0.0.1:43210`) answers, be it by refusing a connection."""
-    family, _, address = peer.partition(":")
-    host, _, port = address.replace("%5B", "[").replace("%5D", "]").rpartition(":")
-    if family not in ("ipv4", "ipv6") or not port.isdigit():
+    """Whether the machine of `peer` (`10.0.0.1:43210`) answers, be it by refusing a connection."""
+    host, _, port = peer.rpartition(":")
+    if not port.isdigit():
         return False
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_S).close()

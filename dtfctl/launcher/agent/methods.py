@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dtfctl.launcher.certificates import Role
-from dtfctl.launcher.rpc import Method
+from dtfctl.launcher.rpc.method import Method
 from dtfctl.protocol import agent_pb2 as pb
 
 SERVICE = "dtf.agent.Agent"

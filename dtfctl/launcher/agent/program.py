@@ -17,7 +17,7 @@ from dtfctl.launcher.daemon import own_lock
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.files import private_folder, write_whole
 from dtfctl.launcher.procfs import identify
-from dtfctl.launcher.rpc import serve
+from dtfctl.launcher.rpc.server import serve
 
 STOP_S = 5.0
 """For replies that are on their way when everything has ended."""
@@ -52,12 +52,12 @@ def main() -> int:
 
 def run(agent: Agent, certificates: Path, listen: str) -> int:
     handlers = {**AgentService(agent).handlers(), **AccessService(agent, certificates).handlers()}
-    server, port = serve(handlers, TlsFiles.of(certificates, f"agent-{agent.host}"), f"{listen}:0")
+    server = serve(handlers, TlsFiles.of(certificates, f"agent-{agent.host}"), f"{listen}:0")
     me = identify(os.getpid())
     assert me is not None
-    info = {"pid": me.pid, "start_ticks": me.start_ticks, "address": f"{agent.advertise}:{port}"}
+    info = {"pid": me.pid, "start_ticks": me.start_ticks, "address": f"{agent.advertise}:{server.port}"}
     write_whole(agent.folder / "agent.json", json.dumps(info).encode())
     agent.run()
     (agent.folder / "agent.json").unlink(missing_ok=True)
-    server.stop(STOP_S).wait()
+    server.stop(STOP_S)
     return 0

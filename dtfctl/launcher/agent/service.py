@@ -16,7 +16,8 @@ from dtfctl.launcher.agent.launch import script_path
 from dtfctl.launcher.agent.methods import APPLY, PROBE, PUT_SCRIPT, READ_LOGS, RENEW, SHUTDOWN, WATCH
 from dtfctl.launcher.errors import DeadlineExpired, ScriptError
 from dtfctl.launcher.files import private_folder, write_whole
-from dtfctl.launcher.rpc import Handler, Method, caller
+from dtfctl.launcher.rpc.method import Handler, Method
+from dtfctl.launcher.rpc.server import caller
 from dtfctl.launcher.wire import from_message, to_message
 from dtfctl.protocol import agent_pb2 as pb
 from dtfctl.values import value

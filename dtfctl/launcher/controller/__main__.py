@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import grpc
-
 from dtfctl.launcher import metrics
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.controller.engine import Engine
@@ -27,12 +25,11 @@ from dtfctl.launcher.files import write_whole
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.procfs import identify
 from dtfctl.launcher.providers.hosts import HostProviders
-from dtfctl.launcher.rpc import Handler, Method, serve
+from dtfctl.launcher.rpc.method import Handler, Method
+from dtfctl.launcher.rpc.server import Server, serve
 
 LOOPBACK = "127.0.0.1"
 STOP_S = 1.0
-THREADS = 160
-"""Each command of `exec` and each transfer holds one, beside the long polls."""
 log = logging.getLogger("dtfctl.launcher.controller")
 
 
@@ -64,11 +61,11 @@ def run(paths: ClusterPaths) -> int:
     tls = TlsFiles.of(paths.certificates, "controller")
     page = MetricsPage(lambda: _metrics(engine), tls, TlsFiles.of(paths.readers, "metrics"))
     handlers = {**ControllerService(engine, page.open).handlers(), **Relay(engine).handlers()}
-    server, port = _serve(handlers, tls, listen, paths)
+    server = _serve(handlers, tls, listen, paths)
     known = engine.current_spec()
     if known is not None:
         page.keep_open(known)
-    engine.address = f"{listen}:{port}"
+    engine.address = f"{listen}:{server.port}"
     me = identify(os.getpid())
     assert me is not None
     found = {"pid": me.pid, "start_ticks": me.start_ticks, "address": engine.address}
@@ -76,21 +73,19 @@ def run(paths: ClusterPaths) -> int:
     engine.run()
     page.close()
     providers.close()
-    server.stop(STOP_S).wait()
+    server.stop(STOP_S)
     paths.controller_info.unlink(missing_ok=True)
     engine.store.close()
     return 0
 
 
-def _serve(
-    handlers: Mapping[Method[Any, Any], Handler], tls: TlsFiles, listen: str, paths: ClusterPaths
-) -> tuple[grpc.Server, int]:
+def _serve(handlers: Mapping[Method[Any, Any], Handler], tls: TlsFiles, listen: str, paths: ClusterPaths) -> Server:
     """Others on the network remember where it is: on a host it takes the port that it had, where that is free."""
     if listen != LOOPBACK:
-        with contextlib.suppress(FileNotFoundError, ValueError, KeyError, RuntimeError):
+        with contextlib.suppress(ValueError, KeyError, OSError):
             before = str(json.loads(paths.controller_info.read_bytes())["address"])
-            return serve(handlers, tls, before, threads=THREADS)
-    return serve(handlers, tls, f"{listen}:0", threads=THREADS)
+            return serve(handlers, tls, before)
+    return serve(handlers, tls, f"{listen}:0")
 
 
 def _metrics(engine: Engine) -> str:

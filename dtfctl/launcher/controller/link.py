@@ -18,7 +18,8 @@ from dtfctl.launcher.agent.deltas import ReportMerger, order_changes
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.providers.base import LASTING_CAUSES, AgentEndpoint, HostFailed, Provider
-from dtfctl.launcher.rpc import Channel, PeerUnavailable
+from dtfctl.launcher.rpc.client import Channel
+from dtfctl.launcher.rpc.method import PeerUnavailable
 from dtfctl.launcher.wire import from_message, to_message
 from dtfctl.protocol import agent_pb2 as pb
 

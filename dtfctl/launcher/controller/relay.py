@@ -10,7 +10,9 @@ from dtfctl.launcher import codec
 from dtfctl.launcher.agent import methods as agent
 from dtfctl.launcher.controller.methods import EXEC, FETCH, INSPECT, READ_SPEC, STORE
 from dtfctl.launcher.errors import Conflict, ConnectionLost, NotFound, UsageError
-from dtfctl.launcher.rpc import Call, Channel, Handler, Method, PeerUnavailable
+from dtfctl.launcher.rpc.client import Channel
+from dtfctl.launcher.rpc.method import Handler, Method, PeerUnavailable
+from dtfctl.launcher.rpc.server import Call
 from dtfctl.protocol import agent_pb2, controller_pb2 as pb
 
 if TYPE_CHECKING:
@@ -88,5 +90,5 @@ def _until_broken(requests: Iterator[T]) -> Iterator[T]:
     """`requests`, ending quietly where the caller's stream breaks: the talk is then cancelled anyway."""
     try:
         yield from requests
-    except Exception:  # gRPC raises a bare one
+    except PeerUnavailable:
         return

@@ -28,7 +28,7 @@ from dtfctl.launcher.controller.store import read_events
 from dtfctl.launcher.controller.taskboard import Applied
 from dtfctl.launcher.errors import LauncherError, PartlyDone
 from dtfctl.launcher.model import Event, JobRequest, JobStatus
-from dtfctl.launcher.rpc import Handler, Method, PeerUnavailable
+from dtfctl.launcher.rpc.method import Handler, Method, PeerUnavailable
 from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.wire import from_message, to_message
 from dtfctl.protocol import controller_pb2 as pb

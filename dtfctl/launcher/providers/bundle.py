@@ -24,6 +24,7 @@ from packaging.requirements import Requirement
 import dtfctl
 from dtfctl.launcher.errors import ClusterFailed
 from dtfctl.launcher.files import private_folder
+from dtfctl.launcher.providers import host_side
 from dtfctl.launcher.providers.base import HostFailed
 
 LAYOUT = "1"
@@ -132,6 +133,12 @@ class Bundles:
                 runtime = _digest([LAYOUT, packages, self._code_files()[0]])
                 self._known[platform] = Bundle(packages, runtime, pins)
             return self._known[platform]
+
+    def likely(self) -> list[str]:
+        """The runtimes of hosts like this machine, and like those that were asked about."""
+        self.of(Platform.of_facts(host_side.facts()))
+        with self._lock:
+            return [bundle.runtime for bundle in self._known.values()]
 
     def packages_archive(self, platform: Platform) -> Path:
         """A zip of the packages, as they stand in a site-packages folder.

@@ -13,8 +13,8 @@ from dtfctl.launcher.files import private_folder
 from dtfctl.launcher.paths import home
 from dtfctl.launcher.providers.base import HostFailed
 from dtfctl.launcher.providers.bundle import Bundles, Platform
+from dtfctl.launcher.providers.conversation import ASK_S, Conversation
 from dtfctl.launcher.providers.login import Logins
-from dtfctl.launcher.providers.ssh import ASK_S, Conversation
 from dtfctl.launcher.spec.model import ClusterSpec, Host
 
 WANTED_BYTES = 400 * 2**20
@@ -87,7 +87,7 @@ async def _check(logins: Logins, bundles: Bundles, spec: ClusterSpec, host: Host
     try:
         connection = await logins.connect(host.name, host.user)
         try:
-            conversation = await Conversation.begin(connection)
+            conversation = await Conversation.begin(connection, await asyncio.to_thread(bundles.likely))
             took = time.monotonic() - begun
             question = {"do": "look", "cluster": spec.cluster, "host": host.name}
             asked = time.time()

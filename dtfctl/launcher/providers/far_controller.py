@@ -10,8 +10,9 @@ from typing import Any
 from dtfctl.launcher.errors import BY_NAME
 from dtfctl.launcher.providers.base import HostFailed
 from dtfctl.launcher.providers.bundle import Platform
+from dtfctl.launcher.providers.conversation import ASK_S
 from dtfctl.launcher.providers.own_login import Met
-from dtfctl.launcher.providers.ssh import ASK_S, SshProvider
+from dtfctl.launcher.providers.ssh import SshProvider
 
 CONTROLLER_S = 90.0
 """For all that a host is asked about its controller."""
@@ -76,14 +77,14 @@ class Operator(SshProvider):
         host = self._hosts[name]
         async with host.lock:
             conversation = await self._talk(host)
-            facts = (await conversation.ask({"do": "look", "cluster": self._paths.name, "host": name}, ASK_S))["facts"]
+            facts = await conversation.facts()
             return await conversation.upload(path, facts["base"], lambda _share: None)
 
     async def _control(self, name: str, request: Mapping[str, Any]) -> dict[str, Any]:
         host = self._hosts[name]
         async with host.lock:
             conversation = await self._talk(host)
-            facts = (await conversation.ask({"do": "look", "cluster": self._paths.name, "host": name}, ASK_S))["facts"]
+            facts = await conversation.facts()
             platform = Platform.of_facts(facts)
             bundle = await self._in_thread(lambda: self._bundles.of(platform))
             names = {"runtime": bundle.runtime, "packages": bundle.packages}

@@ -1,4 +1,6 @@
 """The launcher's hands on a host: read over SSH's stdin by any Python >= 3.11 there, so it imports nothing of dtfctl.
+Where dtfctl has been sent already its own Python runs it, compiled, and the agent is a fork of it: on a host that has
+all it needs nearly all that `up` costs is importing, which is then done once. What few hosts need is imported there.
 
 A request is one line of JSON, `{"do": NAME, ...}`, a reply one line `dtfctl:{...}`; other output (of a shell's start
 files) is not a reply. Replies with `stage` come in between; the last one of a request has `done`, `need` or `error`.
@@ -11,26 +13,23 @@ files) is not a reply. Replies with `stage` come in between; the last one of a r
       clusters/NAME/      certificates/, hosts/HOST/, logs/, jobs/ of one cluster
 """
 
+from __future__ import annotations
+
 import errno
 import fcntl
-import hashlib
 import json
 import os
-import platform
-import shutil
 import signal
-import socket
-import subprocess
 import sys
-import tarfile
-import threading
 import time
-import urllib.parse
-import zipfile
-from collections.abc import Callable
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 BASE = os.path.expanduser("~/.dtfctl")
+PATH_FILE = "dtfctl-packages.pth"
 POLL_S = 0.01
 START_S = 60.0
 UNUSED_S = 14 * 86400.0
@@ -62,24 +61,34 @@ def home_path(path: str) -> str:
 
 
 def facts() -> dict[str, Any]:
-    runtimes = os.path.join(BASE, "runtime")
+    came_from, _, address, port = (os.environ.get("SSH_CONNECTION") or "   22").split(" ")[:4]
+    disk = os.statvfs(BASE if os.path.isdir(BASE) else os.path.expanduser("~"))
+    names = {"cpython": "CPython", "pypy": "PyPy"}
+    runtimes, gpus = os.path.join(BASE, "runtime"), "/proc/driver/nvidia/gpus"
     return {
         "runtimes": os.listdir(runtimes) if os.path.isdir(runtimes) else [],
-        "python": platform.python_version(),
-        "implementation": platform.python_implementation(),
-        "machine": platform.machine(),
-        "libc": list(platform.libc_ver()),
-        "home": os.path.expanduser("~"),
+        "python": sys.version.split()[0],
+        "implementation": names.get(sys.implementation.name, sys.implementation.name),
+        "machine": os.uname().machine,
+        "libc": libc(),
         "base": BASE,
-        "came_from": (os.environ.get("SSH_CONNECTION", "").split() + [""])[0],
-        "address": (os.environ.get("SSH_CONNECTION", "").split() + ["", "", ""])[2],
-        "port": int((os.environ.get("SSH_CONNECTION", "").split() + ["", "", "", "22"])[3]),
-        "free_bytes": shutil.disk_usage(BASE if os.path.isdir(BASE) else os.path.expanduser("~")).free,
-        "hostname": platform.node(),
+        "came_from": came_from,
+        "address": address,
+        "port": int(port),
+        "free_bytes": disk.f_bavail * disk.f_frsize,
+        "hostname": os.uname().nodename,
         "cores": os.cpu_count() or 1,
-        "gpus": len(os.listdir("/proc/driver/nvidia/gpus")) if os.path.isdir("/proc/driver/nvidia/gpus") else 0,
+        "gpus": len(os.listdir(gpus)) if os.path.isdir(gpus) else 0,
         "clock": time.time(),
     }
+
+
+def libc() -> list[str]:
+    """Name and version; empty where it is not GNU's."""
+    try:
+        return (os.confstr("CS_GNU_LIBC_VERSION") or " ").split(" ")[:2]
+    except (ValueError, OSError):
+        return ["", ""]
 
 
 # ---------------------------------------------------------------- the bundle
@@ -104,6 +113,9 @@ def note_use(runtime: str, packages: str) -> None:
 
 def unpack_packages(archive: str, name: str, **_: Any) -> None:
     """A zip of site-packages becomes packages/NAME, whole or not at all."""
+    import shutil
+    import zipfile
+
     target = os.path.join(private("packages"), name)
     fresh = f"{target}.{os.getpid()}"
     shutil.rmtree(fresh, ignore_errors=True)
@@ -118,6 +130,10 @@ def unpack_packages(archive: str, name: str, **_: Any) -> None:
 
 def index_answers(within_s: float) -> bool:
     """Whether the package index can be reached; a name server that is silent must not cost minutes."""
+    import socket
+    import threading
+    import urllib.parse
+
     if any(os.environ.get(name) for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")):
         return True
     index = urllib.parse.urlsplit(os.environ.get("PIP_INDEX_URL") or "https://pypi.org/simple")
@@ -139,6 +155,9 @@ def index_answers(within_s: float) -> bool:
 
 def pip_packages(requirements: list[str], name: str, index_s: float, **_: Any) -> dict[str, Any]:
     """The same from the package index, where this host's Python has pip and the index answers."""
+    import shutil
+    import subprocess
+
     if not index_answers(index_s):
         return {"refused": "no package index answers"}
     target = os.path.join(private("packages"), name)
@@ -162,7 +181,9 @@ def pip_packages(requirements: list[str], name: str, index_s: float, **_: Any) -
 
 def unpack_runtime(archive: str, name: str, packages: str, **_: Any) -> None:
     """A virtual environment with dtfctl in it and a path to its packages."""
+    import shutil
     import venv
+    import zipfile
 
     target = os.path.join(private("runtime"), name)
     fresh = f"{target}.{os.getpid()}"
@@ -173,12 +194,13 @@ def unpack_runtime(archive: str, name: str, packages: str, **_: Any) -> None:
         site = os.path.join(fresh, "lib", version, "site-packages")
         with zipfile.ZipFile(archive) as file:
             file.extractall(site)
-        with open(os.path.join(site, "dtfctl-packages.pth"), "w", encoding="utf-8") as file:
+        with open(os.path.join(site, PATH_FILE), "w", encoding="utf-8") as file:
             file.write(os.path.join(BASE, "packages", packages) + "\n")
         settle(fresh, target)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
         os.unlink(archive)
+    forget_unused()
 
 
 def settle(fresh: str, target: str) -> None:
@@ -191,19 +213,53 @@ def settle(fresh: str, target: str) -> None:
 
 
 def forget_unused() -> None:
-    """Bundles that no `up` has asked for in two weeks go."""
-    for kind in ("runtime", "packages"):
+    """Bundles that no `up` has asked for in two weeks go, but for those that something runs from."""
+    import shutil
+
+    def names(kind: str) -> list[str]:
         folder = os.path.join(BASE, kind)
-        for name in os.listdir(folder) if os.path.isdir(folder) else ():
-            path = os.path.join(folder, name)
-            if time.time() - os.stat(path).st_mtime > UNUSED_S:
-                shutil.rmtree(path, ignore_errors=True)
+        return os.listdir(folder) if os.path.isdir(folder) else []
+
+    def is_old(kind: str, name: str) -> bool:
+        return time.time() - os.stat(os.path.join(BASE, kind, name)).st_mtime > UNUSED_S
+
+    for name in names("runtime"):
+        if is_old("runtime", name) and not runs_from(os.path.join(BASE, "runtime", name)):
+            shutil.rmtree(os.path.join(BASE, "runtime", name), ignore_errors=True)
+    kept = {packages_of(name) for name in names("runtime")}
+    for name in names("packages"):
+        if is_old("packages", name) and os.path.join(BASE, "packages", name) not in kept:
+            shutil.rmtree(os.path.join(BASE, "packages", name), ignore_errors=True)
+
+
+def packages_of(runtime: str) -> str:
+    """Where the packages of a runtime are."""
+    library = os.path.join(BASE, "runtime", runtime, "lib")
+    for version in os.listdir(library) if os.path.isdir(library) else ():
+        text = read_mark(os.path.join(library, version, "site-packages", PATH_FILE))
+        if text:
+            return text.strip()
+    return ""
+
+
+def runs_from(folder: str) -> bool:
+    """Whether a process of this user is a Python of this folder."""
+    for pid in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{int(pid)}/cmdline", "rb") as file:
+                if file.read().startswith(os.fsencode(folder) + b"/"):
+                    return True
+        except (OSError, ValueError):
+            continue  # it has just ended, or is none
+    return False
 
 
 # ---------------------------------------------------------------- files and set-up
 
 
 def mark_of(to: str) -> str:
+    import hashlib
+
     return os.path.join(private("sync"), hashlib.sha256(home_path(to).encode()).hexdigest()[:32])
 
 
@@ -236,6 +292,8 @@ def write_whole(path: str, data: bytes, mode: int = 0o600) -> None:
 
 def unpack_sync(archive: str, to: str, hash: str, single: bool, **_: Any) -> None:
     """Files of a tar go to `to`; those of the last synchronisation that are no more in it go away."""
+    import tarfile
+
     target = home_path(to)
     listing = mark_of(to) + ".files"
     before = set(read_mark(listing).splitlines())
@@ -266,6 +324,9 @@ def unpack_sync(archive: str, to: str, hash: str, single: bool, **_: Any) -> Non
 
 def run_setup(cluster: str, setup: dict[str, Any], cwd: str) -> None:
     """The commands in turn, once per hash; their output goes to logs/setup.log."""
+    import hashlib
+    import subprocess
+
     mark = os.path.join(private("setup"), hashlib.sha256(cluster.encode()).hexdigest()[:32])
     if read_mark(mark) == setup["hash"]:
         return
@@ -364,33 +425,79 @@ def start(
         write_whole(os.path.join(keys, os.path.basename(name)), text.encode())
     log = os.path.join(logs, f"agent-{host}.log")
     own = f"[{address}]" if ":" in address else address
-    command = [python, "-m", "dtfctl.launcher.agent", "--cluster", cluster, "--host", host, "--folder", folder]
-    command += ["--logs", logs, "--certificates", keys, "--listen", own, "--advertise", own, *arguments]
+    words = ["--cluster", cluster, "--host", host, "--folder", folder, "--logs", logs, "--certificates", keys]
+    words += ["--listen", own, "--advertise", own, *arguments]
     deadline = time.monotonic() + START_S
-    child = None
+    child = 0
     while True:
         info = find(cluster, host)
         if info is not None:
             return info
-        if child is not None and child.poll() is not None:
+        if child and os.waitpid(child, os.WNOHANG)[0]:
             raise Trouble("agent", f"its agent ended at once: {last_line(log)} (see {log})")
-        held = try_lock(os.path.join(folder, "agent.lock")) if child is None else None
+        held = try_lock(os.path.join(folder, "agent.lock")) if not child else None
         if held is not None:
-            with open(log, "ab") as output:
-                child = subprocess.Popen(
-                    [*command, "--lock-fd", str(held)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    cwd="/",
-                    start_new_session=True,
-                    pass_fds=(held,),
-                    env={key: value for key, value in os.environ.items() if not key.startswith("SSH_")},
-                )
+            child = start_process(python, ["--lock-fd", str(held), *words], log, held)
             os.close(held)
         if time.monotonic() > deadline:
             raise Trouble("agent", f"its agent did not start within {START_S:.0f} s (see {log})")
         time.sleep(POLL_S)
+
+
+def start_process(python: str, words: list[str], log: str, lock: int) -> int:
+    """An agent in a session of its own; its pid."""
+    command = [python, "-m", "dtfctl.launcher.agent", *words]
+    output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    child = os.fork()
+    if child:
+        os.close(output)
+        os.close(nothing)
+        return child
+    try:
+        os.setsid()
+        os.chdir("/")
+        for at, fd in enumerate((nothing, output, output)):
+            os.dup2(fd, at)
+        for name in [name for name in os.environ if name.startswith("SSH_")]:
+            del os.environ[name]
+        if python == sys.executable:
+            become_agent(command)
+        os.set_inheritable(lock, True)
+        os.execv(python, command)
+    except BaseException as error:  # it must not go on as a second one of what it is a fork of
+        os.write(2, f"{type(error).__name__}: {error}\n".encode())
+    finally:
+        os._exit(1)
+
+
+def become_agent(command: list[str]) -> None:
+    """In a fork of this process, which is dtfctl's own Python: does not return."""
+    show_as(command)
+    sys.argv = command[2:]
+    from dtfctl.launcher.agent.__main__ import start as run
+
+    try:
+        code = run()
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def show_as(command: list[str]) -> None:
+    """What `ps` shows for this process, as far as there is room: who looks for an agent looks there."""
+    with open("/proc/self/stat", "rb") as stat:
+        fields = stat.read().rpartition(b")")[2].split()
+    begin, end = int(fields[45]), int(fields[46])
+    text = b"\0".join(os.fsencode(word) for word in command)[: end - begin - 1]
+    try:
+        with open("/proc/self/mem", "r+b", buffering=0) as memory:
+            memory.seek(begin)
+            memory.write(text.ljust(end - begin, b"\0"))
+    except OSError:
+        return  # some systems forbid it: then it is seen as what started it
 
 
 # ---------------------------------------------------------------- requests
@@ -449,6 +556,8 @@ def ensure(
 
 def controller(runtime: str, packages: str, request: dict[str, Any], **_: Any) -> dict[str, Any]:
     """Let this host's dtfctl do something about the controller that runs here; see `controller/hosted.py`."""
+    import subprocess
+
     private()
     missing = missing_of(runtime, packages)
     if missing:
@@ -507,6 +616,9 @@ def forbid(line: str, **_: Any) -> dict[str, Any]:
 
 def check_python(python: str) -> None:
     """The user's own interpreter runs and is new enough."""
+    import shutil
+    import subprocess
+
     path = os.path.expanduser(python)
     if not os.path.exists(path) and shutil.which(path) is None:
         raise Trouble("python", f"`python: {python}` is not there")
@@ -542,6 +654,8 @@ def wait_ended(cluster: str, host: str, timeout_s: float, **_: Any) -> dict[str,
 
 def clean(cluster: str, host: str, **_: Any) -> dict[str, Any]:
     """This host's own files go, then what is empty; logs and checkpoints stay."""
+    import shutil
+
     folder = os.path.join(BASE, "clusters", cluster)
     own = os.path.join(folder, "hosts", host)
     try:
@@ -584,7 +698,13 @@ REQUESTS: dict[str, Callable[..., dict[str, Any] | None]] = {
 }
 
 
-def serve() -> None:
+def serve(unread: int = 0) -> None:
+    """Answer requests until there are no more.
+
+    Args:
+        unread: what stands before them: the source of this program, which was not needed.
+    """
+    sys.stdin.buffer.read(unread)
     os.umask(0o077)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     say(hello=1)
@@ -605,4 +725,5 @@ def serve() -> None:
             say(error=f"{type(error).__name__}: {error} (while it was asked to {request['do']})", cause="install")
 
 
-serve()
+if __name__ == "__main__":
+    serve()

@@ -7,10 +7,8 @@ links and wait for it. A host has one connection and on it one process of `host_
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
-import secrets
 import socket
 import threading
 from collections.abc import Callable, Coroutine
@@ -26,197 +24,23 @@ from dtfctl.launcher.paths import ClusterPaths, home
 from dtfctl.launcher.procfs import ProcessId
 from dtfctl.launcher.providers.base import AgentEndpoint, HostFailed, OnStage, Stage, silent
 from dtfctl.launcher.providers.bundle import UNPACKED_FACTOR, Bundles, Platform
+from dtfctl.launcher.providers.conversation import ASK_S, HELLO_S, Conversation
 from dtfctl.launcher.providers.files import Synced, Syncs, setup_of
-from dtfctl.launcher.providers.login import KEEPALIVE_S, Logins
+from dtfctl.launcher.providers.login import Logins
 from dtfctl.launcher.providers.own_login import OwnLogin, SentSyncs
 from dtfctl.launcher.spec.model import ClusterSpec
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-SOURCE = Path(__file__).with_name("host_side.py")
-REPLY = "dtfctl:"
-LONGEST_REPLY = 1 << 20
 IDLE_S = 5.0
-HELLO_S = 30.0
-EXIT_S = 10.0
-"""Between the last output of a command and its exit status."""
-ASK_S = 30.0
 START_S = 90.0
 UNPACK_S = 900.0
 SETUP_S = 3600.0
-UPLOAD_BLOCK = 32 * 2**10
-UPLOAD_BLOCKS = 32
-"""In flight: enough for 10 MB/s at 100 ms, and little enough that a slow link shows progress."""
-STALL_S = 60.0
-"""An upload that moves nothing for this long has failed."""
 KNOCK_S = 1.0
 INDEX_S = 2.0
-PYTHONS = (
-    *("python3", "python3.14", "python3.13", "python3.12", "python3.11"),
-    *("/usr/local/bin/python3", "$HOME/.pyenv/shims/python3", "$HOME/miniconda3/bin/python3", "/opt/conda/bin/python3"),
-)
-NO_PYTHON_EXIT = 96
 BEFORE_START = frozenset({"disk", "install", "setup", "python"})
 """Causes that keep an agent from being started; with any other it may run although nobody has heard of it."""
-
-
-def bootstrap(size: int) -> str:
-    """The command that reads `host_side.py` (`size` bytes) from stdin and runs it; for any login shell."""
-    names = " ".join(f'"{name}"' for name in PYTHONS)
-    return (
-        "exec /bin/sh -c '"
-        f"for p in {names}; do "
-        'if command -v "$p" >/dev/null 2>&1 && '
-        '"$p" -I -S -c "import sys; sys.exit(sys.version_info < (3, 11))" </dev/null >/dev/null 2>&1; then '
-        f'exec "$p" -I -u -c "import sys; exec(sys.stdin.buffer.read({size}))"; '
-        f"fi; done; exit {NO_PYTHON_EXIT}'"
-    )
-
-
-class Conversation:
-    """A connection to a host and the process of `host_side.py` at its end."""
-
-    def __init__(self, connection: asyncssh.SSHClientConnection, process: asyncssh.SSHClientProcess[bytes]) -> None:
-        self.connection = connection
-        self._process = process
-        self._lock = asyncio.Lock()
-        self._forwards: dict[str, asyncssh.SSHListener] = {}
-        self.used = asyncio.get_running_loop().time()
-
-    @classmethod
-    async def begin(cls, connection: asyncssh.SSHClientConnection) -> Conversation:
-        source = SOURCE.read_bytes()
-        try:
-            async with asyncio.timeout(HELLO_S):
-                process = await connection.create_process(
-                    bootstrap(len(source)), encoding=None, stderr=asyncssh.DEVNULL
-                )
-                self = cls(connection, process)
-                process.stdin.write(source)
-                await self._reply()
-        except BaseException:
-            connection.close()
-            raise
-        return self
-
-    @property
-    def is_open(self) -> bool:
-        return not self.connection.is_closed() and not self._process.is_closing()
-
-    async def ask(
-        self, request: dict[str, Any], within_s: float, on_stage: Callable[[Stage, str], None] = lambda *_: None
-    ) -> dict[str, Any]:
-        """One request and its reply.
-
-        Raises:
-            HostFailed: the host says so, or it does not answer in time, or the connection is lost.
-        """
-        async with self._lock:
-            loop = asyncio.get_running_loop()
-            self.used = loop.time()
-            try:
-                async with asyncio.timeout(within_s):
-                    self._process.stdin.write(json.dumps(request).encode() + b"\n")
-                    while True:
-                        reply = await self._reply()
-                        if "stage" not in reply:
-                            break
-                        on_stage(reply["stage"], reply["detail"])
-            except TimeoutError:
-                self.connection.abort()
-                raise HostFailed("unreachable", f"no answer within {within_s:g} s") from None
-            except (OSError, asyncssh.Error) as error:
-                raise HostFailed("unreachable", f"the connection was lost: {error}") from None
-            finally:
-                self.used = loop.time()
-        if "error" in reply:
-            raise HostFailed(reply["cause"], reply["error"])
-        return reply
-
-    async def _reply(self) -> dict[str, Any]:
-        while True:
-            line = await self._process.stdout.readline()
-            if not line:
-                raise await self._gone()
-            text = line.decode(errors="replace")
-            if text.startswith(REPLY):
-                reply: dict[str, Any] = json.loads(text[len(REPLY) :])
-                return reply
-
-    async def _gone(self) -> HostFailed:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(EXIT_S):
-                await self._process.wait_closed()
-        # Without an exit status the connection is gone, and what happened there is not known.
-        if self._process.exit_status == NO_PYTHON_EXIT:
-            return HostFailed("python", "no Python 3.11 or newer", "install one; `python3` must find it")
-        if self._process.exit_status is None:
-            return HostFailed("unreachable", "the connection was lost")
-        return HostFailed("install", f"its shell ended with {self._process.exit_status} before it answered")
-
-    async def upload(self, path: Path, base: str, on_share: Callable[[float], None]) -> str:
-        """Send a file over SFTP; its path there."""
-        target = f"{base}/tmp/{path.name}.{secrets.token_hex(6)}"
-        size = max(1, path.stat().st_size)
-        try:
-            async with asyncio.timeout(STALL_S) as limit:
-                loop = asyncio.get_running_loop()
-
-                def progress(_source: bytes, _target: bytes, done: int, _total: int) -> None:
-                    limit.reschedule(loop.time() + STALL_S)
-                    self.used = loop.time()
-                    on_share(done / size)
-
-                # On a slow link an answer waits behind what is being sent; that the bytes move is watched instead.
-                self.connection.set_keepalive(0)
-                async with self.connection.start_sftp_client() as sftp:
-                    await sftp.put(
-                        str(path),
-                        target,
-                        progress_handler=progress,
-                        block_size=UPLOAD_BLOCK,
-                        max_requests=UPLOAD_BLOCKS,
-                    )
-                self.connection.set_keepalive(KEEPALIVE_S)
-        except TimeoutError:
-            self.connection.abort()
-            raise HostFailed("unreachable", f"the upload of {path.name} stalled for {STALL_S:g} s") from None
-        except asyncssh.SFTPNoSpaceOnFilesystem:
-            raise HostFailed("disk", f"no space left on the disk below {base}") from None
-        except (asyncssh.SFTPConnectionLost, asyncssh.SFTPNoConnection) as error:
-            raise HostFailed("unreachable", f"the connection was lost while sending: {error.reason}") from None
-        except asyncssh.SFTPError as error:
-            raise HostFailed(
-                "disk" if "space" in error.reason.lower() else "install", f"upload: {error.reason}"
-            ) from None
-        except (OSError, asyncssh.Error) as error:
-            raise HostFailed("unreachable", f"the connection was lost while sending: {error}") from None
-        return target
-
-    @property
-    def is_needed(self) -> bool:
-        """Something goes through it that it must not be closed for being idle."""
-        return bool(self._forwards)
-
-    async def forward(self, address: str) -> str:
-        """A port of this machine's loopback that leads to `address`, as the host sees it, while this is open."""
-        if address not in self._forwards:
-            name, _, port = address.rpartition(":")
-            try:
-                async with asyncio.timeout(ASK_S):
-                    listener = await self.connection.forward_local_port("127.0.0.1", 0, name.strip("[]"), int(port))
-            except (OSError, asyncssh.Error, TimeoutError) as error:
-                raise HostFailed("unreachable", f"no port could be forwarded: {error}") from None
-            self._forwards[address] = listener
-        return f"127.0.0.1:{self._forwards[address].get_port()}"
-
-    def stop_forwarding(self, but: str) -> None:
-        for address in [known for known in self._forwards if known != but]:
-            self._forwards.pop(address).close()
-
-    def close(self) -> None:
-        self.connection.close()
 
 
 @dataclass(slots=True)
@@ -345,7 +169,7 @@ class SshProvider:
             name, user, port = met.address, met.user, met.port
         connection = await self._logins.connect(name, user, lambda: self.on_stage(host.name, "connecting", ""), port)
         try:
-            host.conversation = await Conversation.begin(connection)
+            host.conversation = await Conversation.begin(connection, await self._in_thread(self._bundles.likely))
         except TimeoutError:
             raise HostFailed("unreachable", f"its shell did not answer within {HELLO_S:g} s") from None
         except (OSError, asyncssh.Error) as error:
@@ -393,7 +217,7 @@ class SshProvider:
             def stage(what: Stage, detail: str) -> None:
                 self.on_stage(name, what, detail)
 
-            facts = (await conversation.ask({"do": "look", "cluster": self._paths.name, "host": name}, ASK_S))["facts"]
+            facts = await conversation.facts()
             platform = Platform.of_facts(facts)
             # Taken together: the spec may be another one before this host is done.
             spec, syncs = self._spec, self._syncs
@@ -428,6 +252,7 @@ class SshProvider:
                     return agent
                 if fresh:
                     await self._in_thread(lambda: self._memory(name).unlink(missing_ok=True))
+                facts = reply["facts"]
                 for item in reply["need"]:
                     if item.startswith("sync:"):
                         entry = synced[int(item.partition(":")[2])]
@@ -546,9 +371,8 @@ class SshProvider:
         return await self._loop.run_in_executor(None, work)
 
     async def _close(self) -> None:
-        for host in self._hosts.values():
-            if host.conversation is not None:
-                host.conversation.close()
+        open_ones = [host.conversation for host in self._hosts.values() if host.conversation is not None]
+        await asyncio.gather(*(conversation.end() for conversation in open_ones))
         if self._logins is not None:
             await self._logins.close()
 

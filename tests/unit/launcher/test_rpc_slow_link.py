@@ -12,7 +12,8 @@ import pytest
 
 from dtfctl.launcher.agent.methods import PROBE
 from dtfctl.launcher.certificates import TlsFiles, ensure_authority, ensure_certificate
-from dtfctl.launcher.rpc import Channel, serve
+from dtfctl.launcher.rpc.client import Channel
+from dtfctl.launcher.rpc.server import serve
 from dtfctl.protocol import agent_pb2 as pb
 
 DELAY_S = 0.7
@@ -57,9 +58,9 @@ def certificates(tmp_path: Path) -> Path:
 
 
 def test_a_slow_handshake_is_waited_for(certificates: Path) -> None:
-    server, port = serve({PROBE: lambda _: pb.ProbeReply(problem="none")}, TlsFiles.of(certificates, "agent"))
+    server = serve({PROBE: lambda _: pb.ProbeReply(problem="none")}, TlsFiles.of(certificates, "agent"))
     try:
-        with slow_relay(port) as slow:
+        with slow_relay(server.port) as slow:
             channel = Channel(f"127.0.0.1:{slow}", TlsFiles.of(certificates, "controller"), "agent", "t")
             try:
                 assert channel.call(PROBE, pb.ProbeRequest(), timeout_s=WAIT_S).problem == "none"

@@ -1,0 +1,217 @@
+"""One connection to a host, and on it a process of `host_side.py`: requests, uploads and forwarded ports."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import secrets
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+
+from dtfctl.launcher.providers.base import HostFailed, Stage
+from dtfctl.launcher.providers.login import KEEPALIVE_S
+
+SOURCE = Path(__file__).with_name("host_side.py")
+REPLY = "dtfctl:"
+HELLO_S = 30.0
+END_S = 2.0
+EXIT_S = 10.0
+"""Between the last output of a command and its exit status."""
+ASK_S = 30.0
+UPLOAD_BLOCK = 32 * 2**10
+UPLOAD_BLOCKS = 32
+"""In flight: enough for 10 MB/s at 100 ms, and little enough that a slow link shows progress."""
+STALL_S = 60.0
+"""An upload that moves nothing for this long has failed."""
+PYTHONS = (
+    *("python3", "python3.14", "python3.13", "python3.12", "python3.11"),
+    *("/usr/local/bin/python3", "$HOME/.pyenv/shims/python3", "$HOME/miniconda3/bin/python3", "/opt/conda/bin/python3"),
+)
+NO_PYTHON_EXIT = 96
+ROOM = 1000
+"""Bytes of a command line: the agent, a fork, puts its own there (`host_side.show_as`)."""
+
+
+def bootstrap(size: int, runtimes: Sequence[str] = ()) -> str:
+    """The command that runs `host_side.py`, for any login shell: with dtfctl's own Python where one of `runtimes` is
+    there already, else with any, which reads it (`size` bytes) from stdin."""
+    names = " ".join(f'"{name}"' for name in PYTHONS)
+    ours = f"from dtfctl.launcher.providers.host_side import serve; serve({size})".ljust(ROOM)
+    return (
+        "exec /bin/sh -c '"
+        f"for r in {' '.join(runtimes)}; do "
+        'p="$HOME/.dtfctl/runtime/$r/bin/python"; '
+        f'if [ -x "$p" ]; then exec "$p" -I -c "{ours}"; fi; done; '
+        f"for p in {names}; do "
+        'if command -v "$p" >/dev/null 2>&1 && '
+        '"$p" -I -S -c "import sys; sys.exit(sys.version_info < (3, 11))" </dev/null >/dev/null 2>&1; then '
+        f'exec "$p" -I -S -c "import sys; exec(sys.stdin.buffer.read({size}))"; '
+        f"fi; done; exit {NO_PYTHON_EXIT}'"
+    )
+
+
+class Conversation:
+    """A connection to a host and the process of `host_side.py` at its end."""
+
+    def __init__(self, connection: asyncssh.SSHClientConnection, process: asyncssh.SSHClientProcess[bytes]) -> None:
+        self.connection = connection
+        self._process = process
+        self._lock = asyncio.Lock()
+        self._forwards: dict[str, asyncssh.SSHListener] = {}
+        self._facts: dict[str, Any] = {}
+        self.used = asyncio.get_running_loop().time()
+
+    @classmethod
+    async def begin(cls, connection: asyncssh.SSHClientConnection, runtimes: Sequence[str]) -> Conversation:
+        """`runtimes`: of which one may be there."""
+        source = SOURCE.read_bytes()
+        try:
+            async with asyncio.timeout(HELLO_S):
+                process = await connection.create_process(
+                    bootstrap(len(source), runtimes), encoding=None, stderr=asyncssh.DEVNULL
+                )
+                self = cls(connection, process)
+                process.stdin.write(source)
+                await self._reply()
+        except BaseException:
+            connection.close()
+            raise
+        return self
+
+    @property
+    def is_open(self) -> bool:
+        return not self.connection.is_closed() and not self._process.is_closing()
+
+    async def ask(
+        self, request: dict[str, Any], within_s: float, on_stage: Callable[[Stage, str], None] = lambda *_: None
+    ) -> dict[str, Any]:
+        """One request and its reply.
+
+        Raises:
+            HostFailed: the host says so, or it does not answer in time, or the connection is lost.
+        """
+        async with self._lock:
+            loop = asyncio.get_running_loop()
+            self.used = loop.time()
+            try:
+                async with asyncio.timeout(within_s):
+                    self._process.stdin.write(json.dumps(request).encode() + b"\n")
+                    while True:
+                        reply = await self._reply()
+                        if "stage" not in reply:
+                            break
+                        on_stage(reply["stage"], reply["detail"])
+            except TimeoutError:
+                self.connection.abort()
+                raise HostFailed("unreachable", f"no answer within {within_s:g} s") from None
+            except (OSError, asyncssh.Error) as error:
+                raise HostFailed("unreachable", f"the connection was lost: {error}") from None
+            finally:
+                self.used = loop.time()
+        if "error" in reply:
+            raise HostFailed(reply["cause"], reply["error"])
+        self._facts = reply.get("facts", self._facts)
+        return reply
+
+    async def facts(self) -> dict[str, Any]:
+        """What the host has last told about itself; it is asked where it has not yet."""
+        if not self._facts:
+            await self.ask({"do": "look", "cluster": "", "host": ""}, ASK_S)
+        return self._facts
+
+    async def _reply(self) -> dict[str, Any]:
+        while True:
+            line = await self._process.stdout.readline()
+            if not line:
+                raise await self._gone()
+            text = line.decode(errors="replace")
+            if text.startswith(REPLY):
+                reply: dict[str, Any] = json.loads(text[len(REPLY) :])
+                return reply
+
+    async def _gone(self) -> HostFailed:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(EXIT_S):
+                await self._process.wait_closed()
+        # Without an exit status the connection is gone, and what happened there is not known.
+        if self._process.exit_status == NO_PYTHON_EXIT:
+            return HostFailed("python", "no Python 3.11 or newer", "install one; `python3` must find it")
+        if self._process.exit_status is None:
+            return HostFailed("unreachable", "the connection was lost")
+        return HostFailed("install", f"its shell ended with {self._process.exit_status} before it answered")
+
+    async def upload(self, path: Path, base: str, on_share: Callable[[float], None]) -> str:
+        """Send a file over SFTP; its path there."""
+        target = f"{base}/tmp/{path.name}.{secrets.token_hex(6)}"
+        size = max(1, path.stat().st_size)
+        try:
+            async with asyncio.timeout(STALL_S) as limit:
+                loop = asyncio.get_running_loop()
+
+                def progress(_source: bytes, _target: bytes, done: int, _total: int) -> None:
+                    limit.reschedule(loop.time() + STALL_S)
+                    self.used = loop.time()
+                    on_share(done / size)
+
+                # On a slow link an answer waits behind what is being sent; that the bytes move is watched instead.
+                self.connection.set_keepalive(0)
+                async with self.connection.start_sftp_client() as sftp:
+                    await sftp.put(
+                        str(path),
+                        target,
+                        progress_handler=progress,
+                        block_size=UPLOAD_BLOCK,
+                        max_requests=UPLOAD_BLOCKS,
+                    )
+                self.connection.set_keepalive(KEEPALIVE_S)
+        except TimeoutError:
+            self.connection.abort()
+            raise HostFailed("unreachable", f"the upload of {path.name} stalled for {STALL_S:g} s") from None
+        except asyncssh.SFTPNoSpaceOnFilesystem:
+            raise HostFailed("disk", f"no space left on the disk below {base}") from None
+        except (asyncssh.SFTPConnectionLost, asyncssh.SFTPNoConnection) as error:
+            raise HostFailed("unreachable", f"the connection was lost while sending: {error.reason}") from None
+        except asyncssh.SFTPError as error:
+            raise HostFailed(
+                "disk" if "space" in error.reason.lower() else "install", f"upload: {error.reason}"
+            ) from None
+        except (OSError, asyncssh.Error) as error:
+            raise HostFailed("unreachable", f"the connection was lost while sending: {error}") from None
+        return target
+
+    @property
+    def is_needed(self) -> bool:
+        """Something goes through it that it must not be closed for being idle."""
+        return bool(self._forwards)
+
+    async def forward(self, address: str) -> str:
+        """A port of this machine's loopback that leads to `address`, as the host sees it, while this is open."""
+        if address not in self._forwards:
+            name, _, port = address.rpartition(":")
+            try:
+                async with asyncio.timeout(ASK_S):
+                    listener = await self.connection.forward_local_port("127.0.0.1", 0, name.strip("[]"), int(port))
+            except (OSError, asyncssh.Error, TimeoutError) as error:
+                raise HostFailed("unreachable", f"no port could be forwarded: {error}") from None
+            self._forwards[address] = listener
+        return f"127.0.0.1:{self._forwards[address].get_port()}"
+
+    def stop_forwarding(self, but: str) -> None:
+        for address in [known for known in self._forwards if known != but]:
+            self._forwards.pop(address).close()
+
+    def close(self) -> None:
+        self.connection.close()
+
+    async def end(self) -> None:
+        """Close it once the process there has ended: who takes a cluster down leaves nothing running."""
+        if self.is_open:
+            with contextlib.suppress(TimeoutError, OSError, asyncssh.Error):
+                async with asyncio.timeout(END_S):
+                    self._process.stdin.write_eof()
+                    await self._process.wait_closed()
+        self.connection.close()

@@ -1,0 +1,188 @@
+"""The side that calls."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, Generic
+
+from dtfctl.launcher.certificates import Role, TlsFiles, server_name
+from dtfctl.launcher.errors import BY_NAME, InternalError, LauncherError
+from dtfctl.launcher.rpc.method import Method, PeerUnavailable, Reply, Request
+from dtfctl.launcher.rpc.wire import CALL, END, ERROR, MESSAGE, SILENT_S, Broken, Wire, context_of, heart
+
+CONNECT_S = 20.0
+"""For a stream; a call has its own deadline."""
+MOST_IDLE = 4
+
+
+class Channel:
+    """Calls to one process; any thread. Every call has a deadline."""
+
+    def __init__(self, address: str, tls: TlsFiles, role: Role, cluster: str) -> None:
+        self.address = address
+        self._context = context_of(tls, server=False)
+        self._server = server_name(role, cluster)
+        self._lock = threading.Lock()
+        self._idle: list[Wire] = []
+        self._used: set[Wire] = set()
+        self._closed = False
+
+    def call(self, method: Method[Request, Reply], request: Request, *, timeout_s: float) -> Reply:
+        """Raises PeerUnavailable, or what the other side raised."""
+        deadline = time.monotonic() + timeout_s
+        reusable = False
+        wire = self._wire(timeout_s)
+        try:
+            frames = (CALL, method.path.encode()), (MESSAGE, request.SerializeToString())
+            wire.send(*frames, within_s=max(0.0, deadline - time.monotonic()))
+            kind, body = wire.read(max(0.0, deadline - time.monotonic()))
+            reusable = kind == MESSAGE
+            return method.reply.FromString(_checked(kind, body))
+        except (Broken, TimeoutError) as error:
+            raise self._unavailable(error, timeout_s) from None
+        finally:
+            self._release(wire, reusable)
+
+    def stream(self, method: Method[Request, Reply], request: Request) -> Iterator[Reply]:
+        """Replies until the other side ends the stream; `close` ends it from this side."""
+        wire = self._wire(CONNECT_S)
+        try:
+            wire.send((CALL, method.path.encode()), (MESSAGE, request.SerializeToString()), within_s=CONNECT_S)
+            yield from _replies(wire, method)
+        except (Broken, TimeoutError) as error:
+            raise self._unavailable(error, CONNECT_S) from None
+        finally:
+            self._release(wire, reusable=False)
+
+    def talk(self, method: Method[Request, Reply], requests: Iterator[Request]) -> Talk[Reply]:
+        """Send `requests` as they come, from a thread, and get the replies."""
+        wire = self._wire(CONNECT_S)
+        heart.add(wire)
+
+        def send() -> None:
+            try:
+                wire.send((CALL, method.path.encode()))
+                for request in requests:
+                    wire.send((MESSAGE, request.SerializeToString()))
+                wire.send((END, b""))
+            except Broken:
+                return  # who reads the replies is told why
+            except BaseException:
+                wire.shut()  # the other side must not take what it has for everything
+                raise
+
+        threading.Thread(target=send, name="rpc-talk", daemon=True).start()
+        return Talk(self, method, wire)
+
+    def close(self) -> None:
+        """End what is under way; any thread."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+            used = list(self._used)
+        for wire in idle:
+            wire.close()
+        for wire in used:
+            wire.shut()
+
+    # ------------------------------------------------------------------ connections
+
+    def _wire(self, within_s: float) -> Wire:
+        """A connection that no other call uses."""
+        while True:
+            with self._lock:
+                if self._closed:
+                    raise PeerUnavailable(f"{self.address} does not answer: the channel was closed")
+                wire = self._idle.pop() if self._idle else None
+                if wire is not None:
+                    self._used.add(wire)
+            if wire is None:
+                return self._connect(within_s)
+            if wire.is_quiet():
+                return wire
+            self._release(wire, reusable=False)
+
+    def _connect(self, within_s: float) -> Wire:
+        deadline = time.monotonic() + within_s
+        host, _, port = self.address.rpartition(":")
+        try:
+            sock = socket.create_connection((host.strip("[]"), int(port)), max(0.001, within_s))
+        except OSError as error:
+            raise self._unavailable(error, within_s) from None
+        wire = Wire(sock, self._context, self._server)
+        with self._lock:
+            self._used.add(wire)
+            closed = self._closed
+        try:
+            if closed:
+                raise Broken("the channel was closed")
+            wire.handshake(max(0.0, deadline - time.monotonic()))
+        except BaseException as error:
+            self._release(wire, reusable=False)
+            if isinstance(error, (Broken, TimeoutError)):
+                raise self._unavailable(error, within_s) from None
+            raise
+        return wire
+
+    def _release(self, wire: Wire, reusable: bool) -> None:
+        with self._lock:
+            self._used.discard(wire)
+            keeps = reusable and not self._closed and len(self._idle) < MOST_IDLE
+            if keeps:
+                self._idle.append(wire)
+        if not keeps:
+            wire.close()
+
+    def _unavailable(self, error: Exception, within_s: float) -> PeerUnavailable:
+        why = f"no answer within {within_s:g} s" if isinstance(error, TimeoutError) else str(error)
+        return PeerUnavailable(f"{self.address} does not answer: {why}")
+
+
+class Talk(Generic[Reply]):
+    """The replies of a stream that goes both ways."""
+
+    def __init__(self, channel: Channel, method: Method[Any, Reply], wire: Wire) -> None:
+        self._channel = channel
+        self._method = method
+        self._wire = wire
+
+    def __iter__(self) -> Iterator[Reply]:
+        """Until the other side ends the stream. Raises what it failed with."""
+        try:
+            yield from _replies(self._wire, self._method)
+        except Broken as error:
+            raise PeerUnavailable(f"{self._channel.address} does not answer: {error}") from None
+        finally:
+            heart.remove(self._wire)
+            self._wire.shut()  # whoever sends gives up
+            self._channel._release(self._wire, reusable=False)
+
+    def cancel(self) -> None:
+        """End it from this side; any thread."""
+        self._wire.shut()
+
+
+def _replies(wire: Wire, method: Method[Any, Reply]) -> Iterator[Reply]:
+    while True:
+        kind, body = wire.read(None, silence_s=SILENT_S)
+        if kind == END:
+            return
+        yield method.reply.FromString(_checked(kind, body))
+
+
+def _checked(kind: int, body: bytes) -> bytes:
+    """The reply, or what the call failed with is raised."""
+    if kind == MESSAGE:
+        return body
+    if kind != ERROR:
+        raise Broken(f"a frame of kind {kind} where a reply should be")
+    error: LauncherError = InternalError(body.decode(errors="replace"))
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        data = json.loads(body)
+        error = BY_NAME[data["error"]](data["message"], data["hint"])
+    raise error

@@ -1,0 +1,324 @@
+"""The side that is called: a thread for each connection, and in it the handlers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from google.protobuf.message import Message
+
+from dtfctl.launcher.certificates import TlsFiles
+from dtfctl.launcher.errors import LauncherError
+from dtfctl.launcher.rpc.method import Handler, Method, PeerUnavailable
+from dtfctl.launcher.rpc.wire import CALL, END, ERROR, MESSAGE, SILENT_S, Broken, NoFrame, Wire, context_of, heart
+
+log = logging.getLogger(__name__)
+
+HANDSHAKE_S = 30.0
+REQUEST_S = 120.0
+"""For the rest of a request once it has begun."""
+CLOSE_S = 5.0
+"""For the caller to take the end of a stream and hang up; closed sooner, its last words could be lost."""
+MOST_STRANGERS = 128
+"""Connections that have not proved yet who they are."""
+MOST_CONNECTIONS = 512
+AHEAD = 8
+"""Requests of a talk that are read before the handler takes them."""
+LOOK_S = 0.5
+
+_caller: ContextVar[str] = ContextVar("caller", default="")
+
+
+def caller() -> str:
+    """In a handler: where the call came from, `10.0.0.1:43210` or `[fd00::1]:43210`."""
+    return _caller.get()
+
+
+class Call:
+    """One talk, as its handler sees it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._over = False
+        self._functions: list[Callable[[], None]] = []
+
+    def on_end(self, function: Callable[[], None]) -> None:
+        """Call `function` when the talk is over, however it ended: also when the caller died. At once if it is."""
+        with self._lock:
+            if not self._over:
+                self._functions.append(function)
+                return
+        function()
+
+    def end(self) -> None:
+        """It is over; for the server, any thread, any number of times."""
+        with self._lock:
+            self._over = True
+            functions, self._functions = self._functions, []
+        for function in functions:
+            function()
+
+
+class Server:
+    """Serves from the start until `stop`.
+
+    Attributes:
+        port: at which it listens.
+    """
+
+    def __init__(self, handlers: Mapping[Method[Any, Any], Handler], tls: TlsFiles, address: str) -> None:
+        self._table = {method.path: (method, handler) for method, handler in handlers.items()}
+        self._context = context_of(tls, server=True)
+        host, _, port = address.rpartition(":")
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listener = socket.create_server((host.strip("[]"), int(port)), family=family, backlog=1024)
+        self.port: int = self._listener.getsockname()[1]
+        self._idle = threading.Condition()
+        self._strangers = 0
+        self._wires: set[Wire] = set()
+        self._at_work = 0
+        self._stopping = False
+        threading.Thread(target=self._accept, name="rpc-accept", daemon=True).start()
+
+    def stop(self, grace_s: float) -> None:
+        """No more calls; those that run get `grace_s` to answer."""
+        with self._idle:
+            self._stopping = True
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        with self._idle:
+            self._idle.wait_for(lambda: not self._at_work, grace_s)
+            wires = list(self._wires)
+        for wire in wires:
+            wire.shut()
+
+    # ------------------------------------------------------------------ connections
+
+    def _accept(self) -> None:
+        while not self._stopping:
+            try:
+                sock, peer = self._listener.accept()
+            except OSError as error:
+                if self._stopping:
+                    return
+                log.warning("cannot take a connection: %s", error)
+                time.sleep(LOOK_S)  # out of file descriptors: some come back
+                continue
+            with self._idle:
+                takes = self._strangers < MOST_STRANGERS and len(self._wires) < MOST_CONNECTIONS
+                self._strangers += takes
+            if not takes:
+                sock.close()
+                continue
+            where = f"[{peer[0]}]:{peer[1]}" if ":" in peer[0] else f"{peer[0]}:{peer[1]}"
+            try:
+                threading.Thread(target=self._serve, args=(sock, where), name="rpc", daemon=True).start()
+            except RuntimeError as error:  # no more threads
+                log.warning("cannot serve %s: %s", where, error)
+                sock.close()
+                with self._idle:
+                    self._strangers -= 1
+
+    def _serve(self, sock: socket.socket, where: str) -> None:
+        _caller.set(where)
+        wire = Wire(sock, self._context)
+        try:
+            try:
+                wire.handshake(HANDSHAKE_S)
+            finally:
+                with self._idle:
+                    self._strangers -= 1
+                    self._wires.add(wire)
+            role = wire.peer_name().partition(":")[0]
+            while self._serve_one(wire, role):
+                pass
+        except (Broken, TimeoutError, OSError) as error:
+            log.debug("%s: %s", where, error)
+        finally:
+            with self._idle:
+                self._wires.discard(wire)
+            wire.close()
+
+    def _serve_one(self, wire: Wire, role: str) -> bool:
+        """One call; whether there may be another one on this connection."""
+        try:
+            kind, body = wire.read(None)
+        except NoFrame as error:
+            wire.send(_failure("InternalError", str(error), "is the other side another version of dtfctl?"))
+            raise
+        with self._idle:
+            if self._stopping:
+                return False
+            self._at_work += 1
+        try:
+            return self._answer(wire, role, kind, body)
+        finally:
+            with self._idle:
+                self._at_work -= 1
+                self._idle.notify_all()
+
+    def _answer(self, wire: Wire, role: str, kind: int, body: bytes) -> bool:
+        path = body.decode(errors="replace") if kind == CALL else ""
+        method, handler = self._table.get(path, (None, None))
+        refusal = ""
+        if method is None or handler is None:
+            refusal = f"no such call: {path!r}"
+        elif role not in method.roles:
+            refusal = f"a {role or 'stranger'} may not call {path}"
+        if method is None or handler is None or refusal:
+            wire.send(_failure("InternalError", refusal))
+            _hear_out(wire)
+            return False
+        if method.talks:
+            self._talk(wire, method, handler)
+            return False
+        kind, body = wire.read(REQUEST_S)
+        if kind != MESSAGE:
+            return False
+        if method.streams:
+            heart.add(wire)
+            try:
+                _stream(wire, method, lambda: handler(method.request.FromString(body)))
+            finally:
+                heart.remove(wire)
+            _hear_out(wire)
+            return False
+        try:
+            reply = (MESSAGE, handler(method.request.FromString(body)).SerializeToString())
+        except Exception as error:
+            reply = _failed(method, error)
+        wire.send(reply)
+        return True
+
+    def _talk(self, wire: Wire, method: Method[Any, Any], handler: Handler) -> None:
+        call = Call()
+        requests = _Requests(wire, method.request, call)
+        heart.add(wire)
+        try:
+            _stream(wire, method, lambda: handler(iter(requests), call))
+        finally:
+            heart.remove(wire)
+            call.end()
+            requests.wait_hung_up(CLOSE_S)
+
+
+class _Requests:
+    """What the caller of a talk says: read by a thread of its own, which also notices that the caller is gone."""
+
+    def __init__(self, wire: Wire, kind: type[Message], call: Call) -> None:
+        self._wire = wire
+        self._kind = kind
+        self._call = call
+        self._changed = threading.Condition()
+        self._waiting: deque[bytes] = deque()
+        self._ended = False
+        self._problem = ""
+        self._unwanted = False
+        self._thread = threading.Thread(target=self._read, name="rpc-requests", daemon=True)
+        self._thread.start()
+
+    def __iter__(self) -> Iterator[Message]:
+        """Raises PeerUnavailable: the caller is gone."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._ended or self._problem)
+                if not self._waiting:
+                    if self._problem and not self._ended:
+                        raise PeerUnavailable(f"the caller is gone: {self._problem}")
+                    return
+                body = self._waiting.popleft()
+                self._changed.notify_all()
+            yield self._kind.FromString(body)
+
+    def wait_hung_up(self, within_s: float) -> None:
+        """The talk is over: nothing more is wanted, but the caller may not have heard that yet."""
+        with self._changed:
+            self._unwanted = True
+            self._changed.notify_all()
+        self._thread.join(within_s)
+        self._wire.shut()
+        self._thread.join()
+
+    def _read(self) -> None:
+        try:
+            while True:
+                kind, body = self._wire.read(None, silence_s=SILENT_S)
+                if kind == MESSAGE:
+                    self._take(body)
+                elif kind == END:
+                    with self._changed:
+                        self._ended = True
+                        self._changed.notify_all()
+                else:
+                    raise Broken("what comes is no request")
+        except (Broken, OSError) as error:
+            with self._changed:
+                self._problem = str(error)
+                self._changed.notify_all()
+            self._call.end()
+
+    def _take(self, body: bytes) -> None:
+        """When the handler has room for it. A caller that hangs up meanwhile is noticed."""
+        with self._changed:
+            while len(self._waiting) >= AHEAD and not self._unwanted:
+                if not self._changed.wait(LOOK_S) and self._wire.has_hung_up():
+                    raise Broken("it closed the connection")
+            if not self._unwanted:
+                self._waiting.append(body)
+                self._changed.notify_all()
+
+
+def _stream(wire: Wire, method: Method[Any, Any], handle: Callable[[], Iterator[Message]]) -> None:
+    """Send what the handler gives, and how that ended."""
+    replies: Iterator[Message] = iter(())
+    try:
+        replies = iter(handle())
+        for reply in replies:
+            wire.send((MESSAGE, reply.SerializeToString()))
+        wire.send((END, b""))
+    except Broken:
+        raise
+    except Exception as error:
+        wire.send(_failed(method, error))
+    finally:
+        if hasattr(replies, "close"):
+            replies.close()
+
+
+def _hear_out(wire: Wire) -> None:
+    """Until the caller hangs up, which it does when it has heard the end."""
+    deadline = time.monotonic() + CLOSE_S
+    while (left := deadline - time.monotonic()) > 0:
+        try:
+            wire.read(left)
+        except (Broken, TimeoutError):
+            return
+
+
+def _failed(method: Method[Any, Any], error: Exception) -> tuple[int, bytes]:
+    if isinstance(error, LauncherError):
+        return _failure(type(error).__name__, error.message, error.hint)
+    log.exception("%s failed", method.path)
+    return _failure("InternalError", f"{type(error).__name__}: {error}", "see the process's log")
+
+
+def _failure(name: str, message: str, hint: str = "") -> tuple[int, bytes]:
+    return ERROR, json.dumps({"error": name, "message": message, "hint": hint}).encode()
+
+
+def serve(handlers: Mapping[Method[Any, Any], Handler], tls: TlsFiles, address: str = "127.0.0.1:0") -> Server:
+    """Start a server at `HOST:PORT`; port 0 is any that is free.
+
+    Raises:
+        OSError: it cannot listen there.
+    """
+    return Server(handlers, tls, address)
