@@ -1,8 +1,9 @@
-"""`@value`: a frozen dataclass with slots, whose methods are made when the first of them is called.
+"""`@value`: a frozen dataclass with slots, which becomes a dataclass when somebody asks.
 
-`dataclasses` writes and compiles six methods for every class it makes, used or not: a millisecond a class, which was
-a third of the CPU time in which an agent starts, a hundred times over where a hundred hosts come up together. What
-`@value` makes is a dataclass for `fields`, `replace`, `asdict` and type checkers; equal, hashed and shown alike.
+`dataclasses` takes 8 ms to import and nearly one to make a class, whose six methods it writes and compiles, used or
+not. That was a third of the CPU time in which an agent starts, a hundred times over where a hundred hosts come up
+together. What `@value` makes is a dataclass for `fields`, `replace`, `asdict` and type checkers; equal, hashed and
+shown alike. Its initialiser is written when it is first called, and its `__dataclass_fields__` when somebody looks.
 
 >>> @value
 ... class Point:
@@ -19,27 +20,96 @@ dataclasses.FrozenInstanceError: cannot assign to field 'x'
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields, replace
 from operator import attrgetter
-from typing import Any, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
-__all__ = ["field", "replace", "value"]
+__all__ = ["field", "names_of", "replace", "value"]
 
 T = TypeVar("T")
+
+
+class _Made:
+    """A default that is made anew for every instance."""
+
+    __slots__ = ("make",)
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+
+
+def field(*, default_factory: Callable[[], T]) -> T:
+    """A field whose default is made anew for every instance."""
+    made: Any = _Made(default_factory)
+    return made  # type: ignore[no-any-return]
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def value(cls: type[T]) -> type[T]:
     """Make a class a frozen dataclass with slots. It has no `__post_init__` and is not derived from another one."""
     own = cls.__dict__
-    made: Any = dataclass(init=False, repr=False, eq=False, slots=True)(cls)
-    made.__init__ = _first_call(made)
+    names = tuple(name for name, hint in own.get("__annotations__", {}).items() if not str(hint).startswith("ClassVar"))
+    defaults = {name: own[name] for name in names if name in own}
+    body = {name: item for name, item in own.items() if name not in defaults and name not in _OF_EVERY_CLASS}
     for name, method in _METHODS.items():
-        if name not in own:
-            setattr(made, name, method)
+        body.setdefault(name, method)
+    body["__slots__"] = body["__match_args__"] = names
+    body["__dataclass_fields__"] = _FIELDS
+    metaclass: Any = type(cls)
+    made: Any = metaclass(cls.__name__, cls.__bases__, body)
+    made.__qualname__ = cls.__qualname__
+    made.__init__ = _first_call(made)
+    _NAMES[made], _DEFAULTS[made] = names, defaults
     result: type[T] = made
     return result
+
+
+_OF_EVERY_CLASS = ("__dict__", "__weakref__")
+_NAMES: dict[Any, tuple[str, ...]] = {}
+_DEFAULTS: dict[Any, dict[str, Any]] = {}
+
+
+def names_of(cls: Any) -> tuple[str, ...] | None:
+    """The names of a class's fields, be it made by `@value` or by `dataclasses`; None where it has none."""
+    names = _NAMES.get(cls)
+    if names is not None or "dataclasses" not in sys.modules:
+        return names
+    import dataclasses
+
+    return tuple(item.name for item in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else None
+
+
+if TYPE_CHECKING:
+    from dataclasses import replace
+else:
+
+    def replace(instance, /, **changes):
+        """Another one, with other values of some fields."""
+        names = names_of(instance.__class__)
+        if names is None:
+            raise TypeError(f"a {type(instance).__name__} has no fields")
+        return instance.__class__(**{**{name: getattr(instance, name) for name in names}, **changes})
+
+
+class _Fields:
+    """`__dataclass_fields__`, made when it is first asked for: as `dataclasses` makes it for a class like this one."""
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        import dataclasses
+
+        defaults = {
+            name: dataclasses.field(default_factory=given.make) if isinstance(given, _Made) else given
+            for name, given in _DEFAULTS[owner].items()
+        }
+        body = {"__module__": owner.__module__, "__annotations__": owner.__annotations__, **defaults}
+        like: Any = dataclasses.dataclass(init=False, repr=False, eq=False)(type(owner.__name__, (), body))
+        made = like.__dataclass_fields__
+        owner.__dataclass_fields__ = made  # type: ignore[attr-defined]
+        return made
+
+
+_FIELDS = _Fields()
 
 
 def _first_call(cls: Any) -> Callable[..., None]:
@@ -52,32 +122,37 @@ def _first_call(cls: Any) -> Callable[..., None]:
 
 def _init_of(cls: Any) -> Callable[..., None]:
     """The initialiser, as one would write it by hand."""
-    names: dict[str, Any] = {"_MISSING": MISSING}
+    known: dict[str, Any] = {"_MISSING": _MISSING}
     arguments, lines = ["self"], []
-    for item in fields(cls):
-        name = item.name
-        names[f"_set_{name}"] = cls.__dict__[name].__set__  # the slot itself: the class refuses assignments
+    defaults = _DEFAULTS[cls]
+    for name in _NAMES[cls]:
+        known[f"_set_{name}"] = cls.__dict__[name].__set__  # the slot itself: the class refuses assignments
         argument, given = name, name
-        if item.default is not MISSING:
-            names[f"_default_{name}"] = item.default
-            argument = f"{name}=_default_{name}"
-        elif item.default_factory is not MISSING:
-            names[f"_make_{name}"] = item.default_factory
-            argument = f"{name}=_MISSING"
-            given = f"_make_{name}() if {name} is _MISSING else {name}"
+        if name in defaults:
+            default = defaults[name]
+            if isinstance(default, _Made):
+                known[f"_make_{name}"] = default.make
+                argument = f"{name}=_MISSING"
+                given = f"_make_{name}() if {name} is _MISSING else {name}"
+            else:
+                known[f"_default_{name}"] = default
+                argument = f"{name}=_default_{name}"
         arguments.append(argument)
         lines.append(f"    _set_{name}(self, {given})")
-    exec(f"def __init__({', '.join(arguments)}):\n" + "\n".join(lines or ["    pass"]), names)
-    made: Callable[..., None] = names["__init__"]
+    exec(f"def __init__({', '.join(arguments)}):\n" + "\n".join(lines or ["    pass"]), known)
+    made: Callable[..., None] = known["__init__"]
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     return made
+
+
+_MISSING = object()
 
 
 def _reader(cls: Any) -> Callable[[Any], Any]:
     """Reads all fields of an instance; made once for each class."""
     reader = _READERS.get(cls)
     if reader is None:
-        names = [item.name for item in fields(cls) if item.compare]
+        names = _NAMES[cls]
         reader = _READERS[cls] = attrgetter(*names) if names else lambda _: ()
     return reader
 
@@ -97,17 +172,31 @@ def _hash(self: Any) -> int:
 
 
 def _repr(self: Any) -> str:
-    shown: list[Field[Any]] = [item for item in fields(self) if item.repr]
-    text = ", ".join(f"{item.name}={getattr(self, item.name)!r}" for item in shown)
+    text = ", ".join(f"{name}={getattr(self, name)!r}" for name in _NAMES[self.__class__])
     return f"{self.__class__.__qualname__}({text})"
 
 
 def _refuse_to_set(self: Any, name: str, _value: object) -> None:
+    from dataclasses import FrozenInstanceError
+
     raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
 def _refuse_to_delete(self: Any, name: str) -> None:
+    from dataclasses import FrozenInstanceError
+
     raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _state(self: Any) -> list[Any]:
+    """Pickled and copied by their fields."""
+    return [getattr(self, name) for name in _NAMES[self.__class__]]
+
+
+def _set_state(self: Any, state: list[Any]) -> None:
+    """Past the refusal."""
+    for name, part in zip(_NAMES[self.__class__], state, strict=True):
+        self.__class__.__dict__[name].__set__(self, part)
 
 
 _METHODS: dict[str, Callable[..., Any]] = {
@@ -116,9 +205,6 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "__repr__": _repr,
     "__setattr__": _refuse_to_set,
     "__delattr__": _refuse_to_delete,
-    # Pickled and copied by their fields, past the refusal.
-    "__getstate__": lambda self: [getattr(self, item.name) for item in fields(self)],
-    "__setstate__": lambda self, state: [
-        self.__class__.__dict__[item.name].__set__(self, part) for item, part in zip(fields(self), state, strict=True)
-    ],
+    "__getstate__": _state,
+    "__setstate__": _set_state,
 }

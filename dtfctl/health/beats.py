@@ -9,10 +9,9 @@ reordered, but a send fails while the other side is away or has no room, and is 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Any, TypeAlias
 
-from dtfctl.values import value
+from dtfctl.values import names_of, value
 
 VERSION = 1
 LARGEST_DATAGRAM = 65536
@@ -82,7 +81,8 @@ _NAMES = {cls: name for name, cls in _KINDS.items()}
 
 
 def pack(note: Note) -> bytes:
-    return json.dumps({"v": VERSION, "kind": _NAMES[type(note)], **asdict(note)}).encode()
+    fields = {name: getattr(note, name) for name in names_of(type(note)) or ()}
+    return json.dumps({"v": VERSION, "kind": _NAMES[type(note)], **fields}).encode()
 
 
 def unpack_all(data: bytes) -> list[Note]:

@@ -6,8 +6,6 @@ certificate is valid for the server name `ROLE.CLUSTER.dtfctl` and for loopback,
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -72,6 +70,8 @@ def ensure_certificate(folder: Path, cluster: str, role: Role, name: str = "", h
 
     `hosts`: addresses beside loopback under which the process is reached.
     """
+    import ipaddress
+
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -123,6 +123,8 @@ def _name(common: str) -> x509.Name:
 
 
 def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    import datetime
+
     from cryptography import x509
 
     now = datetime.datetime.now(datetime.UTC)

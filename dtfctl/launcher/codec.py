@@ -14,10 +14,11 @@ from __future__ import annotations
 import json
 import types
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from dtfctl.values import names_of
 
 T = TypeVar("T")
 
@@ -32,8 +33,9 @@ def decode(cls: type[T], text: str | bytes) -> T:
 
 
 def to_plain(value: object) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}
+    names = names_of(type(value))
+    if names is not None:
+        return {name: to_plain(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
@@ -71,11 +73,12 @@ def _build(hint: Any, data: Any) -> Any:
     if origin in (dict, Mapping):
         key_hint, value_hint = get_args(hint)
         return {_build_key(key_hint, key): _build(value_hint, item) for key, item in data.items()}
-    if isinstance(hint, type) and is_dataclass(hint):
+    names = names_of(hint)
+    if names is not None:
         if not isinstance(data, dict):
             raise ValueError(f"expected the fields of {hint.__name__}, got {data!r}")
         known = hints(hint)
-        return hint(**{f.name: _build(known[f.name], data[f.name]) for f in fields(hint) if f.name in data})
+        return hint(**{name: _build(known[name], data[name]) for name in names if name in data})
     if hint is float and isinstance(data, int) and not isinstance(data, bool):
         return float(data)
     if hint is Path:

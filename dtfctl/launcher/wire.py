@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar, Union, get_args, get_origin
 
 from google.protobuf.message import Message
 
 from dtfctl.launcher.codec import hints
+from dtfctl.values import names_of
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
@@ -25,32 +25,32 @@ def to_message(value: object, message_class: type[M]) -> M:
 
 
 def fill(message: Message, value: object) -> None:
-    assert is_dataclass(value)
-    for f in fields(value):
-        item = getattr(value, f.name)
+    names = names_of(type(value))
+    assert names is not None
+    for name in names:
+        item = getattr(value, name)
         if item is None:
             continue
         if isinstance(item, Mapping):
-            getattr(message, f.name).update(item)
+            getattr(message, name).update(item)
         elif isinstance(item, (tuple, list)):
-            target = getattr(message, f.name)
-            if item and is_dataclass(item[0]):
+            target = getattr(message, name)
+            if item and names_of(type(item[0])) is not None:
                 for element in item:
                     fill(target.add(), element)
             else:
                 target.extend(item)
-        elif is_dataclass(item):
-            child = getattr(message, f.name)
+        elif names_of(type(item)) is not None:
+            child = getattr(message, name)
             child.SetInParent()
             fill(child, item)
         else:
-            setattr(message, f.name, item)
+            setattr(message, name, item)
 
 
 def from_message(cls: type[T], message: Message) -> T:
     known = hints(cls)  # type: ignore[arg-type]
-    names = [f.name for f in fields(cls)]  # type: ignore[arg-type]
-    return cls(**{name: _read(known[name], message, name) for name in names})
+    return cls(**{name: _read(known[name], message, name) for name in names_of(cls) or ()})
 
 
 def _read(hint: Any, message: Message, name: str) -> Any:
@@ -62,11 +62,11 @@ def _read(hint: Any, message: Message, name: str) -> Any:
     origin = get_origin(hint)
     if origin is tuple:
         item = get_args(hint)[0]
-        if isinstance(item, type) and is_dataclass(item):
+        if names_of(item) is not None:
             return tuple(from_message(item, element) for element in value)
         return tuple(value)
     if origin in (dict, Mapping):
         return dict(value)
-    if isinstance(hint, type) and is_dataclass(hint):
+    if names_of(hint) is not None:
         return from_message(hint, value)
     return value

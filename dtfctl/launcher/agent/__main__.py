@@ -1,4 +1,4 @@
-"""python -m dtfctl.launcher.agent: the agent of one host, until its controller shuts it down; see --help."""
+"""python -m dtfctl.launcher.agent: the agent of one host, until its controller shuts it down; see `program.py`."""
 
 from __future__ import annotations
 

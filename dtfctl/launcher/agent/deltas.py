@@ -6,11 +6,11 @@ A report's numbers (CPU, memory, steps, uptime) change with every beat and nobod
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TypeVar
 
 from dtfctl.launcher.agent.contract import ClientReport, HostOrders, Report, TaskReport
 from dtfctl.launcher.errors import Conflict
+from dtfctl.values import replace
 
 NUMBERS_S = 2.0
 

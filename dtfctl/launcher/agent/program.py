@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 import os
 import signal
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from dtfctl.launcher.agent.access import AccessService
@@ -14,37 +15,61 @@ from dtfctl.launcher.agent.agent import Agent
 from dtfctl.launcher.agent.service import AgentService
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.daemon import own_lock
-from dtfctl.launcher.errors import LauncherError
+from dtfctl.launcher.errors import LauncherError, UsageError
 from dtfctl.launcher.files import private_folder, write_whole
 from dtfctl.launcher.procfs import identify
 from dtfctl.launcher.rpc.server import serve
+from dtfctl.values import names_of, value
 
 STOP_S = 5.0
 """For replies that are on their way when everything has ended."""
 
 
+@value
+class Arguments:
+    """`--lock-fd 3 --cluster dev ...`: what provider and `host_side.py` say; argparse would be a tenth of the start."""
+
+    lock_fd: str
+    cluster: str
+    """For who looks at processes."""
+    host: str
+    folder: str
+    logs: str
+    certificates: str
+    listen: str = "127.0.0.1"
+    advertise: str = "127.0.0.1"
+    came_from: str = ""
+    """Address from which SSH started it."""
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> Arguments:
+        """Raises ValueError: a word is unknown, or one is missing."""
+        known = names_of(cls) or ()
+        given = dict(zip((word.removeprefix("--").replace("-", "_") for word in words[::2]), words[1::2]))
+        unknown = sorted(given.keys() - set(known))
+        if unknown or len(words) % 2:
+            raise ValueError(f"unknown: {', '.join(unknown) or words[-1]}")
+        try:
+            return cls(**given)
+        except TypeError as error:
+            raise ValueError(str(error)) from None
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="dtfctl-agent")
-    parser.add_argument("--lock-fd", required=True, type=int)
-    parser.add_argument("--cluster", required=True)
-    parser.add_argument("--host", required=True)
-    parser.add_argument("--folder", required=True, type=Path)
-    parser.add_argument("--logs", required=True, type=Path)
-    parser.add_argument("--certificates", required=True, type=Path)
-    parser.add_argument("--listen", default="127.0.0.1")
-    parser.add_argument("--advertise", default="127.0.0.1")
-    parser.add_argument("--came-from", default="", help="address from which SSH started it")
-    args = parser.parse_args()
+    try:
+        args = Arguments.of(sys.argv[1:])
+    except ValueError as error:
+        print(f"dtfctl-agent: {error}", file=sys.stderr)
+        return UsageError.exit_code
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s.%(msecs)03d %(levelname)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%S"
     )
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    own_lock(args.lock_fd)
+    own_lock(int(args.lock_fd))
     try:
-        agent = Agent(
-            args.host, private_folder(args.folder), args.logs, args.certificates, args.advertise, args.came_from
-        )
-        return run(agent, args.certificates, args.listen)
+        folder, certificates = private_folder(Path(args.folder)), Path(args.certificates)
+        agent = Agent(args.host, folder, Path(args.logs), certificates, args.advertise, args.came_from)
+        return run(agent, certificates, args.listen)
     except LauncherError as error:
         logging.getLogger().error("%s %s", error.message, error.hint)
         return error.exit_code

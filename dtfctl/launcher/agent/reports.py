@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from threading import Condition
 
 from dtfctl.launcher.agent.contract import Happening, Report
 from dtfctl.launcher.agent.facts import HostFacts
 from dtfctl.launcher.agent.unit import Unit
+from dtfctl.values import replace
 
 KEPT_HAPPENINGS = 10_000
 """For a controller that comes back; more than that only a host in serious trouble produces while it is away."""

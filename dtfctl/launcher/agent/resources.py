@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from dtfctl.launcher.agent import ports
 from dtfctl.launcher.agent.contract import ClientOrder, TaskOrder
@@ -11,6 +10,7 @@ from dtfctl.launcher.agent.facts import gpu_count
 from dtfctl.launcher.agent.lifecycle import Record, cannot_start
 from dtfctl.launcher.agent.unit import Unit
 from dtfctl.launcher.errors import LauncherError
+from dtfctl.values import replace
 
 
 def first_ports(units: Collection[Unit]) -> list[tuple[Unit, Record]]:

@@ -15,7 +15,6 @@ import shutil
 import signal
 import time
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +52,7 @@ from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.errors import LauncherError, NoSpace, NoSuchTask
 from dtfctl.launcher.files import private_folder
 from dtfctl.launcher.paths import make_socket_folder
+from dtfctl.values import replace
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from dataclasses import replace
 
 from dtfctl.health.monitor import HealthLimits, Monitor
 from dtfctl.health.restart import RestartPolicy
@@ -14,6 +13,7 @@ from dtfctl.launcher.agent.lifecycle import Order, Record
 from dtfctl.launcher.agent.progress import ProgressFile
 from dtfctl.launcher.model import TaskHealth
 from dtfctl.launcher.procfs import ProcessId, ProcessStat, read_stat
+from dtfctl.values import replace
 
 LITTLE_CPU = 0.05
 """Of a processor."""
