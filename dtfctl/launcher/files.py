@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,7 +56,13 @@ def explained(path: Path) -> Iterator[None]:
 
 def is_full(folder: Path) -> bool:
     """Whether the disk of `folder` has no room for a daemon's files."""
-    return shutil.disk_usage(folder).free < LEAST_FREE_BYTES
+    return free_bytes(folder) < LEAST_FREE_BYTES
+
+
+def free_bytes(folder: Path) -> int:
+    """On the disk of `folder`, for this user."""
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
 
 
 def no_space(path: Path) -> NoSpace:

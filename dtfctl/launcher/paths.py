@@ -18,7 +18,6 @@ A unix socket's path has room for 107 bytes, so sockets live in a short folder o
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 from dtfctl.launcher.errors import LauncherError
@@ -120,6 +119,8 @@ def make_socket_folder(base: Path) -> Path:
     inside = base / "run"
     if len(os.fsencode(inside)) + LONGEST_SOCKET_NAME <= LONGEST_SOCKET_PATH:
         return private_folder(inside)
+    import tempfile
+
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     for parent in (runtime, tempfile.gettempdir(), "/tmp"):
         if parent and Path(parent).is_dir():

@@ -47,7 +47,7 @@ def lab_up(home: Path, lab: Lab) -> Iterator[Up]:
         if not lab.is_up(name):
             lab.boot(name)
     Cluster.down_by_name("t", grace_s=0.5)
-    left = {name: lab.processes(name, "dtfctl") + lab.processes(name, "stub_task") for name in lab.names}
+    left = {name: lab.left_over(name) + lab.processes(name, "stub_task") for name in lab.names}
     assert not any(left.values()), f"left on the hosts: {left}"
 
 
@@ -255,7 +255,7 @@ def test_hosts_that_let_nobody_in_are_named_and_the_others_run(home: Path, lab: 
         assert result.cluster is not None
         status = result.cluster.status()
         assert any(lab.address_of(name) in problem for problem in status.problems), status.problems
-        assert lab.processes(name, "dtfctl") == []
+        assert lab.left_over(name) == []
         assert not (lab.home(name) / ".dtfctl" / "clusters" / "locked").exists(), "nothing half-made"
         Cluster.down_by_name("locked", grace_s=0.5)
     finally:

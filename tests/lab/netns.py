@@ -269,6 +269,10 @@ class Lab:
                     found.append(pid)
         return found
 
+    def left_over(self, name: str) -> list[int]:
+        """Processes of dtfctl. One at the end of an SSH connection ends with that, be it a dead one: not among them."""
+        return sorted({*self.processes(name, "dtfctl")} - {*self.processes(name, "host_side import serve")})
+
     def lend_packages(self) -> None:
         """Hosts find what dtfctl depends on as if it had been sent before: sending it takes most of a first `up`."""
         import numpy

@@ -79,7 +79,7 @@ def test_everything_works_from_here_and_nothing_runs_here(home: Path, lab: Lab, 
     assert clusters() == []
     for name in lab.names:
         assert not list((lab.home(name) / ".dtfctl").rglob("*.log"))
-        assert lab.processes(name, "dtfctl") == []
+        assert lab.left_over(name) == []
         assert (lab.home(name) / ".ssh" / "authorized_keys").read_text() == ""
         assert not list((lab.home(name) / ".dtfctl").rglob("*.key"))
     assert not list(home.rglob("*.key"))

@@ -60,7 +60,7 @@ def test_bad_hosts_are_named_by_cause_and_the_good_one_comes_up(home: Path, lab:
     assert any(line.startswith(f"{lab.net}.16: no space") for line in result.problems), result.problems
     assert f"{lab.net}.17: no Python 3.11 or newer" in result.problems
     for name in lab.names[1:]:
-        assert lab.processes(name, "dtfctl") == []
+        assert lab.left_over(name) == []
         assert not (lab.home(name) / ".dtfctl" / "clusters").exists()
 
 
@@ -84,5 +84,5 @@ def test_exit_6_when_no_host_lets_us_in_and_nothing_when_it_does_again(home: Pat
 def nothing_left(lab: Lab) -> Iterator[None]:
     yield
     for name in lab.names:
-        for pid in lab.processes(name, "dtfctl"):
+        for pid in lab.left_over(name):
             raise AssertionError(f"{name} still runs {pid}")

@@ -48,7 +48,7 @@ def cluster(lab: Lab, hidden: list[str], tmp_path_factory: pytest.TempPathFactor
         yield result.cluster
         assert result.cluster.down(grace_s=1.0) == ()
         for name in hidden:
-            assert lab.processes(name, "dtfctl") == []
+            assert lab.left_over(name) == []
 
 
 def test_the_way_is_shown(cluster: Cluster, lab: Lab) -> None:

@@ -65,7 +65,7 @@ def test_up_job_and_down_on_three_hosts(home: Path, lab: Lab, tmp_path: Path) ->
     assert keys and all(stat.S_IMODE(key.stat().st_mode) == 0o600 for key in keys)
     assert cluster.down() == ()
     for name in lab.names:
-        assert lab.processes(name, "dtfctl") == []
+        assert lab.left_over(name) == []
         assert not list((lab.home(name) / ".dtfctl/clusters").rglob("*.key"))
 
 

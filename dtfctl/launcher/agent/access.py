@@ -6,7 +6,6 @@ Most agents are never asked for any of it, so what it needs is imported by the f
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import threading
 import time
@@ -85,6 +84,7 @@ class AccessService:
     def inspect(self, request: pb.InspectRequest) -> pb.Inspection:
         import platform
         import resource
+        import shutil
 
         from dtfctl.launcher.agent.gpus import read_gpus
 

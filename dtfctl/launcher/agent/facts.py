@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from dtfctl.launcher.errors import LauncherError
-from dtfctl.launcher.files import write_whole
+from dtfctl.launcher.files import free_bytes, write_whole
 from dtfctl.launcher.procfs import memory_bytes
 from dtfctl.values import value
 
@@ -63,6 +62,6 @@ def read_facts(state_folder: Path) -> HostFacts:
         load=os.getloadavg()[0],
         memory_bytes=total,
         memory_free_bytes=free,
-        disk_free_bytes=shutil.disk_usage(state_folder).free,
+        disk_free_bytes=free_bytes(state_folder),
         gpus=gpu_count(),
     )

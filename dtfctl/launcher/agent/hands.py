@@ -6,7 +6,6 @@ What is to be done with a process, and what its end means, is the agent's to say
 from __future__ import annotations
 
 import selectors
-import shutil
 import signal
 from collections.abc import Iterable
 from pathlib import Path
@@ -118,10 +117,14 @@ class Hands:
 
     def clear(self, unit: Unit) -> None:
         """Delete what an incarnation that has ended left."""
+        import shutil
+
         shutil.rmtree(self.folder_of(unit), ignore_errors=True)
 
     def clear_all(self, unit: Unit) -> None:
         """Delete what all its incarnations left."""
+        import shutil
+
         shutil.rmtree(self._runs / _folder_name(unit), ignore_errors=True)
 
     def _memory_group(self, unit: Unit) -> memory_group.MemoryGroup:

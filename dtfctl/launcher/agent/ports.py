@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import itertools
-import random
+import os
 import socket
 from collections.abc import Collection
 from pathlib import Path
@@ -64,7 +64,7 @@ def fresh(first: int, last: int, taken: Collection[int]) -> int:
         PortTaken: every allowed port is in use.
     """
     low, high = (first, last) if first else (LOWEST_FRESH, _first_ephemeral() - 1)
-    start = random.randint(low, high)
+    start = low + int.from_bytes(os.urandom(4)) % (high - low + 1)
     for port in itertools.chain(range(start, high + 1), range(low, start)):
         if port not in taken and is_free(port):
             return port

@@ -40,6 +40,8 @@ class Arguments:
     advertise: str = "127.0.0.1"
     came_from: str = ""
     """Address from which SSH started it."""
+    ready_fd: str = ""
+    """Closed when it can be called."""
 
     @classmethod
     def of(cls, words: Sequence[str]) -> Arguments:
@@ -69,19 +71,21 @@ def main() -> int:
     try:
         folder, certificates = private_folder(Path(args.folder)), Path(args.certificates)
         agent = Agent(args.host, folder, Path(args.logs), certificates, args.advertise, args.came_from)
-        return run(agent, certificates, args.listen)
+        return run(agent, certificates, args.listen, int(args.ready_fd or -1))
     except LauncherError as error:
         logging.getLogger().error("%s %s", error.message, error.hint)
         return error.exit_code
 
 
-def run(agent: Agent, certificates: Path, listen: str) -> int:
+def run(agent: Agent, certificates: Path, listen: str, ready_fd: int = -1) -> int:
     handlers = {**AgentService(agent).handlers(), **AccessService(agent, certificates).handlers()}
     server = serve(handlers, TlsFiles.of(certificates, f"agent-{agent.host}"), f"{listen}:0")
     me = identify(os.getpid())
     assert me is not None
     info = {"pid": me.pid, "start_ticks": me.start_ticks, "address": f"{agent.advertise}:{server.port}"}
     write_whole(agent.folder / "agent.json", json.dumps(info).encode())
+    if ready_fd >= 0:
+        os.close(ready_fd)
     agent.run()
     (agent.folder / "agent.json").unlink(missing_ok=True)
     server.stop(STOP_S)

@@ -9,9 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-import random
 import selectors
-import shutil
 import signal
 import time
 from collections.abc import Iterable
@@ -153,6 +151,8 @@ class Roster:
 
     def close(self) -> None:
         """The agent has ended."""
+        import shutil
+
         self.line.close()
         shutil.rmtree(self._sockets, ignore_errors=True)
         self.reports.close()
@@ -322,6 +322,8 @@ class Roster:
             blame = logs.matches(self.log_of(unit.name), unit.started_stamp, self.orders.bad_host_log)
             if blame:
                 self.happened("host.bad", f"host:{self.host}", f"the log of {unit.name} matches {blame!r}")
+        import random
+
         hungry = self.hands.out_of_memory(unit)
         if hungry and record.state != "stopping":
             record = replace(record, hung=hungry)
@@ -355,6 +357,8 @@ class Roster:
 
     def delete_logs(self) -> None:
         """Of all processes that this host has had, and of this agent."""
+        import shutil
+
         for folder in {self.log_folder, Path(self.orders.logs.folder or self.log_folder).expanduser()}:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,6 +64,8 @@ class AgentService:
         return pb.ProbeReply(problem=probe(self._agent.folder))
 
     def put_script(self, request: pb.Script) -> pb.Applied:
+        import hashlib
+
         if hashlib.sha256(request.content).hexdigest() != request.sha256 or Path(request.name).name != request.name:
             raise ScriptError(f"the script {request.name} was damaged on its way")
         path = script_path(self._agent.folder, request.sha256, request.name)

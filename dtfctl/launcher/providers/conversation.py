@@ -33,7 +33,7 @@ PYTHONS = (
 )
 NO_PYTHON_EXIT = 96
 ROOM = 1000
-"""Bytes of a command line: the agent, a fork, puts its own there (`host_side.show_as`)."""
+"""Bytes of a command line: the agent, a fork, puts its own there (`agent/fork.py`)."""
 
 
 def bootstrap(size: int, runtimes: Sequence[str] = ()) -> str:
@@ -122,6 +122,11 @@ class Conversation:
         if not self._facts:
             await self.ask({"do": "look", "cluster": "", "host": ""}, ASK_S)
         return self._facts
+
+    async def give_sign(self) -> None:
+        """The process there ends where nobody has asked it for anything in a while."""
+        with contextlib.suppress(HostFailed):  # closed then, and found so by who needs it next
+            await self.ask({"do": "nothing"}, ASK_S)
 
     async def _reply(self) -> dict[str, Any]:
         while True:

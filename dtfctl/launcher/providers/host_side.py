@@ -19,6 +19,7 @@ import errno
 import fcntl
 import json
 import os
+import select
 import signal
 import sys
 import time
@@ -34,6 +35,8 @@ POLL_S = 0.01
 START_S = 60.0
 UNUSED_S = 14 * 86400.0
 HOSTED_S = 60.0
+LONGEST_IDLE_S = 120
+"""Without a request; who needs the connection for longer asks for nothing now and then."""
 
 
 class Trouble(Exception):
@@ -428,7 +431,7 @@ def start(
     words = ["--cluster", cluster, "--host", host, "--folder", folder, "--logs", logs, "--certificates", keys]
     words += ["--listen", own, "--advertise", own, *arguments]
     deadline = time.monotonic() + START_S
-    child = 0
+    child, news = 0, -1
     while True:
         info = find(cluster, host)
         if info is not None:
@@ -437,24 +440,31 @@ def start(
             raise Trouble("agent", f"its agent ended at once: {last_line(log)} (see {log})")
         held = try_lock(os.path.join(folder, "agent.lock")) if not child else None
         if held is not None:
-            child = start_process(python, ["--lock-fd", str(held), *words], log, held)
+            child, news = start_process(python, words, log, held)
             os.close(held)
         if time.monotonic() > deadline:
             raise Trouble("agent", f"its agent did not start within {START_S:.0f} s (see {log})")
-        time.sleep(POLL_S)
+        if news >= 0:
+            select.select([news], [], [], START_S)  # it is closed when there is something to see
+            os.close(news)
+            news = -1
+        else:
+            time.sleep(POLL_S)
 
 
-def start_process(python: str, words: list[str], log: str, lock: int) -> int:
-    """An agent in a session of its own; its pid."""
-    command = [python, "-m", "dtfctl.launcher.agent", *words]
+def start_process(python: str, words: list[str], log: str, lock: int) -> tuple[int, int]:
+    """An agent in a session of its own: its pid, and a pipe that it closes when it can be called, or by ending."""
+    news, ready = os.pipe()
+    command = [python, "-m", "dtfctl.launcher.agent", *words, "--lock-fd", str(lock), "--ready-fd", str(ready)]
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     child = os.fork()
     if child:
-        os.close(output)
-        os.close(nothing)
-        return child
+        for fd in (output, nothing, ready):
+            os.close(fd)
+        return child, news
     try:
+        os.close(news)
         os.setsid()
         os.chdir("/")
         for at, fd in enumerate((nothing, output, output)):
@@ -462,42 +472,16 @@ def start_process(python: str, words: list[str], log: str, lock: int) -> int:
         for name in [name for name in os.environ if name.startswith("SSH_")]:
             del os.environ[name]
         if python == sys.executable:
+            from dtfctl.launcher.agent.fork import become_agent
+
             become_agent(command)
-        os.set_inheritable(lock, True)
+        for fd in (lock, ready):
+            os.set_inheritable(fd, True)
         os.execv(python, command)
     except BaseException as error:  # it must not go on as a second one of what it is a fork of
         os.write(2, f"{type(error).__name__}: {error}\n".encode())
     finally:
         os._exit(1)
-
-
-def become_agent(command: list[str]) -> None:
-    """In a fork of this process, which is dtfctl's own Python: does not return."""
-    show_as(command)
-    sys.argv = command[2:]
-    from dtfctl.launcher.agent.__main__ import start as run
-
-    try:
-        code = run()
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-        code = 1
-    sys.stderr.flush()
-    os._exit(code)
-
-
-def show_as(command: list[str]) -> None:
-    """What `ps` shows for this process, as far as there is room: who looks for an agent looks there."""
-    with open("/proc/self/stat", "rb") as stat:
-        fields = stat.read().rpartition(b")")[2].split()
-    begin, end = int(fields[45]), int(fields[46])
-    text = b"\0".join(os.fsencode(word) for word in command)[: end - begin - 1]
-    try:
-        with open("/proc/self/mem", "r+b", buffering=0) as memory:
-            memory.seek(begin)
-            memory.write(text.ljust(end - begin, b"\0"))
-    except OSError:
-        return  # some systems forbid it: then it is seen as what started it
 
 
 # ---------------------------------------------------------------- requests
@@ -681,7 +665,12 @@ def clean(cluster: str, host: str, **_: Any) -> dict[str, Any]:
     return {}
 
 
+def nothing(**_: Any) -> None:
+    """Somebody is still there."""
+
+
 REQUESTS: dict[str, Callable[..., dict[str, Any] | None]] = {
+    "nothing": nothing,
     "look": look,
     "ensure": ensure,
     "files": files,
@@ -708,7 +697,12 @@ def serve(unread: int = 0) -> None:
     os.umask(0o077)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     say(hello=1)
-    for line in sys.stdin.buffer:
+    while True:
+        signal.alarm(LONGEST_IDLE_S)  # where a link broke nobody tells this end of it
+        line = sys.stdin.buffer.readline()
+        signal.alarm(0)
+        if not line:
+            return
         request = json.loads(line)
         try:
             say(done=True, **(REQUESTS[request["do"]](**request) or {}))

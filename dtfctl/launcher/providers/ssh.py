@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 IDLE_S = 5.0
+SIGN_S = 30.0
+"""Through a connection that is kept; a fraction of `host_side.LONGEST_IDLE_S`."""
 START_S = 90.0
 UNPACK_S = 900.0
 SETUP_S = 3600.0
@@ -66,6 +68,7 @@ class SshProvider:
         self._spec: ClusterSpec | None = None
         self._hosts: dict[str, _Host] = {}
         self._logins: Logins | None = None
+        self._signs: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="ssh", daemon=True)
         self._thread.start()
@@ -184,8 +187,11 @@ class SshProvider:
         if is_idle and not (conversation.is_needed and conversation.is_open):
             conversation.close()
             host.conversation = None
-        else:
-            self._loop.call_later(IDLE_S, self._close_idle, host, conversation)
+            return
+        if conversation.is_open and not host.lock.locked() and self._loop.time() - conversation.used >= SIGN_S:
+            self._signs.add(sign := self._loop.create_task(conversation.give_sign()))
+            sign.add_done_callback(self._signs.discard)
+        self._loop.call_later(IDLE_S, self._close_idle, host, conversation)
 
     async def _forward(self, name: str, address: str, *, alone: bool = False) -> str:
         """`alone`: what was forwarded before is not needed any more."""

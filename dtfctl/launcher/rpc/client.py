@@ -136,7 +136,7 @@ class Channel:
             if keeps:
                 self._idle.append(wire)
         if not keeps:
-            wire.close()
+            wire.abort()  # a call that was given up must not be made when a link is mended
 
     def _unavailable(self, error: Exception, within_s: float) -> PeerUnavailable:
         why = f"no answer within {within_s:g} s" if isinstance(error, TimeoutError) else str(error)

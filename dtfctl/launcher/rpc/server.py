@@ -182,7 +182,7 @@ class Server:
             self._talk(wire, method, handler)
             return False
         kind, body = wire.read(REQUEST_S)
-        if kind != MESSAGE:
+        if kind != MESSAGE or wire.has_hung_up():  # who has given up must not be obeyed later, after a freeze
             return False
         if method.streams:
             heart.add(wire)

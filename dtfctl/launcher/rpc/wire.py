@@ -28,7 +28,7 @@ HEAD = struct.Struct("!BI")
 LARGEST = 64 * 2**20
 LARGEST_PATH = 256
 PING_S = 5.0
-SILENT_S = 20.0
+SILENT_S = 15.0
 """A stream on which not even pings come is broken: its other end is frozen, or cut off."""
 RECEIVE_BYTES = 256 * 1024
 PIECE_BYTES = 256 * 1024
@@ -112,6 +112,12 @@ class Wire:
         self.shut()
         with self._write_lock:
             self._sock.close()
+
+    def abort(self) -> None:
+        """As `close`, and what was not delivered yet never will be: nobody waits for it any more."""
+        with contextlib.suppress(OSError):
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close()
 
     def is_quiet(self) -> bool:
         """Nothing has come that nobody asked for, such as the end."""

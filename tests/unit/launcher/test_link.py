@@ -12,7 +12,7 @@ from dtfctl.launcher.agent import methods
 from dtfctl.launcher.agent.contract import HostOrders
 from dtfctl.launcher.controller import link as module
 from dtfctl.launcher.controller.link import AgentLink
-from dtfctl.launcher.rpc import PeerUnavailable
+from dtfctl.launcher.rpc.method import PeerUnavailable
 from dtfctl.protocol import agent_pb2 as pb
 from tests.cluster.conftest import wait_until
 

@@ -174,6 +174,30 @@ def test_a_server_that_hangs_costs_a_call_its_deadline_and_no_more(serving: Serv
     assert channel.call(PROBE, pb.ProbeRequest(), timeout_s=WAIT_S).problem == "late"
 
 
+def test_a_call_that_was_given_up_is_not_made_later(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    frozen, thawed, over = threading.Event(), threading.Event(), threading.Event()
+    answer_one, made = Server._answer, []
+
+    def freeze(self: Server, wire: Wire, role: str, kind: int, body: bytes) -> bool:
+        if frozen.is_set():
+            thawed.wait(WAIT_S)
+        try:
+            return answer_one(self, wire, role, kind, body)
+        finally:
+            if frozen.is_set():
+                over.set()
+
+    monkeypatch.setattr(Server, "_answer", freeze)
+    channel = serving({PROBE: lambda request: made.append(1) or pb.ProbeReply()})
+    channel.call(PROBE, pb.ProbeRequest(), timeout_s=WAIT_S)
+    frozen.set()
+    with pytest.raises(PeerUnavailable):
+        channel.call(PROBE, pb.ProbeRequest(), timeout_s=0.2)
+    thawed.set()
+    assert over.wait(WAIT_S)
+    assert made == [1]
+
+
 def test_a_process_that_takes_connections_and_says_nothing_is_given_up(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
