@@ -11,6 +11,7 @@ import tty
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from dtfctl.launcher.trees import Received
 
 INPUT_BYTES = 64 * 1024
+MOST_PARALLEL = 64
 
 
 @command(
@@ -54,7 +56,7 @@ def exec_(
     each: Annotated[bool, typer.Option("--each", help="Once for each task, not once for each host.")] = False,
     first: Annotated[bool, typer.Option("--first", help="Only for the first of them.")] = False,
     parallel: Annotated[
-        int, typer.Option("--parallel", min=1, max=64, metavar="N", help="At how many targets at once.")
+        int, typer.Option("--parallel", min=1, max=MOST_PARALLEL, metavar="N", help="At how many targets at once.")
     ] = 16,
 ) -> int:
     """Run a command on the hosts of tasks, in a task's environment; its exit code is the command's.
@@ -62,18 +64,18 @@ def exec_(
     It runs without a shell; `-- sh -c '...'` gives it one. With one target, stdin goes to it and its output comes out
     as it is. With several, it runs once on each host, in the environment of the first task there; each line begins
     with its target, and the exit code is that of the first target that failed. 126: it could not be run, 127: there is
-    no such program, 255: the connection was lost. Options of `exec` stand before SEL. All that the command has
+    no such program, 255: the connection was lost. --each, --first, --tty and --parallel may also stand between SEL and
+    `--`; other options of `exec` stand before SEL. All that the command has
     started ends with it, and with this program, however that ends.
     """
     from dtfctl.launcher.remote import one_per_host
 
-    cluster = session.open()
-    if words[:1] == ["--"]:
-        words = words[1:]
-    elif words[0].startswith("-"):
-        raise UsageError(f"`{words[0]}` is no command", "Options of `exec` stand before SEL.")
+    after, words = _own_options(words)
+    terminal, each, first = terminal or after.terminal, each or after.each, first or after.first
+    parallel = after.parallel or parallel
     if not words:
         raise UsageError("no command to run", "For example `dtfctl exec worker/0 -- hostname`.")
+    cluster = session.open()
     found = cluster.targets(selector)
     if first:
         found = found[:1]
@@ -86,6 +88,41 @@ def exec_(
     if len(found) == 1:
         return _interact(cluster, found[0], words, terminal)
     return _spread(session, cluster, found, words, parallel)
+
+
+@dataclass(slots=True)
+class _Own:
+    """Options of `exec` that stand after SEL."""
+
+    terminal: bool = False
+    each: bool = False
+    first: bool = False
+    parallel: int = 0
+
+
+def _own_options(words: Sequence[str]) -> tuple[_Own, list[str]]:
+    """The options before `--`, and the command after it."""
+    if not words[0].startswith("-"):
+        return _Own(), list(words)
+    found, left = _Own(), list(words)
+    while left and left[0] != "--":
+        word = left.pop(0)
+        name, _, value = word.partition("=")
+        if word in ("--tty", "-t"):
+            found.terminal = True
+        elif word == "--each":
+            found.each = True
+        elif word == "--first":
+            found.first = True
+        elif name == "--parallel":
+            value = value or (left.pop(0) if left else "")
+            if not value.isdecimal() or not 1 <= int(value) <= MOST_PARALLEL:
+                raise UsageError(f"`--parallel {value}` is not a number from 1 to {MOST_PARALLEL}")
+            found.parallel = int(value)
+        else:
+            hint = "Options other than --each, --first, --tty and --parallel stand before SEL."
+            raise UsageError(f"`{word}` is no command", hint)
+    return found, left[1:]
 
 
 def _interact(cluster: Cluster, target: Target, words: Sequence[str], terminal: bool) -> int:

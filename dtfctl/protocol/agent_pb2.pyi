@@ -475,20 +475,22 @@ class TerminalSize(_message.Message):
     def __init__(self, rows: _Optional[int] = ..., columns: _Optional[int] = ...) -> None: ...
 
 class ExecStart(_message.Message):
-    __slots__ = ("host", "process", "command", "terminal", "size", "term")
+    __slots__ = ("host", "process", "command", "terminal", "size", "term", "folder")
     HOST_FIELD_NUMBER: _ClassVar[int]
     PROCESS_FIELD_NUMBER: _ClassVar[int]
     COMMAND_FIELD_NUMBER: _ClassVar[int]
     TERMINAL_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     TERM_FIELD_NUMBER: _ClassVar[int]
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
     host: str
     process: str
     command: _containers.RepeatedScalarFieldContainer[str]
     terminal: bool
     size: TerminalSize
     term: str
-    def __init__(self, host: _Optional[str] = ..., process: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., terminal: bool = ..., size: _Optional[_Union[TerminalSize, _Mapping]] = ..., term: _Optional[str] = ...) -> None: ...
+    folder: str
+    def __init__(self, host: _Optional[str] = ..., process: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., terminal: bool = ..., size: _Optional[_Union[TerminalSize, _Mapping]] = ..., term: _Optional[str] = ..., folder: _Optional[str] = ...) -> None: ...
 
 class ExecInput(_message.Message):
     __slots__ = ("start", "data", "end", "size", "signal")
@@ -547,26 +549,30 @@ class FilePart(_message.Message):
     def __init__(self, total_bytes: _Optional[int] = ..., head: _Optional[_Union[FileHead, _Mapping]] = ..., data: _Optional[bytes] = ..., sha256: _Optional[str] = ..., skipped: _Optional[str] = ..., done: bool = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("host", "process", "path")
+    __slots__ = ("host", "process", "path", "folder")
     HOST_FIELD_NUMBER: _ClassVar[int]
     PROCESS_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
     host: str
     process: str
     path: str
-    def __init__(self, host: _Optional[str] = ..., process: _Optional[str] = ..., path: _Optional[str] = ...) -> None: ...
+    folder: str
+    def __init__(self, host: _Optional[str] = ..., process: _Optional[str] = ..., path: _Optional[str] = ..., folder: _Optional[str] = ...) -> None: ...
 
 class StoreStart(_message.Message):
-    __slots__ = ("host", "process", "path", "name")
+    __slots__ = ("host", "process", "path", "name", "folder")
     HOST_FIELD_NUMBER: _ClassVar[int]
     PROCESS_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
     host: str
     process: str
     path: str
     name: str
-    def __init__(self, host: _Optional[str] = ..., process: _Optional[str] = ..., path: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+    folder: str
+    def __init__(self, host: _Optional[str] = ..., process: _Optional[str] = ..., path: _Optional[str] = ..., name: _Optional[str] = ..., folder: _Optional[str] = ...) -> None: ...
 
 class StoreInput(_message.Message):
     __slots__ = ("start", "part")

@@ -98,11 +98,28 @@ def test_a_job_has_processes_to_run_beside(dtfctl: Shell) -> None:
     submitted = dtfctl("submit", "--detach", "--name", "sleeper", "--env", "SEED=7", job)
     assert submitted.returncode == 0
     wait_until(lambda: dtfctl.json("job", "sleeper-1")["state"] == "running", "the job runs")
-    done = dtfctl.process("exec", "job:sleeper-1", "--first", "--", "sh", "-c", "echo $DTF_JOB_ID $SEED; pwd")
-    assert done.returncode == 2  # options stand before SEL
-    done = dtfctl.process("exec", "--first", "job:sleeper-1", "--", "sh", "-c", "echo $DTF_JOB_ID $SEED; pwd")
-    assert done.stdout.decode().splitlines() == ["sleeper-1 7", str(dtfctl.folder)]
+    words = ["--", "sh", "-c", "echo $DTF_JOB_ID $SEED; pwd"]
+    for options in (["--first", "job:sleeper-1"], ["job:sleeper-1", "--first"], ["job:sleeper-1", "--parallel", "1"]):
+        done = dtfctl.process("exec", *options, *words)
+        assert done.stdout.decode().splitlines() == ["sleeper-1 7", str(dtfctl.folder)], done.stderr
+    assert dtfctl.process("exec", "job:sleeper-1", "--each", *words).stdout.count(b"sleeper-1 7") == 2
+    for wrong in (["--parallel", "0"], ["--parallel"], ["--nonsense"], ["-o", "json"]):
+        assert dtfctl.process("exec", "job:sleeper-1", *wrong, *words).returncode == 2
     assert dtfctl("cancel", "sleeper-1", "--grace", "1s").returncode == 0
+
+
+def test_what_a_job_has_left_can_be_fetched_when_it_has_ended(dtfctl: Shell, tmp_path: Path) -> None:
+    job = dtfctl.script("import os; open('out-' + os.environ['DTF_TASK_INDEX'], 'w').write('result')")
+    assert dtfctl("submit", "--name", "maker", job).returncode == 0
+    wait_until(lambda: dtfctl.json("job", "maker-1")["final"], "it has ended")
+    got = dtfctl("get", "job:maker-1:worker/0:out-0", str(tmp_path / "got"))
+    assert got.returncode == 0, got.stderr
+    assert (tmp_path / "got").read_text() == "result"
+    assert dtfctl("get", "job:maker-1:worker/0:none", str(tmp_path / "x")).returncode == 4
+    assert dtfctl.process("exec", "job:maker-1:worker/1", "--", "cat", "out-1").stdout == b"result"
+    (tmp_path / "more").write_text("x")
+    assert dtfctl("put", str(tmp_path / "more"), "job:maker-1:worker/0:more").returncode == 0
+    assert (dtfctl.folder / "more").read_text() == "x"
 
 
 # what is left of a command: nothing

@@ -47,7 +47,7 @@ class AccessService:
         first = next(requests, None)
         if first is None or first.WhichOneof("what") != "start":
             raise UsageError("the first message of a command is its start")
-        around = self._agent.call(lambda: self._agent.surroundings(first.start.process))
+        around = self._agent.call(lambda: self._agent.surroundings(first.start.process, first.start.folder))
         return self._running().run(first.start, requests, call, around)
 
     def _running(self) -> Commands:
@@ -61,7 +61,7 @@ class AccessService:
     def fetch(self, request: pb.FetchRequest) -> Iterator[pb.FilePart]:
         from dtfctl.launcher import trees
 
-        return trees.send(self._path(request.process, request.path))
+        return trees.send(self._path(request.process, request.folder, request.path))
 
     def store(self, requests: Iterator[pb.StoreInput], call: Call) -> Iterator[pb.Stored]:
         first = next(requests, None)
@@ -72,13 +72,13 @@ class AccessService:
         start = first.start
         if Path(start.name).name != start.name or start.name in ("", "..", "."):
             raise UsageError(f"{start.name!r} is not the name of a file or folder")
-        path = self._path(start.process, start.path)
+        path = self._path(start.process, start.folder, start.path)
         destination = trees.place(path, start.name, as_folder=start.path.endswith("/"))
         received = trees.receive((item.part for item in requests), destination)
         yield pb.Stored(path=str(received.path), files=received.files, bytes=received.bytes)
 
-    def _path(self, process: str, path: str) -> Path:
-        around = self._agent.call(lambda: self._agent.surroundings(process))
+    def _path(self, process: str, job_folder: str, path: str) -> Path:
+        around = self._agent.call(lambda: self._agent.surroundings(process, job_folder))
         return around.folder / Path(path or ".").expanduser()
 
     def inspect(self, request: pb.InspectRequest) -> pb.Inspection:

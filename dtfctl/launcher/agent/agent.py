@@ -144,9 +144,9 @@ class Agent:
         """The log file of `worker/1`, `job:ID:worker/0` or `agent`."""
         return self._roster.log_of(process)
 
-    def surroundings(self, process: str) -> launch.Surroundings:
+    def surroundings(self, process: str, job_folder: str = "") -> launch.Surroundings:
         """Of a command in the environment of `worker/1` or `job:ID:worker/0`, or of the host (""). Loop thread."""
-        return self._roster.surroundings(process)
+        return self._roster.surroundings(process, job_folder)
 
     # ------------------------------------------------------------------ the loop
 

@@ -195,19 +195,30 @@ class Surroundings:
     folder: Path
 
 
-def surroundings(context: Context, order: TaskOrder | ClientOrder | None, gpus: tuple[int, ...]) -> Surroundings:
+def working_folder(context: Context, wanted: str) -> Path:
+    """Where a process of a job runs: the submitter's folder, where this host has one of that name."""
+    path = Path(wanted).expanduser()
+    return path if wanted and path.is_dir() else context.agent_folder
+
+
+def surroundings(
+    context: Context, order: TaskOrder | ClientOrder | None, gpus: tuple[int, ...], job_folder: str = ""
+) -> Surroundings:
     """Those of a task (its environment, the user's home), a job's process (its folder too), or None: the host.
+
+    `job_folder`: of a job that has ended, whose folder is meant still.
 
     The folder of the agent's Python comes first in PATH, so that `python` is the one that tasks run.
     """
-    home, folder = Path.home(), Path.home()
+    home = folder = Path.home()
     if isinstance(order, TaskOrder):
         env = _task_env(context, order, gpus)
     elif isinstance(order, ClientOrder):
         env = _client_env(context, order)
-        folder = Path(order.cwd) if order.cwd and Path(order.cwd).is_dir() else home
+        folder = working_folder(context, order.cwd)
     else:
         env = base_environment(os.environ, context.cores, 1)
+        folder = working_folder(context, job_folder) if job_folder else home
     own = str(Path(sys.executable).parent)
     path = env.get("PATH", os.defpath).split(os.pathsep)
     env["PATH"] = os.pathsep.join([own, *(item for item in path if item != own)])
@@ -223,11 +234,11 @@ def client_start(context: Context, order: ClientOrder) -> Start:
     if "PYTHONPATH" in env:
         parts = env["PYTHONPATH"].split(os.pathsep)
         env["PYTHONPATH"] = os.pathsep.join(os.path.expanduser(part) for part in parts)
-    cwd = Path(order.cwd).expanduser()
+    cwd = working_folder(context, order.cwd)
     script = script_path(context.agent_folder, order.script_sha256, order.script)
     lend_modules(env, order.command)
     command = (*interpreter(order.command), str(script), *order.args)
-    return Start(command, env, cwd if cwd.is_dir() else context.agent_folder)
+    return Start(command, env, cwd)
 
 
 def lend_modules(env: dict[str, str], command: tuple[str, ...]) -> None:

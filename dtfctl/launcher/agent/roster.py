@@ -362,13 +362,18 @@ class Roster:
         for folder in {self.log_folder, Path(self.orders.logs.folder or self.log_folder).expanduser()}:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def surroundings(self, process: str) -> launch.Surroundings:
-        """Of a command in the environment of `worker/1` or `job:ID:worker/0`, or of the host (""). Loop thread."""
+    def surroundings(self, process: str, job_folder: str = "") -> launch.Surroundings:
+        """Of a command in the environment of `worker/1` or `job:ID:worker/0`, or of the host (""). Loop thread.
+
+        Of a job that has ended its folder is left.
+        """
         context = self._context(self.folder)
         if not process:
             found = launch.surroundings(context, None, ())
             return replace(found, env={**found.env, "DTFCTL_LOGS": str(self.log_folder)})
         unit = self.units.get(process)
+        if job_folder and (unit is None or unit.order is None):
+            return launch.surroundings(context, None, (), job_folder)
         if unit is None or unit.order is None:
             raise NoSuchTask(f"{process} is not on host {self.host}", "look with: dtfctl status")
         return launch.surroundings(context, unit.order, unit.record.gpus)

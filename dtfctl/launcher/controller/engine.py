@@ -20,6 +20,7 @@ from dtfctl.launcher.agent.contract import LogPosition
 from dtfctl.launcher.controller import view
 from dtfctl.launcher.controller.hosts import HostBoard
 from dtfctl.launcher.controller.jobboard import JobBoard
+from dtfctl.launcher.controller.joborders import working_folder
 from dtfctl.launcher.controller.memory import Memory
 from dtfctl.launcher.controller.store import Store
 from dtfctl.launcher.controller.taskboard import TaskBoard
@@ -196,6 +197,13 @@ class Engine:
     def current_spec(self) -> ClusterSpec | None:
         """What the cluster is to be like. Loop thread."""
         return self._memory.spec
+
+    def job_folder(self, process: str, host: str) -> str:
+        """Where the job of `job:ID:worker/0` runs, or ran, on that host; empty for what is none. Loop thread."""
+        wanted, spec = job_id(process), self._memory.spec
+        if wanted is None or spec is None:
+            return ""
+        return working_folder(spec, self._memory.find_job(wanted.partition(":")[0]), host)
 
     def controller_status(self) -> ControllerStatus:
         uptime = time.monotonic() - self._started

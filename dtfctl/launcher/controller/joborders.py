@@ -51,7 +51,7 @@ def _order(
         script_sha256=job.script_sha256,
         args=request.args,
         env={**spec.env, **_environment(spec, job), **_variables(job, placed), **_synced_env(spec, host, request.env)},
-        cwd=synced_path(spec, host, request.cwd or job.folder),
+        cwd=working_folder(spec, job, host),
         restart=_policy(job, rules),
         grace_s=_grace_s(job),
         ports=ports,
@@ -62,6 +62,11 @@ def _order(
         view=view,
         remapped=bool(view) and (set(view) != set(place_of) or any(name != task for name, task in view.items())),
     )
+
+
+def working_folder(spec: ClusterSpec, job: JobRecord, host: str) -> str:
+    """Where its processes run on `host`: the submitter's folder, or the synchronised copy of it."""
+    return synced_path(spec, host, job.request.cwd or job.folder)
 
 
 def synced_path(spec: ClusterSpec, host: str, path: str) -> str:

@@ -48,6 +48,7 @@ class Relay:
         if first is None or first.WhichOneof("what") != "start":
             raise UsageError("the first message of a command is its start")
         host = first.start.host
+        first.start.folder = self._folder(first.start.process, host)
         talk = self._channel(host).talk(agent.EXEC, _until_broken(itertools.chain([first], requests)))
         call.on_end(talk.cancel)
         return self._passed_on(host, iter(talk))
@@ -57,11 +58,13 @@ class Relay:
         if first is None or first.WhichOneof("what") != "start":
             raise UsageError("the first message of a transfer is its start")
         host = first.start.host
+        first.start.folder = self._folder(first.start.process, host)
         talk = self._channel(host).talk(agent.STORE, _until_broken(itertools.chain([first], requests)))
         call.on_end(talk.cancel)
         return self._passed_on(host, iter(talk))
 
     def fetch(self, request: agent_pb2.FetchRequest) -> Iterator[agent_pb2.FilePart]:
+        request.folder = self._folder(request.process, request.host)
         return self._passed_on(request.host, self._channel(request.host).stream(agent.FETCH, request))
 
     def inspect(self, request: agent_pb2.InspectRequest) -> agent_pb2.Inspection:
@@ -69,6 +72,10 @@ class Relay:
             return self._channel(request.host).call(agent.INSPECT, request, timeout_s=INSPECT_S)
         except PeerUnavailable as error:
             raise ConnectionLost(f"host {request.host}: {error.message}") from None
+
+    def _folder(self, process: str, host: str) -> str:
+        """Where the job of a process runs on that host; empty for a task, or the host itself."""
+        return self._engine.read(lambda: self._engine.job_folder(process, host))
 
     def _channel(self, host: str) -> Channel:
         known = self._engine.hosts.all.get(host)
