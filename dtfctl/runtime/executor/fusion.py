@@ -12,10 +12,12 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from typing import Protocol
 
 from dtfctl.runtime.executor.binding import Environment, reads_of
 from dtfctl.runtime.framework.node_graph import Edge, Node
+from dtfctl.runtime.kernels.compiled import chains, jit
 from dtfctl.runtime.kernels.into import convolutions, crew, pools
 from dtfctl.runtime.kernels.into.products import is_large
 from dtfctl.runtime.kernels.into.registry import Into, Spec
@@ -287,7 +289,69 @@ class Fuser:
             return False
         return crew.in_parts([self.stage(works[member]) for member in (*chain, node)]) is not None
 
+    def compile(self, works: dict[Node, Work]) -> None:
+        """Make loops of arithmetic that goes through large arrays several times; chains are cut where there is other.
+
+        Args:
+            works: as of `link`; gets what the lines of such loops do.
+        """
+        if not jit.is_available():
+            return
+        long = [
+            members
+            for members in self.folds.chains.values()
+            if max(spec.nbytes for m in members for _, spec in works[m].outputs) >= jit.LEAST_BYTES
+        ]
+        alone = [
+            [node]
+            for node, work in works.items()
+            if node not in self.folds.chains and node not in self.folds.folded and takes_passes(work.into.formula)
+        ]
+        for members in long:
+            del self.folds.chains[members[-1]]
+            for member in members[:-1]:
+                del self.folds.folded[member]
+        for members in [*long, *alone]:
+            for _, run in groupby(members, lambda m: (bool(works[m].into.formula), works[m].outputs[0][1])):
+                self._join(list(run), works)
+
+    def _join(self, run: list[Node], works: dict[Node, Work]) -> None:
+        """Let the line of the last node do all of them, as a loop if that can be."""
+        last = run[-1]
+        work = self._as_loop(run, works) if len(run) > 1 or takes_passes(works[last].into.formula) else None
+        if work is not None:
+            works[last] = self.folds.work[last] = work
+        elif len(run) > 1:
+            self.folds.chains[last] = run
+        for member in run[:-1]:
+            self.folds.folded[member] = self._position[last]
+
+    def _as_loop(self, run: list[Node], works: Mapping[Node, Work]) -> Work | None:
+        spec = works[run[-1]].outputs[0][1]
+        if not works[run[-1]].into.formula or spec.nbytes < jit.LEAST_BYTES:
+            return None
+        within = {self._position[node] for node in run}
+        operands: dict[Output, int] = {}
+        made: dict[Output, int] = {}
+        links: list[chains.Link] = []
+        outputs: list[tuple[Output, Spec]] = []
+        for node in run:
+            work, output = works[node], (node, 0)
+            found = [(made[o],) if o in made else operands.setdefault(o, len(operands)) for o in work.operands]
+            kept = node is run[-1] or not within.issuperset(self._users[output])
+            links.append(chains.Link(work.into.formula, tuple(found), kept))
+            made[output] = len(made)
+            if kept:
+                outputs.append((output, spec))
+        into = chains.chain(links, [self._hidden.get(o) or self._seen.spec(o) for o in operands], spec)
+        return None if into is None else Work(into, list(operands), outputs)
+
     def stage(self, work: Work) -> crew.Stage:
         """The work as a stage of a chain."""
         inputs = [self._hidden.get(o) or self._seen.spec(o) for o in work.operands]
         return crew.stage_of(work.into, inputs, [spec for _, spec in work.outputs])
+
+
+def takes_passes(formula: str) -> bool:
+    """Whether numpy goes through its arrays several times for a formula, or slowly."""
+    return " if " in formula or formula.count("{") > 2

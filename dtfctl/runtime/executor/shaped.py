@@ -172,6 +172,7 @@ class _Planner:
         self.fuser.fold(self.captured)
         works = self._works()
         self.fuser.link(works, self.sent)
+        self.fuser.compile(works)
         folds = self.fuser.folds
         self.shaped.folded = folds.folded
         self._find_last_uses(works)

@@ -46,13 +46,13 @@ def test_updates(form: Callable[[Any], Any], size: int, rule: Any) -> None:
 
 
 @pytest.mark.parametrize(("form", "size"), FORMS)
-def test_relu_gradient(form: Callable[[Any], Any], size: int) -> None:
+def test_descent(form: Callable[[Any], Any], size: int) -> None:
     rng = np.random.default_rng(0)
-    g, x = (rng.standard_normal(size).astype(F) for _ in range(2))
-    x[:3] = [0, -0.0, np.nan]
-    out = np.empty_like(g)
-    form(loops.relu_gradient)(g, x, out)
-    np.testing.assert_array_equal(out, g * (x > 0))
+    var, grad = (rng.standard_normal(size).astype(F) for _ in range(2))
+    grad[:3] = [np.nan, np.inf, 1e-40]
+    want = var - grad * F(0.3)
+    form(loops.descend)(var, grad, F(0.3))
+    np.testing.assert_array_equal(var, want)
 
 
 @pytest.mark.parametrize(("form", "size"), FORMS)

@@ -121,7 +121,9 @@ class Machine:
         monkeypatch.setattr(threads, "clock", lambda: self.now)
         monkeypatch.delenv("DTF_ADAPT_THREADS", raising=False)
         self.crowd = threads.Crowd()
-        self.product: Callable[..., None] = threads.threaded(self.call, self.set_threads, 2, self.crowd)
+        self.product: Callable[..., None] = threads.threaded(
+            self.call, threads.by_one(self.call, self.set_threads, 2), 2, self.crowd
+        )
 
     def set_threads(self, count: int) -> None:
         self.count = count
@@ -164,9 +166,9 @@ def test_threads_that_wait_for_each_other_are_given_up_and_tried_again(monkeypat
 
 def test_threads_are_left_as_they_are_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch, 1.0, 1.0)
-    assert threads.threaded(machine.call, machine.set_threads, 1) == machine.call
+    assert threads.threaded(machine.call, machine.call, 1) == machine.call
     monkeypatch.setenv("DTF_ADAPT_THREADS", "0")
-    assert threads.threaded(machine.call, machine.set_threads, 2) == machine.call
+    assert threads.threaded(machine.call, machine.product, 2) == machine.call
 
 
 def test_a_failed_product_leaves_the_threads_as_they_were() -> None:
@@ -176,7 +178,7 @@ def test_a_failed_product_leaves_the_threads_as_they_were() -> None:
         raise Unfit
 
     with pytest.raises(Unfit):
-        threads.threaded(fail, counts.append, 2)()
+        threads.by_one(fail, counts.append, 2)()
     assert counts == [1, 2]
 
 

@@ -7,6 +7,7 @@ the same way every time.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import logging
 import os
@@ -23,7 +24,7 @@ from dtfctl.runtime.kernels.compiled import loops
 log = logging.getLogger(__name__)
 
 # Bytes of an array below which numpy's passes stay in cache and do well enough.
-LEAST_BYTES = 4 << 20
+LEAST_BYTES = 2 << 20
 _LOCK = threading.Lock()
 
 
@@ -43,9 +44,36 @@ def compiled(
         return _compile(loop)
 
 
-@lru_cache(64)
+def jitted(source: str) -> Callable[..., None] | None:
+    """The only function of that source as machine code; None where there is no numba."""
+    if not is_available():
+        return None
+    with _LOCK:
+        return _compile_source(source)
+
+
+@lru_cache(256)
+def _compile_source(source: str) -> Callable[..., None] | None:
+    # Machine code is kept beside a file of the same age; nothing is read from it.
+    path = _folder() / f"{hashlib.sha256(source.encode()).hexdigest()[:32]}.py"
+    names: dict[str, Any] = {"__name__": __name__, "np": np}
+    exec(compile(source, str(path), "exec"), names)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not path.exists():
+            made = path.with_suffix(f".{os.getpid()}")
+            made.write_text(source)
+            made.replace(path)
+    except OSError as e:
+        log.warning("loops cannot be kept in %s: %s", path.parent, e)
+        return None
+    (function,) = (value for value in names.values() if callable(value) and value is not np)
+    return _compile(function)
+
+
+@lru_cache(256)
 def _compile(loop: Callable[..., None]) -> Callable[..., None] | None:
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "dtfctl" / "numba"
+    folder = _folder()
     os.environ.setdefault("NUMBA_CACHE_DIR", str(folder))
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -57,4 +85,8 @@ def _compile(loop: Callable[..., None]) -> Callable[..., None] | None:
     return function
 
 
-__all__ = ["LEAST_BYTES", "compiled", "is_available", "loops"]
+def _folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "dtfctl" / "numba"
+
+
+__all__ = ["LEAST_BYTES", "compiled", "is_available", "jitted", "loops"]

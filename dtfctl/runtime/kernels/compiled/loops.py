@@ -1,7 +1,7 @@
 """What numba compiles: one pass over memory where numpy takes several. As Python these are correct, and slow.
 
 Vectors are contiguous and of one floating type; rates are of that type too. Formulas are those of
-kernels/training/rules.py and kernels/nn/pooling.py.
+kernels/training/rules.py and kernels/nn.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import numpy as np
 
 # In place of a position in a window.
 NOT_CHOSEN = 255
+# Rows that are added up before their sums are.
+ROWS_TOGETHER = 64
 
 
 def descend(var: Any, grad: Any, lr: Any, out: Any) -> None:
@@ -56,11 +58,6 @@ def adagrad(grad: Any, var: Any, accum: Any, lr: Any, updates: bool) -> None:
         if updates:
             accum[i] += g * g
         var[i] -= g * lr / sqrt(accum[i])
-
-
-def relu_gradient(grad: Any, x: Any, out: Any) -> None:
-    for i in range(x.size):
-        out[i] = grad[i] if x[i] > 0 else grad[i] * 0
 
 
 def max_pool(x: Any, out: Any, height: int, width: int, least: Any) -> None:
@@ -151,3 +148,96 @@ def add_rows(target: Any, indices: Any, updates: Any, sign: Any) -> None:
         row = indices[i]
         for j in range(target.shape[1]):
             target[row, j] += sign * updates[i, j]
+
+
+def moments(x: Any, mean: Any, variance: Any) -> None:
+    """The mean and variance of each column; blocks of rows are added up first, so that long sums round little."""
+    part = np.empty_like(mean)
+    mean[:] = 0
+    for start in range(0, x.shape[0], ROWS_TOGETHER):
+        part[:] = 0
+        for i in range(start, min(start + ROWS_TOGETHER, x.shape[0])):
+            for c in range(part.size):
+                part[c] += x[i, c]
+        for c in range(part.size):
+            mean[c] += part[c]
+    for c in range(part.size):
+        mean[c] /= x.dtype.type(x.shape[0])
+    variance[:] = 0
+    for start in range(0, x.shape[0], ROWS_TOGETHER):
+        part[:] = 0
+        for i in range(start, min(start + ROWS_TOGETHER, x.shape[0])):
+            for c in range(part.size):
+                off = x[i, c] - mean[c]
+                part[c] += off * off
+        for c in range(part.size):
+            variance[c] += part[c]
+    for c in range(part.size):
+        variance[c] /= x.dtype.type(x.shape[0])
+
+
+def normalize(x: Any, mean: Any, factor: Any, offset: Any, out: Any) -> None:
+    for i in range(x.shape[0]):
+        for c in range(x.shape[1]):
+            out[i, c] = (x[i, c] - mean[c]) * factor[c] + offset[c]
+
+
+def normalization_sums(dy: Any, x: Any, mean: Any, total: Any, centered: Any) -> None:
+    """Of each column the sums of dy, and of dy times what x is off the mean; in blocks as in `moments`."""
+    first, second = np.empty_like(total), np.empty_like(total)
+    total[:] = 0
+    centered[:] = 0
+    for start in range(0, x.shape[0], ROWS_TOGETHER):
+        first[:] = 0
+        second[:] = 0
+        for i in range(start, min(start + ROWS_TOGETHER, x.shape[0])):
+            for c in range(total.size):
+                first[c] += dy[i, c]
+                second[c] += dy[i, c] * (x[i, c] - mean[c])
+        for c in range(total.size):
+            total[c] += first[c]
+            centered[c] += second[c]
+
+
+def normalization_gradient(dy: Any, x: Any, mean: Any, slope: Any, level: Any, factor: Any, out: Any) -> None:
+    for i in range(x.shape[0]):
+        for c in range(x.shape[1]):
+            out[i, c] = ((x[i, c] - mean[c]) * slope[c] + dy[i, c] - level[c]) * factor[c]
+
+
+def below_largest(x: Any, out: Any) -> None:
+    """Each row less its largest element."""
+    for i in range(x.shape[0]):
+        most = x[i, 0]
+        for j in range(1, x.shape[1]):
+            most = x[i, j] if (x[i, j] > most) | (x[i, j] != x[i, j]) else most
+        for j in range(x.shape[1]):
+            out[i, j] = x[i, j] - most
+
+
+def cross_entropy(shifted: Any, labels: Any, loss: Any, grad: Any) -> None:
+    """`grad` holds the exponentials of `shifted`, and gets the gradient."""
+    zero = shifted.dtype.type(0)
+    for i in range(shifted.shape[0]):
+        total = zero
+        for j in range(shifted.shape[1]):
+            total += grad[i, j]
+        most = np.log(total)
+        sum_ = zero
+        for j in range(shifted.shape[1]):
+            sum_ += labels[i, j] * (most - shifted[i, j])
+            grad[i, j] = grad[i, j] / total - labels[i, j]
+        loss[i] = sum_
+
+
+def sparse_cross_entropy(shifted: Any, labels: Any, loss: Any, grad: Any) -> None:
+    """The same for labels that are columns."""
+    zero, one = shifted.dtype.type(0), shifted.dtype.type(1)
+    for i in range(shifted.shape[0]):
+        total = zero
+        for j in range(shifted.shape[1]):
+            total += grad[i, j]
+        loss[i] = np.log(total) - shifted[i, labels[i]]
+        for j in range(shifted.shape[1]):
+            grad[i, j] /= total
+        grad[i, labels[i]] -= one

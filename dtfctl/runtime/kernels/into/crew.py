@@ -1,7 +1,8 @@
 """Large element-wise work by several cores: the caller and a few threads that wait for work.
 
 Work comes in parts. The caller takes part after part itself, and so do the threads that have woken up meanwhile: where
-cores are busy with something else the caller does most of it alone and waits for nobody who has not begun.
+cores are busy with something else the caller does most of it alone and waits for nobody who has not begun; and where
+those who have begun keep it waiting all the same, it does without them for a while.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.kernels.into.registry import Into, Spec
+from dtfctl.runtime.kernels.into.threads import threaded
 
 # Bytes of the largest array below which waking a thread costs more than it saves.
 LEAST_BYTES = 1 << 20
@@ -179,7 +181,11 @@ def in_parts(stages: list[Stage]) -> Callable[..., None] | None:
     def together(*values: Any) -> None:
         crew.run([partial(part, values, rows) for rows in bounds])
 
-    return together
+    def alone(*values: Any) -> None:
+        for rows in bounds:
+            part(values, rows)
+
+    return threaded(together, alone, size)
 
 
 def by_crew(into: Into, inputs: list[Any], outputs: list[Spec]) -> Callable[..., Any]:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.kernels.compiled.jit import compiled, loops
 from dtfctl.runtime.kernels.into.registry import Into, Spec, makes
 from dtfctl.runtime.kernels.registry import KernelBuild
 
@@ -33,6 +32,23 @@ _UNARY_FLOAT = {
 }
 
 
+# Of two numbers, and what is no number where one of them is none.
+_LARGER = "{0} if ({0} >= {1}) | ({0} != {0}) else {1}"
+_FORMULAS = {
+    "Add": "{0} + {1}",
+    "AddV2": "{0} + {1}",
+    "Sub": "{0} - {1}",
+    "Mul": "{0} * {1}",
+    "RealDiv": "{0} / {1}",
+    "Div": "{0} / {1}",
+    "Maximum": _LARGER,
+    "Minimum": _LARGER.replace(">=", "<="),
+    "Square": "{0} * {0}",
+    "Neg": "-{0}",
+    "Sqrt": "np.sqrt({0})",
+}
+
+
 def is_native(spec: Spec | None, kinds: frozenset[str] = _NATIVE) -> bool:
     """True for an array of a type BLAS and loops deal with as it is."""
     return spec is not None and spec.dtype.isnative and spec.dtype.str[1:] in kinds
@@ -47,14 +63,15 @@ def _binary(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | No
     op = k.node.op
     if not all(map(is_native, inputs)) or (op in ("RealDiv", "Div") and not is_float(outputs[0])):
         return None
-    return Into(_BINARY.get(op, np.true_divide), in_place=(0, 1), by_rows=True)
+    return Into(_BINARY.get(op, np.true_divide), in_place=(0, 1), by_rows=True, formula=_FORMULAS[op])
 
 
 @makes("AddN", "AccumulateNV2")
 def _add_n(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     if len(inputs) < 2 or not all(map(is_native, inputs)) or any(x != outputs[0] for x in inputs):
         return None
-    return Into(_sum, in_place=(0,), by_rows=True)
+    formula = " + ".join(f"{{{n}}}" for n in range(len(inputs)))
+    return Into(_sum, in_place=(0,), by_rows=True, formula=formula)
 
 
 def _sum(*xs: Any) -> None:
@@ -69,21 +86,26 @@ def _unary(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | Non
     op = k.node.op
     if not (is_native(inputs[0]) if op in _UNARY else is_float(inputs[0])):
         return None
-    return Into(_UNARY.get(op) or _UNARY_FLOAT[op], in_place=(0,), by_rows=True)
+    call = _UNARY.get(op) or _UNARY_FLOAT[op]
+    return Into(call, in_place=(0,), by_rows=True, formula=_FORMULAS.get(op, ""))
 
 
 @makes("BiasAdd")
 def _bias_add(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     if not all(map(is_native, inputs)) or k.text_attr("data_format", "NHWC") != "NHWC":
         return None
-    return Into(np.add, in_place=(0,), by_rows=True) if inputs[0].shape[-1:] == inputs[1].shape else None
+    if inputs[0].shape[-1:] != inputs[1].shape:
+        return None
+    return Into(np.add, in_place=(0,), by_rows=True, formula=_FORMULAS["Add"])
 
 
 @makes("Relu")
 def _relu(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     if not is_float(inputs[0]):
         return None
-    return Into(_BINARY["Maximum"], extras=(inputs[0].dtype.type(0),), in_place=(0,), by_rows=True)
+    zero = inputs[0].dtype.type(0)
+    formula = _LARGER.replace("{1}", "zero")
+    return Into(_BINARY["Maximum"], extras=(zero,), in_place=(0,), by_rows=True, formula=formula)
 
 
 @makes("ReluGrad")
@@ -91,10 +113,11 @@ def _relu_grad(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into |
     g, x = inputs
     if not is_float(g) or not is_float(x) or g.shape != x.shape:
         return None
-    loop = compiled(loops.relu_gradient, g.dtype, g.nbytes) if g == x else None
-    if loop is not None:
-        return Into(lambda g, x, out: loop(flat(g), flat(x), flat(out)), in_place=(0, 1), by_rows=True)
-    return Into(_relu_gradient, scratch=(Spec(x.shape, np.dtype(bool)),), in_place=(0, 1), by_rows=True)
+    mask = Spec(x.shape, np.dtype(bool))
+    return Into(_relu_gradient, scratch=(mask,), in_place=(0, 1), by_rows=True, formula=_RELU_GRADIENT)
+
+
+_RELU_GRADIENT = "{0} * (one if {1} > zero else zero)"
 
 
 def flat(x: Any) -> Any:
@@ -112,8 +135,9 @@ def _activation_grad(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> 
     y, g = inputs
     if not is_float(y) or not is_float(g) or y.shape != g.shape:
         return None
-    gradient = _tanh_gradient if k.node.op == "TanhGrad" else _sigmoid_gradient
-    return Into(gradient, scratch=(y,), in_place=(1,), by_rows=True)
+    if k.node.op == "TanhGrad":
+        return Into(_tanh_gradient, scratch=(y,), in_place=(1,), by_rows=True, formula="{1} * (one - {0} * {0})")
+    return Into(_sigmoid_gradient, scratch=(y,), in_place=(1,), by_rows=True, formula="{1} * ({0} * (one - {0}))")
 
 
 def _tanh_gradient(y: Any, g: Any, out: Any, scratch: Any) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from dtfctl.runtime.kernels.into.elementwise import is_float
 from dtfctl.runtime.kernels.into.registry import Into, Spec, makes
+from dtfctl.runtime.kernels.nn.cross_entropy import by_blocks, is_in_blocks
 from dtfctl.runtime.kernels.registry import KernelBuild
 
 _largest: Any = np.maximum.reduce
@@ -19,6 +20,8 @@ def _softmax_xent(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Int
     logits, labels = inputs
     if not is_float(logits) or logits != labels or len(logits.shape) != 2 or 0 in logits.shape:
         return None
+    if is_in_blocks(logits.shape, logits.dtype):
+        return Into(by_blocks)
     column = Spec((logits.shape[0], 1), logits.dtype)
     return Into(_xent, scratch=(column, column, logits))
 

@@ -16,7 +16,7 @@ import numpy as np
 from dtfctl.runtime.kernels.blas_in_use import open_blas
 from dtfctl.runtime.kernels.into.blas import find_blas
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit
-from dtfctl.runtime.kernels.into.threads import threaded
+from dtfctl.runtime.kernels.into.threads import by_one, threaded
 from dtfctl.runtime.kernels.onednn.library import Library, find_library
 
 # OpenBLAS's threads help with products of more multiplications than this.
@@ -77,12 +77,18 @@ def _transposed(a: Any, b: Any, out: Any, scratch: Any) -> None:
 
 def _with_threads_of_blas(call: Callable[..., Any]) -> Callable[..., None]:
     found = open_blas()
-    return call if found is None else threaded(call, found.set_threads, found.threads())
+    if found is None:
+        return call
+    count = found.threads()
+    return threaded(call, by_one(call, found.set_threads, count), count)
 
 
 def _with_threads_of_onednn(call: Callable[..., Any]) -> Callable[..., None]:
     library = find_library()
-    return call if library is None else threaded(call, library.set_threads, library.threads())
+    if library is None:
+        return call
+    count = library.threads()
+    return threaded(call, by_one(call, library.set_threads, count), count)
 
 
 def _library() -> Library:

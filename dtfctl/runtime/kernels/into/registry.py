@@ -45,6 +45,8 @@ class Into:
         by_rows: it may be called with parts of the arrays, cut along the first dimension: each row of the outputs and
             scratch arrays follows from the same rows of the inputs that have as many rows, and from all of those that
             have fewer dimensions.
+        formula: what each element of the output is, in Python, of the elements of the inputs {0}, {1} and so on; empty
+            for what is no arithmetic. `zero` and `one` are numbers of the type.
         beside_onednn: gives the form for plans that have work for oneDNN's threads, if it is another one.
     """
 
@@ -54,6 +56,7 @@ class Into:
     in_place: tuple[int, ...] = ()
     fills: bool = True
     by_rows: bool = False
+    formula: str = ""
     beside_onednn: Callable[[], Into] | None = None
 
 

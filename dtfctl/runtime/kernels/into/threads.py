@@ -1,9 +1,9 @@
-"""How many threads a matrix product gets: all, or the caller's alone while other work has the cores.
+"""How many threads a matrix product or convolution gets: all, or the caller's alone while other work has the cores.
 
 The threads of a product wait for each other, many times in some libraries. Where other processes want the cores they
 wait until the scheduler has given each of them its turn, and a product takes milliseconds that takes 0.3 ms on one core
 of two. So what products cost on one core is found out first, and where more threads take longer than that, products
-are left to their callers for a while. Sums of long rows can then round differently, as on a machine of fewer cores;
+are left to their callers for a while. Long sums can then round differently, as on a machine of fewer cores;
 `DTF_ADAPT_THREADS=0` keeps the number of threads as it is.
 """
 
@@ -41,19 +41,8 @@ class Crowd:
 _CROWD = Crowd()
 
 
-def threaded(
-    call: Callable[..., None], set_threads: Callable[[int], None], count: int, crowd: Crowd = _CROWD
-) -> Callable[..., None]:
-    """A product that has threads of a library, by as many as are good for it at the moment.
-
-    Args:
-        set_threads: sets how many threads the library uses; count: how many it uses otherwise.
-    """
-    if count < 2 or os.environ.get("DTF_ADAPT_THREADS", "1") == "0":
-        return call
-    trials = _TRIALS
-    cost = float("inf")
-    lost = 0.0
+def by_one(call: Callable[..., None], set_threads: Callable[[int], None], count: int) -> Callable[..., None]:
+    """The call with one thread of a library that has `count` otherwise."""
 
     def alone(*args: Any) -> None:
         set_threads(1)
@@ -61,6 +50,23 @@ def threaded(
             call(*args)
         finally:
             set_threads(count)
+
+    return alone
+
+
+def threaded(
+    call: Callable[..., None], alone: Callable[..., None], count: int, crowd: Crowd = _CROWD
+) -> Callable[..., None]:
+    """A product by as many threads as are good for it at the moment.
+
+    Args:
+        call: computes it by `count` threads; alone: the same by the caller's.
+    """
+    if count < 2 or os.environ.get("DTF_ADAPT_THREADS", "1") == "0":
+        return call
+    trials = _TRIALS
+    cost = float("inf")
+    lost = 0.0
 
     def adapted(*args: Any) -> None:
         nonlocal trials, cost, lost

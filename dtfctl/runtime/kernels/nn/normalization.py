@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.compiled.jit import compiled, loops
 from dtfctl.runtime.kernels.nn.common import low_in_float32, shape_text
 from dtfctl.runtime.kernels.registry import CPU_GPU, FLOATS, Kernel, KernelBuild, register_kernel
 
@@ -38,6 +40,28 @@ def _check(k: KernelBuild, x: Any, vectors: dict[str, Any], five: bool) -> int:
     return axis
 
 
+def _is_loops(xp: Any, x: Any, axis: int) -> bool:
+    """Whether compiled loops go through the data instead of numpy's passes: large data with channels last."""
+    return xp is np and axis == x.ndim - 1 and compiled(loops.normalize, x.dtype, x.nbytes) is not None
+
+
+def _loop(loop: Callable[..., None], x: Any) -> Callable[..., None]:
+    found = compiled(loop, x.dtype, x.nbytes)
+    assert found is not None, "asked for only where `_is_loops`"
+    return found
+
+
+def _rows(x: Any) -> Any:
+    """A row for each position, a column for each channel."""
+    return np.ascontiguousarray(x).reshape(-1, x.shape[-1])
+
+
+def _normalized(x: Any, mean: Any, factor: Any, offset: Any) -> Any:
+    y = np.empty(x.shape, x.dtype)
+    _loop(loops.normalize, x)(_rows(x), mean, factor, offset, _rows(y))
+    return y
+
+
 @register_kernel("FusedBatchNorm", devices=CPU_GPU, T=(dtypes.float32,))
 @register_kernel(("FusedBatchNormV2", "FusedBatchNormV3"), devices=CPU_GPU, T=_SMALL_FLOATS)
 def fused_batch_norm(k: KernelBuild) -> Kernel:
@@ -63,21 +87,29 @@ def fused_batch_norm(k: KernelBuild) -> Kernel:
             return (x, empty, empty, empty, empty, *rest)
         if not training:
             inverse = scale / xp.sqrt(variance + epsilon)
-            y = (wide - _along(mean, axis, rank)) * _along(inverse, axis, rank) + _along(offset, axis, rank)
+            if _is_loops(xp, wide, axis):
+                y = _normalized(wide, mean, inverse, offset)
+            else:
+                y = (wide - _along(mean, axis, rank)) * _along(inverse, axis, rank) + _along(offset, axis, rank)
             return (y.astype(dtype, copy=False), mean, variance, mean, variance, *rest)
         count = wide.size // wide.shape[axis]
-        batch_mean = wide.mean(axis=axes, dtype=np.float32)
-        centered = wide - _along(batch_mean, axis, rank)
-        batch_variance = xp.square(centered).mean(axis=axes, dtype=np.float32)
-        centered *= _along(scale / xp.sqrt(batch_variance + epsilon), axis, rank)
-        centered += _along(offset, axis, rank)
+        if _is_loops(xp, wide, axis):
+            batch_mean, batch_variance = np.empty_like(scale), np.empty_like(scale)
+            _loop(loops.moments, wide)(_rows(wide), batch_mean, batch_variance)
+            y = _normalized(wide, batch_mean, scale / np.sqrt(batch_variance + epsilon), offset)
+        else:
+            batch_mean = wide.mean(axis=axes, dtype=np.float32)
+            y = wide - _along(batch_mean, axis, rank)
+            batch_variance = xp.square(y).mean(axis=axes, dtype=np.float32)
+            y *= _along(scale / xp.sqrt(batch_variance + epsilon), axis, rank)
+            y += _along(offset, axis, rank)
         unbiased = batch_variance * np.float32(count / max(count - 1, 1))
         running_mean, running_variance = batch_mean, unbiased
         if factor != 1:
             running_mean = (1 - factor) * mean + factor * batch_mean
             running_variance = (1 - factor) * variance + factor * unbiased
         return (
-            centered.astype(dtype, copy=False),
+            y.astype(dtype, copy=False),
             running_mean,
             running_variance,
             batch_mean,
@@ -112,19 +144,30 @@ def fused_batch_norm_grad(k: KernelBuild) -> Kernel:
         axes = tuple(i for i in range(rank) if i != axis)
         dy, wide = y_backprop.astype(np.float32, copy=False), x.astype(np.float32, copy=False)
         inverse = 1 / xp.sqrt(reserve_2 + epsilon)
-        centered = wide - _along(reserve_1, axis, rank)
-        offset_backprop = dy.sum(axis=axes, dtype=np.float32)
-        dy_centered = (dy * centered).sum(axis=axes, dtype=np.float32)
-        scale_backprop = dy_centered * inverse
-        if training:
-            count = np.float32(wide.size // wide.shape[axis])
-            centered *= _along(-inverse * inverse * dy_centered / count, axis, rank)
-            centered += dy
-            centered -= _along(offset_backprop / count, axis, rank)
-            centered *= _along(scale * inverse, axis, rank)
-            x_backprop = centered
+        count = np.float32(wide.size // wide.shape[axis])
+        if _is_loops(xp, wide, axis):
+            dy, wide = np.ascontiguousarray(dy), np.ascontiguousarray(wide)
+            offset_backprop, dy_centered = np.empty_like(scale), np.empty_like(scale)
+            _loop(loops.normalization_sums, wide)(_rows(dy), _rows(wide), reserve_1, offset_backprop, dy_centered)
         else:
+            centered = wide - _along(reserve_1, axis, rank)
+            offset_backprop = dy.sum(axis=axes, dtype=np.float32)
+            dy_centered = (dy * centered).sum(axis=axes, dtype=np.float32)
+        scale_backprop = dy_centered * inverse
+        if not training:
             x_backprop = dy * _along(scale * inverse, axis, rank)
+        else:
+            slope, level = -inverse * inverse * dy_centered / count, offset_backprop / count
+            if _is_loops(xp, wide, axis):
+                x_backprop = np.empty_like(wide)
+                gradient = _loop(loops.normalization_gradient, wide)
+                gradient(_rows(dy), _rows(wide), reserve_1, slope, level, scale * inverse, _rows(x_backprop))
+            else:
+                centered *= _along(slope, axis, rank)
+                centered += dy
+                centered -= _along(level, axis, rank)
+                centered *= _along(scale * inverse, axis, rank)
+                x_backprop = centered
         return x_backprop.astype(dtype, copy=False), scale_backprop, offset_backprop, nothing, nothing
 
     return kernel

@@ -8,6 +8,7 @@ import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.nn.common import low_in_float32, shape_text
+from dtfctl.runtime.kernels.nn.cross_entropy import by_blocks, is_in_blocks
 from dtfctl.runtime.kernels.registry import CPU_GPU, FLOATS, INDICES, Kernel, KernelBuild, register_kernel
 
 
@@ -52,6 +53,10 @@ def softmax_xent(k: KernelBuild) -> Kernel:
             return xp.zeros(shape[:1], logits.dtype), xp.zeros(shape, logits.dtype)
         if logits.shape != shape:
             logits = xp.broadcast_to(logits, shape)
+        if xp is np and is_in_blocks(shape, logits.dtype):
+            loss, grad = np.empty(shape[0], logits.dtype), np.empty(shape, logits.dtype)
+            by_blocks(logits, np.broadcast_to(labels, shape), loss, grad)
+            return loss, grad
         shifted = logits - logits.max(axis=1, keepdims=True)
         exponents = xp.exp(shifted)
         total = exponents.sum(axis=1, keepdims=True)
@@ -88,6 +93,10 @@ def sparse_softmax_xent(k: KernelBuild) -> Kernel:
         else:
             # On a device TensorFlow answers NaN instead of looking at the labels first.
             inside = xp.clip(labels, 0, classes - 1)
+        if xp is np and is_in_blocks(logits.shape, logits.dtype):
+            loss, grad = np.empty(batch, logits.dtype), np.empty(logits.shape, logits.dtype)
+            by_blocks(logits, labels, loss, grad)
+            return loss, grad
         rows = xp.arange(batch)
         shifted = logits - logits.max(axis=1, keepdims=True)
         picked = shifted[rows, inside]

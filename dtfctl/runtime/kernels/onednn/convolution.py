@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dtfctl.runtime.kernels.into.threads import by_one, threaded
 from dtfctl.runtime.kernels.onednn.library import (
     CONVOLUTION_AUTO,
     FORWARD_TRAINING,
@@ -116,37 +117,49 @@ class Convolution:
             for values in (strides, [d - 1 for d in dilations], [p[0] for p in pads], [p[1] for p in pads])
         ]
         self._lock = threading.Lock()
-        self._passes: dict[Any, _Pass] = {}
+        self._passes: dict[Any, Callable[..., None]] = {}
         self._forward_pd = self._describe_forward()
 
     def forward(self, x: Any, w: Any, out: Any) -> None:
-        self._pass(self._make_forward).run(x, w, out)
+        self._pass(self._make_forward)(x, w, out)
 
     def biased(self, x: Any, w: Any, bias: Any, out: Any) -> None:
         """The convolution plus a bias for each filter."""
-        self._pass(self._make_biased).run(x, w, bias, out)
+        self._pass(self._make_biased)(x, w, bias, out)
 
     def rectified(self, x: Any, w: Any, bias: Any, out: Any) -> None:
         """The convolution plus a bias, and zero for what is below it then."""
-        self._pass(self._make_rectified).run(x, w, bias, out)
+        self._pass(self._make_rectified)(x, w, bias, out)
 
     def input_gradient(self, dy: Any, w: Any, out: Any) -> None:
-        self._pass(self._make_input_gradient).run(dy, w, out)
+        self._pass(self._make_input_gradient)(dy, w, out)
 
     def filter_gradient(self, x: Any, dy: Any, out: Any) -> None:
-        self._pass(self._make_filter_gradient).run(x, dy, out)
+        self._pass(self._make_filter_gradient)(x, dy, out)
 
     def filter_and_bias_gradient(self, x: Any, dy: Any, out: Any, bias: Any) -> None:
-        self._pass(self._make_filter_and_bias_gradient).run(x, dy, out, bias)
+        self._pass(self._make_filter_and_bias_gradient)(x, dy, out, bias)
 
-    def _pass(self, make: Callable[[], _Pass]) -> _Pass:
+    def _pass(self, make: Callable[[], _Pass]) -> Callable[..., None]:
         found = self._passes.get(make)
         if found is None:
             with self._lock:
                 found = self._passes.get(make)
                 if found is None:
-                    found = self._passes[make] = make()
+                    found = self._passes[make] = self._adapted(make)
         return found
+
+    def _adapted(self, make: Callable[[], _Pass]) -> Callable[..., None]:
+        """The pass as a call. How many threads one has is settled when it is made: there is one for one thread too."""
+        count = self._library.threads()
+        for_one: list[_Pass] = []
+
+        def alone(*arrays: Any) -> None:
+            if not for_one:
+                for_one.append(make())
+            for_one[0].run(*arrays)
+
+        return threaded(make().run, by_one(alone, self._library.set_threads, count), count)
 
     def _make_forward(self) -> _Pass:
         x, w, y = self._plain

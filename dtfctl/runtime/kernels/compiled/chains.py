@@ -1,0 +1,141 @@
+"""Chains of operations element by element as one compiled loop, written for each chain and kept like other loops.
+
+Only operations that numpy and the processor round alike are in such loops, so that values are those of numpy's passes.
+numpy's functions for exponentials and the like are faster than what a compiled loop would call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.kernels.compiled.jit import jitted
+from dtfctl.runtime.kernels.into.crew import Stage, in_parts
+from dtfctl.runtime.kernels.into.registry import Into, Spec
+
+# Smaller work by several cores is not worth waking them: a loop goes through this in 0.2 ms.
+_LEAST_BYTES_SHARED = 8 << 20
+# How an operand is indexed: as large as the result, along its last dimension only, or a single number.
+_WHOLE, _ROW, _NUMBER = "whole", "row", "number"
+
+
+@dataclass(frozen=True)
+class Link:
+    """One operation of a chain.
+
+    Attributes:
+        formula: what it gives, in Python; {0}, {1} stand for its operands, `zero` and `one` for numbers of the type.
+        operands: positions among the chain's operands, or (n,) for what link n gives.
+        kept: whether somebody besides the chain wants what it gives.
+    """
+
+    formula: str
+    operands: tuple[int | tuple[int], ...]
+    kept: bool
+
+
+def chain(links: Sequence[Link], operands: Sequence[Spec | None], output: Spec) -> Into | None:
+    """The chain as one call of its operands, which fills what is kept; None where shapes or types do not allow it.
+
+    Args:
+        output: what every link gives.
+    """
+    kinds = [_kind(spec, output) for spec in operands]
+    if None in kinds or output.dtype not in (np.float32, np.float64) or not output.shape or 0 in output.shape:
+        return None
+    known = tuple(kinds)
+    whole = tuple(n for n, kind in enumerate(known) if kind == _WHOLE)
+    if not whole or jitted(_source(tuple(links), known, None)) is None:
+        return None
+    forms: dict[int | None, Callable[..., None]] = {}
+
+    def form(reused: int | None) -> Callable[..., None]:
+        """The call where the first output is the operand at that position."""
+        found = forms.get(reused)
+        if found is None:
+            found = forms[reused] = _call(tuple(links), known, list(operands), output, reused)
+        return found
+
+    def call(*arrays: Any) -> None:
+        first = arrays[len(known)]
+        for n in whole:
+            if arrays[n] is first:
+                form(n)(*arrays[: len(known)], *arrays[len(known) + 1 :])
+                return
+        form(None)(*arrays)
+
+    return Into(call, in_place=whole)
+
+
+def _kind(spec: Spec | None, output: Spec) -> str | None:
+    if spec is None or spec.dtype != output.dtype:
+        return None
+    if spec.shape == output.shape:
+        return _WHOLE
+    if int(np.prod(spec.shape)) == 1:
+        return _NUMBER
+    lead = spec.shape[:-1]
+    return _ROW if spec.shape[-1:] == output.shape[-1:] and all(n == 1 for n in lead) else None
+
+
+def _call(
+    links: tuple[Link, ...], kinds: tuple[Any, ...], operands: list[Any], output: Spec, reused: int | None
+) -> Callable[..., None]:
+    loop = jitted(_source(links, kinds, reused))
+    assert loop is not None, "numba was there for the other forms"
+    columns = output.shape[-1] if _ROW in kinds else 0
+    zero, one = output.dtype.type(0), output.dtype.type(1)
+
+    def run(*arrays: Any) -> None:
+        given = [_as_wanted(a, kind, columns) for a, kind in zip(arrays, kinds)]
+        loop(zero, one, *given, *(_flat(a, columns) for a in arrays[len(kinds) :]))
+
+    if output.nbytes < _LEAST_BYTES_SHARED:
+        return run
+    outputs = sum(link.kept for link in links) - (reused is not None)
+    stage = Stage(run, (), [*operands, *[output] * outputs], len(operands), output)
+    return in_parts([stage]) or run
+
+
+def _as_wanted(array: Any, kind: str, columns: int) -> Any:
+    if kind == _NUMBER:
+        return array.reshape(-1)[0]
+    return np.ascontiguousarray(array).reshape(-1) if kind == _ROW else _flat(np.ascontiguousarray(array), columns)
+
+
+def _flat(array: Any, columns: int) -> Any:
+    """As a vector, or as rows where operands differ along them."""
+    return array.reshape(-1, columns) if columns else array.reshape(-1)
+
+
+def _source(links: tuple[Link, ...], kinds: tuple[Any, ...], reused: int | None) -> str:
+    """The loop: reads, formulas, then what is kept, so that it may be where operands were."""
+    rows = _ROW in kinds
+    at = {_WHOLE: "[i, j]" if rows else "[i]", _ROW: "[j]", _NUMBER: ""}
+    outputs = [f"o{n}" for n, link in enumerate(links) if link.kept]
+    targets = list(outputs)
+    if reused is not None:
+        targets[0] = f"a{reused}"
+    arguments = [
+        "zero",
+        "one",
+        *(f"a{n}" for n in range(len(kinds))),
+        *(outputs[1:] if reused is not None else outputs),
+    ]
+    lines = []
+    for n, link in enumerate(links):
+        values = [f"t{o[0]}" if isinstance(o, tuple) else f"a{o}{at[kinds[o]]}" for o in link.operands]
+        names = [f"x{n}_{p}" for p in range(len(values))]
+        lines += [f"{name} = {value}" for name, value in zip(names, values)]
+        lines.append(f"t{n} = {link.formula.format(*names)}")
+    kept = [n for n, link in enumerate(links) if link.kept]
+    lines += [f"{target}{at[_WHOLE]} = t{n}" for n, target in zip(kept, targets)]
+    some = next(f"a{n}" for n, kind in enumerate(kinds) if kind == _WHOLE)
+    head = [f"def chain({', '.join(arguments)}):", f"    for i in range({some}.shape[0]):"]
+    if rows:
+        head.append(f"        for j in range({some}.shape[1]):")
+    indent = "            " if rows else "        "
+    return "\n".join([*head, *(indent + line for line in lines), ""])
