@@ -74,6 +74,24 @@ def topological_order(graph: NodeGraph) -> list[Node]:
     return order
 
 
+def inputs_first(graph: NodeGraph) -> list[Node]:
+    """All nodes, each after its inputs: the graph's own order if it is one, which is found out in half the time.
+
+    Raises:
+        InvalidArgumentError: there is a cycle.
+    """
+    seen: set[Node] = set()
+    for node in graph:
+        for source, _ in node.inputs:
+            if source not in seen:
+                return topological_order(graph)
+        for source in node.control_inputs:
+            if source not in seen:
+                return topological_order(graph)
+        seen.add(node)
+    return list(graph)
+
+
 def assign_ranks(graph: NodeGraph) -> list[Node]:
     """Set every node's rank to its place in one topological order, which is returned.
 

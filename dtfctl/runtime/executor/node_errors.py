@@ -20,9 +20,14 @@ def located(error: BaseException, node: str) -> OpError:
         return ResourceExhaustedError(f"OOM when allocating tensor: {error}", node)
     if isinstance(error, RecursionError):
         return ResourceExhaustedError(f"Too much recursion: {error}", node)
-    if isinstance(error, _ARGUMENT_ERRORS):
+    if isinstance(error, _ARGUMENT_ERRORS) or _wanted_scalar(error):
         return InvalidArgumentError(str(error), node)
     return InternalError(f"{type(error).__name__}: {error}", node)
+
+
+def _wanted_scalar(error: BaseException) -> bool:
+    """Whether numpy was asked for the number in an array of several."""
+    return isinstance(error, TypeError) and str(error).startswith("only 0-dimensional arrays")
 
 
 def release_values(error: BaseException) -> None:

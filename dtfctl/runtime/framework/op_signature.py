@@ -97,6 +97,10 @@ class OpSignature:
         return frozenset(names)
 
     @cached_property
+    def takes_functions(self) -> bool:
+        return any(a.kind in ("func", "list(func)") for a in self.attrs)
+
+    @cached_property
     def typing_attrs(self) -> tuple[str, ...]:
         """Attributes that the types of inputs and outputs follow from."""
         names = (n for a in (*self.inputs, *self.outputs) for n in (a.type_attr, a.number_attr, a.type_list_attr) if n)

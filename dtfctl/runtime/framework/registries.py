@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from dtfctl.runtime.framework.input_ranks import check_input_ranks
 from dtfctl.runtime.framework.op_signature import op_family
 from dtfctl.runtime.framework.tensor_shape import as_shape
 
@@ -78,13 +79,18 @@ def infer_shapes(op: Operation) -> None:
     Raises:
         ValueError: the inputs' shapes do not fit the op.
     """
+    check_input_ranks(op)
     function = _SHAPES.get(op.type)
     if function is None:
         _load("shapes", op_family(op.type))
         function = _SHAPES.get(op.type)
         if function is None:
             return
-    shapes = function(op)
+    try:
+        shapes = function(op)
+    except (TypeError, IndexError, OverflowError, ZeroDivisionError) as e:
+        # Constants of another rank, length or value than the function computes with.
+        raise ValueError(f"The inputs of '{op.name}' (op: '{op.type}') do not fit it: {e}") from e
     for tensor, shape in zip(op.outputs, shapes):
         tensor._shape = as_shape(shape)
 

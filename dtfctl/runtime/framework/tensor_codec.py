@@ -244,6 +244,26 @@ def encode_tensor(value: Any, dtype: DType | None = None) -> tensor_pb2.TensorPr
     return proto
 
 
+def encode_content(value: Any, dtype: DType) -> tensor_pb2.TensorProto:
+    """As `encode_tensor`, with strings as raw content too: the lengths of all, then their bytes."""
+    proto = encode_tensor(value, dtype)
+    if dtype is dtypes.string:
+        texts = list(proto.string_val)
+        proto.ClearField("string_val")
+        proto.tensor_content = b"".join([*map(varint, map(len, texts)), *texts])
+    return proto
+
+
+def varint(n: int) -> bytes:
+    """A number as protobuf writes lengths: seven bits a byte, the lowest first."""
+    out = bytearray()
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
 def encode_repeated(item: Any, shape: tuple[int, ...], dtype: DType) -> tensor_pb2.TensorProto:
     """The TensorProto of an array of `shape` that holds `item` everywhere; it is small whatever the shape."""
     proto = tensor_pb2.TensorProto(dtype=dtype.as_datatype_enum)  # type: ignore[arg-type]

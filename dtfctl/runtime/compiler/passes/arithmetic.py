@@ -64,10 +64,12 @@ def _equal_input(node: Node, moved: dict[Edge, Edge]) -> Edge | None:
 
 def _is_scalar(edge: Edge, test: Any) -> bool:
     """True for a constant without dimensions, so that the other operand's shape is the result's, that passes `test`."""
+    if edge.node.op != "Const" or edge.node.control_inputs:
+        return False
     if edge.dtype.kind not in ("float", "int", "uint", "complex") or edge.dtype is dtypes.string:
         return False
     value = constant_of(edge)
-    return value is not None and value.ndim == 0 and not edge.node.control_inputs and bool(test(value))
+    return value is not None and value.ndim == 0 and bool(test(value))
 
 
 def _is_one(value: np.ndarray[Any, Any]) -> bool:

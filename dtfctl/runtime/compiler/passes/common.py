@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from dtfctl.protocol import graph_pb2
-from dtfctl.runtime.compiler.order import topological_order
+from dtfctl.runtime.compiler.order import inputs_first
 from dtfctl.runtime.compiler.passes.rewrite import is_pure, reconnect
 from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph
 
@@ -21,7 +21,7 @@ def merge_common(graph: NodeGraph) -> bool:
     seen: dict[tuple[object, ...], Node] = {}
     moved: dict[Edge, Edge] = {}
     same: dict[Node, Node] = {}
-    for node in topological_order(graph):
+    for node in inputs_first(graph):
         if not is_pure(node) or not node.output_types:
             continue
         inputs = [moved.get(e, e) for e in node.inputs]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection
 
-from dtfctl.runtime.compiler.order import topological_order
+from dtfctl.runtime.compiler.order import inputs_first
 from dtfctl.runtime.compiler.passes.rewrite import become, is_pure
 from dtfctl.runtime.framework.node_graph import Node, NodeGraph
 
@@ -25,7 +25,7 @@ def drop_idle(graph: NodeGraph, protected: Collection[Node]) -> bool:
         for edge in node.inputs:
             users[edge.node] += 1
     changed = False
-    for node in reversed(topological_order(graph)):
+    for node in reversed(inputs_first(graph)):
         if users[node] or node in protected or not node.inputs or node.op in _CHECKS or not is_pure(node):
             continue
         sources = [e.node for e in node.inputs]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.compiler.order import CONTROL_FLOW
@@ -17,14 +18,16 @@ _SOURCES = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault", 
 
 def is_pure(node: Node) -> bool:
     """True when equal inputs and attributes give equal outputs, at any time."""
-    signature = node.signature
-    if signature.is_stateful or node.op in CONTROL_FLOW or node.op in _SOURCES:
+    op, signature = node.op, node.signature
+    if signature.is_stateful or op in CONTROL_FLOW or op in _SOURCES or signature.takes_functions:
         return False
-    if any(a.kind in ("func", "list(func)") for a in signature.attrs):
-        return False
-    return not any(_holds_state(e.dtype) for e in node.inputs) and not any(map(_holds_state, node.output_types))
+    for edge in node.inputs:
+        if _holds_state(edge.node.output_types[edge.slot]):
+            return False
+    return not any(map(_holds_state, node.output_types))
 
 
+@cache
 def _holds_state(dtype: DType) -> bool:
     return dtype.is_ref or dtype is dtypes.resource or dtype is dtypes.variant
 

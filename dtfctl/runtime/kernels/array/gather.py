@@ -77,6 +77,18 @@ def _gather_v2(k: KernelBuild) -> Kernel:
     return kernel
 
 
+def indices_policy(k: KernelBuild) -> str:
+    """What a kernel does with indices out of range.
+
+    Raises:
+        InvalidArgumentError: the attribute names no policy.
+    """
+    policy = k.text_attr("bad_indices_policy")
+    if policy not in ("", "DEFAULT", "ERROR", "IGNORE"):
+        raise InvalidArgumentError(f"Unknown bad indices handling attribute: {policy}", k.node.name)
+    return policy
+
+
 def nd_indices(indices: Any, shape: tuple[int, ...], policy: str = "", where: str = "shape") -> tuple[Any, Any]:
     """Flat positions over the first dimensions of `shape` named by the rows of `indices` [..., depth].
 
@@ -121,7 +133,7 @@ def _ravel(rows: Any, limits: Any) -> Any:
 
 @register_kernel("GatherNd")
 def _gather_nd(k: KernelBuild) -> Kernel:
-    policy = k.text_attr("bad_indices_policy")
+    policy = indices_policy(k)
 
     def kernel(params: Any, indices: Any) -> Any:
         if params.ndim < 1:
@@ -193,7 +205,7 @@ def scatter_nd_into(out: Any, indices: Any, updates: Any, ufunc: Any | None, pol
 
 @register_kernel("ScatterNd")
 def _scatter_nd(k: KernelBuild) -> Kernel:
-    policy, dtype = k.text_attr("bad_indices_policy"), k.dtype("T")
+    policy, dtype = indices_policy(k), k.dtype("T")
 
     def kernel(indices: Any, updates: Any, shape: Any) -> Any:
         if shape.ndim != 1:
@@ -226,7 +238,7 @@ _TENSOR_SCATTER: dict[str, Any] = {
 
 @register_kernel(tuple(_TENSOR_SCATTER))
 def _tensor_scatter(k: KernelBuild) -> Kernel:
-    ufunc, policy = _TENSOR_SCATTER[k.node.op], k.text_attr("bad_indices_policy")
+    ufunc, policy = _TENSOR_SCATTER[k.node.op], indices_policy(k)
     if ufunc is np.add and k.dtype("T").is_bool:
         ufunc = np.logical_or
 
@@ -248,23 +260,19 @@ def _inplace(k: KernelBuild) -> Kernel:
     ufunc = {"InplaceAdd": np.add, "InplaceSub": np.subtract, "InplaceUpdate": None}[k.node.op]
 
     def kernel(x: Any, i: Any, v: Any) -> Any:
-        if i.ndim > 1:
+        if i.ndim != 1:
             raise InvalidArgumentError(f"i must be a vector. {text(i.shape)}")
-        if x.ndim != v.ndim and i.ndim == 1:
+        if x.ndim != v.ndim:
             raise InvalidArgumentError(
                 f"x and v shape doesn't match (ranks differ): {text(x.shape)} vs. {text(v.shape)}"
             )
-        if i.ndim == 1:
-            for axis in range(1, x.ndim):
-                if x.shape[axis] != v.shape[axis]:
-                    raise InvalidArgumentError(
-                        f"x and v shape doesn't match at index {axis} : {text(x.shape)} vs. {text(v.shape)}"
-                    )
-            if i.shape[0] != v.shape[0]:
+        for axis in range(1, x.ndim):
+            if x.shape[axis] != v.shape[axis]:
                 raise InvalidArgumentError(
-                    f"i and x shape doesn't match at index 0: {text(i.shape)} vs. {text(v.shape)}"
+                    f"x and v shape doesn't match at index {axis} : {text(x.shape)} vs. {text(v.shape)}"
                 )
-        rows = np.mod(i.reshape(-1), x.shape[0])
-        return scatter_into(np.array(x), rows, v.reshape(len(rows), *x.shape[1:]), ufunc)
+        if i.shape[0] != v.shape[0]:
+            raise InvalidArgumentError(f"i and x shape doesn't match at index 0: {text(i.shape)} vs. {text(v.shape)}")
+        return scatter_into(np.array(x), np.mod(i, x.shape[0]), v, ufunc)
 
     return kernel

@@ -64,14 +64,6 @@ def _same(x: Any) -> Any:
 
 @register_kernel(_PASS, devices=CPU_GPU)
 def _identity(k: KernelBuild) -> Kernel:
-    if k.node.op == "PlaceholderWithDefault":
-        want = k.attr("shape")
-
-        def checked(x: Any) -> Any:
-            _check_shape(k, x, want)
-            return x
-
-        return checked
     if k.node.op == "GuaranteeConst" and k.dtype("T") is dtypes.resource:
         raise InvalidArgumentError("Input tensor cannot be a resource variable handle.", k.node.name)
     return _same
@@ -192,6 +184,8 @@ def _fingerprint(k: KernelBuild) -> Kernel:
     is_string = k.dtype("T") is dtypes.string
 
     def kernel(data: Any, method: Any) -> Any:
+        if method.ndim:
+            raise InvalidArgumentError(f"`method` should be a scalar string: {text(method.shape)}")
         if method.item() != b"farmhash64":
             raise InvalidArgumentError(f"Unsupported fingerprint method: {method.item().decode(errors='replace')}")
         if data.ndim < 1:

@@ -346,14 +346,14 @@ def _fake_quant_vars_gradient(k: KernelBuild) -> Kernel:
         nothing = (low == 0) & (high == 0)
         first, last, _, _ = _nudge(low, np.where(nothing, _F(1), high), qmin, qmax)
         axes = tuple(range(x.ndim - low.ndim))
-        zero = _F(0)
+        # Products, not choices: what is infinite stays visible (as NaN) where it does not count.
         inside = nothing | ((x >= first) & (x <= last))
         below = ~nothing & (x < first)
         above = ~nothing & (x > last)
         return (
-            np.where(inside, grad, zero),
-            np.add.reduce(np.where(below, grad, zero), axis=axes),
-            np.add.reduce(np.where(above, grad, zero), axis=axes),
+            grad * inside,
+            np.add.reduce(grad * below, axis=axes),
+            np.add.reduce(grad * above, axis=axes),
         )
 
     return kernel

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from dtfctl.protocol import tensor_pb2
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
-from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor, register_variant
+from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor, register_variant, varint
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def encode_tensor_list(value: TensorList) -> tensor_pb2.VariantTensorDataProto:
     items = value.items.to_list()
     unset = [i for i, item in enumerate(items) if item is None]
     numbers = (len(unset), *unset, value.element_dtype.as_datatype_enum, value.max_num_elements & _MASK)
-    metadata = b"".join(map(_varint, numbers)) + value.element_shape.as_proto().SerializeToString()
+    metadata = b"".join(map(varint, numbers)) + value.element_shape.as_proto().SerializeToString()
     tensors = [encode_tensor(item, value.element_dtype) for item in items if item is not None]
     return tensor_pb2.VariantTensorDataProto(type_name=TYPE_NAME, metadata=metadata, tensors=tensors)
 
@@ -61,15 +61,6 @@ def decode_tensor_list(proto: tensor_pb2.VariantTensorDataProto) -> TensorList:
     tensors = iter(proto.tensors)
     items = [None if i in unset else decode_tensor(next(tensors)) for i in range(total)]
     return TensorList(dtype, shape, items, limit - (1 << 64) if limit >> 63 else limit)
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
 
 
 def _read(data: bytes, at: int) -> tuple[int, int]:

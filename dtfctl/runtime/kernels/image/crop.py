@@ -115,6 +115,8 @@ def crop_and_resize_grad_image(k: KernelBuild) -> Kernel:
     def kernel(grads: Any, boxes: Any, box_ind: Any, image_size: Any) -> Any:
         if grads.ndim != 4:
             raise InvalidArgumentError(f"grads image must be 4-D{shape_text(grads.shape)}")
+        if grads.shape[1] <= 0 or grads.shape[2] <= 0:
+            raise InvalidArgumentError("grads dimensions must be positive")
         if image_size.shape != (4,):
             raise InvalidArgumentError(f"image_size must have 4 elements{shape_text(image_size.shape)}")
         shape = tuple(int(s) for s in image_size)

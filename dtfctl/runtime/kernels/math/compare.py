@@ -112,7 +112,7 @@ def _select(k: KernelBuild) -> Kernel:
 
 @register_kernel("ClipByValue", devices=CPU_GPU)
 def _clip_by_value(k: KernelBuild) -> Kernel:
-    xp = k.xp
+    xp, is_complex = k.xp, k.dtype("T").is_complex
 
     def kernel(t: Any, low: Any, high: Any) -> Any:
         if not ((low.ndim == 0 or low.shape == t.shape) and (high.ndim == 0 or high.shape == t.shape)):
@@ -121,6 +121,16 @@ def _clip_by_value(k: KernelBuild) -> Kernel:
                 f"input shape: {text(t.shape)}clip_value_min shape: {text(low.shape)}"
                 f"clip_value_max shape: {text(high.shape)}"
             )
+        return clip(t, low, high)
+
+    def clip(t: Any, low: Any, high: Any) -> Any:
+        if not is_complex:
+            return clip_real(t, low, high)
+        out = xp.empty(t.shape, t.dtype)
+        out.real, out.imag = clip_real(t.real, low.real, high.real), clip_real(t.imag, low.imag, high.imag)
+        return out
+
+    def clip_real(t: Any, low: Any, high: Any) -> Any:
         return xp.maximum(xp.minimum(t, high), low)
 
     return kernel

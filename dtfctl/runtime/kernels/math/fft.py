@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.array.common import axis_of, ints, text, vector
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
@@ -41,6 +43,15 @@ def _lengths(fft_length: Any, rank: int) -> tuple[int, ...]:
     return sizes
 
 
+def _check_precision(k: KernelBuild, direction: str, given: DType, out: DType) -> None:
+    """Raises InvalidArgumentError when the complex type is not twice the real one."""
+    if {given, out} not in ({dtypes.float32, dtypes.complex64}, {dtypes.float64, dtypes.complex128}):
+        raise InvalidArgumentError(
+            f"Wrong types for {direction} real FFT: in={given.as_datatype_enum} out={out.as_datatype_enum}",
+            k.node.name,
+        )
+
+
 def _fit(x: Any, axes: tuple[int, ...], sizes: tuple[int, ...]) -> Any:
     """Crop or zero-pad the given axes to the given sizes."""
     index: list[Any] = [slice(None)] * x.ndim
@@ -56,6 +67,7 @@ def _fit(x: Any, axes: tuple[int, ...], sizes: tuple[int, ...]) -> Any:
 def _rfft(k: KernelBuild) -> Kernel:
     rank = {"RFFT": 1, "RFFT2D": 2, "RFFT3D": 3}[k.node.op]
     out, axes = k.dtype("Tcomplex").np, tuple(range(-rank, 0))
+    _check_precision(k, "forward", k.dtype("Treal"), k.dtype("Tcomplex"))
 
     def kernel(x: Any, fft_length: Any) -> Any:
         if x.ndim < rank:
@@ -81,6 +93,7 @@ def _rfft(k: KernelBuild) -> Kernel:
 def _irfft(k: KernelBuild) -> Kernel:
     rank = {"IRFFT": 1, "IRFFT2D": 2, "IRFFT3D": 3}[k.node.op]
     out, axes = k.dtype("Treal").np, tuple(range(-rank, 0))
+    _check_precision(k, "backward", k.dtype("Tcomplex"), k.dtype("Treal"))
 
     def kernel(x: Any, fft_length: Any) -> Any:
         if x.ndim < rank:

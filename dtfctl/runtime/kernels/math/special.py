@@ -49,6 +49,10 @@ _BELOW_ZERO = {
 }
 
 
+# Where its series give NaN and scipy has the limit.
+_UNDEFINED = {"BesselY0": (np.inf,), "BesselY1": (np.inf, 0), "Expint": (np.inf,)}
+
+
 def _precise(k: KernelBuild, function: Callable[..., Any]) -> Kernel:
     """The function at the op's type; half and bfloat16 go through float32."""
     if k.dtype("T") in _LOW:
@@ -63,11 +67,13 @@ def _special(k: KernelBuild) -> Kernel:
     function = getattr(special, _UNARY[k.node.op])
     dtype = k.dtype("T").np
 
-    outside = _BELOW_ZERO.get(k.node.op)
+    outside, undefined = _BELOW_ZERO.get(k.node.op), _UNDEFINED.get(k.node.op)
 
     def kernel(x: Any) -> Any:
         y = function(x).astype(x.dtype, copy=False)
-        return y if outside is None else np.where(x < 0, x.dtype.type(outside), y)
+        if outside is not None:
+            y = np.where(x < 0, x.dtype.type(outside), y)
+        return y if undefined is None else np.where(np.isin(x, undefined), x.dtype.type(np.nan), y)
 
     return _precise(k, kernel) if dtype.itemsize == 2 else kernel
 

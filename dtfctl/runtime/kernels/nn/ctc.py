@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework import dtypes
-from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.errors import FailedPreconditionError, InvalidArgumentError, OpError
 from dtfctl.runtime.kernels.nn.common import shape_text
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
@@ -20,7 +20,7 @@ def _log_softmax(x: Any) -> Any:
     return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 
 
-def _check_inputs(inputs: Any, sequence_length: Any) -> None:
+def _check_inputs(inputs: Any, sequence_length: Any, too_long: type[OpError] = InvalidArgumentError) -> None:
     if inputs.ndim != 3:
         raise InvalidArgumentError(f"inputs is not a 3-Tensor: {shape_text(inputs.shape)}")
     if sequence_length.ndim != 1:
@@ -32,7 +32,7 @@ def _check_inputs(inputs: Any, sequence_length: Any) -> None:
         )
     for b, length in enumerate(sequence_length):
         if length < 0 or length > inputs.shape[0]:
-            raise InvalidArgumentError(f"sequence_length({b}) <= {inputs.shape[0]}")
+            raise too_long(f"sequence_length({b}) <= {inputs.shape[0]}")
 
 
 def _labels_of(batch: int, indices: Any, values: Any) -> list[list[int]]:
@@ -173,7 +173,7 @@ def ctc_greedy_decoder(k: KernelBuild) -> Kernel:
     merge, blank_index = k.attr("merge_repeated", False), k.attr("blank_index", -1)
 
     def kernel(inputs: Any, sequence_length: Any) -> tuple[Any, ...]:
-        _check_inputs(inputs, sequence_length)
+        _check_inputs(inputs, sequence_length, FailedPreconditionError)
         _, batch, classes = inputs.shape
         if not -classes <= blank_index < classes:
             raise InvalidArgumentError(
@@ -226,7 +226,7 @@ def ctc_beam_search_decoder(k: KernelBuild) -> Kernel:
         raise InvalidArgumentError(f"requested more paths than the beam width: {paths} > {width}", k.node.name)
 
     def kernel(inputs: Any, sequence_length: Any) -> tuple[Any, ...]:
-        _check_inputs(inputs, sequence_length)
+        _check_inputs(inputs, sequence_length, FailedPreconditionError)
         _, batch, classes = inputs.shape
         decoded: list[list[list[int]]] = [[] for _ in range(paths)]
         log_probability = np.zeros((batch, paths), inputs.dtype)

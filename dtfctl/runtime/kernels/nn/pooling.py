@@ -267,6 +267,8 @@ def max_pool_with_argmax(k: KernelBuild) -> Kernel:
     with_batch, index_type = k.attr("include_batch_in_index", False), k.dtype("Targmax").np
 
     def kernel(x: Any) -> tuple[Any, Any]:
+        if not x.size:
+            raise InvalidArgumentError("tensor_in must not be empty")
         g = place(x, window, 2)
         best, winner = first_maximum(x, g)
         _, height, width, channels = x.shape

@@ -122,7 +122,8 @@ def stateless_gamma_v3(k: KernelBuild) -> Kernel:
 
 def _draw_poisson(gen: Philox, rate: Any, samples: int, dtype: np.dtype[Any]) -> Any:
     info: Any = np.iinfo(dtype) if dtype.kind == "i" else np.finfo(dtype)
-    return poisson(gen, rate.reshape(-1).astype(np.float64), samples, float(info.max))
+    drawn = poisson(gen, rate.reshape(-1).astype(np.float64), samples, float(info.max))
+    return np.nan_to_num(drawn, nan=0, posinf=np.inf) if dtype.kind == "i" else drawn
 
 
 @register_kernel("RandomPoissonV2", R=_RATES, dtype=_RATES)

@@ -47,6 +47,8 @@ def _dense_count(k: KernelBuild) -> Kernel:
                 f"Weights and data must have the same shape. Weight shape: {text(weights.shape)}; data shape: "
                 f"{text(values.shape)}"
             )
+        if 0 in values.shape:
+            raise InvalidArgumentError("Invalid input: Shapes dimension cannot be 0.")
         flat = values.ndim == 1
         batches = 1 if flat else values.shape[0]
         rows = np.repeat(np.arange(batches), values.size // batches if batches else 0)

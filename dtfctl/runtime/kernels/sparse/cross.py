@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_codec import object_array
 from dtfctl.runtime.kernels.array.common import text
@@ -132,9 +133,11 @@ def _columns(args: Sequence[Any], n: int, dense: int) -> list[Rows]:
 @register_kernel("SparseCross")
 def _sparse_cross(k: KernelBuild) -> Kernel:
     n, dense = int(k.attr("N")), len(k.attr("dense_types") or ())
-    hashed, dtype = bool(k.attr("hashed_output")), k.dtype("out_type").np
+    dtype = k.dtype("out_type").np
     combine: Callable[[tuple[Any, ...]], Any] = (
-        hasher(int(k.attr("num_buckets")), int(k.attr("hash_key")), plain_hash) if hashed else joiner(b"_X_")
+        joiner(b"_X_")
+        if k.dtype("out_type") is dtypes.string
+        else hasher(int(k.attr("num_buckets")), int(k.attr("hash_key")), plain_hash)
     )
     return lambda *args: _sparse_result(cross(_columns(args, n, dense), combine), dtype)
 
@@ -181,6 +184,12 @@ def _ragged_cross(k: KernelBuild) -> Kernel:
 
     def kernel(*args: Any) -> Any:
         r, s = n_ragged, n_sparse
+        for values, splits in zip(args[:r], args[r : 2 * r]):
+            if splits[-1] != len(values):
+                raise InvalidArgumentError(
+                    f"Invalid ragged splits: last element of ragged splits must be the number of ragged values"
+                    f"({len(values)}) but is {int(splits[-1])}"
+                )
         pools = {
             "R": [ragged_rows(v, p) for v, p in zip(args[:r], args[r : 2 * r])],
             "S": [sparse_rows(*t) for t in zip(*(args[2 * r + i * s : 2 * r + (i + 1) * s] for i in range(3)))],

@@ -10,9 +10,9 @@ import numpy as np
 from dtfctl.protocol import tensor_pb2
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
-from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError
 from dtfctl.runtime.framework.resource_manager import Resource
-from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor, object_array
+from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_content, object_array
 from dtfctl.runtime.kernels.array.common import ints, text
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
@@ -43,7 +43,7 @@ def _to_items(parts: Parts, dtype: DType, variant: bool) -> list[Any]:
     if variant:
         return list(parts)
     kinds = (dtypes.int64, dtype, dtypes.int64)
-    return [encode_tensor(p, t).SerializeToString() for p, t in zip(parts, kinds)]
+    return [encode_content(p, t).SerializeToString() for p, t in zip(parts, kinds)]
 
 
 @register_kernel("SerializeSparse")
@@ -77,9 +77,12 @@ def _from_items(items: list[Any], dtype: DType, row: int) -> Parts:
                 proto = tensor_pb2.TensorProto.FromString(item)
             except Exception as e:
                 raise InvalidArgumentError(f"Could not parse serialized proto of SparseTensor[{row}]: {e}") from e
+            try:
+                item = decode_tensor(proto)
+            except InvalidArgumentError as e:
+                raise InternalError(f"Could not construct tensor from proto: {e.message}") from e
             if proto.dtype != want.as_datatype_enum:
                 raise _other_type(row, want, dtypes.as_dtype(int(proto.dtype)))
-            item = decode_tensor(proto)
         if not isinstance(item, (np.ndarray, np.generic)):
             raise InvalidArgumentError("serialized_sparse does not hold tensors")
         if item.dtype != want.np:

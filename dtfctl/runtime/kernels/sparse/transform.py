@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError
 from dtfctl.runtime.kernels.array.common import ints, is_low_precision, product, text
 from dtfctl.runtime.kernels.array.scatter import group_starts
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
@@ -113,6 +113,8 @@ def _slice_grad(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError(
                 f"Input backprop_val_grad should be a vector but received shape: {text(grad.shape)}"
             )
+        if start.ndim != 1:
+            raise InvalidArgumentError(f"The input_start should be a vector but received shape {text(start.shape)}")
         if indices.shape[1] != out_indices.shape[1]:
             raise InvalidArgumentError(
                 f"The input and output should have the same ndims: got: {indices.shape[1]} and {out_indices.shape[1]}"
@@ -131,7 +133,10 @@ def _slice_grad(k: KernelBuild) -> Kernel:
         found = at < len(flat)
         found[found] = flat[order][at[found]] == wanted[found]
         if not found.all():
-            raise InvalidArgumentError("Elements of backprop_val_grad aren't all propagated.")
+            used = int(found.sum())
+            raise InternalError(
+                f"Elements of backprop_val_grad aren't all propagated. Num elements:{len(grad)}, used: {used}"
+            )
         result[order[at]] = grad
         return result
 
@@ -140,6 +145,10 @@ def _slice_grad(k: KernelBuild) -> Kernel:
 
 def _axes(reduction_axes: Any, rank: int) -> list[int]:
     axes = []
+    if np.ndim(reduction_axes) > 1:
+        raise InvalidArgumentError(
+            f"Expected reduction_axes to be a scalar or a vector; got shape: {text(reduction_axes.shape)}"
+        )
     for a in np.asarray(reduction_axes).reshape(-1).tolist():
         if not -rank <= a < rank:
             raise InvalidArgumentError(f"Invalid reduction dimension {a}, for input with {rank} dimensions.")

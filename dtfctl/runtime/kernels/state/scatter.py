@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.array.gather import indices_policy
 from dtfctl.runtime.kernels.registry import INDICES, NUMBERS, REALS, Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.state.common import shape_text, variable_finder
 from dtfctl.runtime.kernels.state.scatter_update import check_rows, scatter_nd, scatter_rows
@@ -75,7 +76,7 @@ def _resource_scatter(k: KernelBuild) -> Kernel:
 
 
 def _ref_scatter_nd(k: KernelBuild) -> Kernel:
-    kind, policy = _kind(k.node.op), _policy(k)
+    kind, policy = _kind(k.node.op), indices_policy(k)
 
     def kernel(ref: Variable, indices: Any, updates: Any) -> Variable:
         with ref.lock:
@@ -86,7 +87,7 @@ def _ref_scatter_nd(k: KernelBuild) -> Kernel:
 
 
 def _resource_scatter_nd(k: KernelBuild) -> Kernel:
-    kind, policy, find = _kind(k.node.op), _policy(k), variable_finder(k)
+    kind, policy, find = _kind(k.node.op), indices_policy(k), variable_finder(k)
 
     def kernel(resource: Any, indices: Any, updates: Any) -> None:
         variable = find(resource)
@@ -94,13 +95,6 @@ def _resource_scatter_nd(k: KernelBuild) -> Kernel:
             scatter_nd(variable.writable(), indices, updates, kind, policy)
 
     return kernel
-
-
-def _policy(k: KernelBuild) -> str:
-    policy = k.text_attr("bad_indices_policy")
-    if policy not in ("", "DEFAULT", "ERROR", "IGNORE"):
-        raise InvalidArgumentError(f"Unknown bad indices handling attribute: {policy}", k.node.name)
-    return policy
 
 
 for _name in ("Add", "Sub", "Mul", "Div"):

@@ -140,6 +140,8 @@ def unicode_encode(k: KernelBuild) -> Kernel:
     target, policy = _OUTPUT[k.text_attr("output_encoding")], _ErrorPolicy(k)
 
     def run(values: Any, splits: Any) -> Any:
+        if values.ndim != 1 or splits.ndim != 1:
+            raise InvalidArgumentError("Both the input_tensor and input_splits should be of rank 1. ")
         ends = vector(splits, "input_splits")
         if not ends:
             raise InvalidArgumentError("Input_splits should contain elements, but was empty")

@@ -176,7 +176,7 @@ def _equality(op: Operation) -> Any:
         return [TensorShape(None)]
 
 
-@register_shape("ApproximateEqual", "Cross", "AccumulateNV2", "AddN")
+@register_shape("ApproximateEqual", "AccumulateNV2", "AddN")
 def _merged(op: Operation) -> Any:
     shape = op.inputs[0].shape
     for tensor in op.inputs[1:]:
@@ -184,6 +184,14 @@ def _merged(op: Operation) -> Any:
             shape = shape.merge_with(tensor.shape)
         except ValueError:
             raise ValueError(f"Shapes must be equal, but are {shape} and {tensor.shape} for '{op.name}'") from None
+    return [shape]
+
+
+@register_shape("Cross")
+def _cross(op: Operation) -> Any:
+    [shape] = _merged(op)
+    if shape.rank is not None:
+        _same(shape.with_rank_at_least(1).as_list()[-1], 3, "vectors")
     return [shape]
 
 

@@ -63,7 +63,10 @@ def _bias_add(op: Operation) -> list[Any]:
     if value.dims_or_none is None:
         return [None]
     dims = list(value.dims_or_none)
-    axis = 1 if op.text_attr("data_format") == "NCHW" and op.type == "BiasAdd" else -1
+    channels_first = op.type == "BiasAdd" and op.text_attr("data_format") == "NCHW"
+    axis = 1 if channels_first else -1
+    if channels_first:
+        value.with_rank_at_least(3)
     dims[axis] = TensorShape([dims[axis]]).merge_with(bias).dims_or_none[0]  # type: ignore[index]
     return [dims]
 

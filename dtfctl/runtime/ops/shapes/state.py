@@ -64,6 +64,12 @@ def _read(op: Operation) -> list[Any]:
     return [variable_shape_of(op.inputs[0])]
 
 
+@register_shape("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
+def _assign_variable(op: Operation) -> list[Any]:
+    variable_shape_of(op.inputs[0]).merge_with(op.inputs[1].shape)
+    return []
+
+
 @register_shape("VariableShape")
 def _variable_shape(op: Operation) -> list[Any]:
     rank = variable_shape_of(op.inputs[0]).rank

@@ -1,0 +1,13 @@
+"""Kernels against stock TensorFlow's answers to odd values, shapes, types and attributes."""
+
+import pytest
+
+from tests.unit.kernels.oracle_cases import cases_by_op, check
+
+CASES = cases_by_op("edges")
+
+
+@pytest.mark.parametrize("op", sorted(CASES))
+def test_op_agrees_with_tensorflow(op: str) -> None:
+    for case in CASES[op]:
+        check(case)
