@@ -24,7 +24,7 @@ RUNTIME = [
     {"runtime.executor"},
     {"runtime.services"},
     {"runtime.client", "runtime.train", "runtime.distribute", "runtime.data", "runtime.eager", "runtime.profiler"},
-    {"runtime.saved_model", "runtime.testing"},
+    {"runtime.export", "runtime.testing"},
     {"runtime.api", "runtime"},
 ]
 FREE = {"task", "connect", "__main__", ""}

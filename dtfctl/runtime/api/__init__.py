@@ -44,6 +44,7 @@ from dtfctl.runtime.api import (
     queue,
     random,
     raw_ops,
+    saved_model,
     sets,
     signal,
     sparse,

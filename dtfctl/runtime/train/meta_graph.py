@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from google.protobuf import text_format
+from google.protobuf.any_pb2 import Any as Any_
 from google.protobuf.message import DecodeError, Message
 
 from dtfctl.protocol import graph_pb2, meta_graph_pb2
@@ -71,6 +72,8 @@ def _export_collection(out: meta_graph_pb2.MetaGraphDef, key: str, values: list[
         target.node_list.value.extend(v.name for v in values)
     elif all(hasattr(v, "to_proto") for v in values):
         target.bytes_list.value.extend(v.to_proto().SerializeToString() for v in values)
+    elif all(isinstance(v, Any_) for v in values):
+        target.any_list.value.extend(values)
     elif all(isinstance(v, Message) for v in values):
         target.bytes_list.value.extend(v.SerializeToString() for v in values)
     elif all(isinstance(v, bool) is False and isinstance(v, int) for v in values):
