@@ -130,23 +130,28 @@ class Server:
 
     def _serve(self, sock: socket.socket, where: str) -> None:
         _caller.set(where)
-        wire = Wire(sock, self._context)
+        wire: Wire | None = None
         try:
             try:
+                wire = Wire(sock, self._context)
                 wire.handshake(HANDSHAKE_S)
             finally:
                 with self._idle:
                     self._strangers -= 1
-                    self._wires.add(wire)
+            with self._idle:
+                self._wires.add(wire)
             role = wire.peer_name().partition(":")[0]
             while self._serve_one(wire, role):
                 pass
         except (Broken, TimeoutError, OSError) as error:
             log.debug("%s: %s", where, error)
         finally:
-            with self._idle:
-                self._wires.discard(wire)
-            wire.close()
+            if wire is None:
+                sock.close()
+            else:
+                with self._idle:
+                    self._wires.discard(wire)
+                wire.close()
 
     def _serve_one(self, wire: Wire, role: str) -> bool:
         """One call; whether there may be another one on this connection."""
