@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.peer_programs import serve
@@ -14,6 +15,13 @@ from dtfctl.launcher.model import JobRequest, TaskStatus
 
 POLL_S = 0.002
 PATIENCE_S = 30.0
+
+
+@dataclass(frozen=True)
+class Process:
+    """Of a task that runs."""
+
+    pid: int
 
 
 def main() -> None:
@@ -32,12 +40,19 @@ def main() -> None:
     def task(name: str) -> TaskStatus:
         return next(t for t in cluster.status().tasks if t.name == name)
 
+    def running(name: str) -> Process:
+        """A task's process, when it runs and beats."""
+        until = time.perf_counter() + PATIENCE_S
+        while time.perf_counter() < until:
+            found = task(name)
+            if found.state == "running" and found.health == "healthy" and found.pid is not None:
+                return Process(found.pid)
+            time.sleep(POLL_S)
+        raise RuntimeError(f"{name} is {found.state} and {found.health} after {PATIENCE_S:g} s")
+
     def kill(name: str) -> dict[str, Any]:
         """Kill a task; seconds until the cluster knows, has a new process, and that serves."""
-        before = task(name)
-        while before.state != "running" or before.pid is None:
-            time.sleep(POLL_S)
-            before = task(name)
+        before = running(name)
         begin = time.perf_counter()
         os.kill(before.pid, signal.SIGKILL)
         seen: dict[str, float] = {}
@@ -55,7 +70,46 @@ def main() -> None:
             time.sleep(POLL_S)
         return dict(seen)
 
-    serve({"submit": submit, "kill": kill})
+    def hang(name: str) -> dict[str, Any]:
+        """Stop a task as if it hung; seconds until that shows, and until there is a new process in its place."""
+        before = running(name)
+        begin = time.perf_counter()
+        os.kill(before.pid, signal.SIGSTOP)
+        seen: dict[str, float] = {}
+        while "acted" not in seen:
+            now = task(name)
+            after = time.perf_counter() - begin
+            if now.health != "healthy" or now.pid != before.pid:
+                seen.setdefault("suspect", after)
+            if now.pid is not None and now.pid != before.pid:
+                seen["acted"] = after
+            elif after > PATIENCE_S:
+                os.kill(before.pid, signal.SIGCONT)
+                raise RuntimeError(f"{name} is {now.state} and {now.health} {PATIENCE_S:g} s after it was stopped")
+            time.sleep(POLL_S)
+        running(name)
+        return dict(seen)
+
+    def cut(name: str, address: str) -> dict[str, Any]:
+        """Cut off a host of the lab; seconds until it is suspect, and down."""
+        from tests.lab.netns import Lab
+
+        begin = time.perf_counter()
+        Lab.of_environment().cut(name)
+        seen: dict[str, float] = {}
+        while "down" not in seen:
+            now = next(h for h in cluster.status().hosts if h.name == address)
+            after = time.perf_counter() - begin
+            if now.state != "up":
+                seen.setdefault("suspect", after)
+            if now.state == "down":
+                seen["down"] = after
+            elif after > PATIENCE_S:
+                raise RuntimeError(f"{name} is {now.state} {PATIENCE_S:g} s after it was cut off")
+            time.sleep(POLL_S)
+        return dict(seen)
+
+    serve({"submit": submit, "kill": kill, "hang": hang, "cut": cut})
 
 
 if __name__ == "__main__":

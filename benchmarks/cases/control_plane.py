@@ -19,6 +19,7 @@ from benchmarks.results import Row, judge, timing
 
 UP_S = 120.0
 DOWN_S = 30.0
+HANG_S = 60.0
 HOSTS = 8
 TASKS = 32
 
@@ -245,6 +246,61 @@ def _killed(bench: Bench) -> Iterator[Row]:
         )
 
 
+def _hung(bench: Bench) -> Iterator[Row]:
+    """Only ours: with their default settings the others take half a minute and more."""
+    suspect, acted = [], []
+    with cluster("cluster: bench\ntasks: {ps: 1, worker: 1}\n") as dtfctl, launcher_client(dtfctl) as client:
+        for _ in range(2 if bench.quick else 3):
+            got = client.ask({"do": "hang", "name": "worker/0"}, HANG_S)
+            suspect.append([got["suspect"]])
+            acted.append([got["acted"]])
+    for what, times, goal in (("suspect", suspect, 2.0), ("a new process in its place", acted, 5.0)):
+        taken = timing(times)
+        yield Row(
+            "task-hung",
+            f"task stopped with SIGSTOP: {what}",
+            ours=taken,
+            goal_is=f"< {goal:g} s",
+            met=taken.median < goal,
+            note="TensorFlow never notices" if what == "suspect" else "",
+        )
+
+
+def _host_lost(bench: Bench) -> Iterator[Row]:
+    """A host's link is cut; only ours, as it needs the lab."""
+    from tests.lab.netns import Lab, why_not
+
+    problem = why_not()
+    if problem:
+        yield Row("host-lost", "host cut off", note=f"the lab of SSH hosts {problem}")
+        return
+    lab = Lab.of_environment()
+    lab.up(2)
+    try:
+        lab.lend_packages()
+        spec = (
+            "cluster: bench\ntasks: {ps: 1, worker: 3}\n"
+            f"hosts: {json.dumps([host.address for host in lab.hosts])}\n"
+            f"ssh: {{user: root, key: {lab.key}, known_hosts: {lab.known_hosts}}}\n"
+        )
+        lost = lab.hosts[1]
+        with cluster(spec) as dtfctl, launcher_client(dtfctl) as client:
+            got = client.ask({"do": "cut", "name": lost.name, "address": lost.address}, HANG_S)
+            lab.mend(lost.name)
+    finally:
+        lab.down()
+    for what, goal in (("suspect", 2.0), ("down", 5.0)):
+        taken = timing([[got[what]]])
+        yield Row(
+            "host-lost",
+            f"host cut off from the network: {what}",
+            ours=taken,
+            goal_is=f"< {goal:g} s",
+            met=taken.median < goal,
+            note="TensorFlow never notices" if what == "suspect" else "",
+        )
+
+
 CASES: list[Case] = [
     CustomCase(
         "submit-empty",
@@ -254,6 +310,15 @@ CASES: list[Case] = [
         quick=False,
     ),
     CustomCase("task-killed", "a task killed: noticed, new process, serving", _killed, most_s=60.0),
+    CustomCase("task-hung", "a task hung: suspect, a new process in its place", _hung, most_s=90.0),
+    CustomCase(
+        "host-lost",
+        "a host cut off (root: network namespaces): suspect, down",
+        _host_lost,
+        quick=False,
+        full=True,
+        most_s=240.0,
+    ),
     CustomCase(
         "up-32",
         "up of 32 tasks on this machine, against Dask (and Ray with --full)",
