@@ -34,30 +34,30 @@ def recv(size: int, goal: float, goals: dict[str, float], quick: bool) -> StepCa
         jobs=JOBS,
         goal=goal,
         goals=goals,
-        limit=lambda limits, transport: trips(limits, 2) + moved(limits, transport, size),
-        limit_is="2 socket round trips + bytes / (memcpy or loopback TCP)",
+        limit=lambda limits, transport: trips(limits, 2) + (moved(limits, transport, size) if transport else 0.0),
+        limit_is="2 socket round trips, and the bytes through loopback TCP where they do not lie in shared memory",
         bytes_moved=size,
         transports=WITH_TLS,
         quick=quick,
     )
 
 
-def dense(size: int, goal: float, goals: dict[str, float], quick: bool) -> StepCase:
+def dense(size: int, goal: float, goals: dict[str, float], quick: bool, computed: bool = False) -> StepCase:
     def limit(limits: Limits, transport: str) -> float:
         return trips(limits, 3) + moved(limits, transport, (3 if transport in ("", "shm") else 4) * size)
 
     return StepCase(
-        name=f"dense-{size_text(size).replace(' ', '')}",
-        what=f"dense ps step of {size_text(size)}, 1 ps + 2 workers",
+        name=f"dense-{'computed-' if computed else ''}{size_text(size).replace(' ', '')}",
+        what=f"dense ps step of {size_text(size)}, 1 ps + 2 workers{', gradients computed' if computed else ''}",
         program="ps_step",
-        params={"elements": max(size // 4, 1)},
+        params={"elements": max(size // 4, 1), "computed": computed},
         jobs=JOBS,
         goal=goal,
         goals=goals,
         limit=limit,
         limit_is="3 round trips + 2 pulls and 2 pushes over TCP, or 3 passes over shared memory",
         bytes_moved=4 * size,
-        transports=WITH_TLS,
+        transports=() if computed else WITH_TLS,
         quick=quick,
     )
 
@@ -106,6 +106,7 @@ CASES: list[Case] = [
     dense(1 * MB, 10.0, {"tcp": 3.0, "grpc": 3.0}, quick=True),
     dense(16 * MB, 10.0, {"tcp": 3.0, "grpc": 3.0}, quick=False),
     dense(100 * MB, 10.0, {"tcp": 3.0, "grpc": 3.0}, quick=True),
+    dense(100 * MB, 10.0, {}, quick=False, computed=True),
     sparse(64 << 20, 32, quick=True),
     sparse(256 << 20, 32, quick=False),
     sparse(1 << 30, 32, quick=False),

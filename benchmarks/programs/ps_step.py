@@ -1,5 +1,6 @@
 """A synchronous data-parallel step without compute: every worker pulls a variable of a ps and pushes a gradient of its
-size, the ps sums and applies. The gradient is what was pulled, so nothing can be left out."""
+size, the ps sums and applies. The gradient is what was pulled, so nothing can be left out; or it is computed from
+that, so that it is not the same memory either."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 from benchmarks.programs import Program, sample, session_config, tasks_of
 
 
-def build(tf: Any, target: str, elements: int, workers: int = 2) -> Program:
+def build(tf: Any, target: str, elements: int, workers: int = 2, computed: bool = False) -> Program:
     graph = tf.Graph()
     with graph.as_default():
         with tf.device("/job:ps/task:0/device:CPU:0"):
@@ -18,7 +19,7 @@ def build(tf: Any, target: str, elements: int, workers: int = 2) -> Program:
         gradients = []
         for i in range(workers):
             with tf.device(f"/job:worker/task:{i}/device:CPU:0"):
-                gradients.append(tf.identity(pulled))
+                gradients.append(tf.multiply(pulled, 0.5) if computed else tf.identity(pulled))
         with tf.device("/job:ps/task:0/device:CPU:0"):
             total = tf.add_n(gradients) if workers > 1 else gradients[0]
             # Small enough that a million steps decay by less than half.

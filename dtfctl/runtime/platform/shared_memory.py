@@ -32,7 +32,9 @@ ALIGN = 1 << 12
 _COMMON_SHARE, _PRIVATE_SHARE = 4, 8
 _LARGEST = 1 << 36
 
-_MADV_POPULATE_WRITE = 23
+# Free pieces of fewer bytes are not given back to the system.
+_LEAST_TRIMMED = 1 << 20
+_MADV_REMOVE, _MADV_POPULATE_WRITE = 9, 23
 Array = np.ndarray[Any, Any]
 
 
@@ -81,6 +83,20 @@ class Blocks:
         else:
             self._free.insert(i, (offset, size))
         return True
+
+    @property
+    def free(self) -> list[tuple[int, int]]:
+        """Where nothing is: offsets and lengths, in order."""
+        return list(self._free)
+
+    def take_at(self, offset: int, size: int) -> bool:
+        """Take the first `size` bytes of a free piece; False if it is not free any more."""
+        for i, (start, length) in enumerate(self._free):
+            if start == offset and length >= size:
+                self._free[i : i + 1] = [(start + size, length - size)] if length > size else []
+                self._taken[offset] = size
+                return True
+        return False
 
     def size_of(self, offset: int) -> int:
         """Bytes of a taken block."""
@@ -224,6 +240,24 @@ class Arena:
         start = offset - block
         return root.reshape(-1).view(np.uint8)[start : start + length]
 
+    def trim(self) -> None:
+        """Give the system the memory back in which nothing is."""
+        with self._lock:
+            self._collect()
+            free = [(start, min(start + length, self._touched) - start) for start, length in self._blocks.free]
+        for start, length in free:
+            with self._lock:
+                if length < _LEAST_TRIMMED or not self._blocks.take_at(start, length):
+                    continue
+            try:
+                # Takes a while, so others go on meanwhile.
+                self._memory.madvise(_MADV_REMOVE, start, length)
+            finally:
+                with self._lock:
+                    self._blocks.give(start)
+                    if start + length == self._touched:
+                        self._touched = start
+
     def close(self) -> None:
         """Let go of it if it is for one peer. What that one still maps stays until it lets go too."""
         if self.fd >= 0 and not self.is_common:
@@ -330,6 +364,12 @@ def common_arena() -> Arena:
 def found_arena() -> Arena | None:
     """The common arena if there is one."""
     return _common
+
+
+def trim() -> None:
+    """Give the system memory back that the common arena does not need now; for when much has become free for good."""
+    if _common is not None:
+        _common.trim()
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 import time
 from collections import OrderedDict
@@ -30,13 +31,16 @@ from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.control import tensor_list_wire
+from dtfctl.runtime.platform import shared_memory
 from dtfctl.runtime.rendezvous.frames import Frame, Message
 from dtfctl.runtime.rendezvous.local import LocalRendezvous
 from dtfctl.runtime.rendezvous.routing import Routes, RoutingRendezvous, task_of_device
 from dtfctl.runtime.rendezvous.transports.base import Transport
+from dtfctl.runtime.services.deadlines import DEADLINES
 from dtfctl.runtime.services.step import Step, first_error
 from dtfctl.runtime.services.threads import submit
 
+log = logging.getLogger(__name__)
 # What may arrive from other tasks must be decodable before a kernel here has dealt with it.
 DECODABLE = (tensor_list_wire.TYPE_NAME,)
 # Ids of ended steps are remembered so that tensors still on their way to them find no home; those of jobs likewise.
@@ -46,6 +50,8 @@ _REMEMBERED = 4096
 LIGHT_S = 0.0005
 # A step nobody started here within this time of its first tensor is forgotten.
 ORPHAN_S = 120.0
+# How long after the end of a session or job its shared memory goes back to the system; peers have let go of it by then.
+TRIM_S = 3.0
 
 
 @dataclass(eq=False)
@@ -160,6 +166,7 @@ class Worker:
             self.delete_session(handle)
         for manager in resources.values():
             manager.clear()
+        DEADLINES.after(TRIM_S, _trim_soon)
 
     def delete_session(self, handle: str) -> None:
         """Forget a session and close what was its own; unknown ones are fine."""
@@ -174,6 +181,7 @@ class Worker:
         if session.isolated:
             for manager in session.resources.values():
                 manager.clear()
+        DEADLINES.after(TRIM_S, _trim_soon)
 
     def delete_sessions_of(self, master: str, before_life: int) -> None:
         """Forget sessions whose master died: those of its lives below `before_life`."""
@@ -456,6 +464,17 @@ def step_error(error: OpError, token: CancellationToken) -> OpError:
         return reason if not reason.derived else error
     token.cancel(error)
     return error
+
+
+def _trim_soon() -> None:
+    submit(_trim)
+
+
+def _trim() -> None:
+    try:
+        shared_memory.trim()
+    except OSError as e:
+        log.warning("shared memory stays with this process: %s", e)
 
 
 def partition_graphs(partition: Partition) -> list[graph_pb2.GraphDef]:

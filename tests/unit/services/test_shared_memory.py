@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.variable import Variable
@@ -24,6 +26,7 @@ from dtfctl.runtime.platform.shared_memory import Arena, Loans, Place, common_ar
 from dtfctl.runtime.rendezvous.frames import Frame, FrameReader, FrameWriter, Kind, Message
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined
 from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
+from dtfctl.runtime.services import worker
 from tests.unit.services.test_transports import BOUND_S, LIVES, A, B, Owner, Pair, tensor
 
 SIZE = 100_000
@@ -179,6 +182,58 @@ def test_memory_that_was_not_lent_does_not_come_back(place: Place) -> None:
         FrameReader(1, 2, frames.append, None, loans).feed(b"".join(out))
         assert address(frames[0].value) == address(held)
     arena.close()
+
+
+def test_memory_nobody_needs_goes_back_to_the_system() -> None:
+    arena = Arena(1 << 26)
+
+    def used() -> int:
+        return os.fstat(arena.fd).st_blocks * 512
+
+    kept = [arena.empty((1 << 20,), np.dtype(np.float32)) for _ in range(3)]
+    large = arena.empty((1 << 22,), np.dtype(np.float32))
+    for i, array in enumerate([*kept, large]):
+        assert array is not None
+        array[:] = i
+    assert used() == 28 << 20
+    array = large = None
+    arena.trim()
+    assert used() == 12 << 20
+    del kept[1]
+    arena.trim()
+    assert used() == 8 << 20
+    assert [(set(a.tolist())) for a in kept if a is not None] == [{0}, {2}]
+    again = arena.empty((1 << 22,), np.dtype(np.float32))
+    assert again is not None
+    again[:] = 5
+    assert used() == 24 << 20
+    arena.close()
+
+
+def test_a_job_leaves_no_shared_memory_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "TRIM_S", 0.01)
+    arena, device = common_arena(), Device("/job:a/replica:0/task:0/device:CPU:0")
+
+    def used() -> int:
+        return os.fstat(arena.fd).st_blocks * 512
+
+    arena.trim()
+    before = used()
+    made = worker.Worker("/job:a/replica:0/task:0", [device])
+    session = made.create_session("s", False, (made.task, 1), "job")
+    v = Variable(dtypes.float32, TensorShape([1 << 22]), "v")
+    v.assign(shared_memory.empty((1 << 22,), np.dtype(np.float32)))
+    v.read()[:] = 1
+    session.resources[device.name].create("", "v", v)
+    del v
+    assert used() >= before + (16 << 20)
+    made.end_job("job")
+    pause = threading.Event()
+    for _ in range(int(BOUND_S / 0.02)):
+        if used() <= before:
+            break
+        pause.wait(0.02)
+    assert used() <= before
 
 
 PEER = """
