@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 MISSING: Final = dataclasses.MISSING
+
+Seconds: TypeAlias = float
+Fraction: TypeAlias = float
 
 
 @dataclass(frozen=True, slots=True)
