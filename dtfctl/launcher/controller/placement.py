@@ -34,13 +34,24 @@ class Room:
     """None: not known yet."""
     rack: str | None = None
     spare: bool = False
+    for_all: bool = False
+    """A spare whose group no task's `hosts` names: it stands in for any host."""
 
 
 def rooms(spec: ClusterSpec, closed: Collection[str] = (), gpus: Mapping[str, int] | None = None) -> list[Room]:
     """The hosts of a spec that are not closed; `gpus` are the counts that `gpus: auto` hosts have reported."""
     found = gpus or {}
+    named = {name for group in spec.tasks.values() for name in group.hosts}
     return [
-        Room(h.name, h.group, h.slots, found.get(h.name) if h.gpus == "auto" else h.gpus, h.rack, h.spare)
+        Room(
+            name=h.name,
+            group=h.group,
+            slots=h.slots,
+            gpus=found.get(h.name) if h.gpus == "auto" else h.gpus,
+            rack=h.rack,
+            spare=h.spare,
+            for_all=h.spare and h.group not in named,
+        )
         for h in spec.hosts
         if h.name not in closed
     ]
@@ -134,7 +145,7 @@ class Placer:
 
     def fits(self, room: Room, group: TaskGroup) -> bool:
         """Whether one more task of the group may run there."""
-        if group.hosts and room.group not in group.hosts:
+        if not _admits(group, room):
             return False
         if room.slots is not None and self._tasks[room.name] >= room.slots:
             return False
@@ -156,7 +167,7 @@ class Placer:
 
 
 def _admits(group: TaskGroup, room: Room) -> bool:
-    return not group.hosts or room.group in group.hosts
+    return not group.hosts or room.group in group.hosts or room.for_all
 
 
 def _still_fitting(spec: ClusterSpec, every: Sequence[Room], kept: Mapping[str, str]) -> dict[str, str]:

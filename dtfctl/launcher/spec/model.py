@@ -96,7 +96,13 @@ class HostGroup:
         '"{1}"',
         default=None,
     )
-    spare: bool = option(Flag(), "Keep these hosts free until another host fails.", "true", default=False)
+    spare: bool = option(
+        Flag(),
+        "Keep these hosts free until another host fails. Where no task's `hosts` names their group, they stand in for "
+        "any host.",
+        "true",
+        default=False,
+    )
 
 
 @dataclass(frozen=True, slots=True)

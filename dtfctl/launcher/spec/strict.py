@@ -31,14 +31,13 @@ def _files_are_there(spec: ClusterSpec, reader: Reader, folder: Path) -> None:
 
 
 def _groups_are_used(spec: ClusterSpec, reader: Reader) -> None:
-    """A group that no task may use does nothing, and a spare that none may use helps nobody."""
+    """A group that no task may use does nothing. Spares that none names are for all."""
     used = {name for group in spec.tasks.values() if group.count for name in group.hosts or spec.host_groups}
     for name, group in spec.host_groups.items():
-        if name not in used:
-            what = "these spares are never used" if group.spare else "nothing runs there"
+        if name not in used and not group.spare:
             reader.problem(
                 reader.mark("hosts", name),
-                f"no task may run on the hosts of `{name}`: {what}",
+                f"no task may run on the hosts of `{name}`",
                 f"Add `{name}` to `hosts` of a task group, or leave the group out.",
             )
 

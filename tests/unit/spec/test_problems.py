@@ -273,8 +273,7 @@ def test_strict_names_what_is_valid_and_looks_like_a_mistake(tmp_path: Path) -> 
     with pytest.raises(InvalidSpec) as caught:
         load_spec(file, {}, for_up=True, strict=True)
     assert [(problem.line, problem.message) for problem in caught.value.problems] == [
-        (2, "no task may run on the hosts of `b`: these spares are never used"),
-        (2, "no task may run on the hosts of `c`: nothing runs there"),
+        (2, "no task may run on the hosts of `c`"),
         (3, "`./none` is not on this machine"),
         (3, "`./nothing` is not on this machine"),
         (4, "`./gone` is not on this machine"),
