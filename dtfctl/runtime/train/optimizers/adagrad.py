@@ -16,6 +16,9 @@ from dtfctl.runtime.train.optimizers.training_op import OpOptimizer, target_of
 class AdagradOptimizer(OpOptimizer):
     """Adagrad (Duchi et al., 2011)."""
 
+    # What updates are called, after "Apply" and "SparseApply".
+    _rule = "Adagrad"
+
     def __init__(
         self,
         learning_rate: Any,
@@ -27,6 +30,7 @@ class AdagradOptimizer(OpOptimizer):
             raise ValueError(f"initial_accumulator_value must be positive: {initial_accumulator_value}")
         super().__init__(use_locking, name)
         self._learning_rate, self._initial = learning_rate, initial_accumulator_value
+        self._regularization: dict[str, float] = {}
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
         for v in var_list:
@@ -39,29 +43,28 @@ class AdagradOptimizer(OpOptimizer):
         self._rate = self._hyper(self._learning_rate, "learning_rate")
 
     def _apply(self, grad: Tensor, var: Any) -> Any:
-        return self._training_op(
-            "ApplyAdagrad",
-            var,
-            var=target_of(var),
-            accum=target_of(self.get_slot(var, "accumulator")),
-            lr=self._rate,
-            grad=grad,
-        )
+        return self._apply_rule("Apply", var, grad=grad)
 
     def _apply_sparse(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
+        return self._apply_rule("SparseApply", var, grad=grad, indices=indices)
+
+    def _apply_rule(self, prefix: str, var: Any, **gradient: Tensor) -> Any:
+        accum = target_of(self.get_slot(var, "accumulator"))
         return self._training_op(
-            "SparseApplyAdagrad",
+            f"{prefix}{self._rule}",
             var,
             var=target_of(var),
-            accum=target_of(self.get_slot(var, "accumulator")),
+            accum=accum,
             lr=self._rate,
-            grad=grad,
-            indices=indices,
+            **self._regularization,
+            **gradient,
         )
 
 
 class ProximalAdagradOptimizer(AdagradOptimizer):
     """Adagrad with L1 and L2 regularization in the update."""
+
+    _rule = "ProximalAdagrad"
 
     def __init__(
         self,
@@ -73,34 +76,7 @@ class ProximalAdagradOptimizer(AdagradOptimizer):
         name: str = "ProximalAdagrad",
     ) -> None:
         super().__init__(learning_rate, initial_accumulator_value, use_locking, name)
-        self._l1, self._l2 = float(l1_regularization_strength), float(l2_regularization_strength)
-
-    def _apply(self, grad: Tensor, var: Any) -> Any:
-        accum = target_of(self.get_slot(var, "accumulator"))
-        return self._training_op(
-            "ApplyProximalAdagrad",
-            var,
-            var=target_of(var),
-            accum=accum,
-            lr=self._rate,
-            l1=self._l1,
-            l2=self._l2,
-            grad=grad,
-        )
-
-    def _apply_sparse(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
-        accum = target_of(self.get_slot(var, "accumulator"))
-        return self._training_op(
-            "SparseApplyProximalAdagrad",
-            var,
-            var=target_of(var),
-            accum=accum,
-            lr=self._rate,
-            l1=self._l1,
-            l2=self._l2,
-            grad=grad,
-            indices=indices,
-        )
+        self._regularization = {"l1": float(l1_regularization_strength), "l2": float(l2_regularization_strength)}
 
 
 class AdagradDAOptimizer(OpOptimizer):
