@@ -166,6 +166,20 @@ def test_queries_that_fail(database: Path, query: str, driver: str, error: Any, 
         session.run(following)
 
 
+@pytest.mark.parametrize("query", ["INSERT INTO people (name) VALUES ('Cy')", "DROP TABLE people"])
+def test_a_query_without_rows_changes_nothing_and_locks_nothing(database: Path, query: str) -> None:
+    iterator = rows(database, query, tf.string)
+    following = iterator.get_next()
+    with tf.Session() as session:
+        session.run(iterator.initializer)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"columns in query \(0\)"):
+            session.run(following)
+        with sqlite3.connect(database, timeout=0) as connection:
+            connection.execute("INSERT INTO people (name) VALUES ('Di')")
+            assert connection.execute("SELECT COUNT(*) FROM people").fetchone() == (3,)
+        connection.close()
+
+
 # Positions of passes that choose at random.
 
 

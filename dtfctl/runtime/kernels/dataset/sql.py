@@ -26,24 +26,40 @@ class SqlDataset(Dataset):
 
     def iterate(self, iteration: Iteration) -> Next:
         rows: sqlite3.Cursor | None = None
+        ended = False
 
         def advance() -> Element:
-            nonlocal rows
+            nonlocal rows, ended
+            if ended:
+                raise EndOfSequence
             try:
                 if rows is None:
-                    database = sqlite3.connect(local_path(self.path), check_same_thread=False)
-                    database.text_factory = bytes
-                    iteration.on_close(database.close)
-                    rows = database.execute(self.query)
-                    self._check(rows)
+                    rows = self._open()
+                    iteration.on_close(rows.connection.close)
                 row = rows.fetchone()
+                if row is None:
+                    ended = True
+                    rows.connection.commit()
+                    rows.connection.close()
+                    raise EndOfSequence
             except (sqlite3.Error, sqlite3.Warning) as e:
                 raise UnknownError(f"SQLite: {e}: {self.query}") from e
-            if row is None:
-                raise EndOfSequence
             return tuple(map(_value, row, self.columns))
 
         return advance
+
+    def _open(self) -> sqlite3.Cursor:
+        """The rows, in a transaction; a query of other columns leaves the database as it was."""
+        database = sqlite3.connect(local_path(self.path), check_same_thread=False, isolation_level=None)
+        database.text_factory = bytes
+        try:
+            database.execute("BEGIN")
+            rows = database.execute(self.query)
+            self._check(rows)
+        except BaseException:
+            database.close()
+            raise
+        return rows
 
     def _check(self, rows: sqlite3.Cursor) -> None:
         count = len(rows.description or ())
