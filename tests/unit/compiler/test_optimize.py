@@ -11,6 +11,7 @@ import pytest
 from dtfctl.protocol import config_pb2
 from dtfctl.runtime.compiler.compile import CompileOptions
 from dtfctl.runtime.compiler.optimize import Rewrites
+from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import NodeGraph
 from tests.unit.compiler.harness import TWO_TASKS, Cluster
 from tests.unit.executor.harness import GraphText
@@ -82,6 +83,17 @@ def test_an_error_in_folded_nodes_is_the_steps() -> None:
     assert cluster.run(["other:0"]) == [1.0]
     with pytest.raises(Exception, match="reshape"):
         cluster.run(["r:0"])
+
+
+def test_an_error_of_a_parser_in_folded_nodes_is_the_steps() -> None:
+    g = GraphText()
+    g.const("tag", b"t", object)
+    g.const("x", 1.0, "float32")
+    g.const("metadata", b"-3.5", object)
+    g.add("s", "TensorSummaryV2", "tag", "x", "metadata", T="float32")
+    assert ops(compiled(g, ["s:0"])).count("TensorSummaryV2") == 1
+    with pytest.raises(InvalidArgumentError, match="SummaryMetadata"):
+        Cluster(g.proto).run(["s:0"])
 
 
 def test_outputs_of_several_results_are_folded() -> None:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from dtfctl.protocol import summary_pb2
 from dtfctl.runtime.framework import dtypes
@@ -148,7 +149,10 @@ def tensor_summary_v2(k: KernelBuild) -> Kernel:
         value = summary.value.add(tag=_tag(tag, "tag"), tensor=encode_tensor(tensor, dtype))
         text = metadata.reshape(-1)[0]
         if text:
-            value.metadata.CopyFrom(summary_pb2.SummaryMetadata.FromString(text))
+            try:
+                value.metadata.ParseFromString(text)
+            except DecodeError as e:
+                raise InvalidArgumentError(f"serialized_summary_metadata is no SummaryMetadata: {e}") from e
         return _output(summary)
 
     return run
