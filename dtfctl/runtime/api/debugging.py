@@ -6,6 +6,7 @@ from dtfctl.runtime.ops.array_ops import (
     check_numerics,
 )
 from dtfctl.runtime.ops.check_ops import (
+    Assert,
     assert_equal,
     assert_greater,
     assert_greater_equal,

@@ -28,6 +28,15 @@ from dtfctl.runtime.ops.image_ops.colors import (
     rgb_to_grayscale,
     rgb_to_hsv,
 )
+from dtfctl.runtime.ops.image_ops.comparing import (
+    image_gradients,
+    rgb_to_yiq,
+    rgb_to_yuv,
+    sobel_edges,
+    ssim,
+    yiq_to_rgb,
+    yuv_to_rgb,
+)
 from dtfctl.runtime.ops.image_ops.cutting import (
     central_crop,
     crop_to_bounding_box,

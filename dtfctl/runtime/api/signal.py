@@ -1,4 +1,4 @@
-"""`tf.signal`: Fourier transforms."""
+"""`tf.signal`: Fourier transforms, whole and short-time, and windows."""
 
 from __future__ import annotations
 
@@ -15,4 +15,13 @@ from dtfctl.runtime.ops.math_ops import (
     rfft,
     rfft2d,
     rfft3d,
+)
+from dtfctl.runtime.ops.signal_ops import (
+    frame,
+    hamming_window,
+    hann_window,
+    inverse_stft,
+    inverse_stft_window_fn,
+    overlap_and_add,
+    stft,
 )

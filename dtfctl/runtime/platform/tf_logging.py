@@ -51,6 +51,36 @@ def fatal(msg: str, *args: Any, **kwargs: Any) -> None:
     _logger.critical(msg, *args, **kwargs)
 
 
+def vlog(level: int, msg: str, *args: Any, **kwargs: Any) -> None:
+    """A message of detail `level`; shown when the verbosity is DEBUG or below."""
+    _logger.log(DEBUG if level > 0 else INFO, msg, *args, **kwargs)
+
+
+def log_if(level: int, msg: str, condition: Any, *args: Any) -> None:
+    """A message, if a condition holds."""
+    if condition:
+        _logger.log(level, msg, *args)
+
+
+_counts: dict[str, int] = {}
+
+
+def _occurrence(msg: str) -> int:
+    """How often this was asked of a message before."""
+    _counts[msg] = _counts.get(msg, -1) + 1
+    return _counts[msg]
+
+
+def log_every_n(level: int, msg: str, n: int, *args: Any) -> None:
+    """A message the first time, and then each n-th."""
+    log_if(level, msg, _occurrence(msg) % n == 0, *args)
+
+
+def log_first_n(level: int, msg: str, n: int, *args: Any) -> None:
+    """A message the first n times."""
+    log_if(level, msg, _occurrence(msg) < n, *args)
+
+
 def flush() -> None:
     for handler in logging.getLogger().handlers:
         handler.flush()
