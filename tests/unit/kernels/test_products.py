@@ -72,12 +72,9 @@ def test_only_large_products_are_worth_onednn() -> None:
     assert not large(256, 784, 2048, np.dtype("f8"))
 
 
-def _in_child(queue: Any) -> None:
-    a, b, _ = factors((80, 70, 60), False, False)
-    into = products.product(spec(a), spec(b), False, False)
-    assert into.beside_onednn is not None
+def _in_child(queue: Any, into: Into, a: Any, b: Any) -> None:
     try:
-        fill(into.beside_onednn(), np.empty((80, 60), F), a, b)
+        fill(into, np.empty((80, 60), F), a, b)
     except Unfit:
         queue.put("unfit")
     else:
@@ -91,11 +88,12 @@ def test_a_forked_process_leaves_the_threads_it_does_not_have_alone() -> None:
     a, b, _ = factors((80, 70, 60), False, False)
     into = products.product(spec(a), spec(b), False, False)
     assert into.beside_onednn is not None
+    into = into.beside_onednn()
     for _ in range(5):
-        fill(into.beside_onednn(), np.empty((80, 60), F), a, b)
+        fill(into, np.empty((80, 60), F), a, b)
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
-    child = context.Process(target=_in_child, args=(queue,))
+    child = context.Process(target=_in_child, args=(queue, into, a, b))
     child.start()
     try:
         assert queue.get(timeout=60) == "unfit"
