@@ -30,19 +30,21 @@ __all__ = ["field", "names_of", "replace", "value"]
 T = TypeVar("T")
 
 
-class _Made:
-    """A default that is made anew for every instance."""
-
-    __slots__ = ("make",)
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self.make = make
+_MISSING: Any = object()
 
 
-def field(*, default_factory: Callable[[], T]) -> T:
-    """A field whose default is made anew for every instance."""
-    made: Any = _Made(default_factory)
-    return made  # type: ignore[no-any-return]
+class _Given:
+    """What is said of a field beside its type."""
+
+    __slots__ = ("compare", "default", "make", "repr")
+
+    def __init__(self, default: Any, make: Any, repr: bool, compare: bool) -> None:
+        self.default, self.make, self.repr, self.compare = default, make, repr, compare
+
+
+def field(*, default: Any = _MISSING, default_factory: Any = _MISSING, repr: bool = True, compare: bool = True) -> Any:
+    """As `dataclasses.field`: a default that is made anew for every instance, a field that is not shown or compared."""
+    return _Given(default, default_factory, repr, compare)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -51,6 +53,8 @@ def value(cls: type[T]) -> type[T]:
     own = cls.__dict__
     names = tuple(name for name, hint in own.get("__annotations__", {}).items() if not str(hint).startswith("ClassVar"))
     defaults = {name: own[name] for name in names if name in own}
+    if any(type(default).__module__ == "dataclasses" for default in defaults.values()):
+        raise TypeError(f"{cls.__name__}: a field of a value is made by `dtfctl.values.field`")
     body = {name: item for name, item in own.items() if name not in defaults and name not in _OF_EVERY_CLASS}
     for name, method in _METHODS.items():
         body.setdefault(name, method)
@@ -98,10 +102,14 @@ class _Fields:
     def __get__(self, instance: object, owner: type) -> Any:
         import dataclasses
 
-        defaults = {
-            name: dataclasses.field(default_factory=given.make) if isinstance(given, _Made) else given
-            for name, given in _DEFAULTS[owner].items()
-        }
+        def plain(given: Any) -> Any:
+            if not isinstance(given, _Given):
+                return given
+            known: dict[str, Any] = {"default": given.default, "default_factory": given.make}
+            known = {name: item for name, item in known.items() if item is not _MISSING}
+            return dataclasses.field(**known, repr=given.repr, compare=given.compare)
+
+        defaults = {name: plain(given) for name, given in _DEFAULTS[owner].items()}
         body = {"__module__": owner.__module__, "__annotations__": owner.__annotations__, **defaults}
         like: Any = dataclasses.dataclass(init=False, repr=False, eq=False)(type(owner.__name__, (), body))
         made = like.__dataclass_fields__
@@ -130,11 +138,13 @@ def _init_of(cls: Any) -> Callable[..., None]:
         argument, given = name, name
         if name in defaults:
             default = defaults[name]
-            if isinstance(default, _Made):
+            if isinstance(default, _Given) and default.make is _MISSING:
+                default = default.default
+            if isinstance(default, _Given):
                 known[f"_make_{name}"] = default.make
                 argument = f"{name}=_MISSING"
                 given = f"_make_{name}() if {name} is _MISSING else {name}"
-            else:
+            elif default is not _MISSING:
                 known[f"_default_{name}"] = default
                 argument = f"{name}=_default_{name}"
         arguments.append(argument)
@@ -145,19 +155,22 @@ def _init_of(cls: Any) -> Callable[..., None]:
     return made
 
 
-_MISSING = object()
-
-
 def _reader(cls: Any) -> Callable[[Any], Any]:
     """Reads all fields of an instance; made once for each class."""
     reader = _READERS.get(cls)
     if reader is None:
-        names = _NAMES[cls]
+        names = _names_with(cls, "compare")
         reader = _READERS[cls] = attrgetter(*names) if names else lambda _: ()
     return reader
 
 
 _READERS: dict[Any, Callable[[Any], Any]] = {}
+
+
+def _names_with(cls: Any, what: str) -> list[str]:
+    """The fields that are shown, or compared."""
+    said = _DEFAULTS[cls]
+    return [name for name in _NAMES[cls] if not isinstance(said.get(name), _Given) or getattr(said[name], what)]
 
 
 def _eq(self: Any, other: object) -> Any:
@@ -172,7 +185,7 @@ def _hash(self: Any) -> int:
 
 
 def _repr(self: Any) -> str:
-    text = ", ".join(f"{name}={getattr(self, name)!r}" for name in _NAMES[self.__class__])
+    text = ", ".join(f"{name}={getattr(self, name)!r}" for name in _names_with(self.__class__, "repr"))
     return f"{self.__class__.__qualname__}({text})"
 
 

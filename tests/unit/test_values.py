@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import pickle
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, replace
+from dataclasses import FrozenInstanceError, asdict, dataclass, fields, replace
 from typing import Any
 
 import pytest
 
+from dtfctl import values
 from dtfctl.values import value
 
 
-class _Parts:
-    name: str
-    sizes: list[int] = field(default_factory=list)
-    ratio: float = 0.5
-    hidden: int = field(default=7, repr=False, compare=False)
+def _make(decorate: Callable[[type], Any], field: Callable[..., Any], called: str) -> Any:
+    class Parts:
+        name: str
+        sizes: list[int] = field(default_factory=list)
+        ratio: float = 0.5
+        hidden: int = field(default=7, repr=False, compare=False)
 
-
-def _make(decorate: Callable[[type], Any], name: str) -> Any:
-    body = {key: item for key, item in vars(_Parts).items() if key not in ("__dict__", "__weakref__")}
-    made = decorate(type(name, (), body))
-    globals()[name] = made  # where pickle looks for it
+    body = {key: item for key, item in vars(Parts).items() if key not in ("__dict__", "__weakref__", "__qualname__")}
+    made = decorate(type(called, (), body))
+    globals()[called] = made  # where pickle looks for it
     return made
 
 
-Plain = _make(dataclass(frozen=True, slots=True), "Plain")
-Ours = _make(value, "Ours")
+Plain = _make(dataclass(frozen=True, slots=True), dataclasses.field, "Plain")
+Ours = _make(value, values.field, "Ours")
+
+
+def test_a_field_of_dataclasses_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"dtfctl\.values\.field"):
+        _make(value, dataclasses.field, "Mixed")
 
 
 @pytest.mark.parametrize("arguments", [(("a",), {}), (("a", [1]), {"ratio": 2.0}), ((), {"name": "b", "hidden": 1})])
