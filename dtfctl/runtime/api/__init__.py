@@ -593,6 +593,7 @@ from dtfctl.runtime.ops.math_ops import (
     xlogy,
     zeta,
 )
+from dtfctl.runtime.ops.nn_ops import log_sigmoid
 from dtfctl.runtime.ops.parsing_ops import (
     FixedLenFeature,
     FixedLenSequenceFeature,

@@ -46,4 +46,9 @@ from dtfctl.runtime.ops.string_ops import decode_base64, encode_base64
 from dtfctl.runtime.platform import gfile
 from dtfctl.runtime.train.graph_io import write_graph
 from dtfctl.runtime.train.input import match_filenames_once
-from dtfctl.runtime.train.tf_record import TFRecordWriter, tf_record_iterator
+from dtfctl.runtime.train.tf_record import (
+    TFRecordCompressionType,
+    TFRecordOptions,
+    TFRecordWriter,
+    tf_record_iterator,
+)

@@ -198,6 +198,7 @@ from dtfctl.runtime.ops.math_ops import (
 from dtfctl.runtime.ops.nn_ops import (
     in_top_k,
     l2_normalize,
+    log_sigmoid,
     log_softmax,
     softmax,
     softplus,

@@ -2,4 +2,9 @@
 
 from __future__ import annotations
 
-from dtfctl.runtime.train.tf_record import TFRecordWriter, tf_record_iterator
+from dtfctl.runtime.train.tf_record import (
+    TFRecordCompressionType,
+    TFRecordOptions,
+    TFRecordWriter,
+    tf_record_iterator,
+)

@@ -1,16 +1,39 @@
 """Input pipelines: `tf.data` with TF1's names."""
 
+from typing import Any
+
+from dtfctl.runtime.data import experimental
 from dtfctl.runtime.data.dataset import Dataset, FixedLengthRecordDataset, TextLineDataset, TFRecordDataset
 from dtfctl.runtime.data.iterator import Iterator, make_initializable_iterator, make_one_shot_iterator
 from dtfctl.runtime.data.structure import Structure
 
+AUTOTUNE = experimental.AUTOTUNE
+INFINITE_CARDINALITY = experimental.INFINITE_CARDINALITY
+UNKNOWN_CARDINALITY = experimental.UNKNOWN_CARDINALITY
+
 __all__ = [
+    "AUTOTUNE",
+    "INFINITE_CARDINALITY",
+    "UNKNOWN_CARDINALITY",
     "Dataset",
     "FixedLengthRecordDataset",
     "Iterator",
     "Structure",
     "TFRecordDataset",
     "TextLineDataset",
+    "experimental",
+    "get_output_shapes",
+    "get_output_types",
     "make_initializable_iterator",
     "make_one_shot_iterator",
 ]
+
+
+def get_output_types(dataset_or_iterator: Dataset | Iterator) -> Any:
+    """The element types of a dataset or iterator, in the structure of its elements."""
+    return dataset_or_iterator.output_types
+
+
+def get_output_shapes(dataset_or_iterator: Dataset | Iterator) -> Any:
+    """The element shapes of a dataset or iterator, in the structure of its elements."""
+    return dataset_or_iterator.output_shapes

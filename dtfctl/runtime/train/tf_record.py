@@ -7,24 +7,58 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from dtfctl.runtime.kernels.io.records import tfrecord
 from dtfctl.runtime.train.summary_io import read_records
+from dtfctl.values import value
+
+
+class TFRecordCompressionType:
+    """Numbers of compressions, for `TFRecordOptions`."""
+
+    NONE = 0
+    ZLIB = 1
+    GZIP = 2
+
+
+@value
+class TFRecordOptions:
+    """How records are compressed: a number of `TFRecordCompressionType`, or "", "ZLIB" or "GZIP"."""
+
+    compression_type: int | str | None = None
+
+    def as_text(self) -> str:
+        """ "" or the compression's name.
+
+        Raises:
+            ValueError: there is no such compression.
+        """
+        names: dict[Any, str] = {None: "", 0: "", 1: "ZLIB", 2: "GZIP"}
+        found = names.get(self.compression_type, self.compression_type)
+        if found not in ("", "ZLIB", "GZIP"):
+            raise ValueError(f"Not a valid compression_type: {self.compression_type!r}")
+        return str(found)
+
+    @staticmethod
+    def get_compression_type_string(options: TFRecordOptions | str | None) -> str:
+        """The same of options, their text, or None."""
+        return options.as_text() if isinstance(options, TFRecordOptions) else TFRecordOptions(options).as_text()
 
 
 class TFRecordWriter:
     """Writes records to a new file, in TensorFlow's framing with checksums.
 
     Args:
-        options: None, "" or "GZIP".
+        options: None, "", "GZIP", or `TFRecordOptions`.
 
     Raises:
         ValueError: another compression.
     """
 
-    def __init__(self, path: str | os.PathLike[str], options: str | None = None) -> None:
-        if options not in (None, "", "GZIP"):
+    def __init__(self, path: str | os.PathLike[str], options: TFRecordOptions | str | None = None) -> None:
+        options = TFRecordOptions.get_compression_type_string(options)
+        if options == "ZLIB":
             raise ValueError(f"Compression {options!r} is not supported: use '' or 'GZIP'")
         self._file = (
             cast(BinaryIO, gzip.open(path, "wb"))  # noqa: SIM115

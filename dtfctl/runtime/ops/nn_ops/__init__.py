@@ -9,6 +9,7 @@ from dtfctl.runtime.ops.nn_ops.activations import (
     elu,
     l2_loss,
     leaky_relu,
+    log_sigmoid,
     log_softmax,
     relu,
     relu6,

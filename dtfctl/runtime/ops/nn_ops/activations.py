@@ -40,6 +40,13 @@ def softplus(features: Any, name: str | None = None) -> Tensor:
     return apply_op("Softplus", features=features, name=name)  # type: ignore[no-any-return]
 
 
+def log_sigmoid(x: Any, name: str | None = None) -> Tensor:
+    """log(sigmoid(x)), exact for large negative x too."""
+    with name_scope(name, "LogSigmoid"):
+        minus = apply_op("Neg", x=convert_to_tensor(x))
+        return apply_op("Neg", x=apply_op("Softplus", features=minus))  # type: ignore[no-any-return]
+
+
 def softsign(features: Any, name: str | None = None) -> Tensor:
     """x / (1 + |x|)."""
     return apply_op("Softsign", features=features, name=name)  # type: ignore[no-any-return]
