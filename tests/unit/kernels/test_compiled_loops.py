@@ -51,7 +51,10 @@ def test_descent(form: Callable[[Any], Any], size: int) -> None:
     var, grad = (rng.standard_normal(size).astype(F) for _ in range(2))
     grad[:3] = [np.nan, np.inf, 1e-40]
     want = var - grad * F(0.3)
-    form(loops.descend)(var, grad, F(0.3))
+    out = np.empty_like(var)
+    form(loops.descend)(var, grad, F(0.3), out)
+    np.testing.assert_array_equal(out, want)
+    form(loops.descend)(var, grad, F(0.3), var)
     np.testing.assert_array_equal(var, want)
 
 
