@@ -310,7 +310,7 @@ CASES: list[Case] = [
         quick=False,
     ),
     CustomCase("task-killed", "a task killed: noticed, new process, serving", _killed, most_s=60.0),
-    CustomCase("task-hung", "a task hung: suspect, a new process in its place", _hung, most_s=90.0),
+    CustomCase("task-hung", "a task hung: suspect, a new process in its place", _hung, quick=False, most_s=90.0),
     CustomCase(
         "host-lost",
         "a host cut off (root: network namespaces): suspect, down",

@@ -133,7 +133,7 @@ def stft(
         if window_fn is not None:
             framed = framed * window_fn(frame_length, dtype=framed.dtype.base_dtype)
         length = fft_length or _power_of_two(frame_length)
-        return math_ops.rfft(_at_least(framed, length), [length])
+        return math_ops.rfft(framed, [length])
 
 
 def inverse_stft_window_fn(
@@ -164,7 +164,7 @@ def inverse_stft(
     with name_scope(name, "inverse_stft"):
         stfts = convert_to_tensor(stfts)
         length = fft_length or _power_of_two(frame_length)
-        frames: Any = math_ops.irfft(_at_least(stfts, length // 2 + 1), [length])
+        frames: Any = math_ops.irfft(stfts, [length])
         frames.set_shape([*stfts.shape.as_list()[:-1], length])
         frames = _at_least(frames, frame_length)[..., :frame_length]
         frames.set_shape([*stfts.shape.as_list()[:-1], frame_length])

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.constant_value import constant_value
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
@@ -13,6 +16,37 @@ from dtfctl.runtime.ops.math_ops.elementwise import maximum, unary
 
 fft, fft2d, fft3d = unary("FFT", "input"), unary("FFT2D", "input"), unary("FFT3D", "input")
 ifft, ifft2d, ifft3d = unary("IFFT", "input"), unary("IFFT2D", "input"), unary("IFFT3D", "input")
+
+
+def _filled_up(x: Tensor, rank: int, fft_length: Tensor, inverse: bool) -> Tensor:
+    """The input with zeros up to what a transform of `fft_length` reads, in its last `rank` dimensions.
+
+    Without one of its elements there is nothing to fill up, which the op then says.
+    """
+    if x.shape.rank is not None and 0 in x.shape.as_list():
+        return x
+    wanted: Any = constant_value(fft_length)
+    if wanted is not None and wanted.shape == (rank,) and x.shape.rank is not None and x.shape.rank >= rank:
+        dims = [d for d in x.shape.as_list()[-rank:] if d is not None]
+        if len(dims) == rank:
+            if inverse:
+                wanted = np.append(wanted[:-1], wanted[-1] // 2 + 1)
+            missing = [max(int(w) - d, 0) for w, d in zip(wanted, dims)]
+            if not any(missing):
+                return x
+            paddings = [[0, 0]] * (x.shape.rank - rank) + [[0, m] for m in missing]
+            return apply_op("Pad", input=x, paddings=np.array(paddings, np.int32))  # type: ignore[no-any-return]
+    reads: Any = fft_length
+    if inverse:
+        front = apply_op("StridedSlice", input=reads, begin=[0], end=[-1], strides=[1], begin_mask=1)
+        last = apply_op("StridedSlice", input=reads, begin=[-1], end=[0], strides=[1], end_mask=1)
+        reads = apply_op("ConcatV2", values=[front, last // 2 + 1], axis=0)
+    shape = apply_op("Shape", input=x)
+    inner = apply_op("StridedSlice", input=shape, begin=[-rank], end=[0], strides=[1], end_mask=1)
+    outer = apply_op("StridedSlice", input=shape, begin=[0], end=[-rank], strides=[1], begin_mask=1)
+    after = apply_op("ConcatV2", values=[apply_op("ZerosLike", x=outer), maximum(reads - inner, 0)], axis=0)
+    paddings = apply_op("Pack", values=[apply_op("ZerosLike", x=after), after], axis=1)
+    return apply_op("Pad", input=x, paddings=paddings)  # type: ignore[no-any-return]
 
 
 def _real_fft(op_type: str, rank: int) -> Callable[..., Tensor]:
@@ -28,6 +62,9 @@ def _real_fft(op_type: str, rank: int) -> Callable[..., Tensor]:
                 front = apply_op("StridedSlice", input=size, begin=[0], end=[-1], strides=[1], begin_mask=1)
                 size = apply_op("ConcatV2", values=[front, maximum(2 * (last - 1), 0)], axis=0)
             fft_length = size
+        else:
+            fft_length = convert_to_tensor(fft_length, dtypes.int32)
+            x = _filled_up(x, rank, fft_length, inverse)
         if inverse:
             return apply_op(op_type, name, input=x, fft_length=fft_length, Treal=x.dtype.real_dtype)  # type: ignore[no-any-return]
         out = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}[x.dtype.base_dtype]
