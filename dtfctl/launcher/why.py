@@ -99,7 +99,8 @@ def _running(task: TaskStatus, own: Sequence[Event]) -> str:
     if not task.restarts:
         return f"runs on {task.host} since it was first started"
     requested = next((e for e in reversed(own) if e.kind in _REQUESTS), None)
-    ended = next((e for e in reversed(own) if e.kind in _ENDED), None)
+    # The end of what runs may already be written down while its state is not.
+    ended = next((e for e in reversed(own) if e.kind in _ENDED and e.incarnation < task.incarnation), None)
     if ended is not None and (requested is None or ended.seq > requested.seq):
         return f"runs again on {task.host}{_run_number(task)}; it was restarted because of: {ended.reason}"
     if requested is not None:

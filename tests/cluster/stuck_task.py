@@ -25,7 +25,8 @@ def stick_reactor() -> None:
 
 def stick_calls() -> None:
     """No thread for a call can be had: somebody keeps the lock."""
-    WORKERS._lock.acquire()
+    for pool in (WORKERS._keeping, WORKERS._flushing):
+        pool._lock.acquire()
 
 
 def hold_lock() -> None:

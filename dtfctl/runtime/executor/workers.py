@@ -1,6 +1,7 @@
 """Threads for kernels that wait.
 
 Such kernels may wait for each other, so there is no upper bound to how many run; idle threads are kept for a while.
+A process may be a server's and a program's at once: each gets threads that treat denormal numbers as its own do.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ import queue
 import threading
 from collections.abc import Callable
 
+from dtfctl.runtime.framework.denormals import flushes_denormals
+
 _IDLE_SECONDS = 10.0
 
 
-class Workers:
-    """An unbounded pool of daemon threads."""
+class _Pool:
+    """An unbounded pool of daemon threads, alike in what they inherit from those that start them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -21,7 +24,6 @@ class Workers:
         self._idle = 0
 
     def submit(self, task: Callable[[], None]) -> None:
-        """Run `task` in a thread at once. It must not raise."""
         with self._lock:
             if self._idle:
                 self._idle -= 1
@@ -46,6 +48,17 @@ class Workers:
                     self._idle -= 1
                     return None
             return self._tasks.get()
+
+
+class Workers:
+    """Threads for as many tasks as there are at a time."""
+
+    def __init__(self) -> None:
+        self._keeping, self._flushing = _Pool(), _Pool()
+
+    def submit(self, task: Callable[[], None]) -> None:
+        """Run `task` in a thread at once. It must not raise."""
+        (self._flushing if flushes_denormals() else self._keeping).submit(task)
 
 
 WORKERS = Workers()

@@ -40,6 +40,16 @@ def denormals_flushed() -> Iterator[None]:
         _exchange(before)
 
 
+def flushes_denormals() -> bool:
+    """Whether this thread does."""
+    libm = _libm()
+    if libm is None:
+        return False
+    words = (ctypes.c_uint32 * _WORDS)()
+    libm.fegetenv(words)
+    return bool(words[_MXCSR] & _FLUSH)
+
+
 def _exchange(flags: int) -> int:
     """Make those flags of this thread be `flags`; what they were."""
     libm = _libm()

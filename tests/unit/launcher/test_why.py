@@ -6,16 +6,20 @@ from dtfctl.launcher.model import ClusterStatus, ControllerStatus, Event, HostSt
 from dtfctl.launcher.why import explain
 
 
-def test_a_task_that_was_moved_says_from_where_and_why() -> None:
-    status = ClusterStatus(
+def status_of(task: TaskStatus) -> ClusterStatus:
+    return ClusterStatus(
         name="lab",
         created=0.0,
         controller=ControllerStatus(1, "127.0.0.1:1", 1, 1.0, "0"),
         hosts=(HostStatus("node3", "up"),),
-        tasks=(TaskStatus("worker", 0, "running", "healthy", "node3", incarnation=2),),
+        tasks=(task,),
         jobs=(),
         problems=(),
     )
+
+
+def test_a_task_that_was_moved_says_from_where_and_why() -> None:
+    status = status_of(TaskStatus("worker", 0, "running", "healthy", "node3", incarnation=2))
     events = [
         Event(1, 1.0, "task.running", "worker/0", "", 1),
         Event(2, 2.0, "task.moved", "worker/0", "from node2 to node3: node2 is lost", 1),
@@ -23,3 +27,15 @@ def test_a_task_that_was_moved_says_from_where_and_why() -> None:
     ]
     answer = explain("worker/0", status, events).answer
     assert answer == "worker/0 runs on node3; it was moved from node2 to node3: node2 is lost"
+
+
+def test_the_end_of_what_is_still_shown_as_running_started_nothing_yet() -> None:
+    status = status_of(TaskStatus("worker", 0, "running", "healthy", "node3", incarnation=2, restarts=1))
+    events = [
+        Event(1, 1.0, "task.ended", "worker/0", "exit code 3", 1),
+        Event(2, 2.0, "task.running", "worker/0", "", 2),
+        Event(3, 3.0, "task.ended", "worker/0", "killed by SIGKILL", 2),
+    ]
+    assert explain("worker/0", status, events).answer.endswith("it was restarted because of: exit code 3")
+    again = status_of(TaskStatus("worker", 0, "running", "healthy", "node3", incarnation=3, restarts=2))
+    assert explain("worker/0", again, events).answer.endswith("it was restarted because of: killed by SIGKILL")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import platform
+import queue
 import sys
 
 import numpy as np
 import pytest
 
 import dtfctl.runtime as tf
+from dtfctl.runtime.executor.workers import Workers
 from dtfctl.runtime.framework.denormals import denormals_flushed
 
 pytestmark = pytest.mark.skipif(
@@ -47,3 +49,17 @@ def test_only_within_the_context() -> None:
         assert not _keeps(np.float64)
     assert _keeps(np.float32)
     assert _keeps(np.float64)
+
+
+def test_a_thread_that_is_used_again_is_like_the_one_that_asks_for_it() -> None:
+    workers = Workers()
+    answers: queue.Queue[bool] = queue.Queue()
+
+    def asked() -> bool:
+        workers.submit(lambda: answers.put(_keeps(np.float64)))
+        return answers.get(timeout=60)
+
+    for _ in range(5):
+        assert asked()
+        with denormals_flushed():
+            assert not asked()
