@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -204,9 +205,18 @@ def test_a_shell_on_a_terminal_of_the_callers_size(dtfctl: Shell) -> None:
 
         read_until(master, resized)
         os.write(master, b"sleep 90\n")
-        os.write(master, b"\x03")  # for the command, not for dtfctl
-        os.write(master, b"exit 9\n")
-        read_until(master, lambda _: process.poll() is not None)
+        asked = 0.0
+
+        def ended(_text: str) -> bool:
+            nonlocal asked
+            # For the command, not for dtfctl; again, as the shell may not have started it yet.
+            if process.poll() is None and time.monotonic() - asked > 2.0:
+                asked = time.monotonic()
+                with contextlib.suppress(OSError):  # it may have ended just now
+                    os.write(master, b"\x03exit 9\n")
+            return process.poll() is not None
+
+        read_until(master, ended)
         assert process.returncode == 9
     finally:
         process.kill()
