@@ -28,7 +28,7 @@ def load_runtime(name: str) -> Any:
         tf.disable_v2_behavior()
         tf.logging.set_verbosity(tf.logging.ERROR)
     else:
-        import dtfctl.runtime as tf  # type: ignore[no-redef]
+        tf = importlib.import_module("dtfctl.runtime")
     return tf
 
 
@@ -52,7 +52,8 @@ class Driver:
         self.program: Program | None = None
 
     def answer(self, command: dict[str, Any]) -> dict[str, Any]:
-        return getattr(self, f"do_{command.pop('do')}")(**command)
+        answer: dict[str, Any] = getattr(self, f"do_{command.pop('do')}")(**command)
+        return answer
 
     def do_info(self) -> dict[str, Any]:
         import numpy

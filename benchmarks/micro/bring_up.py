@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import defaultdict
 from pathlib import Path
 
 from dtfctl.launcher.api import Cluster
@@ -35,10 +35,10 @@ KINDS = {
 }
 
 
-def cpu_by_kind(lab: Lab, folder: str) -> Counter[str]:
+def cpu_by_kind(lab: Lab, folder: str) -> dict[str, float]:
     """CPU seconds of this cluster's live processes; those of ssh servers with their ended children's."""
     spaces = {Path(f"/proc/{lab.init(name)}/ns/pid").readlink() for name in lab.names}
-    used: Counter[str] = Counter()
+    used: dict[str, float] = defaultdict(float)
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
@@ -97,11 +97,10 @@ def main() -> int:
                 result = Cluster.up(spec, task_command=(str(stub),), timeout_s=600)
                 wall = time.monotonic() - begun
                 mine = resource.getrusage(resource.RUSAGE_SELF)
-                used = cpu_by_kind(lab, folder)
-                used -= before
+                used = {kind: all_of_it - before.get(kind, 0) for kind, all_of_it in cpu_by_kind(lab, folder).items()}
                 used["this command"] = mine.ru_utime + mine.ru_stime - own.ru_utime - own.ru_stime
                 print(f"{attempt}: {count} hosts, {result.running} of {result.wanted} tasks: up in {wall:.2f} s")
-                for kind, seconds in used.most_common():
+                for kind, seconds in sorted(used.items(), key=lambda item: -item[1]):
                     print(f"    {seconds:7.2f} s of CPU  {kind}")
                 print(f"    {sum(used.values()):7.2f} s of CPU together", flush=True)
                 begun = time.monotonic()

@@ -63,7 +63,7 @@ def timed(step: Callable[[], Any], seconds: float) -> tuple[float, float, int]:
     """Median and least time of a step, and how many were run."""
     for _ in range(6):
         step()
-    times = []
+    times: list[float] = []
     until = time.perf_counter() + seconds
     while time.perf_counter() < until or len(times) < 5:
         started = time.perf_counter()
@@ -93,7 +93,7 @@ def ps_step(elements: int, workers: int) -> tuple[Any, Any]:
     gradients = []
     for i in range(workers):
         with tf.device(f"/job:worker/task:{i}"):
-            gradients.append(v * np.float32(0.5) + np.float32(1 + i))
+            gradients.append(tf.multiply(v, np.float32(0.5)) + np.float32(1 + i))
     with tf.device("/job:ps/task:0"):
         update = tf.assign_sub(v, tf.add_n(gradients) * np.float32(0.01))
     return update.op, v.initializer

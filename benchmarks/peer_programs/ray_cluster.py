@@ -10,6 +10,15 @@ from typing import Any
 from benchmarks.peer_programs import serve
 
 
+def _nothing() -> None:
+    return None
+
+
+class _Task:
+    def here(self) -> bool:
+        return True
+
+
 def main() -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
@@ -18,14 +27,8 @@ def main() -> None:
     info = ray.init(num_cpus=32, include_dashboard=True, log_to_driver=False)
     started = time.perf_counter() - begin
 
-    @ray.remote
-    def nothing() -> None:
-        return None
-
-    @ray.remote(num_cpus=1)
-    class Task:
-        def here(self) -> bool:
-            return True
+    nothing = ray.remote(_nothing)
+    actor_class = ray.remote(num_cpus=1)(_Task)
 
     def job(script: str) -> dict[str, Any]:
         from ray.job_submission import JobStatus, JobSubmissionClient
@@ -46,7 +49,7 @@ def main() -> None:
 
     def actors(count: int) -> dict[str, Any]:
         begin = time.perf_counter()
-        made = [Task.remote() for _ in range(count)]
+        made = [actor_class.remote() for _ in range(count)]
         ray.get([actor.here.remote() for actor in made])
         took = time.perf_counter() - begin
         for actor in made:

@@ -80,7 +80,7 @@ def build(tf: Any, target: str, total_bytes: int) -> Program:
         usual = statistics.median(timed() for _ in range(BASE))
         before = len(written)
         due[0] = True
-        taken = []
+        taken: list[float] = []
         while len(taken) < STEPS or len(written) == before:
             taken.append(timed())
         return sum(taken) - len(taken) * usual

@@ -13,8 +13,6 @@ from dtfctl.protocol import tensor_pb2
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
-from dtfctl.runtime.framework.resource_handle import ResourceHandle
-from dtfctl.runtime.framework.resource_manager import Resource
 from dtfctl.runtime.framework.tensor_codec import object_scalar, register_variant
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.context import StepContext
@@ -34,13 +32,14 @@ from dtfctl.runtime.kernels.dataset.draws import Draw, Draws
 from dtfctl.runtime.kernels.dataset.external_state import require_no_external_state
 from dtfctl.runtime.kernels.dataset.optional import Optional
 from dtfctl.runtime.kernels.dataset.shuffle import Deleter
+from dtfctl.runtime.kernels.dataset.string_handles import Typed, from_string_handle, to_string_handle
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 _IDS = itertools.count()
 _ANONYMOUS = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
 
 
-class Iterator(Resource):
+class Iterator(Typed):
     """The current pass, and what elements it must give."""
 
     type_name = "Iterator"
@@ -234,37 +233,12 @@ def iterator_get_next_as_optional(k: KernelBuild) -> Kernel:
 
 @register_kernel("IteratorToStringHandle", step=True)
 def iterator_to_string_handle(k: KernelBuild) -> Kernel:
-    def run(step: StepContext, handle: Any) -> Any:
-        lookup(step, handle, Iterator)
-        return object_scalar(handle.reshape(-1)[0].to_proto().SerializeToString())
-
-    return run
+    return to_string_handle(Iterator)
 
 
 @register_kernel(("IteratorFromStringHandle", "IteratorFromStringHandleV2"), step=True)
 def iterator_from_string_handle(k: KernelBuild) -> Kernel:
-    types, shapes = k.attr("output_types"), k.attr("output_shapes")
-
-    def run(step: StepContext, text: Any) -> Any:
-        if text.shape != ():
-            raise InvalidArgumentError("string_handle must be a scalar")
-        try:
-            handle = ResourceHandle.from_proto(tensor_pb2.ResourceHandleProto.FromString(text.reshape(-1)[0]))
-        except Exception as e:
-            raise InvalidArgumentError("Could not parse string_handle as a valid ResourceHandle") from e
-        if handle.device != k.device.name:
-            raise InvalidArgumentError(
-                f'Attempted create an iterator on device "{k.device.name}" from handle defined on device '
-                f'"{handle.device}"'
-            )
-        found = step.resources.lookup(handle.container, handle.name, Iterator)
-        if types:
-            check_types(types, found.types)
-        if shapes:
-            check_shapes(shapes, found.shapes)
-        return object_scalar(handle)
-
-    return run
+    return from_string_handle(k, Iterator)
 
 
 @register_kernel(("IteratorGetDevice", "ExperimentalIteratorGetDevice"))

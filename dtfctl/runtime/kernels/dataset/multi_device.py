@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from dtfctl.protocol import tensor_pb2
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import (
@@ -23,9 +22,6 @@ from dtfctl.runtime.framework.errors import (
     InvalidArgumentError,
     OutOfRangeError,
 )
-from dtfctl.runtime.framework.resource_handle import ResourceHandle
-from dtfctl.runtime.framework.resource_manager import Resource
-from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.data_flow.handles import handle_key, handle_scalar, lookup
@@ -40,6 +36,7 @@ from dtfctl.runtime.kernels.dataset.core import (
     scalar_of,
 )
 from dtfctl.runtime.kernels.dataset.shuffle import Deleter
+from dtfctl.runtime.kernels.dataset.string_handles import Typed, from_string_handle, to_string_handle
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 _IDS = itertools.count()
@@ -115,7 +112,7 @@ class Dealt:
         self._iteration.close()
 
 
-class MultiDeviceIterator(Resource):
+class MultiDeviceIterator(Typed):
     """The current pass and its number, which consumers of an earlier one do not have."""
 
     type_name = "MultiDeviceIterator"
@@ -218,34 +215,9 @@ def multi_device_iterator_get_next_from_shard(k: KernelBuild) -> Kernel:
 
 @register_kernel("MultiDeviceIteratorToStringHandle", step=True)
 def multi_device_iterator_to_string_handle(k: KernelBuild) -> Kernel:
-    def run(step: StepContext, handle: Any) -> Any:
-        lookup(step, handle, MultiDeviceIterator)
-        return object_scalar(handle.reshape(-1)[0].to_proto().SerializeToString())
-
-    return run
+    return to_string_handle(MultiDeviceIterator)
 
 
 @register_kernel("MultiDeviceIteratorFromStringHandle", step=True)
 def multi_device_iterator_from_string_handle(k: KernelBuild) -> Kernel:
-    types, shapes = k.attr("output_types"), k.attr("output_shapes")
-
-    def run(step: StepContext, text: Any) -> Any:
-        if text.shape != ():
-            raise InvalidArgumentError("string_handle must be a scalar")
-        try:
-            handle = ResourceHandle.from_proto(tensor_pb2.ResourceHandleProto.FromString(text.reshape(-1)[0]))
-        except Exception as e:
-            raise InvalidArgumentError("Could not parse string_handle as a valid ResourceHandle") from e
-        if handle.device != k.device.name:
-            raise InvalidArgumentError(
-                f'Attempted create an iterator on device "{k.device.name}" from handle defined on device '
-                f'"{handle.device}"'
-            )
-        found = step.resources.lookup(handle.container, handle.name, MultiDeviceIterator)
-        if types:
-            check_types(types, found.types)
-        if shapes:
-            check_shapes(shapes, found.shapes)
-        return object_scalar(handle)
-
-    return run
+    return from_string_handle(k, MultiDeviceIterator)
