@@ -15,7 +15,7 @@ from dtfctl.runtime.compiler.devices import task_of
 from dtfctl.runtime.compiler.library import reachable_library
 from dtfctl.runtime.compiler.naming import Namer
 from dtfctl.runtime.compiler.order import assign_ranks
-from dtfctl.runtime.compiler.prune import copy_node, signed
+from dtfctl.runtime.compiler.prune import signed
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.attrs import arg_dtypes
 from dtfctl.runtime.framework.dtypes import DType
@@ -32,7 +32,7 @@ _CONST, _SEND, _RECV, _IDENTITY = 1, 2, 3, 4
 def split_by_task(
     graph: NodeGraph, incarnations: Mapping[str, int], suffix: str = "S", bfloat16: bool = False
 ) -> dict[str, NodeGraph]:
-    """Parts by task. The graph itself is changed: it gets driver loops and ranks.
+    """Parts by task. The graph is used up: its nodes become those of the parts.
 
     Args:
         graph: every node has a full device name.
@@ -49,7 +49,7 @@ def split_by_task(
 
 
 def split_by_device(graph: NodeGraph, incarnations: Mapping[str, int], suffix: str = "G") -> dict[str, NodeGraph]:
-    """Parts of a task's part by device; driver loops and ranks are there already."""
+    """Parts of a task's part by device, which is used up; driver loops and ranks are there already."""
     return _Splitter(graph, incarnations, lambda device: device, Namer(graph, suffix), {}).split()
 
 
@@ -73,20 +73,32 @@ class _Splitter:
         if not guards:
             self.guards = _guards_of(graph)
         self.parts: dict[str, NodeGraph] = {}
-        self.copies: dict[Node, Node] = {}
+        # The same by device.
+        self.here: dict[str, NodeGraph] = {}
         self.pairs: dict[tuple[Node, int, str, bool], Node] = {}
         self.shared: dict[tuple[str, str], dict[str, graph_pb2.AttrValue]] = {}
         self.edges = 0
 
     def split(self) -> dict[str, NodeGraph]:
-        for node in self.graph:
-            if not node.device:
+        nodes = list(self.graph)
+        for node in nodes:
+            device = node.device
+            if not device:
                 raise InternalError(f"Node '{node.name}' is not placed", node.name)
-            copy = self.copies[node] = copy_node(node)
-            copy.rank = node.rank * RANK_STEP
-            self._part(node.device).add(copy)
-        for node in self.graph:
-            self._connect(node)
+            node.rank *= RANK_STEP
+            part = self.here.get(device) or self._part(device)
+            part.nodes[node.name] = node
+        if len(self.parts) > 1 or self.guards:
+            for node in nodes:
+                device = node.device
+                if (
+                    node in self.guards
+                    or any(e.node.device != device for e in node.inputs)
+                    or any(s.device != device for s in node.control_inputs)
+                ):
+                    self._connect(node)
+                else:
+                    self.edges += len(node.inputs) + len(node.control_inputs)
         for part in self.parts.values():
             part.versions = self.graph.versions
             part.library = reachable_library(part, self.graph.library)
@@ -97,10 +109,13 @@ class _Splitter:
         part = self.parts.get(where)
         if part is None:
             part = self.parts[where] = NodeGraph(self.graph.library)
+        self.here[device] = part
         return part
 
     def _connect(self, node: Node) -> None:
-        copy = self.copies[node]
+        """Have the node receive what comes from elsewhere."""
+        inputs: list[Edge] = []
+        controls: list[Node] = []
         here = self.location(node.device)
         guard = self.guards.get(node)
         received = False
@@ -110,9 +125,9 @@ class _Splitter:
             self.edges += 1
             source = edge.node
             if self.location(source.device) == here:
-                copy.inputs.append(Edge(self.copies[source], edge.slot))
+                inputs.append(edge)
                 if not edge.dtype.is_ref:
-                    early.append(self.copies[source])
+                    early.append(source)
                 continue
             host = _is_host_input(node, position)
             key = (source, edge.slot, here, host)
@@ -122,11 +137,11 @@ class _Splitter:
                 recv = self._transfer(node, source, edge.slot, host, guard)
                 received = True
                 if edge.dtype.is_ref:
-                    recv.rank = copy.rank - 1
+                    recv.rank = node.rank - 1
                     late.append(recv)
                 else:
                     self.pairs[key] = recv
-            copy.inputs.append(Edge(recv, 0))
+            inputs.append(Edge(recv, 0))
             if not edge.dtype.is_ref:
                 early.append(recv)
         for source in node.control_inputs:
@@ -134,7 +149,7 @@ class _Splitter:
                 continue
             self.edges += 1
             if self.location(source.device) == here:
-                before = self.copies[source]
+                before = source
             else:
                 key = (source, CONTROL, here, False)
                 known = self.pairs.get(key)
@@ -142,43 +157,42 @@ class _Splitter:
                     known = self.pairs[key] = self._transfer(node, source, CONTROL, False, guard)
                     received = True
                 before = known
-            copy.control_inputs.append(before)
+            controls.append(before)
             early.append(before)
         for recv in late:
             recv.control_inputs += [n for n in dict.fromkeys(early) if n not in recv.control_inputs]
         if guard is not None and (
-            not received
-            or any(before.device != copy.device for before in (*(e.node for e in copy.inputs), *copy.control_inputs))
+            not received or any(before.device != node.device for before in (*(e.node for e in inputs), *controls))
         ):
             # It is a receive itself, or has inputs that are still to be split by device.
-            copy.control_inputs.append(self.copies[guard])
+            controls.append(guard)
+        node.inputs, node.control_inputs = inputs, controls
 
     def _transfer(self, node: Node, source: Node, slot: int, host: bool, guard: Node | None) -> Node:
         """A send and a receive of an output of `source`, or of its completion; the node that stands for it here."""
         sender = self._part(source.device)
         receiver = self._part(node.device)
-        rank = source.rank * RANK_STEP
+        rank = source.rank
         attrs = {
             "tensor_name": _text(f"edge_{self.edges}_{source.name}"),
             **self._between(source.device, node.device),
             "_src": _text(source.name),
             "_dst": _text(node.name),
         }
-        copy = self.copies[source]
         if slot == CONTROL:
             dtype = dtypes.float32
             empty = make_node(
                 self.namer(f"{source.name}/ctrl"),
                 "Const",
                 _EMPTY,
-                control_inputs=[copy],
+                control_inputs=[source],
                 device=source.device,
                 rank=rank + _CONST,
             )
             sent = Edge(sender.add(empty), 0)
         else:
             dtype = source.output_types[slot].base_dtype
-            sent = Edge(copy, slot)
+            sent = Edge(source, slot)
         short = self.bfloat16 and slot != CONTROL and source.output_types[slot] is dtypes.float32
         if short:
             dtype = dtypes.bfloat16
@@ -190,13 +204,13 @@ class _Splitter:
             make_node(name, send_op, {**attrs, "T": type_value}, [sent], device=source.device, rank=rank + _SEND)
         )
         if guard is not None:
-            rank = max(rank, guard.rank * RANK_STEP)
+            rank = max(rank, guard.rank)
         recv_op = "_HostRecv" if host else "_Recv"
         attrs["tensor_type"] = type_value
         name = self.namer(source.name)
         recv = receiver.add(make_node(name, recv_op, attrs, device=node.device, rank=rank + _RECV))
         if guard is not None:
-            recv.control_inputs.append(self.copies[guard])
+            recv.control_inputs.append(guard)
         if short:
             return receiver.add(self._cast(source, Edge(recv, 0), dtypes.float32, node.device, rank + _IDENTITY))
         if slot != CONTROL:

@@ -28,12 +28,7 @@ def parse_tensor(text: str) -> tuple[str, int]:
 
 def copy_node(node: Node) -> Node:
     """The same node for another graph; its inputs are still to be set. Attributes are shared: replace, never write."""
-    copy = Node(node.name, node.signature, node.raw_attrs, node.device, rank=node.rank, _decoded=node._decoded)
-    known = node.__dict__
-    for cached in ("output_types", "input_types"):
-        if cached in known:
-            copy.__dict__[cached] = known[cached]
-    return copy
+    return Node(node.name, node.signature, node.raw_attrs, node.device, rank=node.rank, like=node)
 
 
 def prune(

@@ -106,9 +106,7 @@ class _Folder:
                 continue
             copy = replaced.get(node)
             if copy is None:
-                copy = new.add(
-                    Node(node.name, node.signature, node.raw_attrs, node.device, rank=node.rank, _decoded=node._decoded)
-                )
+                copy = new.add(Node(node.name, node.signature, node.raw_attrs, node.device, rank=node.rank, like=node))
                 for slot in range(len(node.output_types)):
                     outputs[node, slot] = Edge(copy, slot)
                 controls[node] = copy
@@ -175,8 +173,8 @@ class _Folder:
         plan = self._plan(graph, [replaced[n] for n in nexts], [replaced[n] for n in exits])
         run = _runner(plan, first, [number[n] for n in constants], len(exits))
         loop = Node(f"{frame.name}/_loop", _SIGNATURE, {}, enters[0].device, rank=min(n.rank for n in members))
-        types = tuple(n.output_types[0] for n in exits), tuple(n.input_types[0] for n in enters)
-        loop.__dict__["output_types"], loop.__dict__["input_types"] = types
+        loop.output_types = tuple(n.output_types[0] for n in exits)
+        loop.input_types = tuple(n.input_types[0] for n in enters)
         spec = KernelSpec(_SIGNATURE.name, lambda k: run, (self.env.device.device_type,), {}, step=True)
         self.env.adopt(loop, BoundKernel(spec, run))
         return loop, exits

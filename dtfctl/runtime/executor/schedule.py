@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 
 from dtfctl.runtime.executor.keys import RECVS, is_client_terminated
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import Node, NodeGraph
+
+_RANK = attrgetter("rank")
 
 
 class Schedule(NamedTuple):
@@ -32,6 +36,9 @@ def sequential_order(graph: NodeGraph, may_block: Callable[[Node], bool]) -> Sch
     Raises:
         InvalidArgumentError: the graph has a cycle.
     """
+    order = _in_rank_order(graph, may_block)
+    if order is not None:
+        return Schedule(_with_late_reads(order, graph), True)
     position = {node: i for i, node in enumerate(graph)}
     left = {node: len(node.inputs) + len(node.control_inputs) for node in graph}
     consumers = graph.consumers()
@@ -50,7 +57,7 @@ def sequential_order(graph: NodeGraph, may_block: Callable[[Node], bool]) -> Sch
     for node, count in left.items():
         if not count:
             add(node)
-    order: list[Node] = []
+    order = []
     while ready or waiting:
         if ready:
             node = heapq.heappop(ready)[2]
@@ -66,23 +73,59 @@ def sequential_order(graph: NodeGraph, may_block: Callable[[Node], bool]) -> Sch
     if len(order) != len(left):
         stuck = next(node for node, count in left.items() if count)
         raise InvalidArgumentError(f"Graph contains a cycle through node '{stuck.name}'", stuck.name)
-    return Schedule(_with_late_reads(order, consumers), is_safe)
+    return Schedule(_with_late_reads(order, graph), is_safe)
 
 
-def _with_late_reads(order: list[Node], consumers: dict[Node, list[tuple[Node, int]]]) -> list[Node]:
+def _in_rank_order(graph: NodeGraph, may_block: Callable[[Node], bool]) -> list[Node] | None:
+    """The same order where it follows from ranks: no kernel may block, receives wait for nothing here, and every other
+    node has a higher rank than its inputs. The n-th receive then begins stage n, in which what needs it, and no later
+    one, runs by rank.
+    """
+    stage: dict[Node, int] = {}
+    stages: list[list[Node]] = [[]]
+    for node in sorted(graph, key=_RANK):
+        if may_block(node):
+            return None
+        if node.op in RECVS and not is_client_terminated(node):
+            if node.inputs or node.control_inputs:
+                return None
+            stage[node] = len(stages)
+            stages.append([node])
+            continue
+        at = 0
+        for source, _ in node.inputs:
+            before = stage.get(source)
+            if before is None:
+                return None
+            if before > at:
+                at = before
+        for source in node.control_inputs:
+            before = stage.get(source)
+            if before is None:
+                return None
+            if before > at:
+                at = before
+        stage[node] = at
+        stages[at].append(node)
+    return list(chain.from_iterable(stages))
+
+
+def _with_late_reads(order: list[Node], graph: NodeGraph) -> list[Node]:
     """The same order with each plain read of a reference variable moved to just before its first user.
 
     In TensorFlow the read's result shares the variable's memory, so a user sees the updates that ran before itself,
     not only those that ran before the read. Programs order the user, not the read, after an update: the tokens of
     SyncReplicasOptimizer do.
     """
+    reads = [node for node in order if node.op == "Identity" and node.inputs[0].dtype.is_ref]
+    if not reads:
+        return order
     place = {node: i for i, node in enumerate(order)}
+    consumers = graph.consumers()
     before: dict[Node, list[Node]] = {}
-    for node in order:
-        if node.op == "Identity" and node.inputs[0].dtype.is_ref and consumers[node]:
+    for node in reads:
+        if consumers[node]:
             first = min((user for user, _ in consumers[node]), key=place.__getitem__)
             before.setdefault(first, []).append(node)
-    if not before:
-        return order
-    moved = {read for reads in before.values() for read in reads}
+    moved = {read for late in before.values() for read in late}
     return [item for node in order if node not in moved for item in (*before.get(node, ()), node)]

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from dtfctl.protocol import graph_pb2, tensor_pb2
@@ -45,7 +43,6 @@ class Edge(NamedTuple):
         return f"{self.node.name}:{self.slot}"
 
 
-@dataclass(eq=False)
 class Node:
     """One operation of a graph.
 
@@ -58,28 +55,68 @@ class Node:
             them: replace, never write.
         rank: position in a topological order of the whole graph before partitioning. Every partition runs its nodes in
             rank order, which is what keeps receives between partitions free of deadlock.
+        output_types, input_types: declared types (of an input a reference only where the op takes a reference).
     """
 
-    name: str
-    signature: OpSignature
-    raw_attrs: dict[str, graph_pb2.AttrValue]
-    device: str = ""
-    inputs: list[Edge] = field(default_factory=list)
-    control_inputs: list[Node] = field(default_factory=list)
-    rank: int = 0
-    _decoded: dict[str, Any] = field(default_factory=dict, repr=False)
-    op: str = field(init=False)
+    # There are tens of thousands of them, in several graphs at a time.
+    __slots__ = (
+        "_decoded",
+        "control_inputs",
+        "device",
+        "input_types",
+        "inputs",
+        "name",
+        "op",
+        "output_types",
+        "rank",
+        "raw_attrs",
+        "signature",
+    )
 
-    def __post_init__(self) -> None:
+    input_types: tuple[DType, ...]
+    output_types: tuple[DType, ...]
+
+    def __init__(
+        self,
+        name: str,
+        signature: OpSignature,
+        raw_attrs: dict[str, graph_pb2.AttrValue],
+        device: str = "",
+        inputs: list[Edge] | None = None,
+        control_inputs: list[Node] | None = None,
+        rank: int = 0,
+        like: Node | None = None,
+    ) -> None:
+        """Args:
+        like: a node of the same signature and attributes, which what is known of them is taken from.
+        """
+        self.name = name
+        self.signature = signature
         # Not a property: nothing else is asked for as often.
-        self.op = self.signature.name
+        self.op = signature.name
+        self.raw_attrs = raw_attrs
+        self.device = device
+        self.inputs = [] if inputs is None else inputs
+        self.control_inputs = [] if control_inputs is None else control_inputs
+        self.rank = rank
+        if like is None:
+            self._decoded: dict[str, Any] = {}
+        else:
+            self._decoded = like._decoded
+            self.input_types, self.output_types = like.input_types, like.output_types
+
+    def __getattr__(self, name: str) -> Any:
+        """Types are worked out when they are first asked for."""
+        if name not in ("input_types", "output_types"):
+            raise AttributeError(name)
+        self.input_types, self.output_types = types = self._types()
+        return types[name == "output_types"]
 
     def turn_into(self, signature: OpSignature, raw_attrs: dict[str, graph_pb2.AttrValue]) -> None:
         """Make this node another op, or give it other attributes; its inputs stay."""
         self.signature, self.raw_attrs, self.op = signature, raw_attrs, signature.name
         self._decoded = {}
-        for cached in ("output_types", "input_types"):
-            self.__dict__.pop(cached, None)
+        self.input_types, self.output_types = self._types()
 
     def attr(self, name: str, default: Any = None) -> Any:
         """The decoded attribute, or `default` when the node has none of that name."""
@@ -100,15 +137,6 @@ class Node:
     def attrs(self) -> Mapping[str, Any]:
         return _AttrView(self)
 
-    @cached_property
-    def output_types(self) -> tuple[DType, ...]:
-        return self._types()[1]
-
-    @cached_property
-    def input_types(self) -> tuple[DType, ...]:
-        """Declared types of the inputs (a reference type only where the op takes a reference)."""
-        return self._types()[0]
-
     def _types(self) -> tuple[tuple[DType, ...], tuple[DType, ...]]:
         """Of the inputs and of the outputs."""
         signature = self.signature
@@ -119,8 +147,6 @@ class Node:
             if len(signature.known_types) < _MOST_TYPES:
                 signature.known_types[key] = found
         return found
-
-    __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         return f"<Node {self.name} op={self.op} device={self.device!r}>"
@@ -263,7 +289,7 @@ class NodeGraph:
         check_versions(graph_def.versions)
         library = self.library.extended(graph_def.library) if graph_def.HasField("library") else self.library
         added: dict[str, Node] = {}
-        meanings: dict[_Key, _Meaning] = {}
+        known: dict[_Key, Node] = {}
         name = ""
         try:
             for proto in graph_def.node:
@@ -272,7 +298,7 @@ class NodeGraph:
                     raise InvalidArgumentError(f"Node '{name}': Node name contains invalid characters")
                 if name in self.nodes or name in added:
                     raise InvalidArgumentError(f"Node '{name}' is not unique")
-                added[name] = _make_node(proto, library, meanings)
+                added[name] = _make_node(proto, library, known)
             for proto in graph_def.node:
                 name = proto.name
                 self._connect(added[name], proto.input, added)
@@ -334,10 +360,6 @@ class NodeGraph:
         return out
 
 
-def node_to_proto(node: Node) -> graph_pb2.NodeDef:
-    return _describe(node, graph_pb2.NodeDef(), graph_pb2.NodeDef(op=node.op, attr=node.raw_attrs))
-
-
 def _describe(node: Node, proto: graph_pb2.NodeDef, alike: graph_pb2.NodeDef) -> graph_pb2.NodeDef:
     """Fill in a node's message, op and attributes from one that has them."""
     proto.MergeFrom(alike)
@@ -379,39 +401,28 @@ def parse_input(text: str) -> tuple[str, int]:
     return name, int(index)
 
 
-class _Meaning(NamedTuple):
-    """What an op and attributes come to, once checked; shared by all nodes that have them."""
-
-    signature: OpSignature
-    raw_attrs: dict[str, graph_pb2.AttrValue]
-    decoded: dict[str, Any]
-    input_types: tuple[DType, ...]
-    output_types: tuple[DType, ...]
-
-
 # An op with its attributes, serialised.
 _Key = tuple[str, tuple[tuple[str, bytes], ...]]
 
 
-def _make_node(proto: graph_pb2.NodeDef, library: FunctionLibrary, known: dict[_Key, _Meaning]) -> Node:
+def _make_node(proto: graph_pb2.NodeDef, library: FunctionLibrary, known: dict[_Key, Node]) -> Node:
     """A node without its inputs.
 
     Args:
-        known: what nodes of the same GraphDef have come to; graphs repeat themselves.
+        known: nodes made of the same GraphDef; graphs repeat themselves.
     """
     if proto.ByteSize() > _SMALL_NODE:
-        meaning = _meaning_of(proto, library)
-    else:
-        key = proto.op, tuple([(name, value.SerializeToString()) for name, value in proto.attr.items()])
-        found = known.get(key)
-        meaning = known[key] = _meaning_of(proto, library) if found is None else found
-    node = Node(proto.name, meaning.signature, meaning.raw_attrs, proto.device, _decoded=meaning.decoded)
-    types = node.__dict__
-    types["input_types"], types["output_types"] = meaning.input_types, meaning.output_types
-    return node
+        return _read_node(proto, library)
+    key = proto.op, tuple([(name, value.SerializeToString()) for name, value in proto.attr.items()])
+    like = known.get(key)
+    if like is None:
+        node = known[key] = _read_node(proto, library)
+        return node
+    return Node(proto.name, like.signature, like.raw_attrs, proto.device, like=like)
 
 
-def _meaning_of(proto: graph_pb2.NodeDef, library: FunctionLibrary) -> _Meaning:
+def _read_node(proto: graph_pb2.NodeDef, library: FunctionLibrary) -> Node:
+    """A node whose attributes are checked."""
     signature = library.signature(proto.op)
     raw: dict[str, graph_pb2.AttrValue] = dict(proto.attr)
     decoded: dict[str, Any] = {}
@@ -434,8 +445,10 @@ def _meaning_of(proto: graph_pb2.NodeDef, library: FunctionLibrary) -> _Meaning:
             raise InvalidArgumentError(
                 f"NodeDef mentions attribute {name} not in the op definition: Op<name={signature.name}>"
             )
-    node = Node(proto.name, signature, raw, _decoded=decoded)
-    return _Meaning(signature, raw, decoded, node.input_types, node.output_types)
+    node = Node(proto.name, signature, raw, proto.device)
+    node._decoded = decoded
+    node.input_types, node.output_types = node._types()
+    return node
 
 
 def check_versions(versions: tensor_pb2.VersionDef) -> None:
