@@ -72,7 +72,10 @@ def submit(
             help="between-graph: one process a worker; in-graph: one in all.",
         ),
     ] = "between-graph",
-    submission_id: Annotated[str | None, typer.Option("--id", help="Submitting one id twice makes one job.")] = None,
+    job_id: Annotated[
+        str | None,
+        typer.Option("--id", metavar="ID", help="The job's id; sent again, a script is one job."),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option("--workers", min=1, metavar="N", help="Take N free workers instead of all tasks.")
     ] = None,
@@ -134,7 +137,7 @@ def submit(
     screen = session.screen
     late, rest = _options_after_script(args or [])
     name, replication = late.name or name, late.replication or replication
-    submission_id, detach = late.submission_id or submission_id, late.detach or detach
+    job_id, detach = late.id or job_id, late.detach or detach
     env = [*(env or []), *late.env]
     if sum((detach, wait, follow)) > 1:
         raise UsageError("--detach, --wait and --follow exclude each other", "Give one of them.")
@@ -148,7 +151,7 @@ def submit(
         name=name,
         env=_environment(env),
         replication=cast("Replication", replication),
-        submission_id=submission_id,
+        id=job_id,
         framework=cast("Framework", framework),
         retries=retries,
         resume=resume,
@@ -180,7 +183,7 @@ class _Late:
 
     name: str | None = None
     replication: str | None = None
-    submission_id: str | None = None
+    id: str | None = None
     detach: bool = False
     env: list[str] = field(default_factory=list)
 
@@ -208,7 +211,7 @@ def _options_after_script(args: list[str]) -> tuple[_Late, list[str]]:
             if option == "--env":
                 late.env.append(value)
             else:
-                setattr(late, {"--id": "submission_id"}.get(option, option[2:]), value)
+                setattr(late, option[2:], value)
         else:
             rest.append(word)
     return late, rest

@@ -265,8 +265,10 @@ class JobRequest:
     """Default: the script's file name without `.py`."""
     env: Mapping[str, str] = field(default_factory=dict)
     replication: Replication = "between-graph"
+    id: str | None = None
+    """The job's; default: its name with a number. Submitting the same script under it again is the same job."""
     submission_id: str | None = None
-    """Submitting the same id twice makes one job; default: a new one each time."""
+    """A call that is sent twice, as its answer was lost, makes one job; default: a new one each time."""
     framework: Framework = "dtf"
     retries: int = 0
     """How often the whole job is started again, from its newest checkpoint, when it has failed by itself."""

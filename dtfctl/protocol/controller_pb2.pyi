@@ -252,7 +252,7 @@ class ClusterStatus(_message.Message):
     def __init__(self, name: _Optional[str] = ..., created: _Optional[float] = ..., controller: _Optional[_Union[ControllerStatus, _Mapping]] = ..., hosts: _Optional[_Iterable[_Union[HostStatus, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[TaskStatus, _Mapping]]] = ..., jobs: _Optional[_Iterable[_Union[JobStatus, _Mapping]]] = ..., problems: _Optional[_Iterable[str]] = ..., version: _Optional[int] = ..., usable: bool = ..., settled: bool = ...) -> None: ...
 
 class JobRequest(_message.Message):
-    __slots__ = ("script", "args", "name", "env", "replication", "submission_id", "framework", "retries", "resume", "cwd", "priority", "max_time_s", "tasks", "workers", "share", "python", "success", "exit_code_from", "tf_config")
+    __slots__ = ("script", "args", "name", "env", "replication", "submission_id", "framework", "retries", "resume", "cwd", "priority", "max_time_s", "tasks", "workers", "share", "python", "success", "exit_code_from", "tf_config", "id")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -279,6 +279,7 @@ class JobRequest(_message.Message):
     SUCCESS_FIELD_NUMBER: _ClassVar[int]
     EXIT_CODE_FROM_FIELD_NUMBER: _ClassVar[int]
     TF_CONFIG_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
     script: str
     args: _containers.RepeatedScalarFieldContainer[str]
     name: str
@@ -298,7 +299,8 @@ class JobRequest(_message.Message):
     success: str
     exit_code_from: str
     tf_config: str
-    def __init__(self, script: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., env: _Optional[_Mapping[str, str]] = ..., replication: _Optional[str] = ..., submission_id: _Optional[str] = ..., framework: _Optional[str] = ..., retries: _Optional[int] = ..., resume: _Optional[str] = ..., cwd: _Optional[str] = ..., priority: _Optional[int] = ..., max_time_s: _Optional[float] = ..., tasks: _Optional[str] = ..., workers: _Optional[int] = ..., share: bool = ..., python: _Optional[str] = ..., success: _Optional[str] = ..., exit_code_from: _Optional[str] = ..., tf_config: _Optional[str] = ...) -> None: ...
+    id: str
+    def __init__(self, script: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., env: _Optional[_Mapping[str, str]] = ..., replication: _Optional[str] = ..., submission_id: _Optional[str] = ..., framework: _Optional[str] = ..., retries: _Optional[int] = ..., resume: _Optional[str] = ..., cwd: _Optional[str] = ..., priority: _Optional[int] = ..., max_time_s: _Optional[float] = ..., tasks: _Optional[str] = ..., workers: _Optional[int] = ..., share: bool = ..., python: _Optional[str] = ..., success: _Optional[str] = ..., exit_code_from: _Optional[str] = ..., tf_config: _Optional[str] = ..., id: _Optional[str] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
     __slots__ = ("request", "source", "sha256")

@@ -9,12 +9,13 @@ import stat
 import textwrap
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dtfctl.launcher.api import Cluster
-from dtfctl.launcher.errors import NoSuchJob, ScriptError
+from dtfctl.launcher.errors import Conflict, NoSuchJob, ScriptError, UsageError
 from dtfctl.launcher.model import JobEnded, JobOutput, JobProgress, JobRequest, JobStatus
 from tests.cluster.conftest import agent_pid, controller_pid, kill, pids, spec_of, task, wait_until
 
@@ -200,6 +201,28 @@ def test_submitting_an_id_twice_makes_one_job(up: Up, script: Write) -> None:
     request = JobRequest(script("print(1)"), submission_id="the-same")
     assert cluster.submit(request) == cluster.submit(request)
     assert len(cluster.jobs()) == 1
+
+
+def test_a_chosen_id_is_the_jobs_and_stands_for_one_script(up: Up, script: Write) -> None:
+    cluster = up()
+    request = JobRequest(script("print(1)"), id="nightly-42")
+    assert [cluster.submit(request), cluster.submit(request)] == ["nightly-42"] * 2
+    assert [job.id for job in cluster.jobs()] == ["nightly-42"]
+    with pytest.raises(Conflict, match="other arguments"):
+        cluster.submit(replace(request, args=("2",)))
+    with pytest.raises(UsageError, match="cannot be a job's id"):
+        cluster.submit(replace(request, id="../up"))
+    assert cluster.cancel(["nightly-42"])[0].id == "nightly-42"
+
+
+def test_a_chosen_id_is_refused_where_an_earlier_job_of_it_left_checkpoints(up: Up, script: Write) -> None:
+    cluster = up()
+    left = "import os, pathlib; pathlib.Path(os.environ['DTF_CHECKPOINT_DIR'], 'model').write_text('1')"
+    request = JobRequest(script(left), id="nightly-42")
+    follow(cluster, cluster.submit(request))
+    cluster.down()
+    with pytest.raises(Conflict, match="an earlier cluster"):
+        up().submit(request)
 
 
 def test_cancel_ends_a_running_and_a_queued_job(up: Up, script: Write) -> None:

@@ -14,12 +14,14 @@ from dtfctl.launcher.agent.contract import ClientReport
 from dtfctl.launcher.controller import jobs, plan, queue, view
 from dtfctl.launcher.controller.hosts import HostBoard
 from dtfctl.launcher.controller.memory import Memory
-from dtfctl.launcher.errors import Conflict, ScriptError
+from dtfctl.launcher.errors import Conflict, ScriptError, UsageError
 from dtfctl.launcher.files import private_folder, write_whole
 from dtfctl.launcher.model import JobRequest, JobStatus, TaskStatus
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.procfs import boot_id
 from dtfctl.launcher.spec.model import ClusterSpec
+
+JOB_ID = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
 class JobBoard:
@@ -93,6 +95,10 @@ class JobBoard:
         for job in memory.jobs:
             if job.request.submission_id == request.submission_id:
                 return job.id, True
+            if job.id == request.id:
+                if (job.script_sha256, tuple(job.request.args)) != (sha256, tuple(request.args)):
+                    raise Conflict(f"{job.id} is another script, or has other arguments", "choose another --id")
+                return job.id, True
         if hashlib.sha256(source).hexdigest() != sha256:
             raise ScriptError(f"{request.script} was damaged on its way", "submit it again")
         queue.check(
@@ -127,14 +133,27 @@ class JobBoard:
         return job_id, False
 
     def _new_id(self, request: JobRequest) -> str:
+        # Checkpoints and logs of an earlier cluster of this name may be there still; a job does not mix with them.
+        def left_over(job_id: str) -> list[Path]:
+            return [f for f in (self._paths.job(job_id), self._paths.logs / "jobs" / job_id) if f.exists()]
+
+        if request.id is not None:
+            if not JOB_ID.fullmatch(request.id):
+                raise UsageError(
+                    f"`{request.id}` cannot be a job's id",
+                    "use up to 63 lower-case letters, digits and `-`, a letter or digit first and last",
+                )
+            if left := left_over(request.id):
+                raise Conflict(
+                    f"an earlier cluster {self._paths.name} had a job {request.id}; {left[0]} is what it left",
+                    "choose another --id, or remove that folder",
+                )
+            return request.id
         stem = request.name or Path(request.script).stem
         base = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:40] or "job"
         taken = {job.id for job in self._memory.jobs}
         number = 1
-        # Checkpoints and logs of an earlier cluster of this name may be there still; a job does not mix with them.
-        while (job_id := f"{base}-{number}") in taken or any(
-            folder.exists() for folder in (self._paths.job(job_id), self._paths.logs / "jobs" / job_id)
-        ):
+        while (job_id := f"{base}-{number}") in taken or left_over(job_id):
             number += 1
         return job_id
 

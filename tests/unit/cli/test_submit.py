@@ -58,7 +58,7 @@ def test_submit_knows_its_main_options_after_the_script_too(dtfctl: Dtfctl) -> N
     request = fake.requests[0]
     assert request.args == ("--lr", "0.1", "pos", "-x", "--name", "y")
     assert (request.name, request.env, request.replication) == ("n", {"A": "1"}, "in-graph")
-    assert request.submission_id == "7"
+    assert request.id == "7"
     fake = launcher(ended())
     assert dtfctl("submit", "train.py", "--name", fake=fake).code == 2
     assert fake.requests == []
@@ -67,7 +67,7 @@ def test_submit_knows_its_main_options_after_the_script_too(dtfctl: Dtfctl) -> N
 def test_submit_passes_its_options_on(dtfctl: Dtfctl) -> None:
     fake = launcher(ended())
     dtfctl("submit", "--replication", "in-graph", "--id", "nightly", "train.py", fake=fake)
-    assert (fake.requests[0].replication, fake.requests[0].submission_id) == ("in-graph", "nightly")
+    assert (fake.requests[0].replication, fake.requests[0].id) == ("in-graph", "nightly")
     options = ["--retries", "2", "--resume", "digits-0", "--priority", "-3", "--max-time", "2h"]
     dtfctl("submit", *options, "train.py", fake=fake)
     last = fake.requests[1]
