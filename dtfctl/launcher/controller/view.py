@@ -215,7 +215,9 @@ def problems(hosts: Mapping[str, Host], rows: Mapping[str, HostRow], tasks: Sequ
         elif task.state == "pending" and task.retry_in_s is not None:
             found.append(f"{task.name} starts again in {task.retry_in_s:.1f} s: {task.last_error}")
         elif task.health in ("suspect", "down"):
-            found.append(f"{task.name} is {task.health}: no beats, or its server hangs; `dtfctl why {task.name}` says which")
+            found.append(
+                f"{task.name} is {task.health}: no beats, or its server hangs; `dtfctl why {task.name}` says which"
+            )
     return found
 
 
