@@ -98,7 +98,8 @@ class StepRun:
 
     def wait(self) -> None:
         """Until all remote parts have ended; once cancelled, at most `CANCEL_GRACE_S` longer."""
-        REACTOR.wait(self._ended)
+        # A thread that computes for long does not come back soon to serve the links, so it leaves that to their own.
+        REACTOR.wait(self._ended, self.step.table.leads)
         if self._withdraw_bound is not None:
             self._withdraw_bound()
 

@@ -6,8 +6,16 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import pytest
+
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.rendezvous.local import LocalRendezvous
+from dtfctl.runtime.rendezvous.reactor import Slot
+from dtfctl.runtime.rendezvous.routing import Routes
+from dtfctl.runtime.services import step_run
+from dtfctl.runtime.services.step import Step
+from dtfctl.runtime.services.step_run import StepRun
+from dtfctl.runtime.services.tasks import RemoteTask
 from dtfctl.runtime.services.threads import submit
 from dtfctl.runtime.services.worker import LIGHT_S, Partition
 
@@ -52,3 +60,22 @@ def test_receives_count_as_waits_only_where_the_value_is_not_there_yet() -> None
 def wait_for_receive(table: LocalRendezvous, key: str) -> None:
     while key not in table._waiting:
         time.sleep(0.001)
+
+
+@pytest.mark.parametrize("computes_long", [False, True])
+def test_who_computes_long_does_not_take_the_links_from_their_own_thread_at_the_end(
+    computes_long: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be gone when the next call arrives, which nobody would read until the own thread looked again."""
+    step = Step(1, Routes("/job:worker/replica:0/task:0"), None, 0.0)
+    step.table.leads = not computes_long
+    run = StepRun(step, {"/job:ps/replica:0/task:0": cast(RemoteTask, None)})
+    led: list[bool] = []
+
+    class Links:
+        def wait(self, slot: Slot, lead: bool = True) -> None:
+            led.append(lead)
+
+    monkeypatch.setattr(step_run, "REACTOR", Links())
+    run.wait()
+    assert led == [not computes_long]
