@@ -46,10 +46,11 @@ def main() -> int:
         # numpy reads them when it loads, so this process starts again without.
         clean = {k: v for k, v in os.environ.items() if k not in PINS}
         os.execve(sys.executable, [sys.executable, "-m", "benchmarks", *sys.argv[1:]], clean)
-    chosen = _chosen(cases, options)
-    if not chosen:
-        print(f"No case is named {' or '.join(options.case)}; --list names them", file=sys.stderr)
+    unknown = [name for name in options.case if not named(cases, name)]
+    if unknown:
+        print(f"No case is named {' or '.join(unknown)}; --list names them", file=sys.stderr)
         return 2
+    chosen = _chosen(cases, options)
     return _measure(chosen, options)
 
 
@@ -72,12 +73,16 @@ def _options() -> argparse.ArgumentParser:
     return parser
 
 
+def named(cases: list[Case], name: str) -> list[Case]:
+    """The case of that name, else those whose names begin with it."""
+    return [c for c in cases if c.name == name] or [c for c in cases if c.name.startswith(name)]
+
+
 def _chosen(cases: list[Case], options: argparse.Namespace) -> list[Case]:
     if options.case:
-        exact = [c for c in cases if c.name in options.case]
-        found = exact or [c for c in cases if any(c.name.startswith(name) for name in options.case)]
+        wanted = {c.name for name in options.case for c in named(cases, name)}
         # Named cases run whole, whatever they cost.
-        return found
+        return [c for c in cases if c.name in wanted]
     if options.quick:
         return [c for c in cases if c.quick and not c.full]
     replaced = {c.name for c in cases if c.name.endswith("-64MB")}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import processes, report, store
+from benchmarks import __main__ as command, processes, report, store
 from benchmarks.bench import Bench, CustomCase
 from benchmarks.cases import all_cases
 from benchmarks.limits import Limits
@@ -132,6 +132,25 @@ def test_a_run_replaces_its_own_rows_and_every_row_keeps_its_date(tmp_path: Path
     # Nothing of the first run is left, and so it is not named.
     back.add(a_run("third"), [Row("one", "x"), Row("one", "x", ours_name="ours (tcp)"), Row("two", "x")], order)
     assert [run.command for run in back.runs.values()] == ["third"]
+
+
+def test_prefixes_and_whole_names_may_be_given_together() -> None:
+    given = ["--case", "mlp-small", "--case", "feed-add", "--case", "cnn"]
+    options = command._options().parse_args(given)
+    names = [case.name for case in command._chosen(all_cases(), options)]
+    assert names == ["mlp-small-local", "mlp-small-ps", "cnn", "feed-add"]
+
+
+def test_a_name_of_no_case_is_refused_though_others_are_known() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "--case", "cnn", "--case", "nothing"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=ROOT,
+    )
+    assert done.returncode == 2
+    assert "nothing" in done.stderr and "cnn" not in done.stderr
 
 
 def test_cases_have_distinct_names_and_their_programs_exist() -> None:
