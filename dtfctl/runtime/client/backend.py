@@ -10,6 +10,7 @@ import numpy as np
 
 from dtfctl.protocol import config_pb2, device_pb2, graph_pb2
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.platform import kept_memory
 from dtfctl.runtime.services.compiled_step import StepOptions
 from dtfctl.runtime.services.master import Master
 from dtfctl.runtime.services.master_session import MasterSession
@@ -144,9 +145,15 @@ def own_values(values: list[Any]) -> list[Any]:
     for i in range(len(values)):
         value = values[i]
         if isinstance(value, np.ndarray) and value.ndim:
-            flags = value.flags
-            if not flags.owndata or not flags.writeable or sys.getrefcount(value) > _UNSHARED:
+            # Flags hold their array, so they must not have a name while its references are counted.
+            if sys.getrefcount(value) > _UNSHARED or not _may_be_kept(value):
                 values[i] = value.copy()
         else:
             values[i] = as_host(value)
     return values
+
+
+def _may_be_kept(value: Any) -> bool:
+    """Whether it is an array that can be written and whose memory is its own."""
+    flags = value.flags
+    return bool(flags.writeable and (flags.owndata or kept_memory.owns(value)))

@@ -23,7 +23,7 @@ from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import FailedPreconditionError
 from dtfctl.runtime.framework.resource_manager import Resource
 from dtfctl.runtime.framework.tensor_shape import TensorShape
-from dtfctl.runtime.platform import shared_memory
+from dtfctl.runtime.platform import kept_memory, shared_memory
 
 # References to an unshared array seen by `writable`: the attribute, the local name and getrefcount's own argument.
 _UNSHARED = 3
@@ -167,7 +167,7 @@ def _is_common(value: Any) -> bool:
 
 def _is_own(value: Any) -> bool:
     """True for an array that can be written, is no view of other memory, and that no other task looks at."""
-    if _owns_memory(value):
+    if _owns_memory(value) or kept_memory.owns(value):
         return True
     arena = shared_memory.found_arena()
     return arena is not None and isinstance(value, np.ndarray) and arena.owns(value) and not arena.is_lent(value)

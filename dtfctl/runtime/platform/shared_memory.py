@@ -13,29 +13,24 @@ sent before, and results that go to another task.
 
 from __future__ import annotations
 
-import bisect
 import contextlib
 import fcntl
-import mmap
 import os
 import threading
 import weakref
-from collections import deque
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from dtfctl.runtime.platform import kept_memory
+from dtfctl.runtime.platform.region import ALIGN, Array, Memory, Region, address
+
 # Smaller tensors travel with their frames.
 LEAST = 1 << 16
-ALIGN = 1 << 12
 # Shares of the host's memory an arena may grow to: one for all peers, and one for a single peer.
 _COMMON_SHARE, _PRIVATE_SHARE = 4, 8
 _LARGEST = 1 << 36
-
-# Free pieces of fewer bytes are not given back to the system.
-_LEAST_TRIMMED = 1 << 20
 _MADV_REMOVE, _MADV_POPULATE_WRITE = 9, 23
-Array = np.ndarray[Any, Any]
 
 
 def default_size(share: int = _PRIVATE_SHARE) -> int:
@@ -47,62 +42,6 @@ def default_size(share: int = _PRIVATE_SHARE) -> int:
     return min(memory // share // ALIGN * ALIGN, _LARGEST)
 
 
-class Blocks:
-    """Which parts of an arena are free: first fit, so that what was used before is used again."""
-
-    def __init__(self, size: int) -> None:
-        self._free: list[tuple[int, int]] = [(0, size)]
-        self._taken: dict[int, int] = {}
-
-    def take(self, size: int) -> int | None:
-        """Where a block of `size` bytes is; None when there is none."""
-        size = -(-size // ALIGN) * ALIGN
-        for i, (offset, length) in enumerate(self._free):
-            if length >= size:
-                if length == size:
-                    del self._free[i]
-                else:
-                    self._free[i] = (offset + size, length - size)
-                self._taken[offset] = size
-                return offset
-        return None
-
-    def give(self, offset: int) -> bool:
-        """A block is free again; False if it was not taken."""
-        size = self._taken.pop(offset, None)
-        if size is None:
-            return False
-        i = bisect.bisect(self._free, (offset, 0))
-        if i < len(self._free) and self._free[i][0] == offset + size:
-            size += self._free.pop(i)[1]
-        if i and sum(self._free[i - 1]) == offset:
-            i -= 1
-            offset, before = self._free[i]
-            size += before
-            self._free[i] = (offset, size)
-        else:
-            self._free.insert(i, (offset, size))
-        return True
-
-    @property
-    def free(self) -> list[tuple[int, int]]:
-        """Where nothing is: offsets and lengths, in order."""
-        return list(self._free)
-
-    def take_at(self, offset: int, size: int) -> bool:
-        """Take the first `size` bytes of a free piece; False if it is not free any more."""
-        for i, (start, length) in enumerate(self._free):
-            if start == offset and length >= size:
-                self._free[i : i + 1] = [(start + size, length - size)] if length > size else []
-                self._taken[offset] = size
-                return True
-        return False
-
-    def size_of(self, offset: int) -> int:
-        """Bytes of a taken block."""
-        return self._taken[offset]
-
-
 class Place(NamedTuple):
     """Where a tensor's bytes lie in shared memory: in the sender's arena or, lent by it, in the receiver's."""
 
@@ -111,11 +50,7 @@ class Place(NamedTuple):
     is_returned: bool = False
 
 
-class Memory(mmap.mmap):
-    """An arena's memory in the process it belongs to; the base of all arrays in it."""
-
-
-class Arena:
+class Arena(Region):
     """A process's memory for others.
 
     Args:
@@ -123,80 +58,31 @@ class Arena:
     """
 
     def __init__(self, size: int, is_common: bool = False) -> None:
-        self.size = size
         self.is_common = is_common
         self.fd = os.memfd_create("dtfctl-arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(self.fd, size)
             # The receiver can rely on what it maps.
             fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-            self._memory = Memory(self.fd, size)
+            super().__init__(Memory(self.fd, size), size)
         except (OSError, ValueError):
             os.close(self.fd)
             raise
-        self._start = address(np.frombuffer(self._memory, np.uint8, 1))
-        self._blocks = Blocks(size)
-        self._lock = threading.Lock()
-        self._touched = 0
-        # The array that all others of a block are views of, while there is one; and how often each block is lent.
-        self._roots: dict[int, weakref.ref[Array]] = {}
+        # How often each block is lent.
         self._loans: dict[int, int] = {}
-        # Blocks whose array is gone. Noted in the middle of anything else, so dealt with later.
-        self._dropped: deque[int] = deque()
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array | None:
-        """An array in a block of its own; None when there is no room now."""
-        size = dtype.itemsize
-        for dim in shape:
-            size *= dim
-        with self._lock:
-            self._collect()
-            offset = self._blocks.take(size)
-            if offset is None:
-                return None
-            fresh, end = max(offset, self._touched), -(-(offset + size) // ALIGN) * ALIGN
-            self._touched = max(self._touched, end)
-            array = self._root(offset, shape, dtype)
-        if fresh < end:
-            self._touch(fresh, end)
-        return array
-
-    def _root(self, offset: int, shape: tuple[int, ...], dtype: Any) -> Array:
-        # Its base is no array, so it is the base of all arrays that are made of it.
-        array = np.ndarray(shape, dtype, self._memory, offset)
-        dropped = self._dropped
-        self._roots[offset] = weakref.ref(array, lambda _: dropped.append(offset))
-        return array
-
-    def _touch(self, start: int, end: int) -> None:
-        """Have the pages of a part made at once, which takes much less time than making each when it is written to."""
+    def _fresh(self, start: int, end: int) -> None:
+        # All pages at once take much less time than each when it is written to.
         # A kernel before 5.14 cannot: there the pages come as they are written to.
         with contextlib.suppress(OSError):
             self._memory.madvise(_MADV_POPULATE_WRITE, start, end - start)
 
-    def _collect(self) -> None:
-        """Free the blocks that nobody uses any more; with the lock held."""
-        while self._dropped:
-            offset = self._dropped.popleft()
-            root = self._roots.get(offset)
-            if root is not None and root() is None:
-                del self._roots[offset]
-                if offset not in self._loans:
-                    self._blocks.give(offset)
+    def _unused(self, offset: int) -> None:
+        if offset not in self._loans:
+            super()._unused(offset)
 
-    def block_of(self, array: Array) -> int | None:
-        """The block an array lies in, None if it lies elsewhere."""
-        base: Any = array.base
-        if base is self._memory:
-            return address(array) - self._start
-        if getattr(base, "base", None) is self._memory:
-            return address(base) - self._start
-        return None
-
-    def owns(self, array: Any) -> bool:
-        """Whether the array is the one all others of its block are views of."""
-        base: Any = array.base
-        return base is self._memory
+    def _give_back(self, start: int, length: int) -> None:
+        self._memory.madvise(_MADV_REMOVE, start, length)
 
     def is_lent(self, array: Array) -> bool:
         """Whether a peer may look at the array's block."""
@@ -228,7 +114,7 @@ class Arena:
                 return
             del self._loans[block]
             if block not in self._roots:
-                self._blocks.give(block)
+                super()._unused(block)
 
     def array_at(self, block: int, offset: int, length: int) -> Array:
         """Bytes of a block that is lent."""
@@ -240,35 +126,11 @@ class Arena:
         start = offset - block
         return root.reshape(-1).view(np.uint8)[start : start + length]
 
-    def trim(self) -> None:
-        """Give the system the memory back in which nothing is."""
-        with self._lock:
-            self._collect()
-            free = [(start, min(start + length, self._touched) - start) for start, length in self._blocks.free]
-        for start, length in free:
-            with self._lock:
-                if length < _LEAST_TRIMMED or not self._blocks.take_at(start, length):
-                    continue
-            try:
-                # Takes a while, so others go on meanwhile.
-                self._memory.madvise(_MADV_REMOVE, start, length)
-            finally:
-                with self._lock:
-                    self._blocks.give(start)
-                    if start + length == self._touched:
-                        self._touched = start
-
     def close(self) -> None:
         """Let go of it if it is for one peer. What that one still maps stays until it lets go too."""
         if self.fd >= 0 and not self.is_common:
             os.close(self.fd)
             self.fd = -1
-
-
-def address(array: Array) -> int:
-    """Where an array's memory begins."""
-    found: int = array.__array_interface__["data"][0]
-    return found
 
 
 class Loans:
@@ -383,7 +245,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
             array = arena.empty(shape, dtype)
             if array is not None:
                 return array
-    return np.empty(shape, dtype)
+    return kept_memory.empty(shape, dtype)
 
 
 def held_by(holder: Holder, array: Any, before: Any) -> None:

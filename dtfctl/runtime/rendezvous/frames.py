@@ -22,6 +22,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor
+from dtfctl.runtime.platform import kept_memory
 from dtfctl.runtime.platform.shared_memory import Place
 
 MAGIC = 0xD7F1
@@ -422,7 +423,7 @@ class FrameReader:
             if dtype is None or dtype.is_object:
                 place = np.empty(length, np.uint8)
             else:
-                frame.value = np.empty(dims, dtype.np)
+                frame.value = kept_memory.empty(dims, dtype.np)
                 place = frame.value.reshape(-1).view(np.uint8)
         except MemoryError:
             raise InvalidArgumentError(f"No memory for a tensor of {length} bytes") from None

@@ -31,7 +31,7 @@ from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.control import tensor_list_wire
-from dtfctl.runtime.platform import shared_memory
+from dtfctl.runtime.platform import kept_memory, shared_memory
 from dtfctl.runtime.rendezvous.frames import Frame, Message
 from dtfctl.runtime.rendezvous.local import LocalRendezvous
 from dtfctl.runtime.rendezvous.routing import Routes, RoutingRendezvous, task_of_device
@@ -473,6 +473,7 @@ def _trim_soon() -> None:
 def _trim() -> None:
     try:
         shared_memory.trim()
+        kept_memory.trim()
     except OSError as e:
         log.warning("shared memory stays with this process: %s", e)
 

@@ -21,7 +21,7 @@ from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.variable import Variable
-from dtfctl.runtime.platform import shared_memory
+from dtfctl.runtime.platform import region, shared_memory
 from dtfctl.runtime.platform.shared_memory import Arena, Loans, Place, common_arena
 from dtfctl.runtime.rendezvous.frames import Frame, FrameReader, FrameWriter, Kind, Message
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined
@@ -64,7 +64,7 @@ def blocks(link: Any) -> set[int]:
 
 
 def address(array: Any) -> int:
-    return shared_memory.address(array)
+    return region.address(array)
 
 
 def test_a_variable_that_was_sent_stays_where_the_other_task_sees_it(pair: Pair) -> None:

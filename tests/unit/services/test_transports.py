@@ -21,7 +21,8 @@ from hypothesis import given, settings, strategies as st
 from dtfctl.launcher.certificates import ensure_authority, ensure_certificate
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError, UnauthenticatedError, UnavailableError
 from dtfctl.runtime.framework.tensor_codec import object_array
-from dtfctl.runtime.platform.shared_memory import Arena, Blocks, common_arena
+from dtfctl.runtime.platform.region import Blocks
+from dtfctl.runtime.platform.shared_memory import Arena, common_arena
 from dtfctl.runtime.rendezvous.frames import Frame, Kind, Message
 from dtfctl.runtime.rendezvous.transports import handshake
 from dtfctl.runtime.rendezvous.transports.arena import Mapping

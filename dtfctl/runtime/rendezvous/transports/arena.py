@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
-from dtfctl.runtime.platform.shared_memory import ALIGN, Place, address
+from dtfctl.runtime.platform.region import ALIGN, address
+from dtfctl.runtime.platform.shared_memory import Place
 
 _MADV_POPULATE_READ = 22
 _WORD = 8
