@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from dtfctl.runtime.compiler.devices import DeviceInfo, DeviceSet, parse_device
 from dtfctl.runtime.framework import dtypes
@@ -124,6 +125,8 @@ class ColocationGraph:
         self._support: dict[tuple[object, ...], dict[str, int]] = {}
         self._type_attrs: dict[str, list[str]] = {}
         self._fitting: dict[tuple[int, int], tuple[DeviceSpec, dict[str, int], tuple[DeviceInfo, ...]]] = {}
+        # What nodes of equal op, attributes and device ask for: supported kinds, requested and resource devices.
+        self._alike: dict[tuple[str, int, str], tuple[dict[str, int], DeviceSpec, DeviceSpec]] = {}
         self._groups: dict[Node, Group] = {n: self._member(n, pinned.get(n.name)) for n in graph}
         self._colocate_edges()
         self._colocate_classes()
@@ -137,15 +140,23 @@ class ColocationGraph:
         return group
 
     def _member(self, node: Node, pinned: str | None) -> Group:
+        # The graph holds the attributes, so their identity stays theirs.
+        key = node.op, id(node.raw_attrs), node.device
+        alike = self._alike.get(key)
+        if alike is None:
+            alike = self._alike[key] = self._asked(node)
+        supported, requested, resource = alike
+        if pinned is not None and pinned in self._devices.by_name:
+            spec = parse_device(pinned)
+            return Group(node, spec, spec, supported, None, self._devices.by_name[pinned], None, [node])
+        return Group(node, requested, resource, supported, None, None, None, [node])
+
+    def _asked(self, node: Node) -> tuple[dict[str, int], DeviceSpec, DeviceSpec]:
         supported = self._supported(node)
         if not supported:
             raise InvalidArgumentError(no_kernel(node, self._devices), node.name)
         requested = resource = _ANY
-        assigned: DeviceInfo | None = None
-        if pinned is not None and pinned in self._devices.by_name:
-            assigned = self._devices.by_name[pinned]
-            requested = resource = parse_device(pinned)
-        elif node.device:
+        if node.device:
             try:
                 requested = parse_device(node.device)
             except ValueError:
@@ -154,7 +165,7 @@ class ColocationGraph:
                 ) from None
             if _makes_handle(node):
                 resource = requested
-        return Group(node, requested, resource, supported, None, assigned, None, [node])
+        return supported, requested, resource
 
     def _supported(self, node: Node) -> dict[str, int]:
         """Kinds of device with a kernel for the node, with its priority; all, for calls of functions.
@@ -182,6 +193,8 @@ class ColocationGraph:
             if not node.inputs:
                 continue
             types = node.input_types
+            if not any(map(_may_colocate, types)):
+                continue
             for edge, dtype in zip(node.inputs, types):
                 if dtype.is_ref or dtype is dtypes.resource:
                     if node.op not in _EXEMPT:
@@ -224,14 +237,21 @@ class ColocationGraph:
             ) from None
 
     def _colocate_classes(self) -> None:
-        first: dict[bytes, Node] = {}
+        named: dict[Node, list[bytes]] = {}
         for node in self._graph:
             raw = node.raw_attrs.get("_class")
             if raw is not None:
-                for spec in raw.list.s:
-                    if spec.startswith(_PREFIX):
-                        self._colocate_class(node, spec[len(_PREFIX) :], first)
-            self._colocate_class(node, node.name.encode(), first)
+                named[node] = [spec[len(_PREFIX) :] for spec in raw.list.s if spec.startswith(_PREFIX)]
+        if not named:
+            return
+        names = {name for wanted in named.values() for name in wanted}
+        first: dict[bytes, Node] = {}
+        for node in self._graph:
+            for name in named.get(node, ()):
+                self._colocate_class(node, name, first)
+            own = node.name.encode()
+            if own in names:
+                self._colocate_class(node, own, first)
 
     def _colocate_class(self, node: Node, name: bytes, first: dict[bytes, Node]) -> None:
         other = first.setdefault(name, node)
@@ -278,21 +298,19 @@ class ColocationGraph:
 
     # Choosing ---------------------------------------------------------------------------------------------------------
 
-    def assign(self, node: Node, device: DeviceInfo) -> None:
-        """The node's whole group goes to `device`."""
-        group = self.root(node)
-        if group.assigned is None:
+    def assign(self, group: Group, device: DeviceInfo) -> None:
+        """The whole group goes to `device`."""
+        if group.assigned is None and len(group.members) > 1:
             group.assigned = device
             group.requested = parse_device(device.name)
             group.candidates = (device,)
 
-    def candidates(self, node: Node) -> tuple[DeviceInfo, ...]:
-        """Devices the node may go to, best first.
+    def candidates(self, node: Node, group: Group) -> tuple[DeviceInfo, ...]:
+        """Devices a node of the group may go to, best first.
 
         Raises:
             InvalidArgumentError: there is none.
         """
-        group = self.root(node)
         if group.candidates is None:
             found = self._fitting_devices(group)
             if not found and self._soft and group.requested != _ANY:
@@ -378,6 +396,12 @@ class ColocationGraph:
             f"[{', '.join(group.supported)}]{kinds}\n\nColocation members, user-requested devices, and framework "
             f"assigned devices, if any:{nodes}{more}\n"
         )
+
+
+@cache
+def _may_colocate(dtype: dtypes.DType) -> bool:
+    """Whether an edge of this type may have to stay on one device."""
+    return dtype.is_ref or dtype is dtypes.resource or dtype is dtypes.variant
 
 
 def _spec_of(device: DeviceInfo | None) -> DeviceSpec:

@@ -33,17 +33,20 @@ def place(
     assigned: dict[Node, DeviceInfo] = {}
     consumers: dict[Node, list[Node]] = {}
     for node in graph:
-        for source in (*(e.node for e in node.inputs), *node.control_inputs):
+        for source, _ in node.inputs:
+            consumers.setdefault(source, []).append(node)
+        for source in node.control_inputs:
             consumers.setdefault(source, []).append(node)
     generators: list[Node] = []
     for node in graph:
-        fixed = groups.root(node).assigned
+        group = groups.root(node)
+        fixed = group.assigned
         if fixed is not None:
             assigned[node] = fixed
         elif _is_generator(node):
             generators.append(node)
         else:
-            candidates = groups.candidates(node)
+            candidates = groups.candidates(node, group)
             chosen = candidates[0]
             if node.inputs and (node.op in _METADATA or _follows_input(node, consumers)):
                 beside = assigned.get(node.inputs[0].node)
@@ -51,21 +54,23 @@ def place(
                     assert beside is not None
                     chosen = beside
             assigned[node] = chosen
-            groups.assign(node, chosen)
+            groups.assign(group, chosen)
     for node in generators:
-        fixed = groups.root(node).assigned
+        group = groups.root(node)
+        fixed = group.assigned
         if fixed is not None:
             assigned[node] = fixed
             continue
-        candidates = groups.candidates(node)
+        candidates = groups.candidates(node, group)
         chosen = candidates[0]
-        users = {assigned.get(c) for c in consumers.get(node, ())}
-        if len(users) == 1:
-            (only,) = users
-            if only is not None and only in candidates:
-                chosen = only
+        if len(candidates) > 1:
+            users = {assigned.get(c) for c in consumers.get(node, ())}
+            if len(users) == 1:
+                (only,) = users
+                if only is not None and only in candidates:
+                    chosen = only
         assigned[node] = chosen
-        groups.assign(node, chosen)
+        groups.assign(group, chosen)
     return {node.name: device.name for node, device in assigned.items()}
 
 

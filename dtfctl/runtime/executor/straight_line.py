@@ -1,16 +1,19 @@
 """Straight-line plans: an acyclic partition as one Python function.
 
 The function is generated as source, one line a node in running order, and compiled once. Values are its locals, dropped
-after their last use, so that variables can be updated in place; kernels, constants and keys are its globals. A line
+after their last use, so that variables can be updated in place, if only by a result that takes the local of an operand;
+kernels, constants and keys are its globals. A line
 number tells which node an exception comes from, so no node pays for error handling. Very large graphs become several
 functions, which pass each other values through a list.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
@@ -73,6 +76,8 @@ class StraightLine:
     Attributes:
         order: the nodes, in running order.
         places: for each (node, slot) the local, list item or constant its value is in.
+        reused: locals that hold several values one after the other: the positions and outputs of the nodes that give
+            them, in running order.
         aliases: outputs of identities, and whose values they are.
         constants: by name.
         careful: for nodes whose line leaves checks to numpy, the kernel that makes them and says what is wrong, with
@@ -83,6 +88,7 @@ class StraightLine:
     chunks: list[Chunk]
     lines: dict[CodeType, list[int]]
     places: dict[tuple[Node, int], str]
+    reused: dict[str, list[tuple[int, tuple[Node, int]]]]
     aliases: dict[tuple[Node, int], tuple[Node, int]]
     constants: dict[str, Any]
     slots: int
@@ -106,7 +112,7 @@ class StraightLine:
             at, frame = self._failure(e.__traceback__)
             if isinstance(e, (DeadValue, Reshaped, Unfit)):
                 late = [folded for folded, by in self.folds if folded < at <= by]
-                raise Resume(at, self._values(frame.f_locals, shared), isinstance(e, DeadValue), late) from None
+                raise Resume(at, self._values(at, frame.f_locals, shared), isinstance(e, DeadValue), late) from None
             error = located(self._explained(e, at, frame), self.order[at].name)
             if error is e:
                 raise
@@ -131,10 +137,17 @@ class StraightLine:
             trace = trace.tb_next
         raise AssertionError("an exception from nowhere in the plan")
 
-    def _values(self, local_values: dict[str, Any], shared: list[Any]) -> dict[tuple[Node, int], Any]:
-        """The values that are alive, by the node output they are."""
+    def _values(self, at: int, local_values: dict[str, Any], shared: list[Any]) -> dict[tuple[Node, int], Any]:
+        """The values that are alive before the node at position `at`, by the node output they are."""
         found: dict[tuple[Node, int], Any] = {}
+        for place, givers in self.reused.items():
+            value = local_values.get(place)
+            given = bisect_left(givers, at, key=itemgetter(0))
+            if value is not None and given:
+                found[givers[given - 1][1]] = value
         for output, place in self.places.items():
+            if place in self.reused:
+                continue
             if output[1] >= len(output[0].output_types):
                 # What lines that do several nodes' work have between themselves.
                 continue
@@ -190,6 +203,7 @@ class _Compiler:
     alias: dict[tuple[Node, int], tuple[Node, int]] = field(default_factory=dict)
     constants: dict[tuple[Node, int], str] = field(default_factory=dict)
     places: dict[tuple[Node, int], str] = field(default_factory=dict)
+    reused: dict[str, list[tuple[int, tuple[Node, int]]]] = field(default_factory=dict)
     last_use: dict[tuple[Node, int], int] = field(default_factory=dict)
     liveness: Liveness | None = None
     slots: int = 0
@@ -207,6 +221,7 @@ class _Compiler:
             room=shared_memory.empty,
         )
         for i, node in enumerate(self.order):
+            self.position[node] = i
             self._bind(i, node)
         if any(node.op in BRANCHES for node in self.order):
             self.liveness = Liveness(self.order, self._predicate, self._root)
@@ -221,6 +236,8 @@ class _Compiler:
                 and output[0] not in self.shaped.folded
             ):
                 drops[at].append(output)
+        if self.liveness is None and self.seen is None:
+            self._reuse_locals(drops)
         chunks: list[Chunk] = []
         lines: dict[CodeType, list[int]] = {}
         for number, start in enumerate(range(0, len(self.order), self.chunk_size)):
@@ -235,6 +252,7 @@ class _Compiler:
             chunks,
             lines,
             self.places,
+            self.reused,
             self.alias,
             constants,
             self.slots,
@@ -279,7 +297,7 @@ class _Compiler:
         if shaped is None:
             return
         self.shaped = shaped
-        position = self.position = {node: i for i, node in enumerate(self.order)}
+        position = self.position
         for (node, slot), value in shaped.fixed.items():
             if node.op != "Const":
                 name = self.constants[node, slot] = f"x{position[node]}_{slot}"
@@ -314,7 +332,7 @@ class _Compiler:
 
     def _allocate(self) -> None:
         """Give every value that is used a local, or an item of the shared list if another chunk uses it."""
-        at = {node: i for i, node in enumerate(self.order)}
+        at = self.position
         crossing: set[tuple[Node, int]] = set()
         for i, node in enumerate(self.order):
             if (node, 0) in self.alias and node.op not in BRANCHES:
@@ -340,6 +358,40 @@ class _Compiler:
             else:
                 self.places[root] = f"v{at[root[0]]}_{root[1]}"
 
+    def _reuse_locals(self, drops: dict[int, list[tuple[Node, int]]]) -> None:
+        """Let results take the locals of operands that are used for the last time, which then need not be dropped."""
+        places, reused = self.places, self.reused
+        for i, node in enumerate(self.order):
+            output = node, 0
+            dropped = drops.get(i)
+            if not dropped or output not in places or len(node.output_types) != 1 or not self._is_call(node):
+                continue
+            if places[output][0] != "v":
+                continue
+            for old in dropped:
+                place = places[old]
+                # A value nobody uses is dropped by the node that gives it.
+                if place[0] == "v" and old != output:
+                    givers = reused.get(place)
+                    if givers is None:
+                        givers = reused[place] = [(self.position[old[0]], old)]
+                    givers.append((i, output))
+                    places[output] = place
+                    dropped.remove(old)
+                    break
+
+    def _is_call(self, node: Node) -> bool:
+        """True when the node's line calls its kernel, or says what that does."""
+        op = node.op
+        return not (
+            op in NOTHING
+            or op in ALIASES
+            or op in SENDS
+            or op in RECVS
+            or op in ("_Arg", "_Retval")
+            or (node, 0) in self.constants
+        )
+
     def _chunk(self, name: str, positions: range, drops: dict[int, list[tuple[Node, int]]]) -> tuple[Any, list[int]]:
         text = [
             f"def {name}(step, S, args, results):",
@@ -351,8 +403,11 @@ class _Compiler:
         block = ""
         # Values whose last use is in the open block: dropped there, and after it for when it did not run.
         dropped: list[tuple[Node, int]] = []
+        plain = self.liveness is None and self.seen is None
         for i in positions:
             node = self.order[i]
+            if plain and (node, 0) in self.constants and i % CHECK_EVERY != CHECK_EVERY - 1:
+                continue
             lines = [*self._checks(node), *self._lines(i, node)]
             wanted = self._guard(node) if lines else block
             added: list[str] = []

@@ -165,6 +165,11 @@ def transfers() -> GraphText:
     g.add("more", "AddV2", "unblock", "one", T="float32")
     g.add("most", "AddV2", "more", "same", T="float32")
     g.add("other", "_Send", "most", T="float32", tensor_name="other", **TRANSFER)
+    # Each takes the other's place, and the last is wanted after the receive.
+    g.add("first", "Neg", "kept", T="float32")
+    g.add("second", "Sub", "first", "one", T="float32")
+    g.add("chain", "AddV2", "second", "unblock", T="float32")
+    g.add("chained", "_Send", "chain", T="float32", tensor_name="chained", **TRANSFER)
     g.add("after", "NoOp", "^neg")
     g.const("c", F(5), after=["after"])
     g.add("late", "_Send", "c", T="float32", tensor_name="late", **TRANSFER)
@@ -187,7 +192,7 @@ def run_transfers(chunk: int, dead: bool) -> dict[str, tuple[object, bool]]:
     rendezvous.send(key("unblock"), np.asarray(F(10)), False)
     rendezvous.send(key("r"), None if dead else np.asarray(F(2)), dead)
     executor.run(runner.step(rendezvous, token))
-    return {name: rendezvous.recv(key(name), token) for name in ("out", "live", "late", "other")}
+    return {name: rendezvous.recv(key(name), token) for name in ("out", "live", "late", "other", "chained")}
 
 
 @pytest.mark.parametrize("chunk", [1, 4, 100])
@@ -198,6 +203,7 @@ def test_receives_live_tensors(chunk: int) -> None:
         "live": (1.0, False),
         "late": (5.0, False),
         "other": (12.0, False),
+        "chained": (8.0, False),
     }
 
 
@@ -208,6 +214,17 @@ def test_a_dead_tensor_kills_what_depends_on_it_and_nothing_else(chunk: int) -> 
     assert got["late"] == (None, True)
     assert float(got["live"][0]) == 1.0 and not got["live"][1]  # type: ignore[arg-type]
     assert float(got["other"][0]) == 12.0 and not got["other"][1]  # type: ignore[arg-type]
+    assert float(got["chained"][0]) == 8.0 and not got["chained"][1]  # type: ignore[arg-type]
+
+
+def test_a_result_takes_the_local_of_an_operand_it_is_the_last_to_use() -> None:
+    graph = NodeGraph.from_graph_def(transfers().proto)
+    runner = Runner(graph_pb2.GraphDef())
+    plan = Executor(graph, runner.device, runner.resources, runner.kernels)._plan
+    assert isinstance(plan, StraightLine)
+    places = {node.name: place for (node, _), place in plan.places.items()}
+    assert places["kept"] == places["first"] == places["second"]
+    assert places["before"] not in (places["neg"], places["kept"])
 
 
 def test_everything_that_can_run_before_a_receive_does() -> None:
