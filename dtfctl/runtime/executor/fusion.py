@@ -21,6 +21,7 @@ from dtfctl.runtime.kernels.compiled import chains, jit
 from dtfctl.runtime.kernels.into import convolutions, crew, pools
 from dtfctl.runtime.kernels.into.products import is_large
 from dtfctl.runtime.kernels.into.registry import Into, Spec
+from dtfctl.runtime.kernels.into.rows import add_scaled_rows
 from dtfctl.runtime.kernels.into.updates import descend_by_product, descend_by_sum
 from dtfctl.runtime.kernels.onednn.convolution import Convolution
 
@@ -28,6 +29,7 @@ Output = tuple[Node, int]
 
 _CONVOLUTIONS = frozenset(("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter"))
 _DESCENTS = frozenset(("ApplyGradientDescent", "ResourceApplyGradientDescent"))
+_ROW_UPDATES = frozenset(("ScatterAdd", "ScatterSub", "ResourceScatterAdd", "ResourceScatterSub"))
 _MOST_STAGES = 16
 
 
@@ -124,6 +126,8 @@ class Fuser:
                 continue
             if node.op in _DESCENTS:
                 self._descend(node)
+            elif node.op in _ROW_UPDATES:
+                self._scale_rows(node)
             elif node.op == "BiasAdd":
                 self._add_bias(node)
             elif node.op == "Conv2DBackpropFilter":
@@ -151,6 +155,31 @@ class Fuser:
         if call is not None:
             self.folds.folded[maker] = self._position[node]
             self.folds.work[node] = Work(Into(call, fills=False), [self.root(node.inputs[0]), *operands], [])
+
+    def _scale_rows(self, node: Node) -> None:
+        """Let the update of rows multiply what it adds to them by a number, and negate it, if nobody else takes it."""
+        made = self.root(node.inputs[2])
+        folded = []
+        sign = 1
+        if made[0].op == "Neg" and self._only_user(made):
+            folded.append(made[0])
+            made, sign = self.root(made[0].inputs[0]), -1
+        product = made[0]
+        if product.op != "Mul" or not self._only_user(made):
+            return
+        factors = [self.root(e) for e in product.inputs]
+        specs = [self._seen.spec(r) for r in factors]
+        whole = self._seen.spec(made)
+        for at, (factor, rows) in enumerate((specs, specs[::-1])):
+            if factor is None or factor.shape or rows != whole:
+                continue
+            indices = self.root(node.inputs[1])
+            call = add_scaled_rows(self._build(node), self._seen.spec(indices), whole, sign, at)
+            if call is not None:
+                self.folds.folded.update(dict.fromkeys((product, *folded), self._position[node]))
+                operands = [self.root(node.inputs[0]), indices, *factors]
+                self.folds.work[node] = Work(Into(call, fills=False), operands, [])
+            return
 
     def _add_bias(self, node: Node) -> None:
         """Let a convolution add the bias that is all its result is for."""

@@ -49,14 +49,14 @@ _REDUCTIONS = frozenset(("Sum", "Mean", "Max", "Min"))
 _LETS_GO = frozenset(
     """
     Abs AccumulateNV2 Add AddN AddV2 ApplyAdadelta ApplyAdagrad ApplyAdam ApplyGradientDescent ApplyMomentum
-    ApplyRMSProp ArgMax
-    ArgMin AssignAdd AssignAddVariableOp AssignSub AssignSubVariableOp BiasAdd BiasAddGrad Ceil Conv2D
-    Conv2DBackpropFilter Conv2DBackpropInput Cos Div Elu EluGrad Equal Erf Exp Expm1 Floor Greater GreaterEqual
-    IsFinite IsInf IsNan L2Loss Less LessEqual Log Log1p LogSoftmax MatMul Max MaxPool MaxPoolGrad Maximum Mean Min
-    Minimum Mul Neg NotEqual RealDiv Relu Relu6 Relu6Grad ReluGrad ResourceApplyAdadelta ResourceApplyAdagrad
-    ResourceApplyAdam ResourceApplyGradientDescent ResourceApplyMomentum ResourceApplyRMSProp Rsqrt RsqrtGrad
-    Shape ShapeN Sigmoid SigmoidGrad Sin Size Softmax SoftmaxCrossEntropyWithLogits
-    SparseSoftmaxCrossEntropyWithLogits Sqrt SqrtGrad Square SquaredDifference Sub Sum Tanh TanhGrad
+    ApplyRMSProp ArgMax ArgMin AssignAdd AssignAddVariableOp AssignSub AssignSubVariableOp BiasAdd BiasAddGrad Ceil
+    Conv2D Conv2DBackpropFilter Conv2DBackpropInput Cos Div Elu EluGrad Equal Erf Exp Expm1 Floor Gather GatherV2
+    Greater GreaterEqual IsFinite IsInf IsNan L2Loss Less LessEqual Log Log1p LogSoftmax MatMul Max Maximum MaxPool
+    MaxPoolGrad Mean Min Minimum Mul Neg NotEqual RealDiv Relu Relu6 Relu6Grad ReluGrad ResourceApplyAdadelta
+    ResourceApplyAdagrad ResourceApplyAdam ResourceApplyGradientDescent ResourceApplyMomentum ResourceApplyRMSProp
+    ResourceGather ResourceScatterAdd ResourceScatterSub Rsqrt RsqrtGrad ScatterAdd ScatterSub Shape ShapeN Sigmoid
+    SigmoidGrad Sin Size Softmax SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits Sqrt SqrtGrad
+    Square SquaredDifference Sub Sum Tanh TanhGrad
     """.split()  # noqa: SIM905
 )
 

@@ -82,7 +82,7 @@ def test_rows_added_in_order(monkeypatch: pytest.MonkeyPatch, form: Callable[[An
     target = rng.standard_normal((20, 2, 3)).astype(F)
     want = target.copy()
     scatter_update.scatter_rows(want, indices, rows, kind)
-    monkeypatch.setattr(scatter_update, "compiled", lambda loop, dtype, nbytes: form(loop))
+    monkeypatch.setattr(scatter_update, "compiled", lambda loop, dtype, nbytes, least: form(loop))
     scatter_update.scatter_rows(target, indices, rows, kind)
     np.testing.assert_allclose(target, want, rtol=1e-4, atol=1e-5)
 

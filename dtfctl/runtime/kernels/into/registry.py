@@ -65,7 +65,7 @@ Maker = Callable[[KernelBuild, list[Any], list[Spec]], Into | None]
 
 MAKERS: dict[str, Maker] = {}
 _LOCK = threading.Lock()
-_MODULES = ("convolutions", "elementwise", "linear", "losses", "pools", "updates")
+_MODULES = ("convolutions", "elementwise", "linear", "losses", "pools", "rows", "updates")
 _loaded = False
 
 

@@ -20,6 +20,8 @@ RowUpdate = Callable[[Any, Any], Any]
 
 # Rounds beyond this cost more than combining first.
 _MAX_ROUNDS = 32
+# Bytes of updates that numpy adds to their rows in a few passes; for more a compiled loop is worth loading.
+_LEAST_BYTES = 1 << 18
 
 
 def _truncated_divide(a: Any, b: Any) -> Any:
@@ -38,7 +40,7 @@ UPDATES: dict[str, RowUpdate | None] = {
     "Max": np.maximum,
     "Update": None,
 }
-_SIGNS = {"Add": 1, "Sub": -1}
+SIGNS = {"Add": 1, "Sub": -1}
 # How updates of one row may be combined before they are applied.
 _COMBINE: dict[str, Any] = {
     "Add": np.add,
@@ -55,7 +57,7 @@ def rounds(indices: Any) -> Iterator[Any]:
     Yields:
         int64 vectors of positions (or slice(None) when nothing repeats).
     """
-    if indices.size <= 1:
+    if not _repeats(indices):
         yield slice(None)
         return
     order = np.argsort(indices, kind="stable")
@@ -63,9 +65,6 @@ def rounds(indices: Any) -> Iterator[Any]:
     first = np.empty(ordered.size, bool)
     first[0] = True
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
-    if first.all():
-        yield slice(None)
-        return
     starts = np.flatnonzero(first)
     occurrence = np.arange(ordered.size) - np.repeat(starts, np.diff(np.append(starts, ordered.size)))
     by_round = np.argsort(occurrence, kind="stable")
@@ -74,6 +73,17 @@ def rounds(indices: Any) -> Iterator[Any]:
     for end in bounds:
         yield order[by_round[begin:end]]
         begin = end
+
+
+def _repeats(indices: Any) -> bool:
+    """Whether a vector names anything twice; sorting numbers alone takes a quarter of finding their order."""
+    ordered = np.sort(indices)
+    return bool((ordered[1:] == ordered[:-1]).any())
+
+
+def row_loop(dtype: Any, nbytes: int) -> Callable[..., None] | None:
+    """`loops.add_rows` for updates of that many bytes; None where numpy is to do it."""
+    return compiled(loops.add_rows, dtype, nbytes, _LEAST_BYTES)
 
 
 def scatter_rows(target: Any, indices: Any, updates: Any, kind: str) -> None:
@@ -93,32 +103,35 @@ def scatter_rows(target: Any, indices: Any, updates: Any, kind: str) -> None:
         indices if not isinstance(indices, tuple) else np.ravel_multi_index(indices, target.shape[: len(indices)])
     )
     scalar = updates.ndim == 0
-    if (
-        kind in _SIGNS
-        and not scalar
-        and target.ndim > 1
-        and target.flags.c_contiguous
-        and updates.dtype == target.dtype
-    ):
-        loop = compiled(loops.add_rows, target.dtype, target.nbytes)
+    if kind in SIGNS and not scalar and target.ndim > 1 and target.flags.c_contiguous and updates.dtype == target.dtype:
+        loop = row_loop(updates.dtype, updates.nbytes)
         if loop is not None:
             rows = np.ascontiguousarray(updates).reshape(flat.size, -1)
-            loop(target.reshape(-1, rows.shape[1]), np.ascontiguousarray(flat), rows, target.dtype.type(_SIGNS[kind]))
+            loop(target.reshape(-1, rows.shape[1]), np.ascontiguousarray(flat), rows, target.dtype.type(SIGNS[kind]))
             return
     combine = _COMBINE.get(kind)
-    if combine is not None and flat.size > _MAX_ROUNDS and target.dtype.kind in "iufc":
+    if combine is not None and flat.size > _MAX_ROUNDS and target.dtype.kind in "iufc" and _repeats(flat):
         order = np.argsort(flat, kind="stable")
         ordered = flat[order]
         starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
         if np.diff(np.append(starts, ordered.size)).max() > _MAX_ROUNDS:
             rows = updates[order] if not scalar else np.broadcast_to(updates, (flat.size, *([1] * (target.ndim - 1))))
             combined = combine.reduceat(rows, starts, axis=0)
-            chosen = _pick(indices, order[starts])
-            target[chosen] = function(target[chosen], combined)
+            _apply(target, _pick(indices, order[starts]), function, combined)
             return
     for positions in rounds(flat):
-        chosen = _pick(indices, positions)
-        target[chosen] = function(target[chosen], updates if scalar else updates[positions])
+        given = updates if scalar or isinstance(positions, slice) else updates.take(positions, axis=0)
+        _apply(target, _pick(indices, positions), function, given)
+
+
+def _apply(target: Any, chosen: Any, function: RowUpdate, updates: Any) -> None:
+    """Update rows that are all different."""
+    rows = target[chosen] if isinstance(chosen, tuple) else target.take(chosen, axis=0)
+    if isinstance(function, np.ufunc) and updates.dtype == rows.dtype and isinstance(rows, np.ndarray):
+        function(rows, updates, out=rows)
+        target[chosen] = rows
+    else:
+        target[chosen] = function(rows, updates)
 
 
 def _pick(indices: Any, positions: Any) -> Any:
