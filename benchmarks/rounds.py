@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.limits import Limits
 from benchmarks.processes import Child, ChildError, Servers, Side
 from benchmarks.results import Row, judge, same_values, timing
-from benchmarks.transports import TLS
+from benchmarks.transports import WITHOUT_GOAL
 
 DEFAULT_TASK = "worker/0"
 # Both sides compile once more after their first steps, knowing shapes and what is used most.
@@ -203,6 +203,6 @@ def _row(case: StepCase, side: Side, peer: Side | str, limits: Limits) -> Row:
         peer_name=peer.name if isinstance(peer, Side) else "TensorFlow",
         limit=case.limit(limits, transport) if case.limit is not None else None,
         limit_is=case.limit_is,
-        goal=None if transport == TLS else case.goals.get(transport, case.goal),
+        goal=None if transport in WITHOUT_GOAL else case.goals.get(transport, case.goal),
         note="" if isinstance(peer, Side) else peer,
     )

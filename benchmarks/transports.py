@@ -8,6 +8,9 @@ TRANSPORTS = ("tcp", "grpc")
 TLS = "tls"
 """TCP as between hosts: with TLS. Rows with it, beside those of plain TCP, show what encryption costs."""
 WITH_TLS = ("tcp", TLS, "grpc")
+WITHOUT_GOAL = (TLS, "grpc")
+"""Measured for what they cost: encryption, and a plane for networks where nothing else gets through. Goals are for the
+transports that are chosen by themselves."""
 TLS_VARIABLE = "DTF_BENCH_TLS"
 """In a server's environment: where the certificates of its cluster are."""
 CLUSTER = "bench"

@@ -12,13 +12,15 @@ from typing import Any
 
 import pytest
 
-from benchmarks import __main__ as command, processes, report, store
+from benchmarks import __main__ as command, processes, report, rounds, store
 from benchmarks.bench import Bench, CustomCase
 from benchmarks.cases import all_cases
 from benchmarks.limits import Limits
 from benchmarks.machine import describe
+from benchmarks.processes import Side
 from benchmarks.results import Row, judge, same_values, timing
 from benchmarks.rounds import Plan, StepCase
+from benchmarks.transports import WITH_TLS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -176,6 +178,14 @@ def test_no_ratio_for_a_transfer_that_cannot_have_happened() -> None:
     row = judge(compared([[1e-3]], [[1e-3]], goal=1.0, verified=True), bytes_moved=100e6)
     assert row.ratio is None and row.met is None
     assert "100 GB/s" in row.note
+
+
+def test_only_transports_that_are_chosen_by_themselves_have_goals() -> None:
+    (case,) = (case for case in all_cases() if case.name == "dense-1MB")
+    assert isinstance(case, StepCase)
+    limits = Limits(1e-4, 1e-5, 1e9, 1e10, 1e11, 1e9, 1e-3)
+    goals = {t: rounds._row(case, Side(f"ours ({t})", "ours", ""), "nobody", limits).goal for t in WITH_TLS}
+    assert goals == {"tcp": 3.0, "tls": None, "grpc": None}
 
 
 def test_no_ratio_where_values_differ() -> None:
