@@ -25,9 +25,9 @@ def _libm() -> ctypes.CDLL | None:
     return ctypes.CDLL(None) if hasattr(ctypes.CDLL(None), "fesetenv") else ctypes.CDLL("libm.so.6")
 
 
-def flush_denormals() -> None:
-    """In this thread from now on, and in those it starts."""
-    _exchange(_FLUSH)
+def flush_denormals(flush: bool = True) -> None:
+    """In this thread from now on, and in those it starts; or no longer."""
+    _exchange(_FLUSH if flush else 0)
 
 
 @contextmanager

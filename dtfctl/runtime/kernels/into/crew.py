@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl.runtime.framework.denormals import flush_denormals, flushes_denormals
 from dtfctl.runtime.kernels.into.registry import Into, Spec
 from dtfctl.runtime.kernels.into.threads import threaded
 
@@ -38,7 +39,10 @@ def _cores() -> int:
 
 
 class _Job:
-    """Parts of one call that wait to be taken, and what came of them."""
+    """Parts of one call that wait to be taken, and what came of them.
+
+    A process may be a server's and a program's at once: whoever takes a part treats denormal numbers as the caller does.
+    """
 
     def __init__(self, parts: list[Callable[[], Any]]) -> None:
         self.parts = parts
@@ -46,6 +50,7 @@ class _Job:
         self.lock = threading.Lock()
         self.done = threading.Event()
         self.error: BaseException | None = None
+        self.flushes = flushes_denormals()
 
     def work(self) -> None:
         """Take parts until there are none."""
@@ -101,8 +106,12 @@ class Crew:
                 self._started = True
 
     def _serve(self) -> None:
+        flushes = flushes_denormals()
         while True:
             job = self._jobs.get()
+            if job.flushes != flushes:
+                flushes = job.flushes
+                flush_denormals(flushes)
             with np.errstate(all="ignore"):
                 job.work()
             del job
