@@ -17,6 +17,8 @@ from dtfctl.runtime.executor.executor import Executor
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import NodeGraph
+from dtfctl.runtime.kernels.into import updates
+from dtfctl.runtime.kernels.variable import Variable
 from dtfctl.runtime.platform.shared_memory import common_arena
 from tests.support.golden import Case, cases
 from tests.unit.executor.harness import GraphText, LocalRendezvous, Runner
@@ -327,3 +329,80 @@ def test_large_results_for_other_tasks_are_made_where_those_see_them(op: str, vi
     for step, array in enumerate(sent):
         want = (x + step) * 2
         np.testing.assert_array_equal(array.reshape(200, 200), want if op == "MatMul" else np.maximum(want, 0))
+
+
+OPTIMIZERS = {
+    "momentum": lambda: tf.train.MomentumOptimizer(0.1, 0.9),
+    "nesterov": lambda: tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True),
+    "adam": lambda: tf.train.AdamOptimizer(0.1),
+    "rms_prop": lambda: tf.train.RMSPropOptimizer(0.1, momentum=0.5),
+    "adagrad": lambda: tf.train.AdagradOptimizer(0.1),
+}
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("by_handle", [False, True])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_the_next_value_is_written_beside_one_that_somebody_holds(
+    monkeypatch: pytest.MonkeyPatch, name: str, by_handle: bool
+) -> None:
+    """Whoever looks at a variable keeps its value, and an update copies nothing for that."""
+    shape = (37, 11)
+    held, copied = [], []
+    update_of, copyto = Variable.update, np.copyto
+
+    def update(self: Variable, write: Any) -> None:
+        held.append(self.read())
+        update_of(self, write)
+
+    def copy(to: Any, what: Any) -> None:
+        copied.append(to.shape)
+        copyto(to, what)
+
+    rng = np.random.default_rng(0)
+    start, gradients = rng.normal(size=shape).astype(F), rng.normal(size=(6, *shape)).astype(F)
+    with tf.Graph().as_default(), tf.Session() as session:
+        variable = tf.Variable(start, use_resource=by_handle)
+        gradient = tf.placeholder(tf.float32, shape)
+        step = OPTIMIZERS[name]().apply_gradients([(gradient, variable)])
+        session.run(tf.global_variables_initializer())
+        # Slots that start as a constant are copied once.
+        session.run(step, {gradient: gradients[0]})
+        monkeypatch.setattr(Variable, "update", update)
+        monkeypatch.setattr(np, "copyto", copy)
+        values = []
+        for value in gradients:
+            values.append(session.run(variable))
+            session.run(step, {gradient: value})
+    assert shape not in copied
+    assert len({id(array) for array in held}) > 1
+    kept = [array for array in held if array.shape == shape]
+    assert len(kept) == len(values)
+    for array, value in zip(kept, values):
+        np.testing.assert_array_equal(array, value)
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_variable_that_lies_in_memory_by_columns_is_updated(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(updates, "compiled", lambda loop, *args: loop)
+    rng = np.random.default_rng(0)
+    start, gradients = rng.normal(size=(6, 4)).astype(F), rng.normal(size=(6, 4, 6)).astype(F)
+    results = []
+    for by_columns in (False, True):
+        with tf.Graph().as_default(), tf.Session() as session:
+            variable = tf.Variable(np.zeros((4, 6), F))
+            gradient = tf.placeholder(tf.float32, (4, 6))
+            update = OPTIMIZERS[name]().apply_gradients([(gradient, variable)])
+            session.run(tf.global_variables_initializer())
+            state = [v for v in tf.global_variables() if v.shape == (4, 6)]
+            whole = tf.placeholder(tf.float32, (4, 6))
+            value = np.abs(start.T) + 1
+            assert value.flags.f_contiguous
+            for v in state:
+                session.run(v.assign(whole), {whole: value if by_columns else np.ascontiguousarray(value)})
+            for g in gradients:
+                session.run(update, {gradient: g})
+            results.append(session.run(state))
+    for rows, columns in zip(*results):
+        np.testing.assert_allclose(rows, columns, rtol=1e-5)

@@ -39,10 +39,16 @@ def test_updates(form: Callable[[Any], Any], size: int, rule: Any) -> None:
         grad = rng.standard_normal(size).astype(F)
         arrays = [rng.random(size).astype(F) + F(0.1) for _ in range(slots + 1)]
         want = [a.copy() for a in arrays]
-        rule(rates, grad, *want, np.empty_like(grad))
-        updates._by_loop(rule, form(updates._LOOPS[rule]))(rates, grad, *arrays, None)
+        before, elsewhere = arrays[0].copy(), np.empty_like(grad)
+        copies = [a.copy() for a in arrays]
+        rule(rates, grad, *want, want[0], np.empty_like(grad))
+        loop = updates._by_loop(rule, form(updates._LOOPS[rule]))
+        loop(rates, grad, *arrays, arrays[0], None)
         for got, expected in zip(arrays, want):
             np.testing.assert_allclose(got, expected, rtol=2e-5, atol=1e-6)
+        loop(rates, grad, *copies, elsewhere, None)
+        np.testing.assert_array_equal(elsewhere, arrays[0])
+        np.testing.assert_array_equal(copies[0], before)
 
 
 @pytest.mark.parametrize(("form", "size"), FORMS)

@@ -22,17 +22,30 @@ def descend(var: Any, grad: Any, lr: Any, out: Any) -> None:
         out[i] = var[i] - grad[i] * lr
 
 
-def momentum(grad: Any, var: Any, accum: Any, lr: Any, rate: Any, nesterov: bool) -> None:
+# Slots are changed in place; `out` gets the next value of the variable, and may be `var`.
+
+
+def momentum(grad: Any, var: Any, accum: Any, out: Any, lr: Any, rate: Any, nesterov: bool) -> None:
     for i in range(var.size):
         accum[i] = accum[i] * rate + grad[i]
         if nesterov:
-            var[i] -= accum[i] * rate * lr + grad[i] * lr
+            out[i] = var[i] - (accum[i] * rate * lr + grad[i] * lr)
         else:
-            var[i] -= accum[i] * lr
+            out[i] = var[i] - accum[i] * lr
 
 
 def adam(
-    grad: Any, var: Any, m: Any, v: Any, alpha: Any, beta1: Any, rest1: Any, rest2: Any, epsilon: Any, nesterov: bool
+    grad: Any,
+    var: Any,
+    m: Any,
+    v: Any,
+    out: Any,
+    alpha: Any,
+    beta1: Any,
+    rest1: Any,
+    rest2: Any,
+    epsilon: Any,
+    nesterov: bool,
 ) -> None:
     """`alpha` is the bias-corrected rate, `rest1` and `rest2` one minus the betas."""
     for i in range(var.size):
@@ -40,24 +53,24 @@ def adam(
         m[i] += (g - m[i]) * rest1
         v[i] += (g * g - v[i]) * rest2
         step = g * rest1 + m[i] * beta1 if nesterov else m[i]
-        var[i] -= step * alpha / (sqrt(v[i]) + epsilon)
+        out[i] = var[i] - step * alpha / (sqrt(v[i]) + epsilon)
 
 
-def rms_prop(grad: Any, var: Any, ms: Any, mom: Any, lr: Any, rest: Any, rate: Any, epsilon: Any) -> None:
+def rms_prop(grad: Any, var: Any, ms: Any, mom: Any, out: Any, lr: Any, rest: Any, rate: Any, epsilon: Any) -> None:
     """`rest` is one minus rho."""
     for i in range(var.size):
         g = grad[i]
         ms[i] += (g * g - ms[i]) * rest
         mom[i] = mom[i] * rate + g * lr / sqrt(ms[i] + epsilon)
-        var[i] -= mom[i]
+        out[i] = var[i] - mom[i]
 
 
-def adagrad(grad: Any, var: Any, accum: Any, lr: Any, updates: bool) -> None:
+def adagrad(grad: Any, var: Any, accum: Any, out: Any, lr: Any, updates: bool) -> None:
     for i in range(var.size):
         g = grad[i]
         if updates:
             accum[i] += g * g
-        var[i] -= g * lr / sqrt(accum[i])
+        out[i] = var[i] - g * lr / sqrt(accum[i])
 
 
 def max_pool(x: Any, out: Any, height: int, width: int, least: Any) -> None:

@@ -41,7 +41,7 @@ def _cores() -> int:
 class _Job:
     """Parts of one call that wait to be taken, and what came of them.
 
-    A process may be a server's and a program's at once: whoever takes a part treats denormal numbers as the caller does.
+    A process may be a server's and a program's at once: who takes a part treats denormal numbers as the caller does.
     """
 
     def __init__(self, parts: list[Callable[[], Any]]) -> None:

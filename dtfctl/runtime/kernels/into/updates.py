@@ -161,20 +161,24 @@ def _descent(k: KernelBuild, grad: Spec, count: int) -> Callable[..., Any]:
     return descend
 
 
-def momentum(rates: Any, grad: Any, var: Any, accum: Any, scratch: Any) -> None:
+# Slots are changed in place; `out` gets the next value of the variable, and may be `var`.
+
+
+def momentum(rates: Any, grad: Any, var: Any, accum: Any, out: Any, scratch: Any) -> None:
     lr, rate, nesterov = rates
     np.multiply(accum, rate, accum)
     np.add(accum, grad, accum)
     if nesterov:
         np.multiply(accum, rate * lr, scratch)
-        np.subtract(var, scratch, var)
+        np.subtract(var, scratch, out)
         np.multiply(grad, lr, scratch)
+        np.subtract(out, scratch, out)
     else:
         np.multiply(accum, lr, scratch)
-    np.subtract(var, scratch, var)
+        np.subtract(var, scratch, out)
 
 
-def adam(rates: Any, grad: Any, var: Any, m: Any, v: Any, scratch: Any) -> None:
+def adam(rates: Any, grad: Any, var: Any, m: Any, v: Any, out: Any, scratch: Any) -> None:
     power1, power2, lr, beta1, beta2, epsilon, nesterov = rates
     one = var.dtype.type(1)
     alpha = lr * np.sqrt(one - power2) / (one - power1)
@@ -189,14 +193,14 @@ def adam(rates: Any, grad: Any, var: Any, m: Any, v: Any, scratch: Any) -> None:
     np.add(scratch, epsilon, scratch)
     if nesterov:
         np.divide(alpha, scratch, scratch)
-        np.subtract(var, (grad * (one - beta1) + m * beta1) * scratch, var)
+        np.subtract(var, (grad * (one - beta1) + m * beta1) * scratch, out)
         return
     np.divide(m, scratch, scratch)
     np.multiply(scratch, alpha, scratch)
-    np.subtract(var, scratch, var)
+    np.subtract(var, scratch, out)
 
 
-def rms_prop(rates: Any, grad: Any, var: Any, ms: Any, mom: Any, scratch: Any) -> None:
+def rms_prop(rates: Any, grad: Any, var: Any, ms: Any, mom: Any, out: Any, scratch: Any) -> None:
     lr, rho, rate, epsilon = rates
     np.multiply(grad, grad, scratch)
     np.subtract(scratch, ms, scratch)
@@ -208,10 +212,10 @@ def rms_prop(rates: Any, grad: Any, var: Any, ms: Any, mom: Any, scratch: Any) -
     np.multiply(scratch, lr, scratch)
     np.multiply(mom, rate, mom)
     np.add(mom, scratch, mom)
-    np.subtract(var, mom, var)
+    np.subtract(var, mom, out)
 
 
-def adagrad(rates: Any, grad: Any, var: Any, accum: Any, scratch: Any) -> None:
+def adagrad(rates: Any, grad: Any, var: Any, accum: Any, out: Any, scratch: Any) -> None:
     lr, updates = rates
     if updates:
         np.multiply(grad, grad, scratch)
@@ -219,7 +223,7 @@ def adagrad(rates: Any, grad: Any, var: Any, accum: Any, scratch: Any) -> None:
     np.sqrt(accum, scratch)
     np.divide(grad, scratch, scratch)
     np.multiply(scratch, lr, scratch)
-    np.subtract(var, scratch, var)
+    np.subtract(var, scratch, out)
 
 
 # op core -> (rule, how many variables, position of the gradient among the other inputs, flag)
@@ -244,7 +248,7 @@ def _rule(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None
     loop = compiled(_LOOPS[rule], grad.dtype, grad.nbytes)
     if loop is not None:
         rule = _by_loop(rule, loop)
-    apply = by_crew(Into(rule, by_rows=True), [None, *[grad] * (count + 1)], [grad])
+    apply = by_crew(Into(rule, scratch=(grad,), by_rows=True), [None, *[grad] * (count + 1)], [grad])
 
     def update(*args: Any) -> Any:
         variables = [find(a) for find, a in zip(finders, args)]
@@ -256,10 +260,14 @@ def _rule(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None
         for variable in held:
             variable.lock.acquire()
         try:
-            if any(v._value is None or v._value.shape != gradient.shape for v in variables):
-                raise Unfit
+            for variable in variables:
+                check_shape(variable, gradient.shape)
+                if not variable._value.flags.c_contiguous:
+                    raise Unfit
             rates = (*(r[()] for r in rest), *flags)
-            apply(rates, gradient, *map(_array, variables), args[-1])
+            var, *slots = variables
+            given = [slot.writable() for slot in slots]
+            var.update(lambda now, then: apply(rates, gradient, now, *given, then, args[-1]))
         finally:
             for variable in held:
                 variable.lock.release()
@@ -291,10 +299,6 @@ def _by_loop(rule: Callable[..., None], loop: Callable[..., None]) -> Callable[.
         loop(flat(grad), *(a.reshape(-1) for a in arrays[:-1]), *rates)
 
     return run
-
-
-def _array(variable: Variable) -> Any:
-    return variable.writable()
 
 
 makes(*(f"{prefix}Apply{core}" for core in _RULES for prefix in ("", "Resource")))(_rule)

@@ -1,4 +1,4 @@
-"""Apply*, SparseApply* and their Resource forms: check inputs, lock the variables, run the rule on them in place."""
+"""Apply*, SparseApply* and their Resource forms: check inputs, lock the variables, run the rule on them."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _factory(rule: Rule, core: str, sparse: bool, by_handle: bool) -> Callable[[
                     raise InvalidArgumentError(
                         f"var and {delta_name} do not have the same shape{shape_text(shape)} {shape_text(grad.shape)}"
                     )
-                rule(xp, *_writable(variables), grad=grad, **scalars, **flags)
+                _apply_to_all(rule, xp, variables, {"grad": grad, **scalars, **flags})
             return None if by_handle else variables[0]
 
         def by_rows(*inputs: Any) -> Variable | None:
@@ -205,11 +205,22 @@ def _check_indices(shape: tuple[int, ...], indices: Any) -> None:
         raise InvalidArgumentError(f"Index {indices[at]} at offset {at} in indices is out of range")
 
 
+def _apply_to_all(rule: Rule, xp: Any, variables: Sequence[Variable], settings: dict[str, Any]) -> None:
+    """Change the slots in place, and write the variable's next value beside one that somebody holds."""
+    var, *slots = variables
+    if var in slots:
+        arrays = _writable(variables)
+        rule(xp, *arrays, out=arrays[0], **settings)
+        return
+    held = _writable(slots)
+    var.update(lambda now, then: rule(xp, now, *held, out=then, **settings))
+
+
 def _apply_rows(xp: Any, rule: Rule, arrays: Sequence[Any], grad: Any, indices: Any, settings: dict[str, Any]) -> None:
     for positions in rounds(indices):
         chosen = indices[positions]
-        rows = [array[chosen] for array in arrays]
-        rule(xp, *rows, grad=grad[positions], **settings)
+        rows = [array.take(chosen, axis=0) for array in arrays]
+        rule(xp, *rows, grad=grad[positions], out=rows[0], **settings)
         for array, row in zip(arrays, rows):
             array[chosen] = row
 

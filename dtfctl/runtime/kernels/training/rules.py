@@ -1,7 +1,8 @@
-"""The update rules: numpy or cupy arrays of variables and slots are changed in place.
+"""The update rules, for numpy or cupy arrays of variables and slots.
 
 Each takes the array namespace, the variable and its slots, then hyperparameters by TensorFlow's names as scalars of the
-variable's type, and the gradient. Formulas are those of TensorFlow's training_ops; dense and sparse ops share them
+variable's type, the gradient, and where the variable's next value goes; slots are changed in place, and so is the
+variable where that is itself. Formulas are those of TensorFlow's training_ops; dense and sparse ops share them
 (a sparse op passes the rows it names).
 """
 
@@ -17,11 +18,11 @@ import numpy as np
 BLOCK = 1 << 18
 
 
-def gradient_descent(xp: Any, var: Any, *, alpha: Any, grad: Any) -> None:
+def gradient_descent(xp: Any, var: Any, *, alpha: Any, grad: Any, out: Any) -> None:
     if xp is not np or not (var.flags.c_contiguous and grad.flags.c_contiguous and grad.size > BLOCK):
-        var -= grad * alpha
+        xp.subtract(var, grad * alpha, out=out)
         return
-    descend(var, [grad], alpha, np.empty(BLOCK, np.result_type(grad, alpha)), var)
+    descend(var, [grad], alpha, np.empty(BLOCK, np.result_type(grad, alpha)), out)
 
 
 def descend(var: Any, terms: Sequence[Any], alpha: Any, scratch: Any, out: Any) -> None:
@@ -46,28 +47,30 @@ def descend(var: Any, terms: Sequence[Any], alpha: Any, scratch: Any, out: Any) 
         np.subtract(part, change, out[rows])
 
 
-def momentum(xp: Any, var: Any, accum: Any, *, lr: Any, grad: Any, momentum: Any, use_nesterov: bool = False) -> None:
+def momentum(
+    xp: Any, var: Any, accum: Any, *, lr: Any, grad: Any, out: Any, momentum: Any, use_nesterov: bool = False
+) -> None:
     accum *= momentum
     accum += grad
     if use_nesterov:
         step = accum * momentum
         step *= lr
         step += grad * lr
-        var -= step
+        xp.subtract(var, step, out=out)
     else:
-        var -= accum * lr
+        xp.subtract(var, accum * lr, out=out)
 
 
 def keras_momentum(
-    xp: Any, var: Any, accum: Any, *, lr: Any, grad: Any, momentum: Any, use_nesterov: bool = False
+    xp: Any, var: Any, accum: Any, *, lr: Any, grad: Any, out: Any, momentum: Any, use_nesterov: bool = False
 ) -> None:
     scaled = grad * lr
     accum *= momentum
     accum -= scaled
     if use_nesterov:
-        var += accum * momentum - scaled
+        xp.add(var, accum * momentum - scaled, out=out)
     else:
-        var += accum
+        xp.add(var, accum, out=out)
 
 
 def adam(
@@ -83,6 +86,7 @@ def adam(
     beta2: Any,
     epsilon: Any,
     grad: Any,
+    out: Any,
     use_nesterov: bool = False,
 ) -> None:
     one = var.dtype.type(1)
@@ -95,7 +99,7 @@ def adam(
     denominator = xp.sqrt(v)
     denominator += epsilon
     step /= denominator
-    var -= step
+    xp.subtract(var, step, out=out)
 
 
 def adam_with_amsgrad(
@@ -112,13 +116,14 @@ def adam_with_amsgrad(
     beta2: Any,
     epsilon: Any,
     grad: Any,
+    out: Any,
 ) -> None:
     one = var.dtype.type(1)
     alpha = lr * xp.sqrt(one - beta2_power) / (one - beta1_power)
     _decay_towards(m, grad, one - beta1)
     _decay_towards(v, grad * grad, one - beta2)
     xp.maximum(vhat, v, out=vhat)
-    var -= m * alpha / (xp.sqrt(vhat) + epsilon)
+    xp.subtract(var, m * alpha / (xp.sqrt(vhat) + epsilon), out=out)
 
 
 def ada_max(
@@ -133,11 +138,12 @@ def ada_max(
     beta2: Any,
     epsilon: Any,
     grad: Any,
+    out: Any,
 ) -> None:
     one = var.dtype.type(1)
     _decay_towards(m, grad, one - beta1)
     xp.maximum(v * beta2, xp.abs(grad), out=v)
-    var -= lr / (one - beta1_power) * (m / (v + epsilon))
+    xp.subtract(var, lr / (one - beta1_power) * (m / (v + epsilon)), out=out)
 
 
 def adagrad(
@@ -147,6 +153,7 @@ def adagrad(
     *,
     lr: Any,
     grad: Any,
+    out: Any,
     epsilon: Any = None,
     update_slots: bool = True,
 ) -> None:
@@ -155,70 +162,87 @@ def adagrad(
     root = xp.sqrt(accum)
     if epsilon is not None:
         root += epsilon
-    var -= grad * lr / root
+    xp.subtract(var, grad * lr / root, out=out)
 
 
-def adadelta(xp: Any, var: Any, accum: Any, accum_update: Any, *, lr: Any, rho: Any, epsilon: Any, grad: Any) -> None:
+def adadelta(
+    xp: Any, var: Any, accum: Any, accum_update: Any, *, lr: Any, rho: Any, epsilon: Any, grad: Any, out: Any
+) -> None:
     rest = var.dtype.type(1) - rho
     accum *= rho
     accum += grad * grad * rest
     update = xp.sqrt(accum_update + epsilon) / xp.sqrt(accum + epsilon) * grad
-    var -= update * lr
+    xp.subtract(var, update * lr, out=out)
     accum_update *= rho
     accum_update += update * update * rest
 
 
 def rms_prop(
-    xp: Any, var: Any, ms: Any, mom: Any, *, lr: Any, rho: Any, momentum: Any, epsilon: Any, grad: Any
+    xp: Any, var: Any, ms: Any, mom: Any, *, lr: Any, rho: Any, momentum: Any, epsilon: Any, grad: Any, out: Any
 ) -> None:
     _decay_towards(ms, grad * grad, var.dtype.type(1) - rho)
     mom *= momentum
     mom += grad * lr / xp.sqrt(ms + epsilon)
-    var -= mom
+    xp.subtract(var, mom, out=out)
 
 
 def centered_rms_prop(
-    xp: Any, var: Any, mg: Any, ms: Any, mom: Any, *, lr: Any, rho: Any, momentum: Any, epsilon: Any, grad: Any
+    xp: Any,
+    var: Any,
+    mg: Any,
+    ms: Any,
+    mom: Any,
+    *,
+    lr: Any,
+    rho: Any,
+    momentum: Any,
+    epsilon: Any,
+    grad: Any,
+    out: Any,
 ) -> None:
     rest = var.dtype.type(1) - rho
     _decay_towards(ms, grad * grad, rest)
     _decay_towards(mg, grad, rest)
     mom *= momentum
     mom += grad * lr / xp.sqrt(ms - mg * mg + epsilon)
-    var -= mom
+    xp.subtract(var, mom, out=out)
 
 
-def add_sign(xp: Any, var: Any, m: Any, *, lr: Any, alpha: Any, sign_decay: Any, beta: Any, grad: Any) -> None:
+def add_sign(
+    xp: Any, var: Any, m: Any, *, lr: Any, alpha: Any, sign_decay: Any, beta: Any, grad: Any, out: Any
+) -> None:
     m *= beta
     m += grad * (var.dtype.type(1) - beta)
-    var -= lr * (alpha + sign_decay * (xp.sign(grad) * xp.sign(m))) * grad
+    xp.subtract(var, lr * (alpha + sign_decay * (xp.sign(grad) * xp.sign(m))) * grad, out=out)
 
 
-def power_sign(xp: Any, var: Any, m: Any, *, lr: Any, logbase: Any, sign_decay: Any, beta: Any, grad: Any) -> None:
+def power_sign(
+    xp: Any, var: Any, m: Any, *, lr: Any, logbase: Any, sign_decay: Any, beta: Any, grad: Any, out: Any
+) -> None:
     m *= beta
     m += grad * (var.dtype.type(1) - beta)
-    var -= lr * xp.exp(logbase * sign_decay * (xp.sign(grad) * xp.sign(m))) * grad
+    xp.subtract(var, lr * xp.exp(logbase * sign_decay * (xp.sign(grad) * xp.sign(m))) * grad, out=out)
 
 
-def proximal_gradient_descent(xp: Any, var: Any, *, alpha: Any, l1: Any, l2: Any, grad: Any) -> None:
+def proximal_gradient_descent(xp: Any, var: Any, *, alpha: Any, l1: Any, l2: Any, grad: Any, out: Any) -> None:
     """FOBOS (Duchi and Singer 2009)."""
-    var -= grad * alpha
+    xp.subtract(var, grad * alpha, out=out)
     one = var.dtype.type(1)
     if l1 > 0:
-        var[...] = xp.sign(var) * xp.maximum(xp.abs(var) - alpha * l1, var.dtype.type(0)) / (one + l2 * alpha)
+        out[...] = xp.sign(out) * xp.maximum(xp.abs(out) - alpha * l1, var.dtype.type(0)) / (one + l2 * alpha)
     else:
-        var /= one + l2 * alpha
+        out /= one + l2 * alpha
 
 
-def proximal_adagrad(xp: Any, var: Any, accum: Any, *, lr: Any, l1: Any, l2: Any, grad: Any) -> None:
+def proximal_adagrad(xp: Any, var: Any, accum: Any, *, lr: Any, l1: Any, l2: Any, grad: Any, out: Any) -> None:
     accum += grad * grad
     rate = lr / xp.sqrt(accum)
-    var -= grad * rate
+    xp.subtract(var, grad * rate, out=out)
     one = var.dtype.type(1)
     if l1 > 0:
-        var[...] = xp.sign(var) * xp.maximum(xp.abs(var) - rate * l1, var.dtype.type(0)) / (one + l2 * rate)
+        out[...] = xp.sign(out) * xp.maximum(xp.abs(out) - rate * l1, var.dtype.type(0)) / (one + l2 * rate)
     else:
-        var /= one + l2 * rate
+        out /= one + l2 * rate
 
 
 def adagrad_da(
@@ -228,6 +252,7 @@ def adagrad_da(
     gradient_squared_accumulator: Any,
     *,
     grad: Any,
+    out: Any,
     lr: Any,
     l1: Any,
     l2: Any,
@@ -240,9 +265,9 @@ def adagrad_da(
     scale = l2 * (steps * lr) + xp.sqrt(gradient_squared_accumulator)
     if l1 > 0:
         shrunk = xp.maximum(xp.abs(gradient_accumulator) - steps * l1, var.dtype.type(0))
-        var[...] = -lr * xp.sign(gradient_accumulator) * shrunk / scale
+        out[...] = -lr * xp.sign(gradient_accumulator) * shrunk / scale
     else:
-        var[...] = -lr * gradient_accumulator / scale
+        out[...] = -lr * gradient_accumulator / scale
 
 
 def ftrl(
@@ -252,6 +277,7 @@ def ftrl(
     linear: Any,
     *,
     grad: Any,
+    out: Any,
     lr: Any,
     l1: Any,
     l2: Any,
@@ -270,7 +296,7 @@ def ftrl(
     else:
         linear += shrunk - (new_power - old_power) / lr * var
         limit, quadratic = l1, new_power / lr + two * l2
-    var[...] = (xp.minimum(xp.maximum(linear, -limit), limit) - linear) / quadratic
+    out[...] = (xp.minimum(xp.maximum(linear, -limit), limit) - linear) / quadratic
     accum[...] = new_accum
 
 
