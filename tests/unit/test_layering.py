@@ -1,6 +1,6 @@
 """Imports point downward only: a module may use its own layer and those below, never one above or beside its stack.
 
-`dtfctl/task.py` and `dtfctl/connect.py`, programs of their own, are the places where launcher and runtime meet.
+The programs `dtfctl/task.py`, `dtfctl/seed.py` and `dtfctl/connect.py` are the places where launcher and runtime meet.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RUNTIME = [
     {"runtime.export", "runtime.testing"},
     {"runtime.api", "runtime"},
 ]
-FREE = {"task", "connect", "__main__", ""}
+FREE = {"task", "seed", "connect", "__main__", ""}
 """May import anything: the meeting places, which nobody imports, and the package itself."""
 SHARED = {"errors", "_version", "protocol", "values"}
 """May be imported from anywhere."""

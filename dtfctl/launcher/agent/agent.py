@@ -22,6 +22,7 @@ from dtfctl.launcher.agent.lease import Lease, can_reach, way_back
 from dtfctl.launcher.agent.lifecycle import hangs
 from dtfctl.launcher.agent.reports import Reports
 from dtfctl.launcher.agent.roster import Roster
+from dtfctl.launcher.agent.seeds import Seed
 from dtfctl.launcher.agent.unit import Unit
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.errors import Conflict
@@ -186,6 +187,8 @@ class Agent:
                 continue
             if key.fd == self._wake_read:
                 os.read(self._wake_read, 4096)
+            elif isinstance(key.data, Seed):
+                self._roster.hear_seed(key.data)
             elif isinstance(key.data, str):
                 ended.append(key.data)
             has_news = True
@@ -203,6 +206,7 @@ class Agent:
             self._roster.read_progress(unit, now)
         if self._roster.problem:
             self._roster.save_or_note()
+        self._roster.hands.look_at_seeds()
         if now - self._facts_at >= FACTS_S:
             self._facts, self._facts_at = read_facts(self.folder), now
         self._roster.dirty = True

@@ -5,17 +5,19 @@ What is to be done with a process, and what its end means, is the agent's to say
 
 from __future__ import annotations
 
+import os
 import selectors
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from dtfctl.health.monitor import HealthLimits
 from dtfctl.health.restart import Ending
-from dtfctl.launcher.agent import launch, memory_group, processes
+from dtfctl.launcher.agent import launch, memory_group, processes, seeds
 from dtfctl.launcher.agent.contract import LogRules, TaskOrder
 from dtfctl.launcher.agent.unit import Unit
+from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.procfs import identify, kill_group, send_signal
 from dtfctl.values import replace
 
@@ -27,41 +29,92 @@ class Hands:
         self._agent_folder = agent_folder
         self._runs = agent_folder / "runs"
         self._selector = selector
+        self._seeds = seeds.Seeds(agent_folder / "seed", selector)
 
     def folder_of(self, unit: Unit) -> Path:
         """Where this incarnation's keeper and task keep their files."""
         return self._runs / _folder_name(unit) / str(unit.record.incarnation)
 
     def start(self, unit: Unit, what: launch.Start, *, log: Path, rules: LogRules) -> None:
-        """Start its process under a keeper; the record then has the keeper's pid.
+        """Start its process under a keeper; the record has the keeper's pid then, or when its seed has answered.
 
         Raises:
             NoSpace, OSError: it cannot be started.
         """
         limit = _memory_limit(unit)
         group = self._memory_group(unit)
-        unit.popen = processes.start_keeper(
-            self.folder_of(unit),
-            what.command,
-            log=log,
-            rules=rules,
-            env=what.env,
-            cwd=what.cwd,
-            memory_group=str(group.procs) if limit and group.make(limit) else "",
+        procs = str(group.procs) if limit and group.make(limit) else ""
+        arguments = processes.prepare_start(
+            self.folder_of(unit), what.command, log=log, rules=rules, memory_group=procs
         )
-        keeper = identify(unit.popen.pid)
-        unit.record = replace(unit.record, keeper_pid=unit.popen.pid, keeper_ticks=keeper.start_ticks if keeper else 0)
+        unit.seed = self._seeds.seed_for(what.command, what.env)
+        if unit.seed is not None:
+            self._seeds.ask(unit.seed, unit.name, arguments, what.command, what.env, what.cwd)
+            return
+        unit.popen = processes.start_keeper(arguments, what.env, what.cwd)
+        self._note_keeper(unit, unit.popen.pid)
+
+    def _note_keeper(self, unit: Unit, pid: int) -> None:
+        keeper = identify(pid)
+        unit.record = replace(unit.record, keeper_pid=pid, keeper_ticks=keeper.start_ticks if keeper else 0)
 
     def watch(self, unit: Unit, limits: HealthLimits, now: float) -> None:
         """From now on its keeper's end wakes the loop."""
         unit.watch(limits, now)
-        self._selector.register(unit.pidfd, selectors.EVENT_READ, unit.name)
+        if unit.record.keeper_pid:
+            self._wake_at(unit, os.pidfd_open(unit.record.keeper_pid))
+
+    def _wake_at(self, unit: Unit, fd: int) -> None:
+        """When `fd` can be read, the unit has ended."""
+        unit.pidfd = fd
+        self._selector.register(fd, selectors.EVENT_READ, unit.name)
+
+    def hear(self, seed: seeds.Seed, units: Mapping[str, Unit]) -> list[tuple[Unit, OSError | LauncherError]]:
+        """A seed has something to say: that a keeper runs, or nothing any more: then programs are started instead.
+        Those that cannot be started."""
+        heard = self._seeds.hear(seed)
+        if isinstance(heard, tuple):
+            name, pid, pidfd = heard
+            self._note_keeper(units[name], pid)
+            self._wake_at(units[name], pidfd)
+            return []
+        failed: list[tuple[Unit, OSError | LauncherError]] = []
+        for name, request in heard:
+            try:
+                self._start_instead(units[name], seed, request)
+            except (OSError, LauncherError) as error:
+                failed.append((units[name], error))
+        return failed
+
+    def _start_instead(self, unit: Unit, seed: seeds.Seed, request: seeds.Request) -> None:
+        """As a program; unless the seed started it, and was killed before it said so. Should that come to light only
+        later, one of the two keepers finds that the other one has claimed the start."""
+        unit.seed = None
+        status = processes.read_status(self.folder_of(unit))
+        if status is not None:
+            _note_pid(unit, status)
+            self._wake_at(unit, _pidfd(status.keeper.pid))
+            return
+        unit.popen = processes.start_keeper(request.keeper, seed.environment_of(request), Path(request.cwd))
+        self._note_keeper(unit, unit.popen.pid)
+        self._wake_at(unit, os.pidfd_open(unit.popen.pid))
+
+    def forks(self, command: Sequence[str]) -> bool:
+        """Whether processes with this command are forks of a seed at present."""
+        return self._seeds.serve(command)
+
+    def look_at_seeds(self) -> None:
+        self._seeds.look()
+
+    def close(self) -> None:
+        """The agent ends, and nothing runs any more."""
+        self._seeds.close()
 
     def resolve(self, units: Iterable[Unit]) -> bool:
         """Learn the pids of tasks whose keepers have just started; whether there was one."""
         found = False
         for unit in units:
-            if not unit.record.is_alive or unit.resolved:
+            if not unit.is_on_its_way:
                 continue
             status = processes.read_status(self.folder_of(unit))
             if status is not None and status.task is not None:
@@ -72,7 +125,9 @@ class Hands:
     def signal(self, unit: Unit, number: int) -> None:
         """To its whole process group. Nothing, where its keeper died before it started the task: its end is on its
         way to the loop."""
-        if unit.task is None:
+        if unit.seed is not None and unit.pidfd < 0:
+            self._give_up(unit)
+        elif unit.task is None:
             status = processes.wait_started(self.folder_of(unit))
             if status is not None and status.task is not None:
                 _note_pid(unit, status)
@@ -83,6 +138,19 @@ class Hands:
         if number == signal.SIGTERM:
             # One that is stopped would never see it.
             send_signal(task, signal.SIGCONT, group=True)
+
+    def _give_up(self, unit: Unit) -> None:
+        """Its seed has not answered yet: it is not to start any more, or ends as any other that has."""
+        assert unit.seed is not None
+        unit.seed.withdraw(unit.name)
+        if unit.record.hung:
+            unit.seed.kill()
+        status = processes.forbid_start(self.folder_of(unit))
+        if status is None:
+            self._wake_at(unit, os.eventfd(1))
+        else:
+            _note_pid(unit, status)
+            self._wake_at(unit, _pidfd(status.keeper.pid))
 
     def end_of(self, unit: Unit) -> Ending:
         """Its keeper has ended: so has its task. How it ended."""
@@ -98,8 +166,7 @@ class Hands:
         status = processes.forbid_start(self.folder_of(unit))
         if status is None:
             return "never started"
-        if status.task is not None:
-            _note_pid(unit, status)
+        _note_pid(unit, status)
         if status.phase != "ended" and identify(status.keeper.pid) == status.keeper:
             return "runs"
         if status.phase != "ended" and status.task is not None:
@@ -131,6 +198,14 @@ class Hands:
         return memory_group.group_of(self._agent_folder, unit.name, unit.record.incarnation)
 
 
+def _pidfd(pid: int) -> int:
+    """Readable when that process has ended, or has ended already."""
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return os.eventfd(1)
+
+
 def _folder_name(unit: Unit) -> str:
     return unit.name.replace("/", "-").replace(":", "_")
 
@@ -140,12 +215,7 @@ def _memory_limit(unit: Unit) -> int:
 
 
 def _note_pid(unit: Unit, status: processes.KeeperStatus) -> None:
-    assert status.task is not None
-    unit.record = replace(
-        unit.record,
-        keeper_pid=status.keeper.pid,
-        keeper_ticks=status.keeper.start_ticks,
-        task_pid=status.task.pid,
-        task_ticks=status.task.start_ticks,
-    )
-    unit.resolved = True
+    unit.record = replace(unit.record, keeper_pid=status.keeper.pid, keeper_ticks=status.keeper.start_ticks)
+    if status.task is not None:
+        unit.record = replace(unit.record, task_pid=status.task.pid, task_ticks=status.task.start_ticks)
+        unit.resolved = True

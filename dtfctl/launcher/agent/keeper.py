@@ -5,7 +5,8 @@
 It starts COMMAND in a session of its own, writes its output with time stamps into a rotated log, and records how it
 ended in RUN_FOLDER/status, then ends itself: that is what wakes the agent. MEMORY_GROUP is the file through which a
 process enters the control group that limits its memory, or empty. The keeper imports only modules that are built into
-Python and nothing of dtfctl, because there is one keeper for every task: half of its CPU time would be imports.
+Python and nothing of dtfctl, because there may be one keeper for every task: half of its CPU time would be imports.
+A fork of a seed (`dtfctl/seed.py`) is a keeper, too; its COMMAND is a fork that goes on as the task.
 
 The status file has a fixed size and the agent has made room for it before (RUN_FOLDER/room), so that a full disk
 cannot swallow an exit code. Giving the room its name is the claim to run: whoever makes `status` first, keeper or
@@ -23,6 +24,7 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
+    from collections.abc import Callable
 else:
     import _signal as signal  # without the enumerations of `signal`, which cost more than all the rest
 
@@ -57,6 +59,9 @@ class StatusFile:
 
     def ended(self, code: int, signal_number: int, max_rss_kib: int) -> None:
         self._write("ended", f"{code} {signal_number} {max_rss_kib}")
+
+    def close(self) -> None:
+        os.close(self._fd)
 
     def _write(self, phase: str, end: str) -> None:
         text = f"{phase} {self._head} {self._task} {end} {time.time():.3f}"
@@ -141,8 +146,8 @@ class Log:
         self._size = 0
 
 
-def run_child(command: list[str], out: int, err: int, memory_group: str) -> None:
-    """In the forked child: become COMMAND. Does not return."""
+def run_child(command: list[str], out: int, err: int, memory_group: str, become: "Callable[[], None] | None") -> None:
+    """In the forked child: become COMMAND, or what `become` makes of it. Does not return."""
     try:
         os.setsid()
         if memory_group:
@@ -150,12 +155,17 @@ def run_child(command: list[str], out: int, err: int, memory_group: str) -> None
                 procs.write("0")
         os.dup2(out, 1)
         os.dup2(err, 2)
-        for number in (signal.SIGPIPE, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
-        os.execvp(command[0], command)
+        if become is None:
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            os.execvp(command[0], command)
     except OSError as error:
         os.write(2, f"cannot run {command[0]}: {error.strerror}\n".encode())
         os._exit(127 if isinstance(error, FileNotFoundError) else 126)
+    os.close(out)
+    os.close(err)
+    become()
 
 
 class Lines:
@@ -218,7 +228,8 @@ def pump(child: int, streams: dict[int, Lines]) -> None:
         lines.flush()
 
 
-def main(argv: list[str]) -> int:
+def main(argv: list[str], become: "Callable[[], None] | None" = None) -> int:
+    """`become`: what the task is, in a fork that need not start a program; it ends by raising SystemExit."""
     folder, log_path, rotate_bytes, keep, rate, memory_group, *command = argv
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -230,7 +241,11 @@ def main(argv: list[str]) -> int:
     err_read, err_write = os.pipe()
     child = os.fork()
     if child == 0:
-        run_child(command, out_write, err_write, memory_group)
+        if become is not None:
+            for fd in (out_read, err_read):
+                os.close(fd)
+            status.close()
+        run_child(command, out_write, err_write, memory_group, become)
     os.close(out_write)
     os.close(err_write)
     status.started(child)

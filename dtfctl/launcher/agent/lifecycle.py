@@ -30,6 +30,7 @@ Action: TypeAlias = Literal["start", "terminate", "kill"]
 
 ALIVE: frozenset[TaskState] = frozenset({"starting", "running", "stopping"})
 GAVE_UP: frozenset[TaskState] = frozenset({"done", "failed", "crashed"})
+NO_SPACE_RETRY_S = 1.0
 KILL_AGAIN_S = 5.0
 """A process in an uninterruptible wait ignores SIGKILL until that ends; then the next one finds it."""
 
@@ -160,6 +161,11 @@ def hangs(record: Record, why: str, now: float) -> Record:
 def cannot_start(record: Record, why: str) -> Record:
     """The start itself is impossible (port taken, no GPU): trying again would change nothing."""
     return replace(record, state="failed", reason=why, exit_code=None, started_at=None)
+
+
+def postponed(record: Record, now: float, why: str) -> Record:
+    """The start has to wait until there is space; that is no failure of the process."""
+    return replace(record, state="pending", retry_at=now + NO_SPACE_RETRY_S, reason=why)
 
 
 def ended(record: Record, order: Order, policy: RestartPolicy, ending: Ending, *, now: float, rand: float) -> Record:

@@ -36,35 +36,25 @@ class KeeperStatus:
     max_rss_bytes: int = 0
 
 
-def start_keeper(
-    folder: Path,
-    command: Sequence[str],
-    *,
-    log: Path,
-    rules: LogRules,
-    env: Mapping[str, str],
-    cwd: Path,
-    memory_group: str = "",
-) -> subprocess.Popen[bytes]:
-    """Start `command` under a keeper; `folder` is new and belongs to this start alone.
+def prepare_start(
+    folder: Path, command: Sequence[str], *, log: Path, rules: LogRules, memory_group: str = ""
+) -> tuple[str, ...]:
+    """Make what a start of `command` needs; the arguments of its keeper. `folder` is new and belongs to this start.
 
     `memory_group`: the file through which the process enters the control group that limits its memory.
     """
     private_folder(folder)
     private_folder(log.parent)
     make_room(folder)
-    with explained(folder):
+    limits = str(rules.rotate_bytes), str(rules.keep), str(rules.bytes_per_s)
+    return str(folder), str(log), *limits, memory_group, *command
+
+
+def start_keeper(arguments: Sequence[str], env: Mapping[str, str], cwd: Path) -> subprocess.Popen[bytes]:
+    """Start a keeper as a program, and its command under it."""
+    with explained(Path(arguments[0])):
         return subprocess.Popen(
-            [
-                *keeper_command(),
-                str(folder),
-                str(log),
-                str(rules.rotate_bytes),
-                str(rules.keep),
-                str(rules.bytes_per_s),
-                memory_group,
-                *command,
-            ],
+            [*keeper_command(), *arguments],
             stdin=subprocess.DEVNULL,
             env=dict(env),
             cwd=cwd,

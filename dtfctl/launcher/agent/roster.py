@@ -19,7 +19,7 @@ from typing import Any
 from dtfctl.health import beats
 from dtfctl.health.restart import Ending
 from dtfctl.launcher.agent import launch, logs, resources, state
-from dtfctl.launcher.agent.budget import StartBudget
+from dtfctl.launcher.agent.budget import FORK, PROGRAM, StartBudget
 from dtfctl.launcher.agent.contract import (
     ADDRESS_IN_USE_EXIT,
     ClientOrder,
@@ -38,6 +38,7 @@ from dtfctl.launcher.agent.lifecycle import (
     cannot_start,
     ended,
     next_time,
+    postponed,
     ready,
 )
 from dtfctl.launcher.agent.line import TaskLine
@@ -45,6 +46,7 @@ from dtfctl.launcher.agent.news import news_of
 from dtfctl.launcher.agent.peers import PeerBoard
 from dtfctl.launcher.agent.progress import ProgressFile
 from dtfctl.launcher.agent.reports import Reports, compose
+from dtfctl.launcher.agent.seeds import Seed
 from dtfctl.launcher.agent.unit import Unit
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.errors import LauncherError, NoSpace, NoSuchTask
@@ -56,7 +58,6 @@ log = logging.getLogger(__name__)
 
 RESOLVE_S = 0.01
 """How often a new keeper's status file is looked at until it names the task's pid."""
-NO_SPACE_RETRY_S = 1.0
 ADOPTED_GRACE_S = 10.0
 """For what still runs when the agent that was told to stop it has died."""
 LEASE_GRACE_S = 2.0
@@ -144,8 +145,8 @@ class Roster:
             return now + RESOLVE_S  # it waits for something else (a peer's address): that must not be a busy loop
         times = [t for unit in self.units.values() if (t := next_time(unit.record)) is not None]
         if self.waiting_starts:
-            times.append(self.starts.next_at(now))
-        if self.line.has_unsent or any(unit.record.is_alive and not unit.resolved for unit in self.units.values()):
+            times.append(self.starts.next_at())
+        if self.line.has_unsent or any(unit.is_on_its_way for unit in self.units.values()):
             times.append(now + RESOLVE_S)
         return min(times, default=math.inf)
 
@@ -153,6 +154,7 @@ class Roster:
         """The agent has ended."""
         import shutil
 
+        self.hands.close()
         self.line.close()
         shutil.rmtree(self._sockets, ignore_errors=True)
         self.reports.close()
@@ -176,7 +178,7 @@ class Roster:
                     continue
             record = resources.for_generation(unit, self.units.values())
             record, action = advance(record, order, now)
-            if action == "start" and not self.starts.take(now):
+            if action == "start" and not self.starts.take(now, self._cost(unit)):
                 self.waiting_starts = True
                 continue
             if action == "start":
@@ -196,7 +198,7 @@ class Roster:
             self._no_space(error)
             for unit, action in todo:
                 if action == "start":
-                    unit.record = _later(before[unit.name], error, now)
+                    unit.record = postponed(before[unit.name], now, error.message)
             todo = [(unit, action) for unit, action in todo if action != "start"]
         for name, record in before.items():
             self._tell(self.units[name], record)
@@ -247,6 +249,10 @@ class Roster:
         mine = self.units.get(unit.task_name)
         return mine is None or mine.record.state == "running"
 
+    def _cost(self, unit: Unit) -> float:
+        """Of its start."""
+        return FORK if unit.is_task and self.hands.forks(self.orders.task_command) else PROGRAM
+
     # ------------------------------------------------------------------ processes
 
     def _start(self, unit: Unit, now: float) -> None:
@@ -289,7 +295,7 @@ class Roster:
             self._no_space(error)
             # The number of this start is used up, but nothing was started.
             record = replace(unit.record, restarts=max(0, unit.record.restarts - 1))
-            self.set(unit, _later(record, error, now))
+            self.set(unit, postponed(record, now, error.message))
             return
         log.error("cannot start %s: %s", unit.name, error)
         self.set(unit, cannot_start(unit.record, f"cannot start: {error}"))
@@ -306,6 +312,11 @@ class Roster:
         """Of tasks whose keepers have just started."""
         if self.hands.resolve(self.units.values()):
             self.dirty = True
+
+    def hear_seed(self, seed: Seed) -> None:
+        """One has something to say."""
+        for unit, error in self.hands.hear(seed, self.units):
+            self._start_failed(unit, error, time.monotonic())
 
     def _after_end(self, unit: Unit, ending: Ending) -> None:
         self.read_progress(unit, time.monotonic())
@@ -327,14 +338,7 @@ class Roster:
         hungry = self.hands.out_of_memory(unit)
         if hungry and record.state != "stopping":
             record = replace(record, hung=hungry)
-        after = ended(
-            record,
-            order,
-            policy,
-            ending,
-            now=time.monotonic(),
-            rand=random.random(),
-        )
+        after = ended(record, order, policy, ending, now=time.monotonic(), rand=random.random())
         after = replace(after, keeper_pid=0, keeper_ticks=0, task_pid=0, task_ticks=0)
         self.hands.clear(unit)
         self.set(unit, after)
@@ -492,8 +496,3 @@ class Roster:
             now,
         )
         self.reports.publish(report)
-
-
-def _later(record: Record, error: NoSpace, now: float) -> Record:
-    """The start has to wait until there is space; that is no failure of the task."""
-    return replace(record, state="pending", retry_at=now + NO_SPACE_RETRY_S, reason=error.message)

@@ -11,6 +11,7 @@ from dtfctl.health.restart import RestartPolicy
 from dtfctl.launcher.agent.contract import ClientOrder, ClientReport, TaskOrder, TaskReport
 from dtfctl.launcher.agent.lifecycle import Order, Record
 from dtfctl.launcher.agent.progress import ProgressFile
+from dtfctl.launcher.agent.seeds import Seed
 from dtfctl.launcher.model import TaskHealth
 from dtfctl.launcher.procfs import ProcessId, ProcessStat, read_stat
 from dtfctl.values import replace
@@ -30,6 +31,8 @@ class Unit:
         self.popen: subprocess.Popen[bytes] | None = None
         self.resolved = False
         """Whether the record has the pid of the task itself, not only its keeper's."""
+        self.seed: Seed | None = None
+        """Of which it is a fork, or is to be one: then its keeper's pid is not known yet."""
         self.monitor: Monitor | None = None
         self.health: TaskHealth = "unknown"
         self.steps = 0
@@ -62,8 +65,9 @@ class Unit:
         return self.name.rpartition(":")[2]
 
     @property
-    def keeper(self) -> ProcessId:
-        return ProcessId(self.record.keeper_pid, self.record.keeper_ticks)
+    def is_on_its_way(self) -> bool:
+        """Its keeper runs, and will say soon which process the task is."""
+        return self.record.is_alive and self.record.keeper_pid != 0 and not self.resolved
 
     @property
     def task(self) -> ProcessId | None:
@@ -89,7 +93,6 @@ class Unit:
 
     def watch(self, limits: HealthLimits, now: float) -> None:
         """Begin to watch a process that has just been started or adopted."""
-        self.pidfd = os.pidfd_open(self.record.keeper_pid)
         self.health = "unknown"
         self.stat = None
         self.cpu_percent = None
@@ -109,6 +112,9 @@ class Unit:
         if self.popen is not None:
             self.popen.wait()
             self.popen = None
+        if self.seed is not None:
+            self.seed.release(self.name)
+            self.seed = None
         self.monitor = None
         self.health = "unknown"
         self.stat = None
