@@ -14,17 +14,26 @@ from typing import Any
 import google_crc32c
 import numpy as np
 
+from dtfctl.runtime.checkpoint.preserved import ArraySnapshot
+
 # Tensors of fewer bytes are not worth a thread.
 LARGE = 4 << 20
 # What one thread does at a time, and what it reads or writes in one call.
 PIECE = 16 << 20
 _CALL = 1 << 20
+# In the background each call costs the training twice the way through the interpreter's lock.
+_BACKGROUND_CALL = 4 << 20
 _POLYNOMIAL = 0x82F63B78
 
 
 @functools.cache
 def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(min(os.cpu_count() or 1, 8), "checkpoint", _yield_to_others)
+
+
+@functools.cache
+def _background() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "snapshot", _yield_to_others)
 
 
 def _yield_to_others() -> None:
@@ -57,25 +66,53 @@ def _extend(crc: int, part: np.ndarray[Any, Any]) -> int:
     return int(function(crc, part.ctypes.data, part.size))
 
 
-def write_block(handle: int, data: np.ndarray[Any, Any], offset: int) -> Future[int]:
+def write_block(handle: int, data: np.ndarray[Any, Any], offset: int, in_background: bool = False) -> Future[int]:
     """Start writing bytes at an offset of a file; the future has their CRC-32C, or the OSError.
 
     Args:
         data: contiguous bytes that nobody changes meanwhile.
+        in_background: by one thread alone, in long calls: what else computes here goes first.
     """
+    call = _BACKGROUND_CALL if in_background else _CALL
 
     def piece(start: int, stop: int) -> int:
         crc = 0
-        for at in range(start, stop, _CALL):
-            part = data[at : min(at + _CALL, stop)]
-            crc = _extend(crc, part)
-            view = part.data
-            done = 0
-            while done < len(view):
-                done += os.pwrite(handle, view[done:], offset + at + done)
+        for at in range(start, stop, call):
+            crc = _write(handle, data[at : min(at + call, stop)], offset + at, crc)
         return crc
 
-    return _in_pieces(piece, data.size)
+    return _in_pieces(piece, data.size, _background() if in_background else _threads())
+
+
+def write_snapshot(handle: int, data: ArraySnapshot, offset: int) -> Future[int]:
+    """The same for what an array held, while it is updated; in the background."""
+
+    def piece(start: int, stop: int) -> int:
+        crc = 0
+        for at in range(start, stop, _BACKGROUND_CALL):
+            end = min(at + _BACKGROUND_CALL, stop)
+            before = crc
+            kept = data.is_kept(at, end)
+            if not kept:
+                crc = _write(handle, data.at(at, end), offset + at, before)
+            if kept or data.is_kept(at, end):
+                crc = _write(handle, data.kept(at, end), offset + at, before)
+            data.release(at, end)
+        return crc
+
+    whole = _in_pieces(piece, data.size, _background())
+    whole.add_done_callback(lambda _: data.end())
+    return whole
+
+
+def _write(handle: int, part: np.ndarray[Any, Any], offset: int, crc: int) -> int:
+    """Write bytes; the CRC of what has it so far, and these."""
+    crc = _extend(crc, part)
+    view = part.data
+    done = 0
+    while done < len(view):
+        done += os.pwrite(handle, view[done:], offset + done)
+    return crc
 
 
 def read_block(handle: int, data: np.ndarray[Any, Any], offset: int) -> Future[int]:
@@ -99,18 +136,18 @@ def read_block(handle: int, data: np.ndarray[Any, Any], offset: int) -> Future[i
             crc = _extend(crc, part)
         return crc
 
-    return _in_pieces(piece, data.size)
+    return _in_pieces(piece, data.size, _threads())
 
 
 def check_block(data: np.ndarray[Any, Any]) -> Future[int]:
     """Start reading bytes where they are; the future has their CRC-32C."""
-    return _in_pieces(lambda start, stop: _extend(0, data[start:stop]), data.size)
+    return _in_pieces(lambda start, stop: _extend(0, data[start:stop]), data.size, _threads())
 
 
-def _in_pieces(work: Callable[[int, int], int], size: int) -> Future[int]:
+def _in_pieces(work: Callable[[int, int], int], size: int, threads: ThreadPoolExecutor) -> Future[int]:
     """Run `work` on all pieces in threads; the CRC of the whole."""
     whole: Future[int] = Future()
-    parts = [_threads().submit(work, at, min(at + PIECE, size)) for at in range(0, size, PIECE)]
+    parts = [threads.submit(work, at, min(at + PIECE, size)) for at in range(0, size, PIECE)]
     missing = len(parts)
     lock = threading.Lock()
 

@@ -20,7 +20,8 @@ import numpy as np
 
 from dtfctl.protocol import tensor_bundle_pb2
 from dtfctl.runtime.checkpoint.atomic import atomic_file, os_error, temporary_name
-from dtfctl.runtime.checkpoint.blocks import LARGE, write_block
+from dtfctl.runtime.checkpoint.blocks import LARGE, write_block, write_snapshot
+from dtfctl.runtime.checkpoint.preserved import ArraySnapshot
 from dtfctl.runtime.checkpoint.sstable import build_table, mask_crc
 from dtfctl.runtime.checkpoint.tensor_slice import TensorSlice
 from dtfctl.runtime.checkpoint.varints import varint
@@ -46,12 +47,16 @@ def index_file(prefix: str) -> str:
 class BundleWriter:
     """Collects tensors under names and writes one shard; use as a context manager, which finishes it.
 
+    Args:
+        in_background: what else computes in this process goes first.
+
     Raises:
         InvalidArgumentError: a name is added twice, or slices of one tensor disagree on its type or shape.
         OpError: the file system refuses.
     """
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, in_background: bool = False) -> None:
+        self._in_background = in_background
         prefix = self._prefix = local_path(prefix)
         self._entries: dict[bytes, tensor_bundle_pb2.BundleEntryProto] = {}
         self._offset = 0
@@ -78,8 +83,8 @@ class BundleWriter:
             self.abort()
 
     def add(self, name: str, value: Any, dtype: DType) -> None:
-        """Write a tensor of any shape under `name`."""
-        self._add(name.encode(), np.asarray(value), dtype.base_dtype)
+        """Write a tensor of any shape, or a snapshot of one, under `name`."""
+        self._add(name.encode(), value, dtype.base_dtype)
 
     def add_slice(self, name: str, shape: tuple[int, ...], piece: TensorSlice, value: Any, dtype: DType) -> None:
         """Write a part of the tensor `name`, whose full shape is `shape`."""
@@ -90,9 +95,11 @@ class BundleWriter:
         entry.dtype = number  # type: ignore[assignment]
         entry.shape.CopyFrom(full)
         entry.slices.append(piece.to_proto())
-        self._add(piece.key(name), np.asarray(value), dtype.base_dtype)
+        self._add(piece.key(name), value, dtype.base_dtype)
 
     def _add(self, key: bytes, value: Any, dtype: DType) -> None:
+        if not isinstance(value, ArraySnapshot):
+            value = np.asarray(value)
         if key in self._entries:
             raise InvalidArgumentError(f"Adding duplicate key: {key.decode(errors='replace')}")
         try:
@@ -113,6 +120,11 @@ class BundleWriter:
 
     def _write(self, value: Any, dtype: DType) -> tuple[int, int | Future[int]]:
         """Append a tensor's bytes; their number and CRC, of a large one once it is written."""
+        if isinstance(value, ArraySnapshot):
+            self._file.flush()
+            crc = write_snapshot(self._file.fileno(), value, self._offset)
+            self._file.seek(self._offset + value.size)
+            return value.size, crc
         if dtype.kind == "string":
             return self._write_strings([to_bytes(s) for s in value.reshape(-1).tolist()])
         if dtype.kind == "variant":
@@ -123,7 +135,7 @@ class BundleWriter:
             return 0, google_crc32c.value(b"")
         flat = np.ascontiguousarray(value, dtype.np).reshape(-1).view(np.uint8)
         if flat.size >= LARGE:
-            crc = write_block(self._file.fileno(), flat, self._offset)
+            crc = write_block(self._file.fileno(), flat, self._offset, self._in_background)
             self._file.seek(self._offset + flat.size)
             return flat.size, crc
         self._file.write(flat.data)

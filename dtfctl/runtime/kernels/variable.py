@@ -4,21 +4,26 @@ Readers get the array itself, never a copy, and may keep it: a fetched weight, a
 update in place only when nobody else holds the array, which CPython's reference count tells, and otherwise write into a
 fresh one.
 So a value once read never changes, a training step that lets go of what it read in time costs no copy, and no reader
-needs a lock. Who had to copy a large array once, as after each checkpoint, will have to again: the array that was left
-to its readers is written into next time, as memory fresh from the system costs several times what copying does.
+needs a lock. A checkpoint's snapshot is a reader that need not cost a copy of everything: updates of few rows keep for
+it what these were, and go on in place.
+Who had to copy a large array once, as after each checkpoint, will have to again: the array that was left to its readers
+is written into next time, as memory fresh from the system costs several times what copying does.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from dtfctl.runtime.checkpoint.mapped import copy_soon, is_mapped
+from dtfctl.runtime.checkpoint.preserved import ArraySnapshot, Shadow
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import FailedPreconditionError
 from dtfctl.runtime.framework.resource_manager import Resource
@@ -41,7 +46,7 @@ class Variable(Resource):
     """
 
     type_name = "Variable"
-    __slots__ = ("_spare", "_value", "dtype", "lock", "name", "shape", "version")
+    __slots__ = ("_shadow", "_snapshot", "_spare", "_value", "dtype", "lock", "name", "shape", "version")
 
     def __init__(self, dtype: DType, shape: TensorShape, name: str = "") -> None:
         self.dtype = dtype.base_dtype
@@ -52,6 +57,9 @@ class Variable(Resource):
         self._value: Any = None
         # The value before the last copy; nobody's once its readers have let go of it.
         self._spare: Any = None
+        # A checkpoint that is being written from the value, and the memory of the last one for pages it kept.
+        self._snapshot: weakref.ref[ArraySnapshot] | None = None
+        self._shadow: Shadow | None = None
 
     @property
     def is_initialized(self) -> bool:
@@ -73,22 +81,27 @@ class Variable(Resource):
         with self.lock:
             old, self._value, self._spare = self._value, value, None
             self.version += 1
-        if getattr(value, "nbytes", 0) >= shared_memory.LEAST:
-            shared_memory.held_by(self, value, old)
+        self._now_holds(value, old)
         if getattr(value, "base", None) is not None and is_mapped(value):
             copy_soon(value, functools.partial(self._settle, value))
+
+    def _now_holds(self, value: Any, before: Any) -> None:
+        if getattr(value, "nbytes", 0) >= shared_memory.LEAST:
+            shared_memory.held_by(self, value, before)
 
     def _settle(self, mapped: Any, copy: Any) -> None:
         """Hold a value that is part of a file as a copy from now on, unless there is another by now."""
         with self.lock:
             if self._value is mapped:
                 self._value = copy
+                self._now_holds(copy, mapped)
 
     def moved(self, old: Any, new: Any) -> None:
         """The value, or what was it, was copied to memory that other tasks see: it stays there."""
         with self.lock:
             if self._value is old:
                 self._value = new
+                self._now_holds(new, old)
 
     def writable(self) -> Any:
         """The current value as an array that may be written in place; call with `lock` held, and let go of it soon.
@@ -107,6 +120,47 @@ class Variable(Resource):
                 copy = value.copy()
             self._replace(value, copy)
             value = copy
+        self.version += 1
+        return value
+
+    def snapshot(self, value: Any) -> Any:
+        """What keeps a value that was read while rows of the variable are updated; the value itself where none can."""
+        with self.lock:
+            if self._value is not value or not value.flags.c_contiguous or value.dtype.hasobject:
+                return value
+            last = None if self._snapshot is None else self._snapshot()
+            if last is not None and not last.is_over:
+                # It has the memory; and two readers of one array are told from others by nothing.
+                return value
+            snapshot = ArraySnapshot(value, self._shadow)
+            self._shadow, self._snapshot = snapshot.shadow, weakref.ref(snapshot)
+            return snapshot
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether a snapshot may be there for which `writable_at` keeps what it is told of."""
+        return self._snapshot is not None
+
+    def _pending(self) -> ArraySnapshot | None:
+        """The snapshot of the value that is being read, if there is one."""
+        snapshot = None if self._snapshot is None else self._snapshot()
+        if snapshot is None or snapshot.is_over:
+            self._snapshot = None
+            return None
+        return snapshot if snapshot.is_of(self._value) else None
+
+    def writable_at(self, rows: Any, depth: int = 1) -> Any:
+        """As `writable`, for who changes nothing but some slices.
+
+        Args:
+            rows: a vector of where these are in the first `depth` dimensions as if those were one; all in range.
+        """
+        snapshot = None if self._snapshot is None else self._pending()
+        value = self._value
+        if snapshot is None or sys.getrefcount(value) > _UNSHARED + 1 or not _is_own(value):
+            del value
+            return self.writable()
+        snapshot.keep(rows, value.itemsize * math.prod(value.shape[depth:]))
         self.version += 1
         return value
 
@@ -141,11 +195,12 @@ class Variable(Resource):
 
     def _replace(self, value: Any, by: Any) -> None:
         self._value = by
+        self._now_holds(by, value)
         # What lies in the arena is found there again when it is free.
         self._spare = value if value.nbytes >= _SPARE and _owns_memory(value) else None
 
     def close(self) -> None:
-        self._value = self._spare = None
+        self._value = self._spare = self._shadow = None
 
     def describe(self) -> str:
         return f"<Variable {self.name} {self.dtype.name} {self.shape}>"

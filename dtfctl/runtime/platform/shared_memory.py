@@ -255,6 +255,11 @@ def held_by(holder: Holder, array: Any, before: Any) -> None:
     _holders[id(array)] = holder
 
 
+def holder_of(array: Array) -> Holder | None:
+    """Who is known to hold an array for long; or held it, or another one in its place."""
+    return _holders.get(id(array))
+
+
 def _moved(old: Array, new: Array) -> None:
     holder = _holders.pop(id(old), None)
     if holder is not None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from dtfctl.runtime.checkpoint.blocks import LARGE
 from dtfctl.runtime.checkpoint.bundle_reader import BundleReader
 from dtfctl.runtime.checkpoint.bundle_writer import SNAPSHOT, BundleWriter, index_file
 from dtfctl.runtime.checkpoint.merge import merge_bundles
@@ -17,6 +20,8 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.local_path import local_path
 from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
+from dtfctl.runtime.kernels.variable import Variable
+from dtfctl.runtime.platform import shared_memory
 
 
 def _texts(value: Any) -> list[str]:
@@ -59,19 +64,22 @@ def _slice_to_save(spec: str, value: Any) -> tuple[tuple[int, ...], TensorSlice]
 def save_v2(k: KernelBuild) -> Kernel:
     types = k.attr("dtypes")
     # The newest only: who takes another has given up the one before.
-    snapshot: list[tuple[str, tuple[Any, ...]]] = []
+    snapshot: list[tuple[str, list[Any]]] = []
 
     def run(prefix: Any, names: Any, specs: Any, *tensors: Any) -> None:
         _check_v2(prefix, names, specs, len(tensors))
         path = _texts(prefix)[0]
         if path.startswith(SNAPSHOT):
-            # No copy: whoever updates a variable writes into another array while this one is held.
-            snapshot[:] = [(path.removeprefix(SNAPSHOT), tensors)]
+            # What was there before lets go of its arrays first.
+            snapshot.clear()
+            snapshot.append((path.removeprefix(SNAPSHOT), [_kept(value) for value in tensors]))
             return
-        if snapshot and snapshot[0][0] == path:
-            tensors = snapshot.pop()[1]
-        with BundleWriter(path) as writer:
-            for name, spec, value, dtype in zip(_texts(names), _texts(specs), tensors, types):
+        values: Sequence[Any] = tensors
+        begun = bool(snapshot) and snapshot[0][0] == path
+        if begun:
+            values = snapshot.pop()[1]
+        with BundleWriter(path, in_background=begun) as writer:
+            for name, spec, value, dtype in zip(_texts(names), _texts(specs), values, types):
                 if spec:
                     shape, piece = _slice_to_save(spec, value)
                     writer.add_slice(name, shape, piece, value, dtype)
@@ -79,6 +87,17 @@ def save_v2(k: KernelBuild) -> Kernel:
                     writer.add(name, value, dtype)
 
     return run
+
+
+def _kept(value: Any) -> Any:
+    """What keeps a tensor as it is now.
+
+    There is no copy: updates of few rows keep these in the snapshot, others write elsewhere while the array is held.
+    """
+    if value.nbytes < LARGE or not isinstance(value, np.ndarray):
+        return value
+    holder = shared_memory.holder_of(value)
+    return holder.snapshot(value) if isinstance(holder, Variable) else value
 
 
 @register_kernel("RestoreV2", blocking=True)

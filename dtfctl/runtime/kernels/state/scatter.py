@@ -43,7 +43,7 @@ def _scatter(variable: Variable, indices: Any, updates: Any, kind: str, by_handl
             return
         flat = indices.reshape(-1)
         rows = updates if updates.ndim == 0 else updates.reshape((flat.size, *shape[1:]))
-        scatter_rows(variable.writable(), flat, rows, kind)
+        scatter_rows(variable.writable_at(flat), flat, rows, kind)
 
 
 def _kind(op: str) -> str:
@@ -75,12 +75,24 @@ def _resource_scatter(k: KernelBuild) -> Kernel:
     return kernel
 
 
+def _writable(variable: Variable, indices: Any) -> Any:
+    """The variable's array, to be changed at positions as scatter_nd takes them."""
+    depth = indices.shape[-1] if indices.ndim > 1 else 1
+    shape = variable.read().shape
+    if not variable.is_kept or not 0 < depth <= len(shape) or 0 in shape:
+        return variable.writable()
+    # What is out of range is left out, or refused, later.
+    return variable.writable_at(
+        np.ravel_multi_index(tuple(indices.reshape(-1, depth).T), shape[:depth], mode="clip"), depth
+    )
+
+
 def _ref_scatter_nd(k: KernelBuild) -> Kernel:
     kind, policy = _kind(k.node.op), indices_policy(k)
 
     def kernel(ref: Variable, indices: Any, updates: Any) -> Variable:
         with ref.lock:
-            scatter_nd(ref.writable(), indices, updates, kind, policy)
+            scatter_nd(_writable(ref, indices), indices, updates, kind, policy)
         return ref
 
     return kernel
@@ -92,7 +104,7 @@ def _resource_scatter_nd(k: KernelBuild) -> Kernel:
     def kernel(resource: Any, indices: Any, updates: Any) -> None:
         variable = find(resource)
         with variable.lock:
-            scatter_nd(variable.writable(), indices, updates, kind, policy)
+            scatter_nd(_writable(variable, indices), indices, updates, kind, policy)
 
     return kernel
 

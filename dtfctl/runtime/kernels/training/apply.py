@@ -109,12 +109,12 @@ def _check_slots(names: Sequence[str], variables: Sequence[Variable], by_handle:
     return shapes[0]
 
 
-def _writable(variables: Sequence[Variable]) -> list[Any]:
-    """Arrays to write in place; a variable that stands for several arguments gives one array."""
+def _writable(variables: Sequence[Variable], rows: Any = None) -> list[Any]:
+    """Arrays to write in place, in these rows or everywhere; one array for a variable that is several arguments."""
     arrays: dict[Variable, Any] = {}
     for variable in variables:
         if variable not in arrays:
-            arrays[variable] = variable.writable()
+            arrays[variable] = variable.writable() if rows is None else variable.writable_at(rows)
     return [arrays[v] for v in variables]
 
 
@@ -171,7 +171,7 @@ def _factory(rule: Rule, core: str, sparse: bool, by_handle: bool) -> Callable[[
                     return None if by_handle else variables[0]
                 _check_indices(shape, indices)
                 if indices.size:
-                    _apply_rows(xp, rule, _writable(variables), grad, indices, {**scalars, **flags})
+                    _apply_rows(xp, rule, _writable(variables, indices), grad, indices, {**scalars, **flags})
             return None if by_handle else variables[0]
 
         return by_rows if sparse else dense
