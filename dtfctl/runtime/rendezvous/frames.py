@@ -26,7 +26,7 @@ from dtfctl.runtime.platform import kept_memory
 from dtfctl.runtime.platform.shared_memory import Place
 
 MAGIC = 0xD7F1
-VERSION = 2
+VERSION = 3
 # magic, version, kind, flags, dtype, rank, key, step, sender incarnation, receiver incarnation, payload length
 _HEADER = struct.Struct("<HBBHBBIQQQQ")
 HEADER_SIZE = _HEADER.size
@@ -62,6 +62,8 @@ class Kind(IntEnum):
     DEFINE = 8
     CALL = 9
     ANSWER = 10
+    # Nothing of what was lent over a link that has ended is looked at any more: the step is the link's name.
+    RETURNED = 11
 
 
 class Flag(IntFlag):

@@ -152,7 +152,9 @@ class LinkMaker:
 
     def _started(self, joined: Joined, task: str, life: int) -> SocketLink:
         try:
-            link = SocketLink(joined.sock, task, self._life, life, self._owner, joined.arena, joined.peer_arena)
+            link = SocketLink(
+                joined.sock, task, self._life, life, self._owner, joined.arena, joined.peer_arena, name=joined.name
+            )
         except (OSError, OpError):
             joined.drop()
             raise

@@ -8,7 +8,8 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,14 @@ from hypothesis import given, settings, strategies as st
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.device import Device
-from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.errors import InvalidArgumentError, UnavailableError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.variable import Variable
 from dtfctl.runtime.platform import region, shared_memory
 from dtfctl.runtime.platform.shared_memory import Arena, Loans, Place, common_arena
 from dtfctl.runtime.rendezvous.frames import Frame, FrameReader, FrameWriter, Kind, Message
+from dtfctl.runtime.rendezvous.reactor import REACTOR
+from dtfctl.runtime.rendezvous.transports.borrower import Borrower
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined
 from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
 from dtfctl.runtime.services import worker
@@ -305,6 +308,120 @@ def test_what_a_process_was_lent_is_its_own_until_it_ends() -> None:
         peer.kill()
         peer.wait(BOUND_S)
         door.close()
+
+
+def soon(condition: Callable[[], Any]) -> None:
+    pause = threading.Event()
+    for _ in range(int(BOUND_S / 0.02)):
+        if condition():
+            return
+        pause.wait(0.02)
+    raise AssertionError("did not become true")
+
+
+def reconnected(pair: Pair, tmp_path: Path) -> Pair:
+    """Another link of the same two lives, once both ends know that the old one is gone."""
+    soon(lambda: pair.at_a.errors and pair.at_b.errors)
+    return Pair("common", tmp_path, before=pair)
+
+
+@pytest.mark.parametrize("cut", ["a", "b"])
+def test_what_was_lent_over_a_lost_link_is_returned_over_the_next(pair: Pair, tmp_path: Path, cut: str) -> None:
+    value = shared_memory.empty((SIZE,), np.dtype(np.float32))
+    value[:] = 1
+    held = send(pair, value)
+    assert len(blocks(pair.a)) == 1
+    getattr(pair, cut).close()
+    after = reconnected(pair, tmp_path)
+    try:
+        again = send(after, np.zeros(SIZE, np.float32))
+        ticked(after.b)
+        assert len(blocks(pair.a)) == 1, "somebody there still looks at it"
+        assert common_arena().is_lent(value)
+        assert (held == 1).all()
+        del held
+        gc.collect()
+        ticked(after.b)
+        soon(lambda: not blocks(pair.a))
+        assert not common_arena().is_lent(value)
+        assert (again == 0).all()
+        assert len(blocks(after.a)) == 1, "what the new link lent is not meant"
+        after.a.send((tensor(np.ones(10, np.float32)),))
+        after.at_b.take(1)
+    finally:
+        after.close()
+
+
+def test_what_was_lent_and_never_read_is_returned_over_the_next_link(pair: Pair, tmp_path: Path) -> None:
+    value = shared_memory.empty((SIZE,), np.dtype(np.float32))
+    REACTOR.remove(pair.b)
+    pair.a.send((tensor(value),))
+    assert len(blocks(pair.a)) == 1
+    pair.b.close()
+    after = reconnected(pair, tmp_path)
+    try:
+        ticked(after.b)
+        soon(lambda: not blocks(pair.a))
+    finally:
+        after.close()
+
+
+def test_who_has_not_noticed_the_loss_believes_the_peer(pair: Pair, tmp_path: Path) -> None:
+    value = shared_memory.empty((SIZE,), np.dtype(np.float32))
+    send(pair, value)
+    gc.collect()
+    REACTOR.remove(pair.a)
+    pair.b.close()
+    after = Pair("common", tmp_path, before=pair)
+    try:
+        ticked(after.b)
+        after.b.send((Message(Kind.DONE, 7),))
+        after.at_a.take(1)
+        pair.a.close()
+        assert not blocks(pair.a)
+    finally:
+        after.close()
+
+
+def test_a_mapping_that_has_ended_shows_nothing_more(pair: Pair) -> None:
+    value = shared_memory.empty((SIZE,), np.dtype(np.float32))
+    send(pair, value)
+    pair.b.close()
+    with pytest.raises(UnavailableError):
+        pair.b._mapping.array(0, 8)
+
+
+def test_a_peer_cannot_return_what_another_link_lent(pair: Pair) -> None:
+    pair.b.send((Message(Kind.RETURNED, 12345),))
+    soon(lambda: pair.at_a.errors)
+    assert "never was" in str(pair.at_a.errors[0])
+
+
+def test_a_process_that_returned_everything_is_not_watched_any_more() -> None:
+    peer = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    arena = Arena(1 << 20)
+    try:
+        pidfd = os.pidfd_open(peer.pid)
+        borrower, loans = Borrower(pidfd), Loans(arena)
+        assert loans.lend(np.zeros(SIZE, np.float32)) is not None
+        borrower.outlive(loans)
+        borrower.tick(0.0)
+        os.fstat(pidfd)
+        loans.end()
+        borrower.tick(0.0)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(pidfd)
+        borrower.tick(0.0)
+        assert not arena.lent
+    finally:
+        peer.kill()
+        peer.wait(BOUND_S)
+        arena.close()
+
+
+def ticked(link: Any) -> None:
+    """A second has gone by for a link."""
+    link.tick(time.monotonic())
 
 
 @settings(max_examples=100, deadline=None)

@@ -70,11 +70,11 @@ class Owner:
 
 
 class Pair:
-    """Two ends of a link in this process."""
+    """Two ends of a link in this process; of the same two tasks as another one's, if that is given."""
 
-    def __init__(self, kind: str, folder: Path) -> None:
+    def __init__(self, kind: str, folder: Path, before: Pair | None = None) -> None:
         self.kind = kind
-        self.at_a, self.at_b = Owner(), Owner()
+        self.at_a, self.at_b = (Owner(), Owner()) if before is None else (before.at_a, before.at_b)
         self._stack = contextlib.ExitStack()
         self.a: Any
         self.b: Any
@@ -119,9 +119,11 @@ class Pair:
         offer = door.offer("a")
         mine = connect_tcp(offer, "127.0.0.1", tls) if kind in ("tcp", "tls") else connect_unix(offer, new_arena)
         assert came.wait(BOUND_S)
-        self.a = SocketLink(mine.sock, B, LIVES[A], LIVES[B], self.at_a, mine.arena, mine.peer_arena)
+        self.a = SocketLink(mine.sock, B, LIVES[A], LIVES[B], self.at_a, mine.arena, mine.peer_arena, name=mine.name)
         theirs = joined[0]
-        self.b = SocketLink(theirs.sock, A, LIVES[B], LIVES[A], self.at_b, theirs.arena, theirs.peer_arena)
+        self.b = SocketLink(
+            theirs.sock, A, LIVES[B], LIVES[A], self.at_b, theirs.arena, theirs.peer_arena, name=theirs.name
+        )
         self.a.start()
         self.b.start()
 

@@ -6,18 +6,20 @@ import contextlib
 import fcntl
 import mmap
 import os
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.errors import InvalidArgumentError, UnavailableError
 from dtfctl.runtime.platform.region import ALIGN, address
 from dtfctl.runtime.platform.shared_memory import Place
 
 _MADV_POPULATE_READ = 22
 _WORD = 8
+Held = dict[int, tuple[weakref.ref[np.ndarray[Any, Any]], int]]
 
 
 class Mapping:
@@ -45,13 +47,16 @@ class Mapping:
         self._start = address(np.frombuffer(self._memory, np.uint8, 1))
         self._released = released
         self._seen = 0
-        self._held: dict[int, tuple[weakref.ref[np.ndarray[Any, Any]], int]] = {}
+        self._lock = threading.Lock()
+        self._has_ended = False
+        self._held: Held = {}
 
     def array(self, offset: int, length: int) -> np.ndarray[Any, Any]:
         """Bytes of the arena; they are released when the last array made of them is gone.
 
         Raises:
             InvalidArgumentError: that is not inside the arena.
+            UnavailableError: the link has ended.
         """
         if offset % _WORD or not 0 < length <= self._size or not 0 <= offset <= self._size - length:
             raise InvalidArgumentError(f"A tensor of {length} bytes at {offset} is outside a peer's shared memory")
@@ -65,11 +70,23 @@ class Mapping:
         root = np.ndarray((length,), np.uint8, self._memory, offset)
         # Arrays made of this one hold on to it, not to each other.
         watch = weakref.ref(root, self._gone)
-        self._held[id(watch)] = watch, offset
+        with self._lock:
+            if self._has_ended:
+                raise UnavailableError("A tensor in shared memory came over a connection that has ended")
+            self._held[id(watch)] = watch, offset
         return root
 
+    def end(self) -> Held:
+        """No more arrays are made; those there are, which empties as they go."""
+        with self._lock:
+            self._has_ended = True
+        return self._held
+
     def _gone(self, watch: weakref.ref[np.ndarray[Any, Any]]) -> None:
-        self._released(self._held.pop(id(watch))[1])
+        held = self._held.pop(id(watch), None)
+        # None where the array came too late and was given to nobody.
+        if held is not None:
+            self._released(held[1])
 
     def find(self, array: np.ndarray[Any, Any]) -> Place | None:
         """Where an array is in the peer's arena, if it begins where a received tensor does."""

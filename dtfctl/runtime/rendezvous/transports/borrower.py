@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import struct
+import threading
 
 from dtfctl.runtime.platform.shared_memory import Loans
 from dtfctl.runtime.rendezvous.reactor import REACTOR
@@ -22,6 +23,8 @@ class Borrower:
     def __init__(self, pidfd: int) -> None:
         self._pidfd = pidfd
         self._loans: Loans | None = None
+        self._lock = threading.Lock()
+        self._has_stopped = False
 
     @staticmethod
     def of(sock: socket.socket) -> Borrower:
@@ -34,8 +37,8 @@ class Borrower:
             return Borrower(-1)
 
     def outlive(self, loans: Loans) -> None:
-        """The link is gone. Nobody will say any more what the process still looks at, so all of it stays until the
-        process has ended."""
+        """The link is gone, and with it who would say what the process still looks at. All of it stays until the
+        process has ended, or says over another link that it looks at nothing of it any more (remains.py)."""
         if self._pidfd < 0:
             return
         if not loans:
@@ -50,12 +53,21 @@ class Borrower:
     def readable(self) -> None:
         """It has ended."""
         assert self._loans is not None
-        REACTOR.remove(self)
-        os.close(self._pidfd)
+        self._stop()
         self._loans.end()
 
     def writable(self) -> None:
         """Never."""
 
     def tick(self, now: float) -> None:
-        """Nothing to see to."""
+        if not self._loans:
+            # All of it was returned over another link.
+            self._stop()
+
+    def _stop(self) -> None:
+        """Watch the process no longer; ticks come in any thread."""
+        with self._lock:
+            if not self._has_stopped:
+                self._has_stopped = True
+                REACTOR.remove(self)
+                os.close(self._pidfd)

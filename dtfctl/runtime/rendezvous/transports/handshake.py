@@ -93,11 +93,17 @@ class Offer:
 
 @dataclass(frozen=True)
 class Joined:
-    """A connection whose ends know each other. `peer_arena` is the other's memory: descriptor and size."""
+    """A connection whose ends know each other.
+
+    Attributes:
+        peer_arena: the other's memory: descriptor and size.
+        name: a number that both ends know the connection by, and that no other has.
+    """
 
     sock: socket.socket
     arena: Arena | None
     peer_arena: tuple[int, int] | None
+    name: int
 
     def drop(self) -> None:
         self.sock.close()
@@ -177,11 +183,15 @@ def _introduce(sock: socket.socket, offer: Offer, arena: Arena | None) -> Joined
         if not hmac.compare_digest(proof, _proof(offer.secret, b"server", nonce, theirs, peer_size)):
             raise UnauthenticatedError("The other end of a connection is not the task it should be")
         sock.sendall(_proof(offer.secret, b"client", theirs, nonce, size))
-        return Joined(sock, arena, _one(fds, peer_size))
+        return Joined(sock, arena, _one(fds, peer_size), _name(offer.ticket))
     except BaseException:
         for fd in fds:
             os.close(fd)
         raise
+
+
+def _name(ticket: bytes) -> int:
+    return int.from_bytes(ticket[:8], "little")
 
 
 def _one(fds: list[int], size: int) -> tuple[int, int] | None:
@@ -382,7 +392,7 @@ class Door(Generic[T]):
             proof, _ = _receive(sock, hashlib.sha256().digest_size, False)
             if not hmac.compare_digest(proof, _proof(secret, b"client", nonce, theirs, peer_size)):
                 raise UnauthenticatedError("The other end of a connection does not know its ticket's secret")
-            return Joined(sock, arena, peer_arena), purpose
+            return Joined(sock, arena, peer_arena, _name(ticket)), purpose
         except BaseException:
             for fd in fds:
                 os.close(fd)

@@ -32,6 +32,7 @@ from dtfctl.runtime.rendezvous.reactor import REACTOR, TICK_S
 from dtfctl.runtime.rendezvous.transports.arena import Mapping
 from dtfctl.runtime.rendezvous.transports.base import LinkOwner
 from dtfctl.runtime.rendezvous.transports.borrower import Borrower
+from dtfctl.runtime.rendezvous.transports.remains import Remains, remains_of
 
 # A peer says something at least this often, and counts as gone when it has been silent for so many ticks.
 PING_S = 4.0
@@ -41,7 +42,7 @@ _MOST_BUFFERS = 256
 _MOST_BYTES = 1 << 23
 # Buffers of the kernel for each direction; it cuts this to what it allows.
 SOCKET_BUFFER = 1 << 22
-_RELEASE, _PING = Kind.RELEASE, Kind.PING
+_RELEASE, _RETURNED, _PING = Kind.RELEASE, Kind.RETURNED, Kind.PING
 _OFFSET = struct.Struct("<Q")
 
 
@@ -54,6 +55,7 @@ class SocketLink:
         mapping_of: the peer's arena: its descriptor and size.
         is_waited_for: for a peer that speaks only when it wants something and listens only while it waits: whether it
             does now.
+        name: what both ends know the connection by.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class SocketLink:
         arena: Arena | None = None,
         mapping_of: tuple[int, int] | None = None,
         is_waited_for: Callable[[], bool] | None = None,
+        name: int = 0,
     ) -> None:
         self.peer_task = peer_task
         self.peer_life = peer_life
@@ -76,6 +79,11 @@ class SocketLink:
         self._is_waited_for = is_waited_for
         self._loans = None if arena is None else Loans(arena)
         self._borrower = Borrower.of(sock) if arena is not None and arena.is_common else None
+        self._name = name
+        self._remains: Remains | None = None
+        if self._borrower is not None and mapping_of is not None:
+            self._remains = remains_of(owner, peer_task, peer_life)
+            self._remains.begun(name)
         self._released: deque[int] = deque()
         self._mapping = None if mapping_of is None else Mapping(*mapping_of, self._release)
         self._writer = FrameWriter(local_life, peer_life)
@@ -268,6 +276,10 @@ class SocketLink:
         kind = frame.kind
         if kind is _RELEASE:
             self._take_back(frame.payload)
+        elif kind is _RETURNED:
+            if self._remains is None:
+                raise InvalidArgumentError("A peer returns what it was lent over a link that never was")
+            self._remains.returned(frame.step)
         elif kind is not _PING:
             self._owner.received(self, frame)
 
@@ -281,6 +293,11 @@ class SocketLink:
             self.fail(UnavailableError(f"{self.peer_task} has been silent for {self._silent * TICK_S:g} s"))
         elif now - self._spoke > PING_S or self._released:
             self._ping()
+        if self._remains is not None:
+            for name in self._remains.take_idle():
+                # If it fails the link does: then what was lent stays until this process ends.
+                with contextlib.suppress(OpError):
+                    self.send((Message(_RETURNED, name),))
 
     def _ping(self) -> None:
         with contextlib.suppress(OpError):
@@ -311,6 +328,8 @@ class SocketLink:
             self._loans.arena.close()
         if self._borrower is not None and self._loans is not None:
             self._borrower.outlive(self._loans)
+            if self._remains is not None and self._mapping is not None:
+                self._remains.ended(self._name, self._loans, self._mapping.end())
         self._owner.ended(self, error)
 
     def close(self) -> None:
