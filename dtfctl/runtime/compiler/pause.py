@@ -2,7 +2,8 @@
 
 After such work the collector would walk all of them, once for each generation. They are put among the old objects
 instead, where a full collection finds what has become garbage. Python counts only what its younger generations hand on
-when it decides on a full one, so what is put there is counted here.
+when it decides on a full one, so what is put there is watched here: when there are twice as many objects as there were,
+it is time. Most are gone with their session, and then there never are.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from contextlib import contextmanager
 _LOCK = threading.Lock()
 # So few objects are collected faster than they are dealt with here.
 _FEW = 10_000
-# A full collection is due when so much of all objects was put among the old ones since the last.
-_DUE = 0.5
+# How much the objects may grow before a full collection.
+_GROWTH = 2
 _inside = 0
 _was_enabled = False
+# Put among the old ones since objects were last counted, and how many were there then; counting takes a while too.
 _promoted = 0
+_counted = 0
 _collections = 0
-# What has been put among the old ones when it is next worth to count them all.
-_next_count = 100_000
+_LEAST_COUNTED = 200_000
 
 
 @contextmanager
@@ -46,20 +48,21 @@ def collector_paused() -> Iterator[None]:
 
 def _promote() -> None:
     """Put what was made among the old objects."""
-    global _promoted, _collections, _next_count
+    global _promoted, _counted, _collections
     made = gc.get_count()[0]
     # What a program has frozen stays so.
     if made < _FEW or gc.get_freeze_count():
         return
     gc.freeze()
     gc.unfreeze()
-    collections = gc.get_stats()[2]["collections"]
-    if collections != _collections:
-        _promoted, _collections, _next_count = 0, collections, 100_000
     _promoted += made
-    if _promoted >= _next_count:
-        due = len(gc.get_objects()) * _DUE
-        if _promoted > due:
-            gc.collect()
-        else:
-            _next_count = int(due)
+    if _promoted < max(_counted, _LEAST_COUNTED) // 2:
+        return
+    _promoted = 0
+    objects = len(gc.get_objects())
+    collections = gc.get_stats()[2]["collections"]
+    if collections != _collections or not _counted:
+        _counted, _collections = objects, collections
+    elif objects > _counted * _GROWTH:
+        gc.collect()
+        _counted, _collections = len(gc.get_objects()), collections + 1
