@@ -50,15 +50,15 @@ def topological_order(graph: NodeGraph) -> list[Node]:
     consumers: dict[Node, list[Node]] = {}
     ready: deque[Node] = deque()
     for node in graph:
-        count = len(node.control_inputs)
-        for source in node.control_inputs:
-            consumers.setdefault(source, []).append(node)
-        for edge in node.inputs:
-            if not is_back_edge(edge, node):
-                count += 1
-                consumers.setdefault(edge.node, []).append(node)
-        waiting[node] = count
-        if not count:
+        sources = _sources(node)
+        for source in sources:
+            users = consumers.get(source)
+            if users is None:
+                consumers[source] = [node]
+            else:
+                users.append(node)
+        waiting[node] = len(sources)
+        if not sources:
             ready.append(node)
     order: list[Node] = []
     while ready:
@@ -102,26 +102,38 @@ def assign_ranks(graph: NodeGraph) -> list[Node]:
         InvalidArgumentError: there is a cycle.
     """
     order = topological_order(graph)
-    stage: dict[Node, int] = {}
-    for node in order:
-        at = 0
-        for edge in node.inputs:
-            if not is_back_edge(edge, node):
-                source = edge.node
-                at = max(at, stage[source] + (source.device != node.device))
-        for source in node.control_inputs:
-            at = max(at, stage[source] + (source.device != node.device))
-        stage[node] = at
-    awaited: set[Node] = set()
-    for node in reversed(order):
-        own = node in awaited
-        for source in (*(e.node for e in node.inputs if not is_back_edge(e, node)), *node.control_inputs):
-            if source.device != node.device or (own and stage[source] == stage[node]):
-                awaited.add(source)
-    order.sort(key=lambda n: (stage[n], n not in awaited))
+    if len({node.device for node in order}) > 1:
+        order = _in_stages(order)
     for rank, node in enumerate(order):
         node.rank = rank
     return order
+
+
+def _in_stages(order: list[Node]) -> list[Node]:
+    stage: dict[Node, int] = {}
+    awaited: set[Node] = set()
+    for node in order:
+        at = 0
+        for source in _sources(node):
+            before = stage[source] + (source.device != node.device)
+            if before > at:
+                at = before
+        stage[node] = at
+    for node in reversed(order):
+        own = node in awaited
+        for source in _sources(node):
+            if source.device != node.device or (own and stage[source] == stage[node]):
+                awaited.add(source)
+    return sorted(order, key=lambda n: (stage[n], n not in awaited))
+
+
+def _sources(node: Node) -> list[Node]:
+    """What must run before a node."""
+    if node.op in MERGES:
+        data = [e.node for e in node.inputs if not is_back_edge(e, node)]
+    else:
+        data = [source for source, _ in node.inputs]
+    return data + node.control_inputs if node.control_inputs else data
 
 
 def find_frames(graph: NodeGraph) -> dict[Node, Frame]:

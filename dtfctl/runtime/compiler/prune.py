@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError
-from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph, make_node
+from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph, as_edge, make_node
 
 # Marks the node that kept the name of a call that was expanded (see `expand`).
 STANDS_FOR_CALL = "_stands_for_call"
@@ -65,6 +65,8 @@ def prune(
         node = stack.pop()
         if node not in kept:
             kept.add(node)
+            if not node.inputs and not node.control_inputs:
+                continue
             if fed:
                 stack += [fed.get(edge) or edge.node for edge in node.inputs]
                 stack += [fed_controls.get(source) or source for source in node.control_inputs]
@@ -87,9 +89,12 @@ def prune(
     for send in sends:
         copies[send] = _add_endpoint(send, graph, out)
     for node, copy in copies.items():
-        for edge in node.inputs:
-            feed = fed.get(edge) if fed else None
-            copy.inputs.append(Edge(copies[edge.node], edge.slot) if feed is None else Edge(copies[feed], 0))
+        if fed:
+            for edge in node.inputs:
+                feed = fed.get(edge)
+                copy.inputs.append(Edge(copies[edge.node], edge.slot) if feed is None else Edge(copies[feed], 0))
+        elif node.inputs:
+            copy.inputs = [as_edge((copies[source], slot)) for source, slot in node.inputs]
         if node.control_inputs:
             controls = [copies[fed_controls.get(source) or source] for source in node.control_inputs]
             copy.control_inputs = list(dict.fromkeys(controls))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from dtfctl.protocol import graph_pb2, tensor_pb2
@@ -41,6 +42,10 @@ class Edge(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.node.name}:{self.slot}"
+
+
+# Makes an Edge of a pair; calling the class takes twice as long.
+as_edge = partial(tuple.__new__, Edge)
 
 
 class Node:
@@ -290,6 +295,8 @@ class NodeGraph:
         library = self.library.extended(graph_def.library) if graph_def.HasField("library") else self.library
         added: dict[str, Node] = {}
         known: dict[_Key, Node] = {}
+        # Nodes that come before one of their inputs.
+        early: list[tuple[Node, Iterable[str]]] = []
         name = ""
         try:
             for proto in graph_def.node:
@@ -298,12 +305,18 @@ class NodeGraph:
                     raise InvalidArgumentError(f"Node '{name}': Node name contains invalid characters")
                 if name in self.nodes or name in added:
                     raise InvalidArgumentError(f"Node '{name}' is not unique")
-                added[name] = _make_node(proto, library, known)
-            for proto in graph_def.node:
-                name = proto.name
-                self._connect(added[name], proto.input, added)
+                node = _make_node(name, proto, library, known)
+                if not self._connect(node, proto.input, added):
+                    early.append((node, proto.input))
+                added[name] = node
+            for node, inputs in early:
+                name = node.name
+                if not self._connect(node, inputs, added):
+                    raise InvalidArgumentError(f"Node '{name}': Unknown input node '{self._unknown(inputs, added)}'")
             name = ""
-            _check_cycles(added)
+            # In a list that has inputs first, as clients send it, there is nothing to find.
+            if early:
+                _check_cycles(added)
         except OpError as e:
             raise (e.at(name) if name else e) from None
         self.library.take(library)
@@ -312,20 +325,26 @@ class NodeGraph:
             self.versions = graph_def.versions
         return list(added.values())
 
-    def _connect(self, node: Node, inputs: Iterable[str], added: Mapping[str, Node]) -> None:
+    def _connect(self, node: Node, inputs: Iterable[str], added: Mapping[str, Node]) -> bool:
+        """Find and check a node's inputs; False when one is not there, and then nothing is done."""
+        data: list[Edge] = []
+        controls: list[Node] = []
         seen_control = False
         for text in inputs:
             # Most name a node's first output, and so are just its name.
-            name, index = text, 0
             source = added.get(text)
+            if source is not None and not seen_control and source.output_types:
+                data.append(as_edge((source, 0)))
+                continue
+            name, index = text, 0
             if source is None:
                 name, index = parse_input(text)
                 source = added.get(name) or self.nodes.get(name)
             if source is None:
-                raise InvalidArgumentError(f"Node '{node.name}': Unknown input node '{text}'")
+                return False
             if index == CONTROL:
                 seen_control = True
-                node.control_inputs.append(source)
+                controls.append(source)
                 continue
             if seen_control:
                 raise InvalidArgumentError(
@@ -337,8 +356,14 @@ class NodeGraph:
                     f"{len(source.output_types)} outputs. Try using "
                     "tf.compat.v1.experimental.output_all_intermediates(True)."
                 )
-            node.inputs.append(Edge(source, index))
+            data.append(Edge(source, index))
+        node.inputs, node.control_inputs = data, controls
         _check_inputs(node)
+        return True
+
+    def _unknown(self, inputs: Iterable[str], added: Mapping[str, Node]) -> str:
+        """The first input that does not exist."""
+        return next(t for t in inputs if (name := parse_input(t)[0]) not in added and name not in self.nodes)
 
     @classmethod
     def from_graph_def(cls, graph_def: graph_pb2.GraphDef) -> NodeGraph:
@@ -405,7 +430,7 @@ def parse_input(text: str) -> tuple[str, int]:
 _Key = tuple[str, tuple[tuple[str, bytes], ...]]
 
 
-def _make_node(proto: graph_pb2.NodeDef, library: FunctionLibrary, known: dict[_Key, Node]) -> Node:
+def _make_node(name: str, proto: graph_pb2.NodeDef, library: FunctionLibrary, known: dict[_Key, Node]) -> Node:
     """A node without its inputs.
 
     Args:
@@ -418,7 +443,7 @@ def _make_node(proto: graph_pb2.NodeDef, library: FunctionLibrary, known: dict[_
     if like is None:
         node = known[key] = _read_node(proto, library)
         return node
-    return Node(proto.name, like.signature, like.raw_attrs, proto.device, like=like)
+    return Node(name, like.signature, like.raw_attrs, proto.device, like=like)
 
 
 def _read_node(proto: graph_pb2.NodeDef, library: FunctionLibrary) -> Node:
@@ -469,18 +494,7 @@ def _check_cycles(added: Mapping[str, Node]) -> None:
 
     New nodes only can be in new cycles, as older ones do not know them.
     """
-    position = {node: i for i, node in enumerate(added.values())}
-    suspect = False
-    for node, i in position.items():
-        for edge in node.inputs:
-            if position.get(edge.node, -1) >= i and not _is_back_edge(edge, node):
-                suspect = True
-        for source in node.control_inputs:
-            if position.get(source, -1) >= i:
-                suspect = True
-    # In a list that has inputs first, as clients send it, there is nothing to find.
-    if not suspect:
-        return
+    position = set(added.values())
     waiting: dict[Node, int] = {}
     consumers: dict[Node, list[Node]] = {}
     for node in position:
@@ -506,13 +520,15 @@ def _is_back_edge(edge: Edge, node: Node) -> bool:
 
 def _check_inputs(node: Node) -> None:
     expected = node.input_types
-    if len(expected) != len(node.inputs):
+    inputs = node.inputs
+    if len(expected) != len(inputs):
         raise InvalidArgumentError(
             f"NodeDef expected inputs '{', '.join(WIRE_NAME[t] for t in expected)}' do not match "
             f"{len(node.inputs)} inputs specified; Op<name={node.op}>; NodeDef: {{{{node {node.name}}}}}"
         )
-    for i, (edge, want) in enumerate(zip(node.inputs, expected)):
-        have = edge.node.output_types[edge.slot]
+    for i, want in enumerate(expected):
+        edge = inputs[i]
+        have = edge[0].output_types[edge[1]]
         if have is not want and (have.base_dtype is not want.base_dtype or (want.is_ref and not have.is_ref)):
             raise InvalidArgumentError(
                 f"Input {i} of node {node.name} was passed {WIRE_NAME[have]} from {edge} incompatible with expected "

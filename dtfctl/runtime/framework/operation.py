@@ -218,7 +218,7 @@ class Operation:
     @property
     def node_fields(self) -> dict[str, Any]:
         """The fields of its NodeDef."""
-        inputs = [t.op._name if t.value_index == 0 else t.name for t in self._inputs]
+        inputs = [t.name if t._value_index else t._op._name for t in self._inputs]
         if self._control_inputs:
             inputs += [f"^{op._name}" for op in self._control_inputs]
         return {"name": self._name, "op": self.type, "device": self._device, "input": inputs, "attr": self.attrs}
