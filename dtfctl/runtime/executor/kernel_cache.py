@@ -10,7 +10,7 @@ import numpy as np
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, KernelSpec, find_kernel, require_kernel
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BoundKernel:
     """A kernel with what its registration says about it."""
 

@@ -40,6 +40,8 @@ CHECK_EVERY = 64
 # Ops whose output is their input.
 ALIASES = frozenset(("Identity", "StopGradient", "PreventGradient", "Snapshot", "IdentityN", "LoopCond"))
 NOTHING = frozenset(("NoOp", "ControlTrigger"))
+# Ops whose line is not the call of a kernel.
+_NO_CALL = ALIASES | NOTHING | BRANCHES | SENDS | RECVS | {"_Arg", "_Retval", "Const"}
 
 # What these do to numbers is quickest said with the operator: numpy's scalars have a short way for it.
 OPERATORS: dict[Any, str] = {
@@ -362,9 +364,11 @@ class _Compiler:
         """Let results take the locals of operands that are used for the last time, which then need not be dropped."""
         places, reused = self.places, self.reused
         for i, node in enumerate(self.order):
-            output = node, 0
             dropped = drops.get(i)
-            if not dropped or output not in places or len(node.output_types) != 1 or not self._is_call(node):
+            if not dropped:
+                continue
+            output = node, 0
+            if output not in places or len(node.output_types) != 1 or node.op in _NO_CALL:
                 continue
             if places[output][0] != "v":
                 continue
@@ -379,18 +383,6 @@ class _Compiler:
                     places[output] = place
                     dropped.remove(old)
                     break
-
-    def _is_call(self, node: Node) -> bool:
-        """True when the node's line calls its kernel, or says what that does."""
-        op = node.op
-        return not (
-            op in NOTHING
-            or op in ALIASES
-            or op in SENDS
-            or op in RECVS
-            or op in ("_Arg", "_Retval")
-            or (node, 0) in self.constants
-        )
 
     def _chunk(self, name: str, positions: range, drops: dict[int, list[tuple[Node, int]]]) -> tuple[Any, list[int]]:
         text = [
@@ -408,7 +400,10 @@ class _Compiler:
             node = self.order[i]
             if plain and (node, 0) in self.constants and i % CHECK_EVERY != CHECK_EVERY - 1:
                 continue
-            lines = [*self._checks(node), *self._lines(i, node)]
+            if plain and node.op not in _NO_CALL:
+                lines = [*self._call(i, node)]
+            else:
+                lines = [*self._checks(node), *self._lines(i, node)]
             wanted = self._guard(node) if lines else block
             added: list[str] = []
             if wanted != block:
@@ -421,7 +416,9 @@ class _Compiler:
                 added += [f" {self.places[output]} = None" for output in drops[i]]
                 dropped += drops[i]
             else:
-                added += lines + self._drop(drops[i])
+                added += lines
+                if i in drops:
+                    added += self._drop(drops[i])
             if i % CHECK_EVERY == CHECK_EVERY - 1:
                 added += self._drop(dropped)
                 added.append("if cancel._reason is not None: cancel.check()")
@@ -550,11 +547,11 @@ class _Compiler:
         plain = bound.call if bound.call is np.negative else getattr(bound.call, "__wrapped__", None)
         if (
             plain is not None
-            and not is_gpu(self.env.device)
             and len(node.output_types) == 1
             and not has_list_output(node)
+            and not is_gpu(self.env.device)
         ):
-            yield from self._plain(i, node, plain)
+            yield self._plain(i, node, bound.call, plain)
             return
         yield from self._initialized(node)
         arguments = self._operands(node)
@@ -575,21 +572,23 @@ class _Compiler:
             yield f"{', '.join(place or '_' for place in used)} = {call}"
             yield "del _"
 
-    def _plain(self, i: int, node: Node, function: Any) -> Iterator[str]:
+    def _plain(self, i: int, node: Node, kernel: Callable[..., Any], function: Any) -> str:
         """The line of a kernel that is `function` with checks around it, which are left for when it fails."""
-        operands = self._operands(node)
-        self.careful[i] = self.env.bind(node).call, operands
-        operator = OPERATORS.get(function)
         reads = reads_of(node)
         places = [self.places[self._root(edge)] for edge in node.inputs]
+        operands = ", ".join([f"{p}.read()" if n in reads else p for n, p in enumerate(places)] if reads else places)
+        self.careful[i] = kernel, operands
+        operator = OPERATORS.get(function)
         if operator is not None:
             # An operator refuses the None of a variable without a value.
-            value = operator.format(*(f"{p}._value" if i in reads else p for i, p in enumerate(places)))
+            value = operator.format(
+                *([f"{p}._value" if n in reads else p for n, p in enumerate(places)] if reads else places)
+            )
         else:
             self.names[f"k{i}"] = function
             value = f"k{i}({operands})"
         target = self.places.get((node, 0), "")
-        yield f"{target} = {value}" if target else value
+        return f"{target} = {value}" if target else value
 
     def _shaped_call(self, i: int, node: Node) -> Iterator[str]:
         """The line of a kernel that writes where it is told to."""

@@ -43,7 +43,7 @@ class Device:
     def spec(self) -> DeviceSpec:
         return DeviceSpec.from_string(self.name)
 
-    @property
+    @cached_property
     def device_type(self) -> str:
         return str(self.spec.device_type)
 
