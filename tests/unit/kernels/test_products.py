@@ -162,6 +162,43 @@ def test_threads_that_wait_for_each_other_are_given_up_and_tried_again(monkeypat
     assert set(machine.run(100)) == {2}
 
 
+def test_threads_that_gain_more_than_a_core_that_is_away_at_times_costs_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = Machine(monkeypatch, 300e-6, 160e-6)
+    machine.run(3)
+    for _ in range(50):
+        machine.took[2] = 4e-3
+        assert set(machine.run(1)) == {2}
+        machine.took[2] = 160e-6
+        assert set(machine.run(40)) == {2}
+    machine.took[2] = 4e-3
+    assert machine.run(4) == [2, 2, 2, 1]
+
+
+def test_products_count_together_what_threads_cost_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch, 300e-6, 4e-3)
+    first = machine.product
+    other = threads.threaded(machine.call, threads.by_one(machine.call, machine.set_threads, 2), 2, machine.crowd)
+    for _ in range(3):
+        first()
+        other()
+    machine.used = []
+    for _ in range(3):
+        first()
+        other()
+    assert machine.used == [2, 2, 2, 1, 1, 1]
+
+
+def test_what_a_core_takes_is_learned_anew_when_all_became_slower(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch, 300e-6, 160e-6)
+    machine.run(3)
+    machine.took = {1: 900e-6, 2: 480e-6}
+    assert 1 in machine.run(1000)
+    machine.run(5000)
+    assert set(machine.run(1000)) == {2}
+
+
 def test_threads_are_left_as_they_are_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch, 1.0, 1.0)
     assert threads.threaded(machine.call, machine.call, 1) == machine.call

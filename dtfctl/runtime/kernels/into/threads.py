@@ -2,9 +2,9 @@
 
 The threads of a product wait for each other, many times in some libraries. Where other processes want the cores they
 wait until the scheduler has given each of them its turn, and a product takes milliseconds that takes 0.3 ms on one core
-of two. So what products cost on one core is found out first, and where more threads take longer than that, products
-are left to their callers for a while. Long sums can then round differently, as on a machine of fewer cores;
-`DTF_ADAPT_THREADS=0` keeps the number of threads as it is.
+of two. So what products cost on one core is found out first, and where more threads have lost more than they have
+gained, products are left to their callers for a while. Long sums can then round differently, as on a machine of fewer
+cores; `DTF_ADAPT_THREADS=0` keeps the number of threads as it is.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from typing import Any
 
 # Runs by which a product's cost on one core becomes known.
 _TRIALS = 3
-# A product's threads are given up when they have lost this many times its cost on one core, and this many seconds.
-_MOST_LOST, _MOST_LOST_S = 4.0, 0.001
+# Threads are given up when all products together have lost so many seconds by them; what they gain meanwhile counts
+# against that. A core that is away for some milliseconds now and then costs less than doing without it.
+_MOST_LOST_S = 0.01
+# How much of the difference counts when a product takes longer on one core than before: the core itself became slower.
+_SLOWER = 0.1
 # How long products are left to their callers: first, and at most when each attempt fails.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
 
@@ -30,8 +33,16 @@ class Crowd:
     def __init__(self) -> None:
         self.alone_until = 0.0
         self._pause = _FIRST_PAUSE_S
+        self._lost_s = 0.0
 
-    def suffered(self, now: float) -> None:
+    def took(self, more_s: float, now: float) -> None:
+        """A product by all threads has taken so much more, or less, than it takes on one core."""
+        self._lost_s = max(self._lost_s + more_s, 0.0)
+        if self._lost_s > _MOST_LOST_S:
+            self._lost_s = 0.0
+            self._suffered(now)
+
+    def _suffered(self, now: float) -> None:
         """Threads were in vain: do without them for a while, for longer if the last pause has only just ended."""
         soon = now - self.alone_until < self._pause
         self._pause = min(self._pause * 2, _LONGEST_PAUSE_S) if soon else _FIRST_PAUSE_S
@@ -66,10 +77,9 @@ def threaded(
         return call
     trials = _TRIALS
     cost = float("inf")
-    lost = 0.0
 
     def adapted(*args: Any) -> None:
-        nonlocal trials, cost, lost
+        nonlocal trials, cost
         began = clock()
         if trials:
             alone(*args)
@@ -77,12 +87,11 @@ def threaded(
             cost = min(cost, clock() - began)
         elif began < crowd.alone_until:
             alone(*args)
+            taken = clock() - began
+            cost = taken if taken < cost else cost + (taken - cost) * _SLOWER
         else:
             call(*args)
             now = clock()
-            lost = max(lost + now - began - cost, 0.0)
-            if lost > _MOST_LOST_S and lost > _MOST_LOST * cost:
-                lost = 0.0
-                crowd.suffered(now)
+            crowd.took(now - began - cost, now)
 
     return adapted
