@@ -41,6 +41,7 @@ UNTIL_IT_SERVES = (
     "grpc.experimental",
     "grpc._channel",
     "grpc._server",
+    "grpc._utilities",
 )
 
 Stamps = dict[str, tuple[int, int]]
