@@ -32,15 +32,21 @@ def is_mapped(value: Any) -> bool:
     return isinstance(base, mmap.mmap) and not isinstance(base, Memory)
 
 
-def copy_soon(value: Any, keep: Callable[[Any], None]) -> Future[None]:
-    """Have `keep` called with a copy of the array, in another thread, when there is time."""
+def copy_soon(value: Any, memory: Callable[[Any], Any], keep: Callable[[Any], None]) -> Future[None]:
+    """Have `keep` called with a copy of the array, in another thread, when there is time.
+
+    Args:
+        memory: gives an array like it to copy into, or None where no copy is wanted any more.
+    """
 
     def work() -> None:
         try:
-            copy = np.array(value)
+            copy = memory(value)
         except MemoryError:
             log.warning("No memory for a restored tensor of %d bytes: it stays in its file", value.nbytes)
-        else:
+            return
+        if copy is not None:
+            np.copyto(copy, value)
             keep(copy)
 
     return _thread().submit(work)

@@ -78,16 +78,30 @@ class Variable(Resource):
 
     def assign(self, value: Any) -> None:
         """Set the value. The array is shared with the caller, who must not write into it."""
+        mapped = getattr(value, "base", None) is not None and is_mapped(value)
         with self.lock:
-            old, self._value, self._spare = self._value, value, None
+            old, self._value = self._value, value
+            if not mapped:
+                self._spare = None
+            elif _owns_memory(old):
+                # A restored value is copied there. Nothing of it has to be given back, and fetched again.
+                self._spare = old
             self.version += 1
         self._now_holds(value, old)
-        if getattr(value, "base", None) is not None and is_mapped(value):
-            copy_soon(value, functools.partial(self._settle, value))
+        if mapped:
+            copy_soon(value, self._for_copy, functools.partial(self._settle, value))
 
     def _now_holds(self, value: Any, before: Any) -> None:
         if getattr(value, "nbytes", 0) >= shared_memory.LEAST:
             shared_memory.held_by(self, value, before)
+
+    def _for_copy(self, mapped: Any) -> Any:
+        """Memory for a copy of a value that is part of a file; None if there is another value by now."""
+        with self.lock:
+            if self._value is not mapped:
+                return None
+            copy, self._spare = self._another(mapped), None
+            return copy
 
     def _settle(self, mapped: Any, copy: Any) -> None:
         """Hold a value that is part of a file as a copy from now on, unless there is another by now."""
