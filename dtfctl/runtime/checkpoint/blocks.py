@@ -100,9 +100,7 @@ def write_snapshot(handle: int, data: ArraySnapshot, offset: int) -> Future[int]
             data.release(at, end)
         return crc
 
-    whole = _in_pieces(piece, data.size, _background())
-    whole.add_done_callback(lambda _: data.end())
-    return whole
+    return _in_pieces(piece, data.size, _background(), data.end)
 
 
 def _write(handle: int, part: np.ndarray[Any, Any], offset: int, crc: int) -> int:
@@ -144,8 +142,10 @@ def check_block(data: np.ndarray[Any, Any]) -> Future[int]:
     return _in_pieces(lambda start, stop: _extend(0, data[start:stop]), data.size, _threads())
 
 
-def _in_pieces(work: Callable[[int, int], int], size: int, threads: ThreadPoolExecutor) -> Future[int]:
-    """Run `work` on all pieces in threads; the CRC of the whole."""
+def _in_pieces(
+    work: Callable[[int, int], int], size: int, threads: ThreadPoolExecutor, end: Callable[[], None] | None = None
+) -> Future[int]:
+    """Run `work` on all pieces in threads, then `end`, whatever came of them; the CRC of the whole."""
     whole: Future[int] = Future()
     parts = [threads.submit(work, at, min(at + PIECE, size)) for at in range(0, size, PIECE)]
     missing = len(parts)
@@ -157,6 +157,8 @@ def _in_pieces(work: Callable[[int, int], int], size: int, threads: ThreadPoolEx
             missing -= 1
             if missing:
                 return
+        if end is not None:
+            end()
         try:
             crc = 0
             for at, part in zip(range(0, size, PIECE), parts):

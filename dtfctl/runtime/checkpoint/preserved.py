@@ -116,7 +116,8 @@ class ArraySnapshot:
         """A copy of bytes as they were."""
         out = self.at(start, stop).copy()
         first, last = start // PAGE, stop // PAGE
-        chosen = np.flatnonzero(self._free[first:last])
+        # Of a copy: numpy counts first, and leaves out the last ones where there are more by the time it looks.
+        chosen = np.flatnonzero(self._free[first:last].copy())
         if chosen.size:
             out[: (last - first) * PAGE].view(_PAGE)[chosen] = self.shadow.pages[first:last][chosen]
         if stop % PAGE:
