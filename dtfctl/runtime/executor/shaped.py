@@ -63,7 +63,10 @@ _LETS_GO = frozenset(
 
 @dataclass
 class Observation:
-    """What one step's nodes gave; stands in for a trace."""
+    """What one step's nodes gave; stands in for a trace.
+
+    Of large arrays only the shape is kept: held any longer, a table would be copied before its rows are changed.
+    """
 
     outputs: dict[Output, Any] = field(default_factory=dict)
     spent: dict[Node, int] = field(default_factory=dict)
@@ -71,10 +74,13 @@ class Observation:
     def add(self, device: str, node: Node, started: int, ended: int, outputs: Sequence[Any]) -> None:
         self.spent[node] = ended - started
         for slot, value in enumerate(outputs):
-            self.outputs[node, slot] = value
+            is_large = isinstance(value, np.ndarray) and value.nbytes > _MOST_FIXED and node.op != "Const"
+            self.outputs[node, slot] = Spec(value.shape, value.dtype) if is_large else value
 
     def spec(self, output: Output) -> Spec | None:
         value = self.outputs.get(output)
+        if isinstance(value, Spec):
+            return None if value.dtype.hasobject else value
         if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.hasobject:
             return None
         return Spec(value.shape, value.dtype)

@@ -168,3 +168,32 @@ def test_rows_for_other_tasks_are_taken_where_those_see_them(axis: int) -> None:
     assert [arena.block_of(array) is not None for array in sent] == [False, *[axis == 0] * 3]
     for given_ids, array in zip(ids, sent):
         np.testing.assert_array_equal(array, x.take(given_ids, axis))
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("by_handle", [False, True])
+def test_looking_at_a_step_copies_no_table(monkeypatch: pytest.MonkeyPatch, by_handle: bool) -> None:
+    """What is noted of a step holds no table, which would then be copied before its rows are changed."""
+    shape = (1 << 10, 300)
+    copied, copyto = [], np.copyto
+
+    def copy(to: Any, what: Any) -> None:
+        copied.append(to.shape)
+        copyto(to, what)
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        start = tf.placeholder(tf.float32, shape)
+        table = tf.Variable(start, use_resource=by_handle)
+        ids = tf.placeholder(tf.int32, [3])
+        found = tf.reduce_sum(tf.gather(table, ids))
+        with tf.control_dependencies([found]):
+            update = tf.scatter_add(table, ids, tf.ones([3, 300]))
+            # Fetching the table itself would copy it.
+            update = tf.group(update)
+        session.run(table.initializer, {start: np.zeros(shape, F)})
+        # The initial value may be the client's.
+        session.run(tf.scatter_add(table, [0], tf.zeros([1, 300])))
+        monkeypatch.setattr(np, "copyto", copy)
+        for step in range(5):
+            session.run([found, update], {ids: [0, 1, step]})
+    assert shape not in copied

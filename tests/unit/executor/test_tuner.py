@@ -129,3 +129,24 @@ def test_the_critical_path_decides() -> None:
     assert worth_running_beside(one) == frozenset()
     uneven = {node: {"f0": 3_000_000, "f1": 200_000}.get(node.name, 1_000) for node in graph}
     assert worth_running_beside(uneven) == frozenset()
+
+
+@pytest.mark.parametrize("op", ["ScatterSub", "ResourceScatterAdd", "ScatterNd"])
+def test_plans_that_change_rows_of_variables_run_in_order(op: str) -> None:
+    """Rows that are taken after some were changed elsewhere are of a copy of the whole table."""
+    g = GraphText()
+    g.const("ids", np.zeros(2, np.int32))
+    g.const("rows", np.ones((2, 3), F))
+    types = {"Tindices": "int32"}
+    if op == "ScatterSub":
+        g.add("table", "VariableV2", dtype="float32", shape=(4, 3))
+        g.add("change", op, "table", "ids", "rows", T="float32", **types)
+    elif op == "ResourceScatterAdd":
+        g.add("table", "VarHandleOp", dtype="float32", shape=(4, 3))
+        g.add("change", op, "table", "ids", "rows", dtype="float32", **types)
+    else:
+        g.const("at", np.zeros((2, 1), np.int32))
+        g.const("shape", np.array([4, 3], np.int32))
+        g.add("change", op, "at", "rows", "shape", T="float32", **types)
+    spent = dict.fromkeys(NodeGraph.from_graph_def(g.proto), 2000000)
+    assert bool(worth_running_beside(spent)) == (op == "ScatterNd")
