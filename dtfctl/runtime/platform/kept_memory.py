@@ -40,7 +40,7 @@ class Kept(Region):
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         super().__init__(Memory(-1, size, flags=flags), size)
         try:
-            # Copying to and from large pages takes a third less time.
+            # Sockets moved twice as much between large pages as between small ones (docs/benchmarks.md).
             self._memory.madvise(mmap.MADV_HUGEPAGE)
         except OSError as e:
             log.info("large arrays are in small pages: %s", e.strerror)
