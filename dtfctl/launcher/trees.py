@@ -299,8 +299,3 @@ def _refuse_traversal(head: pb.FileHead) -> None:
         raise TransferFailed(f"refused: {head.path!r} is a {head.kind!r}")
     if head.kind == "link" and _leads_outside(head.path, head.link):
         raise TransferFailed(f"refused: the link {head.path!r} leads outside, to {head.link!r}")
-
-
-def total_of(part: pb.FilePart) -> int | None:
-    """The size of everything, if this part says it."""
-    return part.total_bytes if part.WhichOneof("what") == "total_bytes" else None

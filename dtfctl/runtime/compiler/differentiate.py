@@ -14,10 +14,10 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import IndexedSlices
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError, UnimplementedError
 from dtfctl.runtime.framework.func_graph import FuncGraph
+from dtfctl.runtime.framework.function_library import FunctionLibrary
 from dtfctl.runtime.framework.gradients import as_dense, gradients
 from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.importer import import_graph_def
-from dtfctl.runtime.framework.node_graph import FunctionLibrary
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape

@@ -22,7 +22,8 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.device_spec import DeviceSpec
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError, ResourceExhaustedError
-from dtfctl.runtime.framework.node_graph import Edge, FunctionLibrary, Node, NodeGraph, make_node
+from dtfctl.runtime.framework.function_library import FunctionLibrary
+from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph, make_node
 from dtfctl.runtime.framework.op_signature import get_signature
 
 CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall"))

@@ -16,7 +16,8 @@ from dtfctl.runtime.compiler.differentiate import SYMBOLIC_GRADIENT, differentia
 from dtfctl.runtime.framework.attrs import arg_dtypes, decode_attr
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError
-from dtfctl.runtime.framework.node_graph import CONTROL, FunctionLibrary, Node, NodeGraph, parse_input
+from dtfctl.runtime.framework.function_library import FunctionLibrary
+from dtfctl.runtime.framework.node_graph import CONTROL, Node, NodeGraph, parse_input
 from dtfctl.runtime.framework.op_signature import OpSignature
 
 AttrMap = Mapping[str, graph_pb2.AttrValue]

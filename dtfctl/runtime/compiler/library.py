@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dtfctl.protocol import graph_pb2
-from dtfctl.runtime.framework.node_graph import FunctionLibrary, NodeGraph
+from dtfctl.runtime.framework.function_library import FunctionLibrary
+from dtfctl.runtime.framework.node_graph import NodeGraph
 
 
 def called_functions(op: str, attrs: Iterable[graph_pb2.AttrValue]) -> list[str]:

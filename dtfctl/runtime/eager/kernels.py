@@ -19,7 +19,8 @@ from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import OpError
-from dtfctl.runtime.framework.node_graph import FunctionLibrary, Node
+from dtfctl.runtime.framework.function_library import FunctionLibrary
+from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.framework.op_signature import OpSignature
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.context import StepContext

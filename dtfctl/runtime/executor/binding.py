@@ -13,7 +13,8 @@ from dtfctl.runtime.executor.keys import ClientEnds
 from dtfctl.runtime.executor.node_errors import located
 from dtfctl.runtime.framework.attrs import arg_dtypes
 from dtfctl.runtime.framework.device import Device
-from dtfctl.runtime.framework.node_graph import FunctionLibrary, Node
+from dtfctl.runtime.framework.function_library import FunctionLibrary
+from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.framework.op_signature import Arg, find_signature
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.context import FunctionCaller, StepContext

@@ -28,7 +28,8 @@ from dtfctl.runtime.executor.straight_line import NOTHING, Resume, StraightLine,
 from dtfctl.runtime.executor.tuner import Plan, Tuner, available_cores
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import OpError
-from dtfctl.runtime.framework.node_graph import FunctionLibrary, Node, NodeGraph
+from dtfctl.runtime.framework.function_library import FunctionLibrary
+from dtfctl.runtime.framework.node_graph import Node, NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.context import FunctionCaller, StepContext
 

@@ -12,7 +12,8 @@ from dtfctl.runtime.compiler.functions import FunctionBody, instantiate
 from dtfctl.runtime.executor.kernel_cache import KernelCache
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import InvalidArgumentError, ResourceExhaustedError
-from dtfctl.runtime.framework.node_graph import FunctionLibrary, Node, NodeGraph
+from dtfctl.runtime.framework.function_library import FunctionLibrary
+from dtfctl.runtime.framework.node_graph import Node, NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.context import PreparedFunction, StepContext
 

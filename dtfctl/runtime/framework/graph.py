@@ -12,7 +12,7 @@ from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.attrs import encode_attr
 from dtfctl.runtime.framework.device_spec import DeviceSpec
-from dtfctl.runtime.framework.node_graph import FunctionLibrary
+from dtfctl.runtime.framework.function_library import FunctionLibrary
 from dtfctl.runtime.framework.op_signature import OpSignature
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import infer_shapes

@@ -36,7 +36,8 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError, NotFoundError
-from dtfctl.runtime.framework.node_graph import FunctionLibrary, Node
+from dtfctl.runtime.framework.function_library import FunctionLibrary
+from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.framework.op_signature import op_family
 from dtfctl.runtime.framework.plugins import load_plugins
 from dtfctl.runtime.framework.resource_manager import ResourceManager
@@ -259,12 +260,6 @@ def find_kernel(node: Node, device_type: str) -> KernelSpec | None:
         if len(choice.found) < _MOST_CHOICES:
             choice.found[key] = found
         return found
-
-
-def supported_device_types(node: Node) -> tuple[str, ...]:
-    """Kinds of device that have a kernel for this node."""
-    kinds = {d for s in kernels_of(node.op) for d in s.devices}
-    return tuple(d for d in sorted(kinds, reverse=True) if find_kernel(node, d) is not None)
 
 
 def require_kernel(node: Node, device_type: str) -> KernelSpec:

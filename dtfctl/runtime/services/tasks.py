@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from dtfctl.protocol import device_pb2, graph_pb2, worker_pb2
 from dtfctl.runtime.framework.errors import AbortedError, OpError
@@ -18,21 +17,6 @@ from dtfctl.runtime.services.worker import Partition, Worker
 RUN = struct.Struct("<QB")
 TRACE, GRAPHS = 1, 2
 _RUN = Kind.RUN
-
-
-class SessionTask(Protocol):
-    """One task's side of a session. All of it may raise OpError."""
-
-    task: str
-    devices: list[device_pb2.DeviceAttributes]
-
-    def create_session(self, session: str, isolate: bool, job: str) -> None: ...
-
-    def delete_session(self, session: str) -> None: ...
-
-    def deregister(self, session: str, handle: int) -> None: ...
-
-    def clear_containers(self, containers: list[str], job: str) -> None: ...
 
 
 class LocalTask:

@@ -12,7 +12,7 @@ from dtfctl.runtime.compiler.compile import CompileOptions
 from dtfctl.runtime.compiler.functions import instantiate
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError
-from dtfctl.runtime.framework.node_graph import FunctionLibrary
+from dtfctl.runtime.framework.function_library import FunctionLibrary
 from tests.unit.compiler.harness import TWO_TASKS, Cluster
 from tests.unit.executor.harness import GraphText
 

@@ -84,13 +84,6 @@ def _identity_n(k: KernelBuild) -> Kernel:
     return lambda *xs: xs
 
 
-def _check_shape(k: KernelBuild, x: Any, want: TensorShape) -> None:
-    if not want.is_compatible_with(TensorShape(x.shape)):
-        raise InvalidArgumentError(
-            f"Shape of tensor {k.node.name} {text(x.shape)} is not compatible with expected shape {_partial(want)}."
-        )
-
-
 def _partial(shape: TensorShape) -> str:
     dims = shape.dims_or_none
     return "<unknown>" if dims is None else text("?" if d is None else d for d in dims)  # type: ignore[misc]

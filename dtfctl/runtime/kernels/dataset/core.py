@@ -20,7 +20,7 @@ from dtfctl.protocol import dataset_options_pb2, graph_pb2
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
-from dtfctl.runtime.framework.node_graph import FunctionLibrary
+from dtfctl.runtime.framework.function_library import FunctionLibrary
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.framework.tensor_shape import TensorShape

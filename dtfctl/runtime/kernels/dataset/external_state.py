@@ -8,7 +8,7 @@ import numpy as np
 
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework.errors import FailedPreconditionError
-from dtfctl.runtime.framework.node_graph import FunctionLibrary
+from dtfctl.runtime.framework.function_library import FunctionLibrary
 from dtfctl.runtime.framework.op_signature import find_signature
 from dtfctl.runtime.kernels.dataset.core import Dataset
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.protocol import graph_pb2
-from dtfctl.runtime.framework.node_graph import FunctionLibrary
+from dtfctl.runtime.framework.function_library import FunctionLibrary
 from dtfctl.runtime.framework.resource_handle import ResourceHandle
 from dtfctl.runtime.kernels.dataset.core import Dataset
 

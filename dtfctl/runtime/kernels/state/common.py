@@ -7,7 +7,7 @@ from typing import Any
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.resource_handle import ResourceHandle
-from dtfctl.runtime.framework.resource_manager import Resource, ResourceManager
+from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.registry import KernelBuild
 from dtfctl.runtime.kernels.variable import Variable
 
@@ -55,8 +55,3 @@ def variable_finder(k: KernelBuild) -> Callable[[Any], Variable]:
         return variable
 
     return find
-
-
-def any_resource(k: KernelBuild, handle: ResourceHandle) -> Resource:
-    check_device(k, handle)
-    return k.resources.lookup(handle.container, handle.name, Resource)

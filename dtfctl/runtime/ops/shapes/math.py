@@ -142,10 +142,6 @@ BINARY = [
 ]
 
 
-def dims_of(shape: TensorShape) -> tuple[int | None, ...] | None:
-    return shape.dims_or_none
-
-
 @register_shape(*UNARY)
 def unchanged(op: Operation) -> Any:
     return [op.inputs[0].shape]
