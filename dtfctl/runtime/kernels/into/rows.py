@@ -135,11 +135,12 @@ def _add_rows(
         variable = find(ref)
         with variable.lock:
             check(variable, indices)
+            chosen = indices.reshape(-1)
             if loop is None:
-                scatter_rows(variable.writable(), indices.reshape(-1), rows.reshape(count, *inner), kind)
+                scatter_rows(variable.writable_at(chosen), chosen, rows.reshape(count, *inner), kind)
             else:
                 flat = np.ascontiguousarray(rows).reshape(count, width)
-                loop(variable.writable().reshape(-1, width), np.ascontiguousarray(indices).reshape(-1), flat, factor)
+                loop(variable.writable_at(chosen).reshape(-1, width), np.ascontiguousarray(chosen), flat, factor)
         return None if by_handle else variable
 
     return add
