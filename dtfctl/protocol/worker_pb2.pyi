@@ -14,14 +14,16 @@ class TaskStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class TaskStatus(_message.Message):
-    __slots__ = ("task", "incarnation", "device")
+    __slots__ = ("task", "incarnation", "device", "place")
     TASK_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
     task: str
     incarnation: int
     device: _containers.RepeatedCompositeFieldContainer[_device_pb2.DeviceAttributes]
-    def __init__(self, task: _Optional[str] = ..., incarnation: _Optional[int] = ..., device: _Optional[_Iterable[_Union[_device_pb2.DeviceAttributes, _Mapping]]] = ...) -> None: ...
+    place: str
+    def __init__(self, task: _Optional[str] = ..., incarnation: _Optional[int] = ..., device: _Optional[_Iterable[_Union[_device_pb2.DeviceAttributes, _Mapping]]] = ..., place: _Optional[str] = ...) -> None: ...
 
 class Peer(_message.Message):
     __slots__ = ("task", "address", "incarnation")
@@ -62,12 +64,18 @@ class OpenLinkResponse(_message.Message):
     def __init__(self, place: _Optional[str] = ..., unix_name: _Optional[str] = ..., port: _Optional[int] = ..., ticket: _Optional[bytes] = ..., secret: _Optional[bytes] = ..., encrypted: bool = ..., incarnation: _Optional[int] = ...) -> None: ...
 
 class OpenClientRequest(_message.Message):
-    __slots__ = ("place", "incarnation")
+    __slots__ = ("place", "incarnation", "session", "task", "to_incarnation")
     PLACE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    TO_INCARNATION_FIELD_NUMBER: _ClassVar[int]
     place: str
     incarnation: int
-    def __init__(self, place: _Optional[str] = ..., incarnation: _Optional[int] = ...) -> None: ...
+    session: str
+    task: str
+    to_incarnation: int
+    def __init__(self, place: _Optional[str] = ..., incarnation: _Optional[int] = ..., session: _Optional[str] = ..., task: _Optional[str] = ..., to_incarnation: _Optional[int] = ...) -> None: ...
 
 class ClientSignature(_message.Message):
     __slots__ = ("session", "number", "feed", "fetch", "target")
@@ -82,6 +90,56 @@ class ClientSignature(_message.Message):
     fetch: _containers.RepeatedScalarFieldContainer[str]
     target: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, session: _Optional[str] = ..., number: _Optional[int] = ..., feed: _Optional[_Iterable[str]] = ..., fetch: _Optional[_Iterable[str]] = ..., target: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ClientPlan(_message.Message):
+    __slots__ = ("master", "part", "feed_type", "reason")
+    MASTER_FIELD_NUMBER: _ClassVar[int]
+    PART_FIELD_NUMBER: _ClassVar[int]
+    FEED_TYPE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    master: str
+    part: _containers.RepeatedCompositeFieldContainer[ClientPart]
+    feed_type: _containers.RepeatedScalarFieldContainer[int]
+    reason: str
+    def __init__(self, master: _Optional[str] = ..., part: _Optional[_Iterable[_Union[ClientPart, _Mapping]]] = ..., feed_type: _Optional[_Iterable[int]] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class ClientPart(_message.Message):
+    __slots__ = ("task", "handle", "feed", "fetch")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    HANDLE_FIELD_NUMBER: _ClassVar[int]
+    FEED_FIELD_NUMBER: _ClassVar[int]
+    FETCH_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    handle: int
+    feed: _containers.RepeatedScalarFieldContainer[int]
+    fetch: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, task: _Optional[str] = ..., handle: _Optional[int] = ..., feed: _Optional[_Iterable[int]] = ..., fetch: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class ClientPartition(_message.Message):
+    __slots__ = ("session", "number", "handle", "feed", "fetch")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    HANDLE_FIELD_NUMBER: _ClassVar[int]
+    FEED_FIELD_NUMBER: _ClassVar[int]
+    FETCH_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    number: int
+    handle: int
+    feed: _containers.RepeatedScalarFieldContainer[str]
+    fetch: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, session: _Optional[str] = ..., number: _Optional[int] = ..., handle: _Optional[int] = ..., feed: _Optional[_Iterable[str]] = ..., fetch: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class LostTask(_message.Message):
+    __slots__ = ("task", "incarnation", "code", "message")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    incarnation: int
+    code: int
+    message: str
+    def __init__(self, task: _Optional[str] = ..., incarnation: _Optional[int] = ..., code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
 
 class CreateWorkerSessionRequest(_message.Message):
     __slots__ = ("session", "isolate", "master_task", "incarnation", "peer", "master_incarnation", "job")
@@ -106,10 +164,12 @@ class CreateWorkerSessionResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class DeleteWorkerSessionRequest(_message.Message):
-    __slots__ = ("session",)
+    __slots__ = ("session", "reason")
     SESSION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     session: str
-    def __init__(self, session: _Optional[str] = ...) -> None: ...
+    reason: str
+    def __init__(self, session: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class DeleteWorkerSessionResponse(_message.Message):
     __slots__ = ()

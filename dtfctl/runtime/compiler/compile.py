@@ -56,7 +56,7 @@ class CompiledGraph:
 
     Attributes:
         partitions: the part of each task, with ranks; tasks without nodes have none.
-        client_task: the task where all feeds arrive and all fetches leave.
+        client_task: the master's: where all feeds arrive and all fetches leave, unless they do so everywhere.
     """
 
     partitions: dict[str, NodeGraph]
@@ -94,8 +94,13 @@ def compile_step(
     targets: Sequence[str],
     devices: DeviceSet,
     options: CompileOptions | None = None,
+    everywhere: bool = False,
 ) -> CompiledGraph:
     """The parts of the step that a request asks for.
+
+    Args:
+        everywhere: the client is at all tasks at once: feeds arrive where they are used, fetches leave where they are
+            computed. By default all go through the master's task.
 
     Raises:
         InvalidArgumentError, NotFoundError: the request is at fault, or a loop that crosses devices is malformed.
@@ -103,7 +108,16 @@ def compile_step(
     options = options or CompileOptions()
     client = devices.client
     with collector_paused():
-        step = prune(prepared.graph, feeds, fetches, targets, client.name, client.incarnation, prepared.placement)
+        step = prune(
+            prepared.graph,
+            feeds,
+            fetches,
+            targets,
+            client.name,
+            client.incarnation,
+            prepared.placement,
+            devices.ends() if everywhere else None,
+        )
         optimize(step, [parse_tensor(t)[0] for t in targets], Rewrites.from_options(options.graph_options))
         bfloat16 = options.graph_options.enable_bfloat16_sendrecv
         partitions = split_by_task(step, devices.incarnations(), bfloat16=bfloat16)

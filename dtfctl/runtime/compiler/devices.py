@@ -92,6 +92,15 @@ class DeviceSet:
             known = self._matching[spec] = tuple(d for d, full in self._specs if spec.matches(full))
         return known
 
+    def ends(self) -> dict[str, tuple[str, int]]:
+        """For each device the first CPU of its task, with its incarnation: where a client meets that task."""
+        first: dict[str, DeviceInfo] = {}
+        for device in sorted(self.devices, key=lambda d: parse_device(d.name).device_index or 0):
+            if device.device_type == "CPU":
+                first.setdefault(task_of(device.name), device)
+        ends = {task: (device.name, device.incarnation) for task, device in first.items()}
+        return {d.name: ends[task_of(d.name)] for d in self.devices}
+
     def incarnations(self) -> dict[str, int]:
         return {d.name: d.incarnation for d in self.devices}
 

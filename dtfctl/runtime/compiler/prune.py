@@ -39,6 +39,7 @@ def prune(
     client_device: str,
     incarnation: int,
     placement: Mapping[str, str] | None = None,
+    ends: Mapping[str, tuple[str, int]] | None = None,
 ) -> NodeGraph:
     """A new graph of what the fetches and targets need, given the feeds.
 
@@ -48,6 +49,9 @@ def prune(
         targets: names of nodes to run.
         client_device: where feeds arrive and fetches leave: the master's first CPU; `incarnation` is its own.
         placement: devices of nodes by name; by default the devices the nodes have.
+        ends: for each device the one, and its incarnation, where what is fed to it arrives and what is fetched from it
+            leaves, instead of `client_device`. Where a fed tensor is used on devices with different ends, it arrives
+            where it would have been computed.
 
     Raises:
         InvalidArgumentError: nothing is asked for, a tensor is fed twice or both fed and fetched, an output does not
@@ -74,6 +78,8 @@ def prune(
                 stack += [edge.node for edge in node.inputs]
                 stack += node.control_inputs
 
+    if ends is not None:
+        _move_ends(fed, fed_controls, sends, kept, placement or {}, ends)
     out = NodeGraph(graph.library)
     out.versions = graph.versions
     copies: dict[Node, Node] = {}
@@ -99,6 +105,51 @@ def prune(
             controls = [copies[fed_controls.get(source) or source] for source in node.control_inputs]
             copy.control_inputs = list(dict.fromkeys(controls))
     return out
+
+
+def _move_ends(
+    fed: Mapping[Edge, Node],
+    fed_controls: Mapping[Node, Node],
+    sends: Sequence[Node],
+    kept: set[Node],
+    placement: Mapping[str, str],
+    ends: Mapping[str, tuple[str, int]],
+) -> None:
+    """Let feeds arrive where they are used and fetches leave where they are computed."""
+
+    def end(node: Node) -> tuple[str, int]:
+        return ends[placement.get(node.name, node.device)]
+
+    for send in sends:
+        _move(send, *end(send.inputs[0].node))
+    if not fed:
+        return
+    made: dict[Node, tuple[str, int]] = {}
+    users: dict[Node, set[tuple[str, int]]] = {}
+    for edge, recv in fed.items():
+        made.setdefault(recv, end(edge.node))
+        users[recv] = set()
+    for node in kept.difference(users, sends):
+        for edge in node.inputs:
+            if edge in fed:
+                users[fed[edge]].add(end(node))
+        for source in node.control_inputs:
+            if source in fed_controls:
+                users[fed_controls[source]].add(end(node))
+    for recv, found in users.items():
+        _move(recv, *(found.pop() if len(found) == 1 else made[recv]))
+
+
+def _move(endpoint: Node, device: str, incarnation: int) -> None:
+    endpoint.device = device
+    name = graph_pb2.AttrValue(s=device.encode())
+    life = graph_pb2.AttrValue(i=signed(incarnation))
+    endpoint.raw_attrs = {
+        **endpoint.raw_attrs,
+        "send_device": name,
+        "recv_device": name,
+        "send_device_incarnation": life,
+    }
 
 
 def _add_endpoint(node: Node, graph: NodeGraph, out: NodeGraph) -> Node:

@@ -64,6 +64,12 @@ class Kind(IntEnum):
     ANSWER = 10
     # Nothing of what was lent over a link that has ended is looked at any more: the step is the link's name.
     RETURNED = 11
+    # How a client starts steps itself: it asks the master for a PLAN, and how to connect to other tasks (OPEN), says
+    # what a number in a RUN means (PARTITION), and is told of tasks that are LOST.
+    PLAN = 12
+    OPEN = 13
+    PARTITION = 14
+    LOST = 15
 
 
 class Flag(IntFlag):

@@ -2,18 +2,19 @@
 
 A client asks for the connection over gRPC. On it, it says once what it will run (DEFINE), and then sends fed tensors
 and a CALL, and gets the fetched tensors and an ANSWER: empty, or a StepReport with an error. Sessions are made and
-extended over gRPC, and what needs RunOptions goes there too.
+extended over gRPC, and what needs RunOptions goes there too. Steps over several tasks of one host it starts in all of
+them itself, once it has asked for a PLAN (client_plans.py, client_parts.py).
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 from typing import Any
 
 import grpc
-import numpy as np
 
 from dtfctl.protocol import worker_pb2
 from dtfctl.runtime.framework.cancellation import CancellationToken
@@ -23,6 +24,8 @@ from dtfctl.runtime.rendezvous.reactor import REACTOR
 from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, this_place
 from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
+from dtfctl.runtime.services.client_parts import ClientParts, send_fetched
+from dtfctl.runtime.services.client_plans import client_plan
 from dtfctl.runtime.services.compiled_step import StepOptions
 from dtfctl.runtime.services.direct import DirectStep
 from dtfctl.runtime.services.grpc_tools import service, unary
@@ -30,20 +33,29 @@ from dtfctl.runtime.services.master import Master
 from dtfctl.runtime.services.master_session import MasterSession
 from dtfctl.runtime.services.spread import SpreadStep
 from dtfctl.runtime.services.threads import submit
-from dtfctl.runtime.services.worker import LIGHT_S
+from dtfctl.runtime.services.worker import Worker
+from dtfctl.runtime.services.worker_session import LIGHT_S
 
 log = logging.getLogger(__name__)
 NAME = "dtf.ClientService"
 PING = f"/{NAME}/Ping"
 # Steps a client may define on one connection; then it must make another.
 MAX_SIGNATURES = 1 << 16
+# Looking a member up in its enumeration takes as long as much else here.
+_TENSOR, _RUN = Kind.TENSOR, Kind.RUN
 
 
 class ClientService:
-    """Lets clients in. `life`: the task's incarnation."""
+    """Lets clients in.
 
-    def __init__(self, master: Master, life: int) -> None:
+    Args:
+        worker: runs what clients start themselves.
+        life: the task's incarnation.
+    """
+
+    def __init__(self, master: Master, worker: Worker, life: int) -> None:
         self._master = master
+        self._worker = worker
         self._life = life
         self._door: Door[int] = Door(self._joined)
         self._lock = threading.Lock()
@@ -62,6 +74,10 @@ class ClientService:
         self._door.listen(None)
 
     def open(self, request: worker_pb2.OpenClientRequest, context: grpc.ServicerContext) -> worker_pb2.OpenLinkResponse:
+        return self.invite(request)
+
+    def invite(self, request: worker_pb2.OpenClientRequest) -> worker_pb2.OpenLinkResponse:
+        """How a client may connect to this task; empty where it can only use gRPC."""
         if request.place != this_place() or not self._door.unix_name:
             return worker_pb2.OpenLinkResponse()
         offer = self._door.offer(request.incarnation)
@@ -74,7 +90,7 @@ class ClientService:
         )
 
     def _joined(self, joined: Joined, life: int) -> None:
-        client = _Client(self, self._master)
+        client = _Client(self, self._master, self._worker)
         try:
             link = SocketLink(
                 joined.sock,
@@ -84,7 +100,7 @@ class ClientService:
                 client,
                 joined.arena,
                 joined.peer_arena,
-                is_waited_for=lambda: bool(client.running),
+                is_waited_for=lambda: bool(client.running) or client.parts.is_busy,
             )
         except (OSError, OpError) as e:
             log.info("a client's connection cannot be used: %s", e)
@@ -98,6 +114,16 @@ class ClientService:
     def gone(self, client: _Client) -> None:
         with self._lock:
             self._clients.discard(client)
+
+    def peer_lost(self, task: str, life: int, error: OpError) -> None:
+        """That life of a task is gone: those who run steps there themselves must know."""
+        lost = worker_pb2.LostTask(task=task, incarnation=life, code=error.error_code, message=error.message)
+        message = Message(Kind.LOST, 0, "", lost.SerializeToString())
+        with self._lock:
+            links = [client.link for client in self._clients if client.link is not None]
+        for link in links:
+            with contextlib.suppress(OpError):
+                link.send((message,))
 
     def close(self) -> None:
         """Close all connections; what runs for them is cancelled."""
@@ -167,20 +193,25 @@ class _Client:
         running: what cancels the calls that run.
     """
 
-    def __init__(self, service: ClientService, master: Master) -> None:
+    def __init__(self, service: ClientService, master: Master, worker: Worker) -> None:
+        self.parts = ClientParts(worker)
         self.link: SocketLink | None = None
         self._service = service
         self._master = master
         self._signatures: dict[int, _Signature | OpError] = {}
         self._fed: dict[int, list[Any]] = {}
         self.running: dict[int, CancellationToken] = {}
+        self._planned: set[MasterSession] = set()
+        self._is_gone = False
 
     def opened(self, link: Link) -> None:
         """Nothing more to know."""
 
     def received(self, link: Link, frame: Frame) -> None:
         kind = frame.kind
-        if kind is Kind.TENSOR:
+        if kind is _RUN:
+            self.parts.start(link, frame, self._fed.pop(frame.step, []))
+        elif kind is _TENSOR:
             if frame.step not in self._fed and len(self._fed) >= 1024:
                 raise InvalidArgumentError("A client feeds more steps than it calls")
             self._fed.setdefault(frame.step, []).append(frame.value)
@@ -188,6 +219,15 @@ class _Client:
             self._call(link, frame)
         elif kind is Kind.DEFINE:
             self._define(frame)
+        elif kind is Kind.PLAN or kind is Kind.OPEN:
+            submit(self._reply, link, frame)
+        elif kind is Kind.PARTITION:
+            self.parts.define(frame)
+        elif kind is Kind.CANCEL:
+            self.parts.cancel(frame.step)
+        elif kind is Kind.CLEANUP:
+            self._fed.pop(frame.step, None)
+            self.parts.forget(frame.step)
         else:
             raise InvalidArgumentError(f"A frame {kind.name} came the wrong way")
 
@@ -195,13 +235,49 @@ class _Client:
         gone = CancelledError("The client gave up the step: it is gone")
         for token in list(self.running.values()):
             token.cancel(gone)
+        self.parts.ended(gone)
+        self._is_gone = True
+        for session in list(self._planned):
+            session.runners.discard(self)
         self._service.gone(self)
 
-    def _define(self, frame: Frame) -> None:
+    def _reply(self, link: Link, frame: Frame) -> None:
+        """Answer a question of a client."""
+        call = frame.step
+        self.running[call] = CancellationToken()
         try:
-            proto = worker_pb2.ClientSignature.FromString(frame.payload)
+            payload = self._plan(frame) if frame.kind is Kind.PLAN else self._invitation(frame)
+            with contextlib.suppress(OpError):
+                link.send((Message(frame.kind, call, "", payload), Message(Kind.ANSWER, call)))
+        except OpError as e:
+            self._answer(link, call, [], e)
         except Exception as e:
-            raise InvalidArgumentError(f"A client's signature cannot be read: {e}") from None
+            log.exception("a client's question could not be answered")
+            self._answer(link, call, [], InternalError(f"{type(e).__name__}: {e}"))
+        finally:
+            self.running.pop(call, None)
+
+    def _plan(self, frame: Frame) -> bytes:
+        proto = _signature(frame)
+        session = self._master.session(proto.session)
+        plan = client_plan(session, list(proto.feed), list(proto.fetch), list(proto.target))
+        if plan.part:
+            session.runners.add(self)
+            self._planned.add(session)
+            if self._is_gone:
+                session.runners.discard(self)
+        return plan.SerializeToString()
+
+    def _invitation(self, frame: Frame) -> bytes:
+        try:
+            request = worker_pb2.OpenClientRequest.FromString(frame.payload)
+        except Exception as e:
+            raise InvalidArgumentError(f"A client's request cannot be read: {e}") from None
+        session = self._master.session(request.session)
+        return session.open_client(request.task, request.place, request.incarnation).SerializeToString()
+
+    def _define(self, frame: Frame) -> None:
+        proto = _signature(frame)
         if len(self._signatures) >= MAX_SIGNATURES:
             raise InvalidArgumentError("A client defines too many steps on one connection")
         try:
@@ -243,15 +319,15 @@ class _Client:
         payload = b""
         if error is not None:
             payload = worker_pb2.StepReport(code=error.error_code, message=error.text).SerializeToString()
-        messages = [Message(Kind.TENSOR, call, f"{i};0:0", _sendable(v)) for i, v in enumerate(fetched)]
-        messages.append(Message(Kind.ANSWER, call, "", payload))
         try:
-            link.send(messages)
+            send_fetched(link, call, fetched, Message(Kind.ANSWER, call, "", payload))
         except OpError as e:
             if error is None and isinstance(e, InvalidArgumentError):
                 self._answer(link, call, [], e)
 
 
-def _sendable(value: Any) -> Any:
-    """A fetched value as frames take it: Python's own scalars as arrays."""
-    return value if hasattr(value, "dtype") else np.asarray(value)
+def _signature(frame: Frame) -> worker_pb2.ClientSignature:
+    try:
+        return worker_pb2.ClientSignature.FromString(frame.payload)
+    except Exception as e:
+        raise InvalidArgumentError(f"A client's signature cannot be read: {e}") from None

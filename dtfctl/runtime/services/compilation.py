@@ -54,10 +54,17 @@ class SessionGraph:
                 if line.partition(":")[0] in new:
                     log.warning("%s", line)
 
-    def compile(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> dict[str, NodeGraph]:
+    def compile(
+        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], everywhere: bool = False
+    ) -> dict[str, NodeGraph]:
         """Partitions by task.
+
+        Args:
+            everywhere: see `compile_step`.
 
         Raises:
             OpError: the signature is at fault.
         """
-        return compile_step(self._prepared, feeds, fetches, targets, self._devices, self._options).partitions
+        return compile_step(
+            self._prepared, feeds, fetches, targets, self._devices, self._options, everywhere
+        ).partitions

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dtfctl.protocol import config_pb2
+from dtfctl.runtime.executor.keys import ClientEnds
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.services.tasks import RemoteTask
-from dtfctl.runtime.services.worker import Partition
+from dtfctl.runtime.services.worker_session import Partition
 
 
 @dataclass(eq=False)
@@ -19,6 +20,7 @@ class CompiledStep:
         feed_types: what each fed tensor must hold.
         local: the part of the master's own task, if it has one.
         remote: the others, with their handles.
+        ends: what is fed to and fetched from each task, where that is not all in the master's.
     """
 
     feeds: tuple[str, ...]
@@ -27,6 +29,7 @@ class CompiledStep:
     fetch_types: dict[str, DType]
     local: Partition | None
     remote: list[tuple[RemoteTask, int]]
+    ends: dict[str, ClientEnds] = field(default_factory=dict)
     runs: int = 0
 
 

@@ -15,7 +15,8 @@ from dtfctl.runtime.services.peers import Peers
 from dtfctl.runtime.services.step import Step
 from dtfctl.runtime.services.tasks import GRAPHS, RUN, TRACE
 from dtfctl.runtime.services.threads import submit
-from dtfctl.runtime.services.worker import Partition, Worker, partition_graphs
+from dtfctl.runtime.services.worker import Worker, partition_graphs
+from dtfctl.runtime.services.worker_session import Partition
 
 # Looking a member up in its enumeration takes as long as much else here.
 _TENSOR, _RUN, _DONE = Kind.TENSOR, Kind.RUN, Kind.DONE

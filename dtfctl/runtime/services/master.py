@@ -102,7 +102,7 @@ class Master:
             if len(self._sessions) < MAX_SESSIONS:
                 return
             limit = time.monotonic() - IDLE_S
-            idle = [s for s in self._sessions.values() if s.is_idle and s.last_used < limit]
+            idle = [s for s in self._sessions.values() if s.is_idle and not s.runners and s.last_used < limit]
             if not idle:
                 raise ResourceExhaustedError(
                     f"This master has {len(self._sessions)} open sessions; close some before making more"
@@ -146,7 +146,7 @@ class Master:
                 missing.append(f"{task} ({peers.address(task)}) says it is {status.task}; the addresses are mixed up")
                 continue
             peers.learn(task, status.incarnation)
-            found.append(RemoteTask(task, peers, status.incarnation, list(status.device)))
+            found.append(RemoteTask(task, peers, status.incarnation, list(status.device), status.place))
         if missing:
             raise AbortedError(
                 f"CreateSession: {len(missing)} of {len(wanted)} other tasks are missing after {bound:g} s: "

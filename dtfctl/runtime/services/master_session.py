@@ -9,11 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from dtfctl.protocol import config_pb2, device_pb2, graph_pb2, stats_pb2
+from dtfctl.protocol import config_pb2, device_pb2, graph_pb2, stats_pb2, worker_pb2
+from dtfctl.runtime.executor.keys import ClientEnds
 from dtfctl.runtime.executor.trace import StepTrace
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.dtypes import DType
@@ -38,7 +39,8 @@ from dtfctl.runtime.services.spread import SpreadStep
 from dtfctl.runtime.services.step import Step
 from dtfctl.runtime.services.step_run import StepRun
 from dtfctl.runtime.services.tasks import GRAPHS, TRACE, LocalTask, RemoteTask
-from dtfctl.runtime.services.worker import Partition, partition_graphs
+from dtfctl.runtime.services.worker import partition_graphs
+from dtfctl.runtime.services.worker_session import Partition
 
 log = logging.getLogger(__name__)
 # Step ids leave the top seven bits clear, as TensorFlow's do.
@@ -62,6 +64,8 @@ class PartialRunState(Protocol):
 
 
 _PLAIN = StepOptions()
+# Feeds, fetches, targets, whether it is for partial runs, and whether clients meet all tasks (see `compile_step`).
+Signature: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], bool, bool]
 
 
 class MasterSession:
@@ -104,9 +108,11 @@ class MasterSession:
         # Of steps that run the short way. Added to and taken from without the lock: the closing session looks here
         # after it has set `_closed`, a step looks at `_closed` after it has added itself.
         self.direct_running: set[CancellationToken] = set()
+        # Connections of clients that run steps of it themselves, which this master does not see.
+        self.runners: set[object] = set()
         self._count = 0
-        self._exact: dict[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], bool], CompiledStep] = {}
-        self._compiled: dict[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], bool], CompiledStep] = {}
+        self._exact: dict[Signature, CompiledStep] = {}
+        self._compiled: dict[Signature, CompiledStep] = {}
         self._callables: dict[int, Callable_] = {}
         self._next_callable = 0
         self.step_runs = step_runs
@@ -168,29 +174,43 @@ class MasterSession:
     # Compiling --------------------------------------------------------------------------------------------------------
 
     def compiled(
-        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], partial: bool = False
+        self,
+        feeds: Sequence[str],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        partial: bool = False,
+        everywhere: bool = False,
     ) -> CompiledStep:
         """The compiled step of a signature, made at its first use.
 
         Raises:
             OpError: the signature or the graph is at fault, or a task cannot be reached.
         """
-        exact = tuple(feeds), tuple(fetches), tuple(targets), partial
+        exact = tuple(feeds), tuple(fetches), tuple(targets), partial, everywhere
         found = self._exact.get(exact)
         if found is not None:
             return found
-        key = tuple(sorted(feeds)), tuple(sorted(set(fetches))), tuple(sorted(set(targets))), partial
+        key = tuple(sorted(feeds)), tuple(sorted(set(fetches))), tuple(sorted(set(targets))), partial, everywhere
         with self._graph_lock:
             found = self._compiled.get(key)
             if found is None:
                 found = self._compiled[key] = self._compile(*key)
+                if everywhere and not found.remote:
+                    # Everywhere is here, then.
+                    self._compiled.setdefault((*key[:3], partial, False), found)
             self._exact[exact] = found
         return found
 
     def _compile(
-        self, feeds: tuple[str, ...], fetches: tuple[str, ...], targets: tuple[str, ...], partial: bool
+        self,
+        feeds: tuple[str, ...],
+        fetches: tuple[str, ...],
+        targets: tuple[str, ...],
+        partial: bool,
+        everywhere: bool,
     ) -> CompiledStep:
-        parts = self._graph.compile(feeds, fetches, targets)
+        parts = self._graph.compile(feeds, fetches, targets, everywhere)
+        ends = {task: ClientEnds.of(graph) for task, graph in parts.items()} if everywhere else {}
         own = parts.pop(self.local.task, None)
         local: Partition | None = None
         remote: list[tuple[RemoteTask, int]] = []
@@ -221,7 +241,20 @@ class MasterSession:
             {f: t for f in fetches if (t := types[f]) is not None},
             local,
             remote,
+            ends,
         )
+
+    def open_client(self, task: str, place: str, client: int) -> worker_pb2.OpenLinkResponse:
+        """How a client of that place may connect to another of the session's tasks.
+
+        Raises:
+            UnavailableError, AbortedError: the session's life of that task is gone, or it cannot be reached.
+        """
+        self._check_open()
+        remote = self._remote_by_task.get(task)
+        if remote is None:
+            raise InvalidArgumentError(f"{task} is not a task of session {self.handle}")
+        return remote.open_client(self.handle, place, client)
 
     def _deregister(self, local: Partition | None, remote: Sequence[tuple[RemoteTask, int]]) -> None:
         if local is not None:
@@ -526,11 +559,11 @@ class MasterSession:
         self._exact.clear()
         self._compiled.clear()
         self._callables.clear()
-        self.local.delete_session(self.handle)
+        self.local.delete_session(self.handle, cancelled)
         for task in self.remote:
             try:
                 task.check(self.handle)
-                task.delete_session(self.handle)
+                task.delete_session(self.handle, cancelled)
             except OpError as e:
                 log.info("closing session %s: %s", self.handle, e)
 

@@ -129,6 +129,11 @@ class Peers:
         """Why a task is known to be down, or None."""
         return self._peer(task).down
 
+    def is_gone(self, task: str, life: int) -> bool:
+        """Whether that life of a task is known to be over, or is said to be down."""
+        peer = self._peers.get(task)
+        return peer is None or peer.life > life or peer.down is not None
+
     def wait_up(self, task: str, timeout_s: float) -> OpError | None:
         """Wait for a task that is known to be down to be heard of again; why it is still down, or None."""
         peer = self._peer(task)

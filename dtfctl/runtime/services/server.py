@@ -123,9 +123,15 @@ class TaskServer:
         self._links = LinkMaker(config.task, life, self._exchange, config.transport, contexts, config.encrypt)
         self._peers.make_links_with(self._links)
         self._has_peers = not alone
-        self._client_service = ClientService(self.master, life)
+        self._client_service = ClientService(self.master, self.worker, life)
         self._worker_service = WorkerService(
-            self.worker, self._peers, self._exchange, self._links, life, config.tls is not None
+            self.worker,
+            self._peers,
+            self._exchange,
+            self._links,
+            life,
+            config.tls is not None,
+            self._client_service.invite,
         )
         self._servers: list[grpc.Server] = []
         self._lock = threading.Lock()
@@ -289,6 +295,8 @@ class TaskServer:
         log.info("%s (incarnation %d): %s", task, life, error.message)
         self.worker.peer_lost(task, error)
         self.master.peer_lost(task, error)
+        if self._peers.is_gone(task, life):
+            self._client_service.peer_lost(task, life, error)
         if self._peers.life_of(task) > life:
             self.worker.delete_sessions_of(task, life + 1)
 

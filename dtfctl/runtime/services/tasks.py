@@ -11,7 +11,8 @@ from dtfctl.runtime.framework.errors import AbortedError, OpError
 from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.rendezvous.frames import Kind, Message
 from dtfctl.runtime.services.peers import Peers
-from dtfctl.runtime.services.worker import Partition, Worker
+from dtfctl.runtime.services.worker import END_S, Worker
+from dtfctl.runtime.services.worker_session import Partition
 
 # Payload of a RUN frame: handle of the partition, and what to report.
 RUN = struct.Struct("<QB")
@@ -31,8 +32,8 @@ class LocalTask:
     def create_session(self, session: str, isolate: bool, job: str) -> None:
         self.worker.create_session(session, isolate, (self.task, self.life), job)
 
-    def delete_session(self, session: str) -> None:
-        self.worker.delete_session(session)
+    def delete_session(self, session: str, reason: OpError) -> None:
+        self.worker.delete_session(session, reason, END_S)
 
     def register(self, session: str, graph: NodeGraph, partial: bool) -> Partition:
         return self.worker.register(session, graph, partial)
@@ -50,12 +51,14 @@ class RemoteTask:
 
     Attributes:
         life: a step is refused once the task has another, because its share of the session is lost.
+        place: see `handshake.this_place`.
     """
 
     task: str
     peers: Peers
     life: int
     devices: list[device_pb2.DeviceAttributes]
+    place: str = ""
 
     def create_session(
         self, session: str, isolate: bool, job: str, all_peers: list[worker_pb2.Peer] | None = None
@@ -71,8 +74,8 @@ class RemoteTask:
         )
         self.peers.request(self.task, "CreateSession", request, worker_pb2.CreateWorkerSessionResponse)
 
-    def delete_session(self, session: str) -> None:
-        request = worker_pb2.DeleteWorkerSessionRequest(session=session)
+    def delete_session(self, session: str, reason: OpError) -> None:
+        request = worker_pb2.DeleteWorkerSessionRequest(session=session, reason=reason.message)
         self.peers.request(self.task, "DeleteSession", request, worker_pb2.DeleteWorkerSessionResponse, 10.0)
 
     def begin_register(self, session: str, graph: NodeGraph, partial: bool) -> Callable[[], int]:
@@ -97,6 +100,19 @@ class RemoteTask:
     def clear_containers(self, containers: list[str], job: str) -> None:
         request = worker_pb2.ClearContainersRequest(container=containers, job=job)
         self.peers.request(self.task, "ClearContainers", request, worker_pb2.ClearContainersResponse)
+
+    def open_client(self, session: str, place: str, client: int) -> worker_pb2.OpenLinkResponse:
+        """How a client of that place may connect to this very life of the task.
+
+        Raises:
+            OpError: see `check`; the task cannot be reached.
+        """
+        self.check(session)
+        request = worker_pb2.OpenClientRequest(place=place, incarnation=client, to_incarnation=self.life)
+        answer: worker_pb2.OpenLinkResponse = self.peers.request(
+            self.task, "OpenClient", request, worker_pb2.OpenLinkResponse
+        )
+        return answer
 
     def check(self, session: str) -> None:
         """Refuse to go on in a session whose share in this task is lost.

@@ -8,14 +8,11 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.compiler.partition import split_by_device
 from dtfctl.runtime.executor.executor import Executor
-from dtfctl.runtime.executor.kernel_cache import KernelCache
 from dtfctl.runtime.executor.keys import RECVS, SENDS, is_client_terminated
 from dtfctl.runtime.executor.trace import StepTrace
 from dtfctl.runtime.framework.cancellation import CancellationToken
@@ -33,74 +30,24 @@ from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.control import tensor_list_wire
 from dtfctl.runtime.platform import kept_memory, shared_memory
 from dtfctl.runtime.rendezvous.frames import Frame, Message
-from dtfctl.runtime.rendezvous.local import LocalRendezvous
 from dtfctl.runtime.rendezvous.routing import Routes, RoutingRendezvous, task_of_device
 from dtfctl.runtime.rendezvous.transports.base import Transport
 from dtfctl.runtime.services.deadlines import DEADLINES
 from dtfctl.runtime.services.step import Step, first_error
 from dtfctl.runtime.services.threads import submit
+from dtfctl.runtime.services.worker_session import Partition, WorkerSession
 
 log = logging.getLogger(__name__)
 # What may arrive from other tasks must be decodable before a kernel here has dealt with it.
 DECODABLE = (tensor_list_wire.TYPE_NAME,)
 # Ids of ended steps are remembered so that tensors still on their way to them find no home; those of jobs likewise.
 _REMEMBERED = 4096
-# A partition that computes for less than this (s) before it waits or ends runs where its start was read, without a hop
-# to another thread.
-LIGHT_S = 0.0005
 # A step nobody started here within this time of its first tensor is forgotten.
 ORPHAN_S = 120.0
 # How long after the end of a session or job its shared memory goes back to the system; peers have let go of it by then.
 TRIM_S = 3.0
-
-
-@dataclass(eq=False)
-class Partition:
-    """A registered partition: an executor a device.
-
-    Attributes:
-        peers: other tasks its sends and receives go to or come from.
-        graphs: what each executor runs, for RunMetadata.
-        busy_s: how long a run computes lately, on average between two times it waits; None before the first run.
-        is_light: a run waits for nothing but receives and computes next to nothing before the next of them.
-    """
-
-    handle: int
-    executors: list[Executor]
-    graphs: list[NodeGraph]
-    peers: frozenset[str]
-    session: WorkerSession
-    busy_s: float | None = None
-    is_light: bool = False
-
-    @cached_property
-    def is_fed(self) -> bool:
-        """True when feeds or fetches of the client come in or go out here."""
-        return any(e.ends.feeds or e.ends.fetches for e in self.executors)
-
-    def ran(self, taken_s: float, table: LocalRendezvous) -> None:
-        """Take note of how long a run has taken, and of what it has waited for."""
-        # What it delays, with its sends held back, it delays until it waits.
-        busy_s = (taken_s - table.waited_s) / (table.waits + 1)
-        before = self.busy_s
-        if before is not None:
-            busy_s = before + (busy_s - before) * (0.5 if busy_s < before else 0.25)
-        self.busy_s = busy_s
-        self.is_light = busy_s < LIGHT_S and len(self.executors) == 1 and self.executors[0].runs_in_line
-
-
-@dataclass(eq=False)
-class WorkerSession:
-    """A session's share in this task. `resources` is by device name: its own if isolated, else its job's, and without
-    a job the devices'."""
-
-    handle: str
-    resources: dict[str, ResourceManager]
-    isolated: bool
-    master: tuple[str, int]
-    job: str = ""
-    kernels: KernelCache = field(default_factory=KernelCache)
-    partitions: dict[int, Partition] = field(default_factory=dict)
+# How long the end of a session waits for the steps it cancels.
+END_S = 60.0
 
 
 class Worker:
@@ -163,17 +110,24 @@ class Worker:
             sessions = [s.handle for s in self._sessions.values() if s.job == job]
             resources = self._job_resources.pop(job, {})
         for handle in sessions:
-            self.delete_session(handle)
+            self.delete_session(handle, CancelledError(f"Job {job} has ended"), END_S)
         for manager in resources.values():
             manager.clear()
         DEADLINES.after(TRIM_S, _trim_soon)
 
-    def delete_session(self, handle: str) -> None:
-        """Forget a session and close what was its own; unknown ones are fine."""
+    def delete_session(self, handle: str, reason: OpError, wait_s: float = 0.0) -> None:
+        """Forget a session and close what was its own; unknown ones are fine.
+
+        Args:
+            reason: why what still runs is cancelled.
+            wait_s: how long to wait for that to end.
+        """
         with self._lock:
             session = self._sessions.pop(handle, None)
         if session is None:
             return
+        session.close(reason)
+        session.idle.wait(wait_s)
         for number in list(session.partitions):
             self._partitions.pop(number, None)
         session.partitions.clear()
@@ -188,7 +142,7 @@ class Worker:
         with self._lock:
             gone = [s.handle for s in self._sessions.values() if s.master[0] == master and s.master[1] < before_life]
         for handle in gone:
-            self.delete_session(handle)
+            self.delete_session(handle, CancelledError(f"The session's master, {master}, is gone"))
 
     def session(self, handle: str) -> WorkerSession:
         """The session.

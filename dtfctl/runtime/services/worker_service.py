@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
@@ -10,13 +10,14 @@ import grpc
 from dtfctl.protocol import worker_pb2
 from dtfctl.runtime.framework.errors import (
     AbortedError,
+    CancelledError,
     InvalidArgumentError,
     OpError,
     PermissionDeniedError,
     UnauthenticatedError,
 )
 from dtfctl.runtime.rendezvous.transports.grpc_stream import FROM_LIFE, FROM_TASK, TO_LIFE, ServerLink
-from dtfctl.runtime.rendezvous.transports.handshake import ROLE
+from dtfctl.runtime.rendezvous.transports.handshake import ROLE, this_place
 from dtfctl.runtime.services.exchange import Exchange
 from dtfctl.runtime.services.grpc_tools import abort, service, unary
 from dtfctl.runtime.services.links import LinkMaker
@@ -25,6 +26,8 @@ from dtfctl.runtime.services.tasks import graph_with_ranks
 from dtfctl.runtime.services.worker import Worker
 
 NAME = "dtf.WorkerService"
+# How long the end of a session waits for the steps it cancels, while its master waits for the answer.
+_END_S = 8.0
 
 
 class WorkerService:
@@ -33,6 +36,7 @@ class WorkerService:
     Args:
         exchange, links: take the links other tasks open.
         needs_certificate: refuse callers whose certificate is not a task's.
+        clients: invites a client.
     """
 
     def __init__(
@@ -43,6 +47,7 @@ class WorkerService:
         links: LinkMaker,
         life: int,
         needs_certificate: bool,
+        clients: Callable[[worker_pb2.OpenClientRequest], worker_pb2.OpenLinkResponse],
     ) -> None:
         self._worker = worker
         self._peers = peers
@@ -50,6 +55,7 @@ class WorkerService:
         self._exchange = exchange
         self._links = links
         self._needs_certificate = needs_certificate
+        self._clients = clients
 
     def handler(self) -> grpc.GenericRpcHandler:
         w = worker_pb2
@@ -60,6 +66,7 @@ class WorkerService:
             "RegisterPartition": (w.RegisterPartitionRequest, self.register),
             "DeregisterPartition": (w.DeregisterPartitionRequest, self.deregister),
             "OpenLink": (w.OpenLinkRequest, self.open_link),
+            "OpenClient": (w.OpenClientRequest, self.open_client),
             "ClearContainers": (w.ClearContainersRequest, self.clear_containers),
         }
         handlers = {name: unary(kind, self._checked(function)) for name, (kind, function) in methods.items()}
@@ -87,7 +94,10 @@ class WorkerService:
 
     def get_status(self, request: worker_pb2.TaskStatusRequest) -> worker_pb2.TaskStatus:
         return worker_pb2.TaskStatus(
-            task=self._worker.task, incarnation=self._life, device=[d.to_proto() for d in self._worker.devices]
+            task=self._worker.task,
+            incarnation=self._life,
+            device=[d.to_proto() for d in self._worker.devices],
+            place=this_place(),
         )
 
     def create_session(self, request: worker_pb2.CreateWorkerSessionRequest) -> worker_pb2.CreateWorkerSessionResponse:
@@ -101,7 +111,7 @@ class WorkerService:
         return worker_pb2.CreateWorkerSessionResponse()
 
     def delete_session(self, request: worker_pb2.DeleteWorkerSessionRequest) -> worker_pb2.DeleteWorkerSessionResponse:
-        self._worker.delete_session(request.session)
+        self._worker.delete_session(request.session, CancelledError(request.reason), _END_S)
         return worker_pb2.DeleteWorkerSessionResponse()
 
     def register(self, request: worker_pb2.RegisterPartitionRequest) -> worker_pb2.RegisterPartitionResponse:
@@ -124,6 +134,12 @@ class WorkerService:
     def open_link(self, request: worker_pb2.OpenLinkRequest) -> worker_pb2.OpenLinkResponse:
         self._peers.check_sender(request.task, request.incarnation, request.to_incarnation)
         return self._links.offer(request.task, request.incarnation)
+
+    def open_client(self, request: worker_pb2.OpenClientRequest) -> worker_pb2.OpenLinkResponse:
+        """A master asks for one of its clients."""
+        if request.to_incarnation != self._life:
+            raise AbortedError(f"{self._worker.task} was restarted: a client is for {request.to_incarnation}")
+        return self._clients(request)
 
     def stream(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         """Frames both ways, where nothing better than gRPC works."""

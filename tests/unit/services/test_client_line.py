@@ -130,7 +130,7 @@ def test_a_client_that_goes_leaves_nothing(cluster: InProcessCluster) -> None:
     backend.run({}, [], ["put"])
     backend.run({}, ["x:0"], [])
     assert backend._line is not None
-    (connection,) = backend._line._idle
+    (crew,) = backend._line._idle
     raised: list[BaseException] = []
 
     def wait() -> None:
@@ -143,7 +143,7 @@ def test_a_client_that_goes_leaves_nothing(cluster: InProcessCluster) -> None:
     thread.start()
     ps, worker = cluster.servers["ps", 0].worker, cluster.servers["worker", 0].worker
     eventually(lambda: ps.open_steps == 1)
-    connection._sock.shutdown(2)
+    crew.master._sock.shutdown(2)
     thread.join(15.0)
     assert isinstance(raised[0], UnavailableError)
     eventually(lambda: ps.open_steps == 0 and worker.open_steps == 0)
@@ -164,6 +164,9 @@ def test_a_session_that_is_gone_is_named(cluster: InProcessCluster) -> None:
     [
         [Message(Kind.CALL, 1, "", (99).to_bytes(8, "little"))],
         [Message(Kind.RUN, 1, "", bytes(9))],
+        [Message(Kind.RUN, 1, "", bytes(8))],
+        [Message(Kind.PARTITION, 0, "", b"\xff\xff\xff")],
+        [Message(Kind.DONE, 1)],
         [Message(Kind.DEFINE, 0, "", b"\xff\xff\xff")],
         [Message(Kind.RELEASE, 0, "", bytes(8))],
     ],
@@ -173,11 +176,8 @@ def test_nonsense_ends_the_connection_only(cluster: InProcessCluster, messages: 
     feed = {"a:0": ONE, "b:0": ONE}
     assert backend.run(feed, ["y:0"], []) == [1.0]
     assert backend._line is not None
-    (connection,) = backend._line._idle
-    out: list[Any] = []
-    for message in messages:
-        connection._writer.write(message, out)
-    connection._send(out)
+    (crew,) = backend._line._idle
+    crew.master.send(messages)
     with pytest.raises(UnavailableError):
         backend.run(feed, ["y:0"], [])
     assert backend.run(feed, ["y:0"], []) == [1.0]

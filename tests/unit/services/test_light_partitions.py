@@ -17,7 +17,7 @@ from dtfctl.runtime.services.step import Step
 from dtfctl.runtime.services.step_run import StepRun
 from dtfctl.runtime.services.tasks import RemoteTask
 from dtfctl.runtime.services.threads import submit
-from dtfctl.runtime.services.worker import LIGHT_S, Partition
+from dtfctl.runtime.services.worker_session import LIGHT_S, Partition
 
 
 @dataclass

@@ -1,0 +1,201 @@
+"""What a client runs in this task itself: parts of steps that it starts in several tasks at once, without their master.
+
+The master has registered the partitions and has told the client of them (client_plans.py). On its connection to this
+task the client says once what a number means (PARTITION), and then sends what is fed here and a RUN, and gets what is
+fetched here and a DONE: empty, or a StepReport with an error. The client collects how the parts ended, cancels those
+that go on after an error, and has them forgotten (CANCEL, CLEANUP), as a master does with the workers it runs steps on.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+
+from dtfctl.protocol import worker_pb2
+from dtfctl.runtime.executor.keys import DEAD, client_key
+from dtfctl.runtime.framework.errors import AbortedError, InternalError, InvalidArgumentError, OpError
+from dtfctl.runtime.rendezvous.frames import Frame, Kind, Message
+from dtfctl.runtime.rendezvous.reactor import REACTOR
+from dtfctl.runtime.rendezvous.transports.base import Link
+from dtfctl.runtime.services.step import Step
+from dtfctl.runtime.services.threads import submit
+from dtfctl.runtime.services.worker import Worker
+
+log = logging.getLogger(__name__)
+NUMBER = 8
+# Partitions a client may define on one connection; then it must make another.
+MAX_PARTITIONS = 1 << 16
+
+
+class _Part:
+    """A partition as a client runs it: with values in the client's order."""
+
+    def __init__(self, worker: Worker, proto: worker_pb2.ClientPartition) -> None:
+        partition = worker.partition(proto.handle)
+        if partition.session.handle != proto.session:
+            raise AbortedError(f"Graph handle is not found: {proto.handle}. It is not of session {proto.session}.")
+        self.partition = partition
+        self._worker = worker
+        self._feeds, self._fetches = list(proto.feed), list(proto.fetch)
+        executors = partition.executors
+        ends = [e.ends for e in executors]
+        if {n for e in ends for n in e.feeds} != set(self._feeds) or {n for e in ends for n in e.fetches} != set(
+            self._fetches
+        ):
+            raise InvalidArgumentError("A client's partition has other feeds and fetches than were registered")
+        self._is_plain = len(executors) == 1 and not executors[0].is_gpu
+        if self._is_plain:
+            self._args = [self._feeds.index(name) for name in ends[0].feeds]
+            self._results = [ends[0].fetches[name] for name in self._fetches]
+
+    def run(self, step: Step, values: list[Any]) -> list[Any]:
+        """The fetched values, `DEAD` for those on a branch not taken.
+
+        Raises:
+            OpError: what ended the step in this task, which is then cancelled.
+        """
+        if len(values) != len(self._feeds):
+            raise InvalidArgumentError(f"Expected {len(self._feeds)} feed tensors, but got {len(values)}")
+        partition, worker = self.partition, self._worker
+        if self._is_plain:
+            results = partition.executors[0].results()
+            worker.run_part(partition, step, [values[i] for i in self._args], results)
+            return [results[i] for i in self._results]
+        table = step.table
+        for name, value in zip(self._feeds, values):
+            table.send(client_key(name), value, False)
+        worker.run(partition, step)
+        return [self._fetched(step, name) for name in self._fetches]
+
+    def _fetched(self, step: Step, name: str) -> Any:
+        found = step.table.take(client_key(name))
+        if found is None:
+            raise InternalError(f"The step ended without a value for {name}")
+        value, dead = found
+        return DEAD if dead else value
+
+
+class ClientParts:
+    """Of one connection."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._known: dict[int, _Part | OpError] = {}
+        # Steps that were started and are not forgotten.
+        self._steps: dict[int, None] = {}
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._steps)
+
+    def define(self, frame: Frame) -> None:
+        """A PARTITION frame.
+
+        Raises:
+            InvalidArgumentError: it makes no sense.
+        """
+        try:
+            proto = worker_pb2.ClientPartition.FromString(frame.payload)
+        except Exception as e:
+            raise InvalidArgumentError(f"A client's partition cannot be read: {e}") from None
+        if len(self._known) >= MAX_PARTITIONS:
+            raise InvalidArgumentError("A client defines too many partitions on one connection")
+        try:
+            self._known[proto.number] = _Part(self._worker, proto)
+        except OpError as e:
+            self._known[proto.number] = e
+
+    def start(self, link: Link, frame: Frame, values: list[Any]) -> None:
+        """A RUN frame, with what was fed before it.
+
+        Raises:
+            InvalidArgumentError: it makes no sense.
+        """
+        part = self._known.get(int.from_bytes(frame.payload, "little"))
+        if part is None or len(frame.payload) != NUMBER:
+            raise InvalidArgumentError("A client runs a partition that it has not defined")
+        step_id = frame.step
+        try:
+            if isinstance(part, OpError):
+                raise part
+            step = self._worker.begin(step_id)
+        except OpError as e:
+            self._failed(link, step_id, e)
+            return
+        # Whose end is the step's, so it is no orphan.
+        step.peers.add(link.peer_task)
+        self._steps[step_id] = None
+        if part.partition.is_light:
+            REACTOR.run_soon(lambda: self._run(link, part, step, values), submit)
+        else:
+            submit(self._run, link, part, step, values)
+
+    def cancel(self, step_id: int) -> None:
+        if step_id in self._steps:
+            self._worker.cancel(step_id)
+
+    def forget(self, step_id: int) -> None:
+        if step_id in self._steps:
+            del self._steps[step_id]
+            self._worker.cleanup(step_id)
+
+    def ended(self, error: OpError) -> None:
+        """The client is gone: end and forget what it runs."""
+        for step_id in list(self._steps):
+            self._worker.cancel(step_id, error)
+            self.forget(step_id)
+
+    def _run(self, link: Link, part: _Part, step: Step, values: list[Any]) -> None:
+        step_id, session = step.step_id, part.partition.session
+        try:
+            session.enter(step.token)
+            try:
+                fetched = part.run(step, values)
+            finally:
+                session.leave(step.token)
+            # A step that has ended for its client has left nothing behind.
+            self._steps.pop(step_id, None)
+            self._worker.finish(step, part.partition)
+            send_fetched(link, step_id, fetched, Message(Kind.DONE, step_id))
+        except OpError as e:
+            self._failed(link, step_id, e)
+        except Exception as e:
+            log.exception("a part of a client's step failed")
+            self._failed(link, step_id, InternalError(f"{type(e).__name__}: {e}"))
+
+    def _failed(self, link: Link, step_id: int, error: OpError) -> None:
+        report = worker_pb2.StepReport(code=error.error_code, message=error.text, derived=error.derived)
+        try:
+            link.send((Message(Kind.DONE, step_id, "", report.SerializeToString()),))
+        except OpError:
+            # The client is gone; `ended` cleans up after it.
+            return
+
+
+def send_fetched(link: Link, step: int, values: list[Any], last: Message) -> None:
+    """Send fetched values to a client, and what ends the step.
+
+    Raises:
+        InvalidArgumentError: a value cannot leave its task; `last` is not sent then. UnavailableError: the client is
+            gone.
+    """
+    if not values:
+        link.send((last,))
+        return
+    messages = []
+    is_sure = True
+    for i, value in enumerate(values):
+        if value is DEAD:
+            messages.append(Message(Kind.TENSOR, step, f"{i};0:0", None, True))
+            continue
+        value = value if hasattr(value, "dtype") else np.asarray(value)
+        is_sure = is_sure and not value.dtype.hasobject
+        messages.append(Message(Kind.TENSOR, step, f"{i};0:0", value))
+    if is_sure:
+        link.send((*messages, last))
+    else:
+        # What cannot be encoded is left out, and the rest is sent all the same.
+        link.send(messages)
+        link.send((last,))

@@ -1,0 +1,101 @@
+"""A session's share in a task, and the partitions registered for it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from dtfctl.runtime.executor.executor import Executor
+from dtfctl.runtime.executor.kernel_cache import KernelCache
+from dtfctl.runtime.framework.cancellation import CancellationToken
+from dtfctl.runtime.framework.errors import FailedPreconditionError, OpError
+from dtfctl.runtime.framework.node_graph import NodeGraph
+from dtfctl.runtime.framework.resource_manager import ResourceManager
+from dtfctl.runtime.rendezvous.local import LocalRendezvous
+
+# A partition that computes for less than this (s) before it waits or ends runs where its start was read, without a hop
+# to another thread.
+LIGHT_S = 0.0005
+
+
+@dataclass(eq=False)
+class Partition:
+    """A registered partition: an executor a device.
+
+    Attributes:
+        peers: other tasks its sends and receives go to or come from.
+        graphs: what each executor runs, for RunMetadata.
+        busy_s: how long a run computes lately, on average between two times it waits; None before the first run.
+        is_light: a run waits for nothing but receives and computes next to nothing before the next of them.
+    """
+
+    handle: int
+    executors: list[Executor]
+    graphs: list[NodeGraph]
+    peers: frozenset[str]
+    session: WorkerSession
+    busy_s: float | None = None
+    is_light: bool = False
+
+    @cached_property
+    def is_fed(self) -> bool:
+        """True when feeds or fetches of the client come in or go out here."""
+        return any(e.ends.feeds or e.ends.fetches for e in self.executors)
+
+    def ran(self, taken_s: float, table: LocalRendezvous) -> None:
+        """Take note of how long a run has taken, and of what it has waited for."""
+        # What it delays, with its sends held back, it delays until it waits.
+        busy_s = (taken_s - table.waited_s) / (table.waits + 1)
+        before = self.busy_s
+        if before is not None:
+            busy_s = before + (busy_s - before) * (0.5 if busy_s < before else 0.25)
+        self.busy_s = busy_s
+        self.is_light = busy_s < LIGHT_S and len(self.executors) == 1 and self.executors[0].runs_in_line
+
+
+@dataclass(eq=False)
+class WorkerSession:
+    """A session's share in this task.
+
+    Attributes:
+        resources: by device name: its own if isolated, else its job's, and without a job the devices'.
+        running: what cancels the steps that clients run here themselves. A step looks at `is_closed` after it has added
+            itself; who closes looks here afterwards.
+        idle: set once nothing of the closed session runs any more.
+    """
+
+    handle: str
+    resources: dict[str, ResourceManager]
+    isolated: bool
+    master: tuple[str, int]
+    job: str = ""
+    kernels: KernelCache = field(default_factory=KernelCache)
+    partitions: dict[int, Partition] = field(default_factory=dict)
+    running: set[CancellationToken] = field(default_factory=set)
+    is_closed: bool = False
+    idle: threading.Event = field(default_factory=threading.Event)
+
+    def enter(self, token: CancellationToken) -> None:
+        """A client's step begins here.
+
+        Raises:
+            FailedPreconditionError: the session is closed.
+        """
+        self.running.add(token)
+        if self.is_closed:
+            self.leave(token)
+            raise FailedPreconditionError("Session is closed.")
+
+    def leave(self, token: CancellationToken) -> None:
+        self.running.discard(token)
+        if self.is_closed and not self.running:
+            self.idle.set()
+
+    def close(self, reason: OpError) -> None:
+        """Cancel what clients run here."""
+        self.is_closed = True
+        for token in list(self.running):
+            token.cancel(reason)
+        if not self.running:
+            self.idle.set()
