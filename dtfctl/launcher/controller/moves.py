@@ -96,21 +96,23 @@ def _move(
 ) -> Move | None:
     host = hosts.get(row.host, Standing())
     ended = seen is not None and seen.state not in ALIVE
+    stays: Move | None = None
     if row.move_to and (row.move_to in closed or row.is_final):
         row = replace(row, move_to="")
+        stays = Move(row, "task.stays", f"on {row.host}")
+        placer.change(row.name, row.host)
         if row.is_final or not _wants_away(spec, row, hosts):
-            placer.change(row.name, row.host)
-            return Move(row, "task.stays", f"on {row.host}")
+            return stays
     if row.move_to:
         return _arrive(row, row.move_to, host, "") if host.is_down or ended else None
     why, must = _reason(spec, row, host, ended)
     if not why:
-        return None
+        return stays
     counts = Counter(failure.host for failure in row.failures)
     bad = {name for name, count in counts.items() if count >= spec.restart.move_after} | {row.host}
     target = placer.find(row.name, bad) or (placer.find(row.name, {row.host}) if must else None)
     if target is None:
-        return None
+        return stays
     placer.change(row.name, target)
     if host.is_down or ended:
         return _arrive(row, target, host, why)

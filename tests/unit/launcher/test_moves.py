@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from dtfctl.health.restart import Ending
 from dtfctl.launcher.agent.budget import StartBudget
@@ -214,6 +214,8 @@ def happen(world: World, what: str, name: str) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(FAULTS, max_size=25))
+@example([("drain", "a"), ("drain", "b"), ("drain", "z")])
+@example([("drain", "z"), ("drain", "b"), ("drain", "c")])
 def test_whatever_befalls_the_hosts_every_task_runs_once_in_the_end(faults: list[tuple[str, str]]) -> None:
     world = World()
     for _ in range(3):
