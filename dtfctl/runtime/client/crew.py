@@ -246,9 +246,12 @@ class Crew:
         try:
             master.send(messages)
             look, poll = self._patience.look, self._epoll.poll
+            silent_s = 0.0
             while self._answer is None:
-                events = look(poll) or poll(SILENCE_S)
-                if not events:
+                # In ticks, as a signal that comes just before `poll` is handled only after it.
+                events = look(poll) or poll(_TICK_S)
+                silent_s = 0.0 if events else silent_s + _TICK_S
+                if silent_s >= SILENCE_S:
                     raise BlockingIOError
                 for fd, _ in events:
                     if fd in by_fd:

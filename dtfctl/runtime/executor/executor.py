@@ -24,7 +24,8 @@ from dtfctl.runtime.executor.quiet import quietly
 from dtfctl.runtime.executor.schedule import Schedule, sequential_order
 from dtfctl.runtime.executor.sequential import Sequential
 from dtfctl.runtime.executor.shaped import Observation
-from dtfctl.runtime.executor.straight_line import NOTHING, Resume, StraightLine, compile_straight_line
+from dtfctl.runtime.executor.straight_compiler import compile_straight_line
+from dtfctl.runtime.executor.straight_line import NOTHING, Resume, StraightLine
 from dtfctl.runtime.executor.tuner import Plan, Tuner, available_cores
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import OpError

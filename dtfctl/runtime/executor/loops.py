@@ -19,7 +19,8 @@ from dtfctl.runtime.executor.kernel_cache import BoundKernel
 from dtfctl.runtime.executor.keys import RECVS, SENDS
 from dtfctl.runtime.executor.liveness import ALWAYS, BRANCHES, MERGES, SWITCHES, Liveness
 from dtfctl.runtime.executor.schedule import sequential_order
-from dtfctl.runtime.executor.straight_line import ALIASES, StraightLine, compile_straight_line
+from dtfctl.runtime.executor.straight_compiler import compile_straight_line
+from dtfctl.runtime.executor.straight_line import ALIASES, StraightLine
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph, make_node
 from dtfctl.runtime.framework.op_signature import OpSignature, get_signature

@@ -29,13 +29,13 @@ def client_plan(
     """What a client must know to run a signature.
 
     Raises:
-        OpError: as `MasterSession.compiled`.
+        OpError: as `Signatures.get`.
     """
     master = session.local.task
     plan = worker_pb2.ClientPlan(master=master, reason=why_through_master(session))
     if plan.reason:
         return plan
-    compiled = session.compiled(feeds, fetches, targets, everywhere=True)
+    compiled = session.signatures.get(feeds, fetches, targets, everywhere=True)
     if not compiled.remote:
         plan.reason = "only the master's own task has a part in it"
         return plan

@@ -172,7 +172,7 @@ class _Signature:
         return self._measured(session.run(dict(zip(self._feeds, values)), self._fetches, self._targets, how), started)
 
     def _measured(self, values: list[Any], started: float) -> list[Any]:
-        compiled = self._session.compiled(self._feeds, self._fetches, self._targets)
+        compiled = self._session.signatures.get(self._feeds, self._fetches, self._targets)
         local = compiled.local
         if compiled.remote:
             # Waiting is for frames, which is what the reactor's thread does anyway.

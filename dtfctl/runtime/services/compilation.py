@@ -10,8 +10,9 @@ from dtfctl.runtime.compiler.compile import CompileOptions, PreparedGraph, compi
 from dtfctl.runtime.compiler.devices import DeviceInfo, DeviceSet
 from dtfctl.runtime.compiler.pause import collector_paused
 from dtfctl.runtime.compiler.place import placement_log
-from dtfctl.runtime.framework.errors import OpError
-from dtfctl.runtime.framework.node_graph import NodeGraph
+from dtfctl.runtime.framework.dtypes import DType
+from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError
+from dtfctl.runtime.framework.node_graph import NodeGraph, parse_input
 
 log = logging.getLogger(__name__)
 
@@ -68,3 +69,14 @@ class SessionGraph:
         return compile_step(
             self._prepared, feeds, fetches, targets, self._devices, self._options, everywhere
         ).partitions
+
+    def tensor_type(self, name: str) -> DType | None:
+        """The base element type of a tensor by name, None when there is no such tensor."""
+        try:
+            node_name, index = parse_input(name)
+        except InvalidArgumentError:
+            return None
+        node = self.graph.find(node_name)
+        if node is None or not 0 <= index < len(node.output_types):
+            return None
+        return node.output_types[index].base_dtype

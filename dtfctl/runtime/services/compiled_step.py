@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from dtfctl.protocol import config_pb2
 from dtfctl.runtime.executor.keys import ClientEnds
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.dtypes import DType
+from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.services.tasks import RemoteTask
 from dtfctl.runtime.services.worker_session import Partition
 
@@ -31,6 +36,20 @@ class CompiledStep:
     remote: list[tuple[RemoteTask, int]]
     ends: dict[str, ClientEnds] = field(default_factory=dict)
     runs: int = 0
+
+    def check_feeds(self, feeds: Mapping[str, Any]) -> None:
+        """Refuse values of other types than the graph expects.
+
+        Raises:
+            InvalidArgumentError.
+        """
+        types = self.feed_types
+        for name, value in feeds.items():
+            want = types.get(name)
+            if want is not None and value.dtype is not want.np and value.dtype != want.np:
+                raise InvalidArgumentError(
+                    f"Tensor {name} was fed a value of type {np.dtype(value.dtype).name}, the graph expects {want.name}"
+                )
 
 
 @dataclass

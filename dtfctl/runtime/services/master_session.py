@@ -9,12 +9,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias
-
-import numpy as np
+from typing import Any, Protocol
 
 from dtfctl.protocol import config_pb2, device_pb2, graph_pb2, stats_pb2, worker_pb2
-from dtfctl.runtime.executor.keys import ClientEnds
 from dtfctl.runtime.executor.trace import StepTrace
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.dtypes import DType
@@ -27,7 +24,7 @@ from dtfctl.runtime.framework.errors import (
     InvalidArgumentError,
     OpError,
 )
-from dtfctl.runtime.framework.node_graph import NodeGraph, parse_input
+from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.rendezvous.frames import Kind
 from dtfctl.runtime.services.compilation import SessionGraph
 from dtfctl.runtime.services.compiled_step import CompiledStep, StepOptions
@@ -35,12 +32,12 @@ from dtfctl.runtime.services.cost_graph import cost_graph
 from dtfctl.runtime.services.deadlines import DEADLINES
 from dtfctl.runtime.services.direct import DirectStep, dead_fetch
 from dtfctl.runtime.services.job_scope import EVERYONE, JobScope
+from dtfctl.runtime.services.signatures import Signatures
 from dtfctl.runtime.services.spread import SpreadStep
 from dtfctl.runtime.services.step import Step
 from dtfctl.runtime.services.step_run import StepRun
 from dtfctl.runtime.services.tasks import GRAPHS, TRACE, LocalTask, RemoteTask
 from dtfctl.runtime.services.worker import partition_graphs
-from dtfctl.runtime.services.worker_session import Partition
 
 log = logging.getLogger(__name__)
 # Step ids leave the top seven bits clear, as TensorFlow's do.
@@ -64,8 +61,6 @@ class PartialRunState(Protocol):
 
 
 _PLAIN = StepOptions()
-# Feeds, fetches, targets, whether it is for partial runs, and whether clients meet all tasks (see `compile_step`).
-Signature: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], bool, bool]
 
 
 class MasterSession:
@@ -100,7 +95,8 @@ class MasterSession:
         self._direct = direct
         self._remote_by_task = {t.task: t for t in remote}
         self._graph = SessionGraph(self.list_devices(), local.task, config)
-        self._graph_lock = threading.RLock()
+        self._graph_lock = threading.Lock()
+        self.signatures = Signatures(handle, local, self._remote_by_task, self._graph, self._graph_lock)
         self.graph_version = 0
         self._lock = threading.Condition()
         self._closed: OpError | None = None
@@ -111,8 +107,6 @@ class MasterSession:
         # Connections of clients that run steps of it themselves, which this master does not see.
         self.runners: set[object] = set()
         self._count = 0
-        self._exact: dict[Signature, CompiledStep] = {}
-        self._compiled: dict[Signature, CompiledStep] = {}
         self._callables: dict[int, Callable_] = {}
         self._next_callable = 0
         self.step_runs = step_runs
@@ -161,106 +155,8 @@ class MasterSession:
             return self.graph_version
 
     def tensor_type(self, name: str) -> DType | None:
-        """The base element type of a tensor by name, None when there is no such tensor."""
-        try:
-            node_name, index = parse_input(name)
-        except InvalidArgumentError:
-            return None
-        node = self._graph.graph.find(node_name)
-        if node is None or not 0 <= index < len(node.output_types):
-            return None
-        return node.output_types[index].base_dtype
-
-    # Compiling --------------------------------------------------------------------------------------------------------
-
-    def compiled(
-        self,
-        feeds: Sequence[str],
-        fetches: Sequence[str],
-        targets: Sequence[str],
-        partial: bool = False,
-        everywhere: bool = False,
-    ) -> CompiledStep:
-        """The compiled step of a signature, made at its first use.
-
-        Raises:
-            OpError: the signature or the graph is at fault, or a task cannot be reached.
-        """
-        exact = tuple(feeds), tuple(fetches), tuple(targets), partial, everywhere
-        found = self._exact.get(exact)
-        if found is not None:
-            return found
-        key = tuple(sorted(feeds)), tuple(sorted(set(fetches))), tuple(sorted(set(targets))), partial, everywhere
-        with self._graph_lock:
-            found = self._compiled.get(key)
-            if found is None:
-                found = self._compiled[key] = self._compile(*key)
-                if everywhere and not found.remote:
-                    # Everywhere is here, then.
-                    self._compiled.setdefault((*key[:3], partial, False), found)
-            self._exact[exact] = found
-        return found
-
-    def _compile(
-        self,
-        feeds: tuple[str, ...],
-        fetches: tuple[str, ...],
-        targets: tuple[str, ...],
-        partial: bool,
-        everywhere: bool,
-    ) -> CompiledStep:
-        parts = self._graph.compile(feeds, fetches, targets, everywhere)
-        ends = {task: ClientEnds.of(graph) for task, graph in parts.items()} if everywhere else {}
-        own = parts.pop(self.local.task, None)
-        local: Partition | None = None
-        remote: list[tuple[RemoteTask, int]] = []
-        begun: list[tuple[RemoteTask, Callable[[], int]]] = []
-        errors: list[OpError] = []
-        # All tasks plan their parts at the same time.
-        try:
-            for task, graph in parts.items():
-                peer = self._remote_by_task[task]
-                begun.append((peer, peer.begin_register(self.handle, graph, partial)))
-            if own is not None:
-                local = self.local.register(self.handle, own, partial)
-        except OpError as e:
-            errors.append(e)
-        for peer, handle in begun:
-            try:
-                remote.append((peer, handle()))
-            except OpError as e:
-                errors.append(e)
-        if errors:
-            self._deregister(local, remote)
-            raise errors[0]
-        types = {name: self.tensor_type(name) for name in (*feeds, *fetches)}
-        return CompiledStep(
-            feeds,
-            fetches,
-            {f: t for f in feeds if (t := types[f]) is not None},
-            {f: t for f in fetches if (t := types[f]) is not None},
-            local,
-            remote,
-            ends,
-        )
-
-    def open_client(self, task: str, place: str, client: int) -> worker_pb2.OpenLinkResponse:
-        """How a client of that place may connect to another of the session's tasks.
-
-        Raises:
-            UnavailableError, AbortedError: the session's life of that task is gone, or it cannot be reached.
-        """
-        self._check_open()
-        remote = self._remote_by_task.get(task)
-        if remote is None:
-            raise InvalidArgumentError(f"{task} is not a task of session {self.handle}")
-        return remote.open_client(self.handle, place, client)
-
-    def _deregister(self, local: Partition | None, remote: Sequence[tuple[RemoteTask, int]]) -> None:
-        if local is not None:
-            self.local.deregister(self.handle, local.handle)
-        for task, handle in remote:
-            task.deregister(self.handle, handle)
+        """See `SessionGraph.tensor_type`."""
+        return self._graph.tensor_type(name)
 
     # Running ----------------------------------------------------------------------------------------------------------
 
@@ -278,7 +174,7 @@ class MasterSession:
         """
         self._enter()
         try:
-            return self._run(self.compiled(list(feeds), fetches, targets), feeds, fetches, how)
+            return self._run(self.signatures.get(list(feeds), fetches, targets), feeds, fetches, how)
         finally:
             self._leave()
 
@@ -288,13 +184,13 @@ class MasterSession:
         """The short way to run a signature's plain steps, if it has one.
 
         Raises:
-            OpError: as `compiled`.
+            OpError: as `Signatures.get`.
         """
         if self.config.operation_timeout_in_ms > 0:
             return None
         self._enter()
         try:
-            compiled = self.compiled(feeds, fetches, targets)
+            compiled = self.signatures.get(feeds, fetches, targets)
         finally:
             self._leave()
         local = compiled.local
@@ -313,7 +209,7 @@ class MasterSession:
         compiled.runs += 1
         if how.metadata is not None and self._is_measured(compiled.runs):
             how = replace(how, wants_costs=True)
-        self.check_feeds(compiled, feeds)
+        compiled.check_feeds(feeds)
         step_id = self.new_step_id()
         worker = self.local.worker
         step = worker.begin(step_id)
@@ -335,15 +231,6 @@ class MasterSession:
         options = self.config.graph_options
         counted = run - options.build_cost_model_after
         return options.build_cost_model > 0 and counted > 0 and counted % options.build_cost_model == 0
-
-    def check_feeds(self, compiled: CompiledStep, feeds: Mapping[str, Any]) -> None:
-        types = compiled.feed_types
-        for name, value in feeds.items():
-            want = types.get(name)
-            if want is not None and value.dtype is not want.np and value.dtype != want.np:
-                raise InvalidArgumentError(
-                    f"Tensor {name} was fed a value of type {np.dtype(value.dtype).name}, the graph expects {want.name}"
-                )
 
     def new_step_id(self) -> int:
         return self._random.getrandbits(_STEP_BITS) or 1
@@ -497,7 +384,7 @@ class MasterSession:
         self._check_open()
         if options.tensor_connection:
             raise InvalidArgumentError("Tensor connections of callables are not supported; build the graph connected")
-        compiled = self.compiled(list(options.feed), list(options.fetch), list(options.target))
+        compiled = self.signatures.get(list(options.feed), list(options.fetch), list(options.target))
         with self._lock:
             handle = self._next_callable
             self._next_callable += 1
@@ -539,6 +426,18 @@ class MasterSession:
 
     # Devices, closing -------------------------------------------------------------------------------------------------
 
+    def open_client(self, task: str, place: str, client: int) -> worker_pb2.OpenLinkResponse:
+        """How a client of that place may connect to another of the session's tasks.
+
+        Raises:
+            UnavailableError, AbortedError: the session's life of that task is gone, or it cannot be reached.
+        """
+        self._check_open()
+        remote = self._remote_by_task.get(task)
+        if remote is None:
+            raise InvalidArgumentError(f"{task} is not a task of session {self.handle}")
+        return remote.open_client(self.handle, place, client)
+
     def list_devices(self) -> list[device_pb2.DeviceAttributes]:
         return [*self.local.devices, *(d for t in self.remote for d in t.devices)]
 
@@ -556,8 +455,7 @@ class MasterSession:
             token.cancel(cancelled)
         with self._lock:
             self._lock.wait_for(lambda: self.is_idle, timeout=60.0)
-        self._exact.clear()
-        self._compiled.clear()
+        self.signatures.clear()
         self._callables.clear()
         self.local.delete_session(self.handle, cancelled)
         for task in self.remote:

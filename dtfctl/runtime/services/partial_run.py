@@ -27,7 +27,7 @@ class PartialRuns:
             OpError: as MasterSession.run.
         """
         session = self._session
-        compiled = session.compiled(feeds, fetches, targets, partial=True)
+        compiled = session.signatures.get(feeds, fetches, targets, partial=True)
         return session.add_partial_run(_PartialRun(session, compiled, feeds, fetches))
 
     def run(
@@ -81,7 +81,7 @@ class _PartialRun:
     def run(self, feeds: Mapping[str, Any], fetches: Sequence[str], how: StepOptions) -> tuple[list[Any], bool]:
         """Values of `fetches`, and whether nothing is left to feed or fetch."""
         self._check(feeds, fetches)
-        self._session.check_feeds(self._compiled, feeds)
+        self._compiled.check_feeds(feeds)
         for name in feeds:
             self._fed[name] = True
         for name in fetches:

@@ -78,7 +78,7 @@ class SpreadStep:
         """
         session, worker = self._session, self._worker
         session.last_used = time.monotonic()
-        session.check_feeds(self._compiled, dict(zip(self._feeds, values)))
+        self._compiled.check_feeds(dict(zip(self._feeds, values)))
         step_id = session.new_step_id()
         step = worker.begin(step_id)
         token, running, runs = step.token, session.direct_running, session.step_runs

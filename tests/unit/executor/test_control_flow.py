@@ -13,7 +13,8 @@ from google.protobuf import text_format
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.executor import Executor, KernelCache, StepTrace
 from dtfctl.runtime.executor.frame_machine import FrameMachine
-from dtfctl.runtime.executor.straight_line import StraightLine, compile_straight_line
+from dtfctl.runtime.executor.straight_compiler import compile_straight_line
+from dtfctl.runtime.executor.straight_line import StraightLine
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import CancelledError, InvalidArgumentError, OpError

@@ -14,7 +14,8 @@ from dtfctl.runtime.executor.binding import Environment
 from dtfctl.runtime.executor.frame_machine import FrameMachine
 from dtfctl.runtime.executor.functions import FunctionRunner
 from dtfctl.runtime.executor.schedule import sequential_order
-from dtfctl.runtime.executor.straight_line import StraightLine, compile_straight_line
+from dtfctl.runtime.executor.straight_compiler import compile_straight_line
+from dtfctl.runtime.executor.straight_line import StraightLine
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import (

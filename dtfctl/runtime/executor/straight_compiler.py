@@ -1,0 +1,510 @@
+"""Making straight-line plans.
+
+The function is generated as source, one line a node in running order, and compiled once. Values are its locals, dropped
+after their last use, so that variables can be updated in place, if only by a result that takes the local of an operand;
+kernels, constants and keys are its globals. Very large graphs become several functions, which pass each other values
+through a list.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.executor.binding import Environment, has_list_output, reads_of, ref_positions, single
+from dtfctl.runtime.executor.device_memory import is_gpu
+from dtfctl.runtime.executor.keys import RECVS, SENDS, is_client_terminated, rendezvous_key
+from dtfctl.runtime.executor.liveness import BRANCHES, MERGES, SWITCHES, Liveness, guard
+from dtfctl.runtime.executor.node_errors import located
+from dtfctl.runtime.executor.shaped import Observation, Room, Shaped, shape_plan
+from dtfctl.runtime.executor.straight_line import (
+    ALIASES,
+    NOTHING,
+    Chunk,
+    DeadValue,
+    Reshaped,
+    StraightLine,
+    switch_index,
+    uninitialized,
+)
+from dtfctl.runtime.framework.node_graph import Edge, Node
+from dtfctl.runtime.kernels.variable import Variable
+from dtfctl.runtime.platform import shared_memory
+
+# Nodes a function: enough to make the cost of passing values vanish, few enough for the compiler to stay linear.
+CHUNK = 2000
+# Nodes between two looks at whether the step was cancelled.
+CHECK_EVERY = 64
+
+# Ops whose line is not the call of a kernel.
+_NO_CALL = ALIASES | NOTHING | BRANCHES | SENDS | RECVS | {"_Arg", "_Retval", "Const"}
+
+# What these do to numbers is quickest said with the operator: numpy's scalars have a short way for it.
+OPERATORS: dict[Any, str] = {
+    np.add: "{} + {}",
+    np.subtract: "{} - {}",
+    np.multiply: "{} * {}",
+    np.true_divide: "{} / {}",
+    np.negative: "-{}",
+}
+
+
+def compile_straight_line(
+    order: list[Node], env: Environment, chunk_size: int = CHUNK, seen: Observation | None = None
+) -> StraightLine:
+    """The plan that runs `order`, topological and without loops; branches of conditionals become `if` statements.
+
+    Args:
+        seen: what a step's nodes gave: the plan is made for such shapes, and for one run at a time. It raises `Resume`
+            where shapes differ.
+
+    Raises:
+        OpError: a node has no kernel, or its kernel refuses its attributes.
+    """
+    return _Compiler(order, env, chunk_size, seen).compile()
+
+
+@dataclass
+class _Compiler:
+    order: list[Node]
+    env: Environment
+    chunk_size: int
+    seen: Observation | None = None
+    shaped: Shaped = field(default_factory=Shaped)
+    names: dict[str, Any] = field(default_factory=dict)
+    alias: dict[tuple[Node, int], tuple[Node, int]] = field(default_factory=dict)
+    constants: dict[tuple[Node, int], str] = field(default_factory=dict)
+    places: dict[tuple[Node, int], str] = field(default_factory=dict)
+    reused: dict[str, list[tuple[int, tuple[Node, int]]]] = field(default_factory=dict)
+    last_use: dict[tuple[Node, int], int] = field(default_factory=dict)
+    liveness: Liveness | None = None
+    slots: int = 0
+    careful: dict[int, tuple[Callable[..., Any], str]] = field(default_factory=dict)
+    position: dict[Node, int] = field(default_factory=dict)
+
+    def compile(self) -> StraightLine:
+        self.names.update(
+            DeadValue=DeadValue,
+            Reshaped=Reshaped,
+            single=single,
+            uninitialized=uninitialized,
+            Variable=Variable,
+            switch_index=switch_index,
+            room=shared_memory.empty,
+        )
+        for i, node in enumerate(self.order):
+            self.position[node] = i
+            self._bind(i, node)
+        if any(node.op in BRANCHES for node in self.order):
+            self.liveness = Liveness(self.order, self._predicate, self._root)
+        if self.seen is not None:
+            self._shape(self.seen)
+        self._allocate()
+        drops: dict[int, list[tuple[Node, int]]] = defaultdict(list)
+        for output, at in self.last_use.items():
+            if (
+                output not in self.constants
+                and output not in self.shaped.buffers
+                and output[0] not in self.shaped.folded
+            ):
+                drops[at].append(output)
+        if self.liveness is None and self.seen is None:
+            self._reuse_locals(drops)
+        chunks: list[Chunk] = []
+        lines: dict[CodeType, list[int]] = {}
+        for number, start in enumerate(range(0, len(self.order), self.chunk_size)):
+            positions = range(start, min(start + self.chunk_size, len(self.order)))
+            function, table = self._chunk(f"plan_{number}", positions, drops)
+            chunks.append(function)
+            lines[function.__code__] = table
+        held = [*self.constants.values(), *(self.places[o] for o in self.shaped.buffers if o in self.places)]
+        constants = {name: self.names[name] for name in held}
+        return StraightLine(
+            self.order,
+            chunks,
+            lines,
+            self.places,
+            self.reused,
+            self.alias,
+            constants,
+            self.slots,
+            self.careful,
+            self.names,
+            self.shaped.is_worthwhile,
+            sorted((self.position[node], by) for node, by in self.shaped.folded.items()),
+        )
+
+    def _bind(self, i: int, node: Node) -> None:
+        """Name what the node's line refers to."""
+        op = node.op
+        if op in NOTHING or op in ("_Arg", "_Retval", "Merge", "RefMerge"):
+            return
+        if op in ALIASES and self._is_alias(node):
+            for slot, edge in enumerate(node.inputs):
+                self.alias[node, slot] = self._root(edge)
+        elif op in BRANCHES:
+            # A value read from a variable is the first output's, which the others share.
+            for slot in range(len(node.output_types)):
+                self.alias[node, slot] = (node, 0) if reads_of(node) else self._root(node.inputs[0])
+            if reads_of(node):
+                del self.alias[node, 0]
+        elif op in SENDS or op in RECVS:
+            if not self._is_end(node):
+                self.names[f"key{i}"] = rendezvous_key(node)
+        elif op == "Const":
+            self.constants[node, 0] = f"c{i}"
+            try:
+                self.names[f"c{i}"] = short_scalar(single(self.env.bind(node).call()))
+            except Exception as e:
+                raise located(e, node.name) from e
+        else:
+            self.names[f"k{i}"] = self.env.bind(node).call
+
+    def _is_end(self, node: Node) -> bool:
+        return self.env.ends.argument(node) is not None or self.env.ends.result(node) is not None
+
+    def _shape(self, seen: Observation) -> None:
+        """Take what is known of the values' shapes into account."""
+        shaped = shape_plan(self.order, self.env, seen, self.alias)
+        if shaped is None:
+            return
+        self.shaped = shaped
+        position = self.position
+        for (node, slot), value in shaped.fixed.items():
+            if node.op != "Const":
+                name = self.constants[node, slot] = f"x{position[node]}_{slot}"
+                self.names[name] = short_scalar(value)
+        for (node, slot), array in shaped.buffers.items():
+            self.names[f"b{position[node]}_{slot}"] = array
+        for node, (into, arrays) in shaped.calls.items():
+            i = position[node]
+            self.names[f"q{i}"] = into.call
+            self.names.update(
+                {f"q{i}_{n}": a.spec if isinstance(a, Room) else a for n, a in enumerate((*into.extras, *arrays))}
+            )
+        for outputs in shaped.guards.values():
+            for output, shape in outputs:
+                self.names[f"s{position[output[0]]}_{output[1]}"] = shape
+
+    def _predicate(self, i: int) -> str:
+        """Where the predicate of the node at position `i` is kept."""
+        if len(self.order) <= self.chunk_size:
+            return f"p{i}"
+        self.slots += 1
+        return f"S[{self.slots - 1}]"
+
+    @staticmethod
+    def _is_alias(node: Node) -> bool:
+        """An identity of values; one that reads a variable takes its value at that moment instead."""
+        return not reads_of(node)
+
+    def _root(self, edge: Edge) -> tuple[Node, int]:
+        output = edge.node, edge.slot
+        return self.alias.get(output, output)
+
+    def _allocate(self) -> None:
+        """Give every value that is used a local, or an item of the shared list if another chunk uses it."""
+        at = self.position
+        crossing: set[tuple[Node, int]] = set()
+        for i, node in enumerate(self.order):
+            if (node, 0) in self.alias and node.op not in BRANCHES:
+                continue
+            for edge in node.inputs:
+                root = self._root(edge)
+                used = self.shaped.folded.get(node, i)
+                self.last_use[root] = max(self.last_use.get(root, used), used)
+                if at[root[0]] // self.chunk_size != i // self.chunk_size:
+                    crossing.add(root)
+        for node, given in self.shaped.operands.items():
+            for root in given:
+                self.last_use[root] = max(self.last_use.get(root, 0), at[node])
+        for root in self.last_use:
+            constant = self.constants.get(root)
+            if constant is not None:
+                self.places[root] = constant
+            elif root in self.shaped.buffers:
+                self.places[root] = f"b{at[root[0]]}_{root[1]}"
+            elif root in crossing:
+                self.places[root] = f"S[{self.slots}]"
+                self.slots += 1
+            else:
+                self.places[root] = f"v{at[root[0]]}_{root[1]}"
+
+    def _reuse_locals(self, drops: dict[int, list[tuple[Node, int]]]) -> None:
+        """Let results take the locals of operands that are used for the last time, which then need not be dropped."""
+        places, reused = self.places, self.reused
+        for i, node in enumerate(self.order):
+            dropped = drops.get(i)
+            if not dropped:
+                continue
+            output = node, 0
+            if output not in places or len(node.output_types) != 1 or node.op in _NO_CALL:
+                continue
+            if places[output][0] != "v":
+                continue
+            for old in dropped:
+                place = places[old]
+                # A value nobody uses is dropped by the node that gives it.
+                if place[0] == "v" and old != output:
+                    givers = reused.get(place)
+                    if givers is None:
+                        givers = reused[place] = [(self.position[old[0]], old)]
+                    givers.append((i, output))
+                    places[output] = place
+                    dropped.remove(old)
+                    break
+
+    def _chunk(self, name: str, positions: range, drops: dict[int, list[tuple[Node, int]]]) -> tuple[Any, list[int]]:
+        text = [
+            f"def {name}(step, S, args, results):",
+            " rendezvous = step.rendezvous; send = rendezvous.send; recv = rendezvous.recv; cancel = step.cancellation"
+            if any(self._transfers(self.order[i]) for i in positions)
+            else " cancel = step.cancellation",
+        ]
+        table = [positions.start] * 3
+        block = ""
+        # Values whose last use is in the open block: dropped there, and after it for when it did not run.
+        dropped: list[tuple[Node, int]] = []
+        plain = self.liveness is None and self.seen is None
+        for i in positions:
+            node = self.order[i]
+            if plain and (node, 0) in self.constants and i % CHECK_EVERY != CHECK_EVERY - 1:
+                continue
+            if plain and node.op not in _NO_CALL:
+                lines = [*self._call(i, node)]
+            else:
+                lines = [*self._checks(node), *self._lines(i, node)]
+            wanted = self._guard(node) if lines else block
+            added: list[str] = []
+            if wanted != block:
+                added += self._drop(dropped)
+                dropped, block = [], wanted
+                if wanted:
+                    added.append(f"if {wanted}:")
+            if block:
+                added += [f" {line}" for line in lines]
+                added += [f" {self.places[output]} = None" for output in drops[i]]
+                dropped += drops[i]
+            else:
+                added += lines
+                if i in drops:
+                    added += self._drop(drops[i])
+            if i % CHECK_EVERY == CHECK_EVERY - 1:
+                added += self._drop(dropped)
+                added.append("if cancel._reason is not None: cancel.check()")
+                dropped, block = [], ""
+            text += [f" {line}" for line in added]
+            table += [i] * len(added)
+        last = self._drop(dropped)
+        text += [f" {line}" for line in last]
+        table += [positions.stop - 1] * len(last)
+        exec(compile("\n".join(text), f"<{name} on {self.env.device.name}>", "exec"), self.names)
+        return self.names[name], table
+
+    def _transfers(self, node: Node) -> bool:
+        return (node.op in SENDS or node.op in RECVS) and not self._is_end(node)
+
+    def _guard(self, node: Node) -> str:
+        """The condition on which the node's lines run; "" where they always do, or test it themselves."""
+        if self.liveness is None or self._transfers(node) or node.op in MERGES:
+            return ""
+        return guard(self.liveness.nodes[node])
+
+    def _drop(self, outputs: list[tuple[Node, int]]) -> list[str]:
+        """Lines that let go of values; one made inside a branch may not be there."""
+        lines, local = [], []
+        for output in outputs:
+            place = self.places[output]
+            if self.liveness is not None or place.startswith("S["):
+                lines.append(f"{place} = None")
+            else:
+                local.append(place)
+        if local:
+            lines.append(f"del {', '.join(local)}")
+        return lines
+
+    def _checks(self, node: Node) -> Iterator[str]:
+        """Lines that see to it that values have the shapes the node is planned for."""
+        for output, _ in self.shaped.guards.get(node, ()):
+            yield f"if {self.places[output]}.shape != s{self.position[output[0]]}_{output[1]}: raise Reshaped"
+
+    def _lines(self, i: int, node: Node) -> Iterator[str]:
+        op = node.op
+        if node in self.shaped.calls:
+            yield from self._shaped_call(i, node)
+        elif (node, 0) in self.shaped.buffers or node in self.shaped.folded:
+            return
+        elif node in self.shaped.same:
+            target = self.places.get((node, 0), "")
+            if target:
+                yield f"{target} = {self.places[self._root(node.inputs[0])]}"
+        elif op in BRANCHES:
+            yield from self._merge(node) if op in MERGES else self._switch(node)
+        elif op in NOTHING or (node, 0) in self.constants or (node, 0) in self.alias:
+            return
+        elif (argument := self.env.ends.argument(node)) is not None:
+            target = self.places.get((node, 0), "")
+            if target:
+                yield f"{target} = args[{argument}]"
+        elif (result := self.env.ends.result(node)) is not None:
+            yield f"results[{result}] = {self._operands(node)}"
+        elif op in SENDS:
+            condition = guard(self.liveness.nodes[node]) if self.liveness is not None else ""
+            sending = f"send(key{i}, {self._operands(node)}, False)"
+            if condition:
+                yield f"if {condition}: {sending}"
+                yield f"else: send(key{i}, None, True)"
+            else:
+                yield sending
+        elif op in RECVS:
+            yield from self._receive(i, node)
+        elif op in ALIASES and len(node.inputs) == 1:
+            # A reference is read here; reading it also when nobody uses the value keeps the check of initialization.
+            target = self.places.get((node, 0), "")
+            yield f"{target} = {self._operands(node)}" if target else self._operands(node)
+        else:
+            yield from self._call(i, node)
+
+    def _receive(self, i: int, node: Node) -> Iterator[str]:
+        target = self.places.get((node, 0), "_")
+        if is_client_terminated(node):
+            yield f"{target} = recv(key{i}, cancel)[0]"
+        elif self.liveness is not None:
+            predicate = self.liveness.predicates[node]
+            yield f"{target}, {predicate} = recv(key{i}, cancel)"
+            yield f"{predicate} = not {predicate}"
+        else:
+            yield f"{target}, dead = recv(key{i}, cancel)"
+            yield "if dead: raise DeadValue"
+        if target == "_":
+            yield "del _"
+
+    def _switch(self, node: Node) -> Iterator[str]:
+        """A switch only sets its predicate, unless another switch has set the same one before."""
+        assert self.liveness is not None
+        predicate = self.liveness.predicates.get(node)
+        if predicate is not None:
+            chosen = self._operand(node, 1, read=1 in reads_of(node))
+            if node.op in SWITCHES:
+                yield f"{predicate} = True if {chosen} else False"
+            else:
+                yield f"{predicate} = switch_index({chosen}, {len(node.output_types)})"
+        if 0 in reads_of(node) and (node, 0) in self.places:
+            yield f"{self.places[node, 0]} = {self._operand(node, 0, read=True)}"
+
+    def _merge(self, node: Node) -> Iterator[str]:
+        """A merge takes its first live input."""
+        assert self.liveness is not None
+        reads = reads_of(node)
+        value, index = self.places.get((node, 0)), self.places.get((node, 1))
+        predicate = self.liveness.predicates.get(node)
+        for position, edge in enumerate(node.inputs):
+            condition = guard(self.liveness.of(edge)) or "True"
+            yield f"{'elif' if position else 'if'} {condition}:"
+            if value:
+                yield f" {value} = {self._operand(node, position, position in reads)}"
+            if index:
+                self.names[f"n{position}"] = np.array(position, np.int32)
+                yield f" {index} = n{position}"
+            if predicate:
+                yield f" {predicate} = True"
+            yield " pass"
+        if predicate:
+            yield f"else: {predicate} = False"
+
+    def _call(self, i: int, node: Node) -> Iterator[str]:
+        bound = self.env.bind(node)
+        plain = bound.call if bound.call is np.negative else getattr(bound.call, "__wrapped__", None)
+        if (
+            plain is not None
+            and len(node.output_types) == 1
+            and not has_list_output(node)
+            and not is_gpu(self.env.device)
+        ):
+            yield self._plain(i, node, bound.call, plain)
+            return
+        yield from self._initialized(node)
+        arguments = self._operands(node)
+        step = ("step, " if arguments else "step") if bound.spec.step else ""
+        call = f"k{i}({step}{arguments})"
+        count = len(node.output_types)
+        used = [self.places.get((node, slot)) for slot in range(count)]
+        if not any(used):
+            yield call
+        elif count == 1:
+            yield f"{used[0]} = single({call})" if has_list_output(node) else f"{used[0]} = {call}"
+        elif all(used):
+            yield f"{', '.join(map(str, used))} = {call}"
+        elif sum(map(bool, used)) == 1:
+            slot = next(s for s, place in enumerate(used) if place)
+            yield f"{used[slot]} = {call}[{slot}]"
+        else:
+            yield f"{', '.join(place or '_' for place in used)} = {call}"
+            yield "del _"
+
+    def _plain(self, i: int, node: Node, kernel: Callable[..., Any], function: Any) -> str:
+        """The line of a kernel that is `function` with checks around it, which are left for when it fails."""
+        reads = reads_of(node)
+        places = [self.places[self._root(edge)] for edge in node.inputs]
+        operands = ", ".join([f"{p}.read()" if n in reads else p for n, p in enumerate(places)] if reads else places)
+        self.careful[i] = kernel, operands
+        operator = OPERATORS.get(function)
+        if operator is not None:
+            # An operator refuses the None of a variable without a value.
+            value = operator.format(
+                *([f"{p}._value" if n in reads else p for n, p in enumerate(places)] if reads else places)
+            )
+        else:
+            self.names[f"k{i}"] = function
+            value = f"k{i}({operands})"
+        target = self.places.get((node, 0), "")
+        return f"{target} = {value}" if target else value
+
+    def _shaped_call(self, i: int, node: Node) -> Iterator[str]:
+        """The line of a kernel that writes where it is told to."""
+        into, arrays = self.shaped.calls[node]
+        yield from self._initialized(node)
+        given = self.shaped.operands.get(node)
+        operands = self._operands(node) if given is None else ", ".join(self.places[o] for o in given)
+        given_names = [f"q{i}_{n}" for n in range(len(into.extras) + len(arrays))]
+        rooms: dict[str, str] = {}
+        for n, array in enumerate(arrays, len(into.extras)):
+            if isinstance(array, Room):
+                given_names[n] = f"r{i}_{n}"
+                rooms[given_names[n]] = self.places[array.output]
+                yield f"r{i}_{n} = room(*q{i}_{n})"
+        more = "".join(f", {name}" for name in given_names)
+        if into.fills and given is None:
+            self.careful[i] = self.env.bind(node).call, operands
+        target = "" if into.fills else self.places.get((node, 0), "")
+        yield f"{target} = q{i}({operands}{more})" if target else f"q{i}({operands}{more})"
+        for name, place in rooms.items():
+            yield f"{place} = {name}"
+            yield f"del {name}"
+
+    def _initialized(self, node: Node) -> Iterator[str]:
+        """Lines that see to it that the variables whose references the node takes have values."""
+        if not node.signature.allows_uninitialized_input:
+            for position in ref_positions(node):
+                place = self._operand(node, position, read=False)
+                yield f"if {place}.__class__ is Variable and {place}._value is None: uninitialized({place})"
+
+    def _operands(self, node: Node) -> str:
+        reads = reads_of(node)
+        if reads:
+            return ", ".join([self._operand(node, i, i in reads) for i in range(len(node.inputs))])
+        return ", ".join([self.places[self._root(edge)] for edge in node.inputs])
+
+    def _operand(self, node: Node, position: int, read: bool) -> str:
+        place = self.places[self._root(node.inputs[position])]
+        return f"{place}.read()" if read else place
+
+
+def short_scalar(value: Any) -> Any:
+    """A number without dimensions as numpy's scalar, which operators deal with much faster than with an array."""
+    return value[()] if value.__class__ is np.ndarray and not value.ndim and value.dtype.kind in "fiuc" else value

@@ -1,0 +1,127 @@
+"""The signatures a session has compiled, each with its partitions registered with their tasks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from dtfctl.runtime.executor.keys import ClientEnds
+from dtfctl.runtime.framework.errors import OpError
+from dtfctl.runtime.services.compilation import SessionGraph
+from dtfctl.runtime.services.compiled_step import CompiledStep
+from dtfctl.runtime.services.tasks import LocalTask, RemoteTask
+from dtfctl.runtime.services.worker_session import Partition
+
+# Feeds, fetches, targets, whether it is for partial runs, and whether clients meet all tasks (see `compile_step`).
+_Key: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], bool, bool]
+
+
+class Signatures:
+    """All methods may be called from any thread.
+
+    Args:
+        session: its handle.
+        local, remote: the tasks it may use, the others by name.
+        graph: its graph.
+        lock: held by whoever reads or extends the graph.
+    """
+
+    def __init__(
+        self,
+        session: str,
+        local: LocalTask,
+        remote: Mapping[str, RemoteTask],
+        graph: SessionGraph,
+        lock: threading.Lock,
+    ) -> None:
+        self._session = session
+        self._local = local
+        self._remote = remote
+        self._graph = graph
+        self._lock = lock
+        # As asked for, and without regard to order and repetition.
+        self._exact: dict[_Key, CompiledStep] = {}
+        self._compiled: dict[_Key, CompiledStep] = {}
+
+    def get(
+        self,
+        feeds: Sequence[str],
+        fetches: Sequence[str],
+        targets: Sequence[str],
+        partial: bool = False,
+        everywhere: bool = False,
+    ) -> CompiledStep:
+        """The compiled step of a signature, made at its first use.
+
+        Raises:
+            OpError: the signature or the graph is at fault, or a task cannot be reached.
+        """
+        exact = tuple(feeds), tuple(fetches), tuple(targets), partial, everywhere
+        found = self._exact.get(exact)
+        if found is not None:
+            return found
+        key = tuple(sorted(feeds)), tuple(sorted(set(fetches))), tuple(sorted(set(targets))), partial, everywhere
+        with self._lock:
+            found = self._compiled.get(key)
+            if found is None:
+                found = self._compiled[key] = self._compile(*key)
+                if everywhere and not found.remote:
+                    # Everywhere is here, then.
+                    self._compiled.setdefault((*key[:3], partial, False), found)
+            self._exact[exact] = found
+        return found
+
+    def _compile(
+        self,
+        feeds: tuple[str, ...],
+        fetches: tuple[str, ...],
+        targets: tuple[str, ...],
+        partial: bool,
+        everywhere: bool,
+    ) -> CompiledStep:
+        parts = self._graph.compile(feeds, fetches, targets, everywhere)
+        ends = {task: ClientEnds.of(graph) for task, graph in parts.items()} if everywhere else {}
+        own = parts.pop(self._local.task, None)
+        local: Partition | None = None
+        remote: list[tuple[RemoteTask, int]] = []
+        begun: list[tuple[RemoteTask, Callable[[], int]]] = []
+        errors: list[OpError] = []
+        # All tasks plan their parts at the same time.
+        try:
+            for task, graph in parts.items():
+                peer = self._remote[task]
+                begun.append((peer, peer.begin_register(self._session, graph, partial)))
+            if own is not None:
+                local = self._local.register(self._session, own, partial)
+        except OpError as e:
+            errors.append(e)
+        for peer, handle in begun:
+            try:
+                remote.append((peer, handle()))
+            except OpError as e:
+                errors.append(e)
+        if errors:
+            self._deregister(local, remote)
+            raise errors[0]
+        types = {name: self._graph.tensor_type(name) for name in (*feeds, *fetches)}
+        return CompiledStep(
+            feeds,
+            fetches,
+            {f: t for f in feeds if (t := types[f]) is not None},
+            {f: t for f in fetches if (t := types[f]) is not None},
+            local,
+            remote,
+            ends,
+        )
+
+    def clear(self) -> None:
+        """Forget all of them; their partitions go with the session."""
+        self._exact.clear()
+        self._compiled.clear()
+
+    def _deregister(self, local: Partition | None, remote: Sequence[tuple[RemoteTask, int]]) -> None:
+        if local is not None:
+            self._local.deregister(self._session, local.handle)
+        for task, handle in remote:
+            task.deregister(self._session, handle)
