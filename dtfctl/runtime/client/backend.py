@@ -123,7 +123,8 @@ class LocalBackend:
         return self._made().list_devices()
 
     def close(self) -> None:
-        if self._session is not None:
+        # When the interpreter ends, what is in this process ends with it; no thread can be started any more.
+        if self._session is not None and not sys.is_finalizing():
             self._master.close_session(self._session.handle)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -339,3 +341,14 @@ def test_many_threads_on_one_session(graph: Graph) -> None:
         for thread in threads:
             thread.join(30.0)
     assert not wrong
+
+
+@pytest.mark.parametrize("target", ["", "tf.train.Server.create_local_server().target"])
+def test_a_script_that_leaves_its_session_open_ends(target: str) -> None:
+    script = f"""
+import dtfctl.runtime as tf
+session = tf.Session({target})
+print(session.run(tf.constant(1.0) + 2.0))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3.0\n", "")
