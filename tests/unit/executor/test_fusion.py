@@ -35,7 +35,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def executors(session: Any) -> list[Executor]:
-    return [e for step in session._backend._session._compiled.values() for e in step.local.executors]
+    return [e for step in session._backend._session.signatures._compiled.values() for e in step.local.executors]
 
 
 def planned(session: Any) -> Any:

@@ -184,7 +184,7 @@ def test_graph_options_turn_it_off() -> None:
             weights.append(session.run(w))
             (executor,) = (
                 e
-                for step in session._backend._session._compiled.values()  # type: ignore[attr-defined]
+                for step in session._backend._session.signatures._compiled.values()  # type: ignore[attr-defined]
                 for e in step.local.executors
                 if step.feeds
             )

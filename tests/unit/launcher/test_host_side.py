@@ -49,7 +49,10 @@ def test_a_bundle_that_something_runs_from_stays_with_its_packages(base: Path) -
     make_runtime(base, "old", "old-packages", 20)
     python = base / "runtime" / "old" / "bin" / "python"
     python.symlink_to(sys.executable)
-    with subprocess.Popen([python, "-I", "-S", "-c", "input()"], stdin=subprocess.PIPE) as running:
+    words = [python, "-I", "-S", "-c", "print(flush=True); input()"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        running.stdout.readline()  # its command line is there only some time after `exec`
         host_side.forget_unused()
         assert left(base) == {"runtime": ["old"], "packages": ["old-packages"]}
         assert running.stdin is not None
