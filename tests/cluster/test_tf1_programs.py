@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.support.clusters import free_ports
 
 ROOT = Path(__file__).parents[2]
 TF1 = ROOT / "examples" / "tf1"
@@ -107,14 +108,6 @@ def test_every_example_reaches_its_promise_on_a_cluster(cluster: dict[str, str])
 @pytest.mark.parametrize("name", SHORT)
 def test_a_tf1_program_keeps_its_promise_in_one_process(name: str, environ: dict[str, str]) -> None:
     checked(python(TF1 / f"{name}.py", environ=environ))
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
 
 
 def test_a_tf1_program_started_by_hand_on_every_task(environ: dict[str, str]) -> None:
