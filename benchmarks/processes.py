@@ -12,13 +12,14 @@ import os
 import secrets
 import select
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from tests.support.ports import free_ports
 
 ROOT = Path(__file__).resolve().parent.parent
 START_S = 90.0
@@ -87,15 +88,6 @@ def _marked() -> dict[int, str]:
             continue
     out.pop(os.getpid(), None)
     return out
-
-
-def free_ports(count: int) -> list[int]:
-    """TCP ports nobody listens at now."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for s in sockets:
-            s.bind(("127.0.0.1", 0))
-        return [s.getsockname()[1] for s in sockets]
 
 
 class Child:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import dtfctl.runtime as tf
-from tests.support.clusters import free_ports
+from tests.support.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 SERVE = ROOT / "tests" / "support" / "serve.py"

@@ -17,7 +17,7 @@ from dtfctl.protocol import config_pb2
 from dtfctl.runtime.client.grpc_backend import GrpcBackend
 from dtfctl.runtime.framework.errors import AbortedError, UnavailableError
 from tests.cluster.conftest import kill, spec_of, task, wait_until
-from tests.support.clusters import free_ports
+from tests.support.ports import free_ports
 from tests.unit.services.graphs import mul_graph
 
 TWO, FIVE = (np.float32(value).reshape(()) for value in (2.0, 5.0))

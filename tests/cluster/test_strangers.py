@@ -26,7 +26,7 @@ from dtfctl.launcher.spec.model import Metrics
 from dtfctl.launcher.tunnel import Tunnel
 from tests.cluster.conftest import processes_of, spec_of, wait_until
 from tests.cluster.strangers import PAGE, PREFACE, Port, greet, is_answered, listening_ports, make_expired, plain_answer
-from tests.support.clusters import free_ports
+from tests.support.ports import free_ports
 
 SECRET = "s3cret-0b9f6c"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clusters import free_ports
+from tests.support.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 TF1 = ROOT / "examples" / "tf1"

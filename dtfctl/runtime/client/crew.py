@@ -15,8 +15,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from dtfctl.protocol import worker_pb2
 from dtfctl.runtime.client.backend import as_host
 from dtfctl.runtime.client.connection import SILENCE_S, Connection
@@ -33,6 +31,7 @@ from dtfctl.runtime.rendezvous.frames import Frame, Kind, Message
 from dtfctl.runtime.rendezvous.patience import Patience
 from dtfctl.runtime.rendezvous.transports.handshake import this_place
 from dtfctl.runtime.services.client_parts import NUMBER
+from dtfctl.runtime.services.compiled_step import check_feeds
 from dtfctl.runtime.services.direct import dead_fetch
 from dtfctl.runtime.services.step import first_error
 from dtfctl.runtime.services.step_run import CANCEL_GRACE_S
@@ -81,7 +80,7 @@ class Plan:
         self.parts = [Part(signature, next(numbers), part) for part in proto.part]
         self.reason = proto.reason
         self._signature = signature
-        self._types = [dtypes.as_dtype(number) if number else None for number in proto.feed_type]
+        self._types = {n: dtypes.as_dtype(number) for n, number in zip(signature.feeds, proto.feed_type) if number}
 
     def check(self, values: Sequence[Any]) -> None:
         """Refuse values that do not fit the feeds.
@@ -92,11 +91,7 @@ class Plan:
         feeds = self._signature.feeds
         if len(values) != len(feeds):
             raise InvalidArgumentError(f"Expected {len(feeds)} feed tensors, but got {len(values)}")
-        for name, value, want in zip(feeds, values, self._types):
-            if want is not None and value.dtype is not want.np and value.dtype != want.np:
-                raise InvalidArgumentError(
-                    f"Tensor {name} was fed a value of type {np.dtype(value.dtype).name}, the graph expects {want.name}"
-                )
+        check_feeds(zip(feeds, values), self._types)
 
 
 class Signature:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,19 +37,19 @@ class CompiledStep:
     ends: dict[str, ClientEnds] = field(default_factory=dict)
     runs: int = 0
 
-    def check_feeds(self, feeds: Mapping[str, Any]) -> None:
-        """Refuse values of other types than the graph expects.
 
-        Raises:
-            InvalidArgumentError.
-        """
-        types = self.feed_types
-        for name, value in feeds.items():
-            want = types.get(name)
-            if want is not None and value.dtype is not want.np and value.dtype != want.np:
-                raise InvalidArgumentError(
-                    f"Tensor {name} was fed a value of type {np.dtype(value.dtype).name}, the graph expects {want.name}"
-                )
+def check_feeds(feeds: Iterable[tuple[str, Any]], types: Mapping[str, DType]) -> None:
+    """Refuse fed values, given with their names, of other types than the graph expects.
+
+    Raises:
+        InvalidArgumentError.
+    """
+    for name, value in feeds:
+        want = types.get(name)
+        if want is not None and value.dtype is not want.np and value.dtype != want.np:
+            raise InvalidArgumentError(
+                f"Tensor {name} was fed a value of type {np.dtype(value.dtype).name}, the graph expects {want.name}"
+            )
 
 
 @dataclass

@@ -27,7 +27,7 @@ from dtfctl.runtime.framework.errors import (
 from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.rendezvous.frames import Kind
 from dtfctl.runtime.services.compilation import SessionGraph
-from dtfctl.runtime.services.compiled_step import CompiledStep, StepOptions
+from dtfctl.runtime.services.compiled_step import CompiledStep, StepOptions, check_feeds
 from dtfctl.runtime.services.cost_graph import cost_graph
 from dtfctl.runtime.services.deadlines import DEADLINES
 from dtfctl.runtime.services.direct import DirectStep, dead_fetch
@@ -209,7 +209,7 @@ class MasterSession:
         compiled.runs += 1
         if how.metadata is not None and self._is_measured(compiled.runs):
             how = replace(how, wants_costs=True)
-        compiled.check_feeds(feeds)
+        check_feeds(feeds.items(), compiled.feed_types)
         step_id = self.new_step_id()
         worker = self.local.worker
         step = worker.begin(step_id)

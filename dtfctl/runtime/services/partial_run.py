@@ -8,7 +8,7 @@ from typing import Any
 
 from dtfctl.runtime.compiler.prune import check_partial_fetches
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError
-from dtfctl.runtime.services.compiled_step import CompiledStep, StepOptions
+from dtfctl.runtime.services.compiled_step import CompiledStep, StepOptions, check_feeds
 from dtfctl.runtime.services.direct import dead_fetch
 from dtfctl.runtime.services.master_session import MasterSession
 from dtfctl.runtime.services.threads import submit
@@ -81,7 +81,7 @@ class _PartialRun:
     def run(self, feeds: Mapping[str, Any], fetches: Sequence[str], how: StepOptions) -> tuple[list[Any], bool]:
         """Values of `fetches`, and whether nothing is left to feed or fetch."""
         self._check(feeds, fetches)
-        self._compiled.check_feeds(feeds)
+        check_feeds(feeds.items(), self._compiled.feed_types)
         for name in feeds:
             self._fed[name] = True
         for name in fetches:

@@ -11,12 +11,12 @@ from dtfctl.runtime.executor.keys import DEAD
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import FailedPreconditionError, OpError
 from dtfctl.runtime.rendezvous.frames import Kind
+from dtfctl.runtime.services.compiled_step import CompiledStep, check_feeds
 from dtfctl.runtime.services.direct import cancel_as, dead_fetch
 from dtfctl.runtime.services.step_run import StepRun
 from dtfctl.runtime.services.tasks import RUN
 
 if TYPE_CHECKING:
-    from dtfctl.runtime.services.compiled_step import CompiledStep
     from dtfctl.runtime.services.master_session import MasterSession
 
 
@@ -78,7 +78,7 @@ class SpreadStep:
         """
         session, worker = self._session, self._worker
         session.last_used = time.monotonic()
-        self._compiled.check_feeds(dict(zip(self._feeds, values)))
+        check_feeds(zip(self._feeds, values), self._compiled.feed_types)
         step_id = session.new_step_id()
         step = worker.begin(step_id)
         token, running, runs = step.token, session.direct_running, session.step_runs

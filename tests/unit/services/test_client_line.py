@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -20,6 +19,7 @@ from dtfctl.runtime.framework.tensor_codec import object_array
 from dtfctl.runtime.rendezvous.frames import Kind, Message
 from dtfctl.runtime.rendezvous.transports.handshake import this_place
 from tests.support.clusters import InProcessCluster, in_process_cluster
+from tests.support.waiting import eventually
 from tests.unit.services.graphs import FLOAT, GraphBuilder, mul_graph, waiting_graph
 
 PS = "/job:ps/task:0"
@@ -38,13 +38,6 @@ def opened(cluster: InProcessCluster, graph: Any, **options: Any) -> GrpcBackend
     backend = GrpcBackend(cluster.cluster["worker"][0], config)
     backend.create(graph)
     return backend
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 15.0
-    while not condition():
-        assert time.monotonic() < deadline, "did not become true"
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("device", ["/job:worker/task:0", PS])

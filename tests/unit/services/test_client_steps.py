@@ -29,6 +29,7 @@ from dtfctl.runtime.framework.errors import (
 )
 from dtfctl.runtime.rendezvous.frames import Kind, Message
 from tests.support.clusters import InProcessCluster
+from tests.support.waiting import eventually, in_thread
 from tests.unit.services.graphs import FLOAT, GraphBuilder, mul_graph, waiting_graph
 
 PS, WORKER, OTHER = "/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"
@@ -58,37 +59,9 @@ def through_master(backend: GrpcBackend) -> str:
     return backend._line.through_master
 
 
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 15.0
-    while not condition():
-        assert time.monotonic() < deadline, "did not become true"
-        time.sleep(0.01)
-
-
 def nothing_is_left(cluster: InProcessCluster) -> None:
     for server in cluster.servers.values():
         eventually(lambda server=server: server.worker.open_steps == 0)
-
-
-def in_thread(function: Callable[[], Any]) -> Callable[[], BaseException | None]:
-    """Start `function`; the returned function waits for its end and gives what it raised."""
-    raised: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            function()
-        except BaseException as e:
-            raised.append(e)
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-
-    def join() -> BaseException | None:
-        thread.join(25.0)
-        assert not thread.is_alive(), "still waiting"
-        return raised[0] if raised else None
-
-    return join
 
 
 def spread_graph() -> graph_pb2.GraphDef:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from dtfctl.runtime.framework.errors import (
 )
 from dtfctl.runtime.rendezvous.transports.grpc_stream import FROM_LIFE, FROM_TASK, METHOD, TO_LIFE
 from tests.support.clusters import InProcessCluster
+from tests.support.waiting import eventually, in_thread
 from tests.unit.services.graphs import GraphBuilder, mul_graph, waiting_graph
 
 ONE = np.float32(1.0).reshape(())
@@ -46,34 +46,6 @@ def opened(cluster: InProcessCluster, graph: graph_pb2.GraphDef, **config: Any) 
     backend = open_backend(cluster.target("worker", 0), config_pb2.ConfigProto(**config))
     backend.create(graph)
     return backend
-
-
-def in_thread(function: Callable[[], Any]) -> Callable[[], BaseException | None]:
-    """Start `function`; the returned function waits for its end and gives what it raised."""
-    raised: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            function()
-        except BaseException as e:
-            raised.append(e)
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-
-    def join() -> BaseException | None:
-        thread.join(20.0)
-        assert not thread.is_alive(), "still waiting"
-        return raised[0] if raised else None
-
-    return join
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 15.0
-    while not condition():
-        assert time.monotonic() < deadline, "did not become true"
-        time.sleep(0.02)
 
 
 def waits_on_ps(cluster: InProcessCluster) -> tuple[Any, Callable[[], BaseException | None]]:

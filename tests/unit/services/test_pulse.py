@@ -11,7 +11,7 @@ import pytest
 
 from dtfctl.runtime.services.pulse import Answer, Pulse, ReactorProbe
 from dtfctl.runtime.services.server import TaskServer, TaskServerConfig
-from tests.support.clusters import free_ports
+from tests.support.ports import free_ports
 
 
 class Asked:

@@ -16,7 +16,7 @@ from dtfctl.runtime.client.grpc_backend import GrpcBackend
 from dtfctl.runtime.framework.errors import DeadlineExceededError, InvalidArgumentError
 from dtfctl.runtime.services.proxy import MasterProxy
 from dtfctl.runtime.services.server import TaskServer, TaskServerConfig, TlsFiles
-from tests.support.clusters import free_ports
+from tests.support.ports import free_ports
 from tests.unit.services.graphs import mul_graph, waiting_graph
 
 ONE = np.float32(1.0).reshape(())

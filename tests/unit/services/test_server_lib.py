@@ -14,7 +14,7 @@ from dtfctl.runtime.framework.convert import constant
 from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.train.server_lib import ClusterSpec, Server
-from tests.support.clusters import free_ports
+from tests.support.ports import free_ports
 
 
 def test_cluster_spec() -> None:
