@@ -2,13 +2,14 @@
 
 After such work the collector would walk all of them, once for each generation. They are put among the old objects
 instead, where a full collection finds what has become garbage. Python counts only what its younger generations hand on
-when it decides on a full one, so what is put there is watched here: when there are twice as many objects as there were,
-it is time. Most are gone with their session, and then there never are.
+when it decides on a full one, so memory is watched here: when twice as much is in use as after the last, it is time.
+What a closed session leaves is no cycle, and so programs that make one session after the other do not get there.
 """
 
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,15 +17,14 @@ from contextlib import contextmanager
 _LOCK = threading.Lock()
 # So few objects are collected faster than they are dealt with here.
 _FEW = 10_000
-# How much the objects may grow before a full collection.
+# How much the blocks of memory in use may grow before a full collection, and what is too few to bother.
 _GROWTH = 2
+_LEAST_BLOCKS = 200_000
 _inside = 0
 _was_enabled = False
-# Put among the old ones since objects were last counted, and how many were there then; counting takes a while too.
-_promoted = 0
-_counted = 0
+# In use after the last full collection, and how many of these there had been.
+_blocks = 0
 _collections = 0
-_LEAST_COUNTED = 200_000
 
 
 @contextmanager
@@ -48,21 +48,16 @@ def collector_paused() -> Iterator[None]:
 
 def _promote() -> None:
     """Put what was made among the old objects."""
-    global _promoted, _counted, _collections
-    made = gc.get_count()[0]
+    global _blocks, _collections
     # What a program has frozen stays so.
-    if made < _FEW or gc.get_freeze_count():
+    if gc.get_count()[0] < _FEW or gc.get_freeze_count():
         return
     gc.freeze()
     gc.unfreeze()
-    _promoted += made
-    if _promoted < max(_counted, _LEAST_COUNTED) // 2:
-        return
-    _promoted = 0
-    objects = len(gc.get_objects())
-    collections = gc.get_stats()[2]["collections"]
-    if collections != _collections or not _counted:
-        _counted, _collections = objects, collections
-    elif objects > _counted * _GROWTH:
+    # Counting objects would take as long as walking them; Python knows the blocks.
+    blocks, collections = sys.getallocatedblocks(), gc.get_stats()[2]["collections"]
+    if collections != _collections or not _blocks:
+        _blocks, _collections = max(blocks, _LEAST_BLOCKS), collections
+    elif blocks > _blocks * _GROWTH:
         gc.collect()
-        _counted, _collections = len(gc.get_objects()), collections + 1
+        _blocks, _collections = max(sys.getallocatedblocks(), _LEAST_BLOCKS), collections + 1

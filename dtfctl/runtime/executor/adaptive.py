@@ -23,7 +23,7 @@ class Adaptive:
 
     def __init__(self, shaped: StraightLine, general: StraightLine, changed: Callable[[], None]) -> None:
         self._shaped = shaped
-        self._general = general
+        self.general = general
         self._changed = changed
         self._lock = threading.Lock()
         self._runs = 0
@@ -31,7 +31,7 @@ class Adaptive:
 
     def run(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
         if not self._lock.acquire(blocking=False):
-            self._general.run(step, args, results)
+            self.general.run(step, args, results)
             return
         try:
             self._runs += 1

@@ -112,6 +112,14 @@ class Executor:
     def _may_block(self, node: Node) -> bool:
         return node.op not in BUILT_IN and self._env.may_block(node)
 
+    def retire(self) -> None:
+        """No further run is to begin: break the cycles this is part of, so that what it holds goes with it and not with
+        a full collection. Runs that have begun end as they would have.
+        """
+        self._tuner = None
+        if isinstance(self._plan, Adaptive):
+            self._plan = self._plan.general
+
     def run(self, step: StepContext) -> None:
         """Run the partition's part of a step; everything it started has ended when this returns.
 

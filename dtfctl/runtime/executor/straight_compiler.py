@@ -304,7 +304,8 @@ class _Compiler:
         text += [f" {line}" for line in last]
         table += [positions.stop - 1] * len(last)
         exec(compile("\n".join(text), f"<{name} on {self.env.device.name}>", "exec"), self.names)
-        return self.names[name], table
+        # Its globals are these names: with the function among them they would be a cycle.
+        return self.names.pop(name), table
 
     def _transfers(self, node: Node) -> bool:
         return (node.op in SENDS or node.op in RECVS) and not self._is_end(node)

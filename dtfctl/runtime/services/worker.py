@@ -128,8 +128,10 @@ class Worker:
             return
         session.close(reason)
         session.idle.wait(wait_s)
-        for number in list(session.partitions):
+        for number, partition in list(session.partitions.items()):
             self._partitions.pop(number, None)
+            for executor in partition.executors:
+                executor.retire()
         session.partitions.clear()
         session.kernels.clear()
         if session.isolated:
