@@ -6,6 +6,7 @@ next time in a record.
 
 from __future__ import annotations
 
+import math
 import os
 import selectors
 import threading
@@ -58,6 +59,8 @@ class Agent:
         self._may_end = False
         self._delete_logs = False
         self._next_tick = 0.0
+        self._look_at = math.inf
+        """When a task will have been silent for too long, should that be before the next tick."""
         self._due_at = 0.0
         """When there is something to do without being told."""
         self._mailbox = Mailbox(self._wake)
@@ -165,6 +168,8 @@ class Agent:
             if now >= self._next_tick:
                 self._tick(now)
                 self._next_tick = now + roster.orders.health.beat_s
+            elif now >= self._look_at:
+                self._look_for_the_silent(now)
             roster.advance_all(now)
             roster.peers.flush()
             is_over = self._may_end and roster.is_empty
@@ -172,7 +177,11 @@ class Agent:
                 roster.publish(self._facts, now)
             self.finished = is_over
             now = time.monotonic()
-            self._due_at = now if roster.dirty else max(now + SHORTEST_S, min(self._next_tick, roster.next_time(now)))
+            self._due_at = (
+                now
+                if roster.dirty
+                else max(now + SHORTEST_S, min(self._next_tick, self._look_at, roster.next_time(now)))
+            )
         self._mailbox.close()
         if self._delete_logs:
             roster.delete_logs()
@@ -210,6 +219,18 @@ class Agent:
         if now - self._facts_at >= FACTS_S:
             self._facts, self._facts_at = read_facts(self.folder), now
         self._roster.dirty = True
+        self._look_at = self._next_look(now)
+
+    def _look_for_the_silent(self, now: float) -> None:
+        """Judge the tasks between two ticks, by their beats alone."""
+        for unit in self._roster.units.values():
+            if unit.record.is_alive and unit.is_task:
+                self._judge(unit, now)
+        self._look_at = self._next_look(now)
+
+    def _next_look(self, now: float) -> float:
+        units = self._roster.units.values()
+        return min((unit.monitor.look_at(now) for unit in units if unit.monitor is not None), default=math.inf)
 
     def _judge(self, unit: Unit, now: float) -> None:
         finding = judge(unit, self._roster.orders.health, now)

@@ -226,8 +226,8 @@ class Health:
     suspect_phi: float = option(
         Number(above=0.0, high=100.0), "Suspicion (phi-accrual) at which a task is suspect.", "5", default=5.0
     )
-    down_phi: float = option(Number(above=0.0, high=100.0), "Suspicion at which it is given up.", "8", default=8.0)
-    pause: Seconds = option(Duration(positive=False), "Silence always forgiven.", "2s", default=2.0)
+    down_phi: float = option(Number(above=0.0, high=100.0), "Suspicion at which it is given up.", "11", default=11.0)
+    pause: Seconds = option(Duration(positive=False), "Silence always forgiven.", "2s", default=1.75)
     down_after: Seconds = option(Duration(), "Hard limit of silence, whatever phi says.", "5s", default=5.0)
     lease: Seconds = option(Duration(), "A cut-off host stops its own tasks after this.", "15s", default=15.0)
     startup: Seconds = option(Duration(), "No progress is expected before this.", "5m", default=300.0)

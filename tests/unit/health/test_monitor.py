@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -48,6 +49,46 @@ def test_silence_is_suspect_at_two_seconds_and_down_by_five() -> None:
     assert 13.0 < changes[2][0] <= 15.0
 
 
+def end_of(beats: list[float]) -> dict[Verdict, float]:
+    """After these beats silence: seconds until each verdict, for who looks every half second and when it is told to."""
+    monitor = Monitor(LIMITS)
+    now = beats[0]
+    for beat in beats:
+        while now < beat:
+            monitor.tick(now)
+            now += 0.5
+        monitor.beat(beat)
+    now = last = beats[-1]
+    found: dict[Verdict, float] = {}
+    next_tick = now
+    while "down" not in found:
+        found.setdefault(monitor.tick(now), now - last)
+        next_tick = next_tick + 0.5 if now >= next_tick else next_tick
+        now = min(next_tick, monitor.look_at(now))
+    return found
+
+
+def test_who_looks_when_told_to_finds_a_sender_suspect_within_two_seconds_and_down_well_before_five() -> None:
+    found = end_of([beat * 0.5 for beat in range(20)])
+    assert LIMITS.pause_s <= found["suspect"] < 1.9
+    assert 4.2 < found["down"] < 4.8
+
+
+@given(st.lists(st.floats(0.3, 1.7), min_size=1, max_size=100))
+def test_no_sender_whose_beats_were_late_is_down_before_four_seconds_nor_after_the_limit(gaps: list[float]) -> None:
+    beats = [sum(gaps[:number]) for number in range(len(gaps) + 1)]
+    assert 4.0 <= end_of(beats)["down"] <= LIMITS.down_after_s + 0.5
+
+
+def test_nobody_is_told_to_look_at_what_beats_or_has_not_begun_to() -> None:
+    monitor = Monitor(LIMITS)
+    assert monitor.look_at(7.0) == math.inf
+    monitor.beat(7.0)
+    assert monitor.look_at(7.0) == 7.0 + LIMITS.pause_s
+    monitor.beat(7.5)
+    assert monitor.look_at(8.0) == 7.5 + LIMITS.pause_s
+
+
 def test_a_short_silence_is_forgiven() -> None:
     assert watch(lambda now: not 10.0 < now < 11.9, 30.0) == [(0.0, "healthy")]
 
@@ -92,7 +133,7 @@ def test_irregular_beats_make_it_slower_to_suspect_but_never_later_than_the_limi
     assert now - last <= LIMITS.down_after_s + 0.25
 
 
-@given(st.lists(st.floats(0.05, 1.9), min_size=1, max_size=300))
+@given(st.lists(st.floats(0.05, LIMITS.pause_s - 0.05), min_size=1, max_size=300))
 def test_no_sequence_of_gaps_below_the_pause_is_ever_suspect(gaps: list[float]) -> None:
     monitor = Monitor(LIMITS)
     now = 0.0

@@ -80,7 +80,7 @@ BASE = "cluster: dev\ntasks: {ps: 1, worker: 2}\n"
         ("hosts: n1\nsecurity: {tls: none}", 12, "`tls: none` would let anyone", ""),
         ("logs: {rotate: 64}", 16, "`rotate` is the number `64`", "a size such as 512MiB"),
         ("logs: {rate: 64MiB}", 14, "`rate` is the text `64MiB`", "bytes per second"),
-        ("health: {suspect_phi: 9}", 10, "`suspect_phi` is above `down_phi`", ""),
+        ("health: {suspect_phi: 13}", 10, "`suspect_phi` is above `down_phi`", ""),
         ("health: {beat: 5s}", 10, "`beat` is not shorter than `down_after`", ""),
         ("recovery: {every: {seconds: 5, steps: 5}}", 12, "`every` has both", "Keep one"),
         ("version: 2", 10, "`version` is the number `2`", "a whole number, 1"),
