@@ -6,6 +6,7 @@ from typing import Any
 
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.platform.shared_memory import LEAST
 from dtfctl.runtime.rendezvous.frames import Kind, Message
 from dtfctl.runtime.rendezvous.local import Done, LocalRendezvous
 from dtfctl.runtime.rendezvous.transports.base import Transport
@@ -40,7 +41,8 @@ class RoutingRendezvous:
 
     Attributes:
         holds_back: sends wait for a receive that must be waited for, or the end, to travel together; for steps that
-            compute so little that nobody waits for them meanwhile.
+            compute so little that nobody waits for them meanwhile. A long tensor does not wait: who gets it has much
+            to do with it, and can while this step makes the next one.
     """
 
     __slots__ = ("_held", "_routes", "_step", "_table", "_transport", "holds_back")
@@ -68,6 +70,8 @@ class RoutingRendezvous:
         message = Message(Kind.TENSOR, self._step, key, value, dead)
         if not self.holds_back:
             self._transport.send(task, (message,))
+        elif getattr(value, "nbytes", 0) >= LEAST:
+            self._transport.send(task, (*self._held.pop(task, ()), message))
         elif task in self._held:
             self._held[task].append(message)
         else:

@@ -6,10 +6,12 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import OpError, UnavailableError
+from dtfctl.runtime.platform.shared_memory import LEAST
 from dtfctl.runtime.rendezvous.frames import Kind, Message
 from dtfctl.runtime.rendezvous.local import LocalRendezvous
 from dtfctl.runtime.rendezvous.routing import Routes, RoutingRendezvous
@@ -110,3 +112,21 @@ def test_what_is_held_back_goes_together_before_anybody_waits() -> None:
     assert here.flush("/job:w/replica:0/task:2", Message(Kind.DONE, 3, "", "last"))
     assert pushed[2:] == [("2", [7, "last"])]
     assert not here.flush("/job:w/replica:0/task:2", Message(Kind.DONE, 3, "", "last")), "nothing to go with"
+
+
+def test_a_long_tensor_is_not_held_back_and_takes_along_what_was() -> None:
+    pushed: list[Any] = []
+
+    class Recorder:
+        def send(self, task: str, messages: Sequence[Message]) -> None:
+            pushed.append((task[-1], [np.size(m.value) for m in messages]))
+
+    here = RoutingRendezvous(LocalRendezvous(), 3, Routes("/job:w/replica:0/task:1"), Recorder())
+    here.holds_back = True
+    key = "/job:w/replica:0/task:1/device:CPU:0;0000000000000001;/job:w/replica:0/task:{}/device:CPU:0;edge{};0:0"
+    long = np.zeros(LEAST, np.uint8)
+    for number, (task, value) in enumerate([(2, long[1:2]), (3, long[1:4]), (2, long), (2, long[1:])]):
+        here.send(key.format(task, number), value, False)
+    assert pushed == [("2", [1, LEAST])]
+    here.flush()
+    assert pushed[1:] == [("3", [3]), ("2", [LEAST - 1])]
