@@ -17,7 +17,7 @@ from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.compiler.devices import parse_device
 from dtfctl.runtime.compiler.functions import FunctionBody, Functions, check_types
 from dtfctl.runtime.compiler.library import called_functions
-from dtfctl.runtime.compiler.prune import STANDS_FOR_CALL, copy_node
+from dtfctl.runtime.compiler.prune import STANDS_FOR_CALL
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.device_spec import DeviceSpec
 from dtfctl.runtime.framework.dtypes import DType
@@ -161,7 +161,7 @@ class _Expander:
         self.wanted = wanted
         self.out = NodeGraph(graph.library)
         self.out.versions = graph.versions
-        copies = {node: self.out.add(copy_node(node)) for node in graph}
+        copies = {node: self.out.add(node.copy()) for node in graph}
         for node, copy in copies.items():
             copy.inputs = [Edge(copies[e.node], e.slot) for e in node.inputs]
             copy.control_inputs = [copies[n] for n in node.control_inputs]
@@ -270,7 +270,7 @@ class _Expander:
         for node in body.graph:
             if node.op in ("_Arg", "_Retval"):
                 continue
-            copy = copy_node(node)
+            copy = node.copy()
             copy.name = self.unused(f"{prefix}/{node.name}")
             copy.device = own.merge(_spec(node.device)).to_string() if node.device else device
             self.around[copy] = within

@@ -26,11 +26,6 @@ def parse_tensor(text: str) -> tuple[str, int]:
     return text, 0
 
 
-def copy_node(node: Node) -> Node:
-    """The same node for another graph; its inputs are still to be set. Attributes are shared: replace, never write."""
-    return Node(node.name, node.signature, node.raw_attrs, node.device, rank=node.rank, like=node)
-
-
 def prune(
     graph: NodeGraph,
     feeds: Sequence[str],
@@ -89,7 +84,7 @@ def prune(
             copies[recv] = _add_endpoint(recv, graph, out)
     for name, node in graph.nodes.items():
         if node in kept:
-            copy = copies[node] = nodes[name] = copy_node(node)
+            copy = copies[node] = nodes[name] = node.copy()
             if placement is not None:
                 copy.device = placement[name]
     for send in sends:
@@ -153,7 +148,7 @@ def _move(endpoint: Node, device: str, incarnation: int) -> None:
 
 
 def _add_endpoint(node: Node, graph: NodeGraph, out: NodeGraph) -> Node:
-    copy = copy_node(node)
+    copy = node.copy()
     copy.name = _unused(copy.name, graph, out)
     return out.add(copy)
 

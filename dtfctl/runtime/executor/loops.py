@@ -107,7 +107,7 @@ class _Folder:
                 continue
             copy = replaced.get(node)
             if copy is None:
-                copy = new.add(Node(node.name, node.signature, node.raw_attrs, node.device, rank=node.rank, like=node))
+                copy = new.add(node.copy())
                 for slot in range(len(node.output_types)):
                     outputs[node, slot] = Edge(copy, slot)
                 controls[node] = copy

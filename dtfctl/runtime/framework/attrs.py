@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -82,9 +83,11 @@ def encode_attr(kind: str, value: Any) -> graph_pb2.AttrValue:
     Raises:
         TypeError: the value does not fit the kind.
     """
-    out = graph_pb2.AttrValue()
     if isinstance(value, graph_pb2.AttrValue):
         return value
+    if kind == "type":
+        return _type_value(dtypes.as_dtype(value))
+    out = graph_pb2.AttrValue()
     if kind.startswith("list("):
         if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
             raise TypeError(f"expected a list for an attribute of kind {kind}, got {value!r}")
@@ -104,6 +107,12 @@ def encode_attr(kind: str, value: Any) -> graph_pb2.AttrValue:
     else:
         setattr(out, _FIELD[kind], one)
     return out
+
+
+@cache
+def _type_value(dtype: DType) -> graph_pb2.AttrValue:
+    """Every other attribute is a type; they are shared, and never written."""
+    return graph_pb2.AttrValue(type=dtype.as_datatype_enum)  # type: ignore[arg-type]
 
 
 def _encode_one(kind: str, value: Any) -> Any:

@@ -13,6 +13,7 @@ from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.attrs import encode_attr
 from dtfctl.runtime.framework.device_spec import DeviceSpec
 from dtfctl.runtime.framework.function_library import FunctionLibrary
+from dtfctl.runtime.framework.graph_wire import NodeWriter
 from dtfctl.runtime.framework.op_signature import OpSignature
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import infer_shapes
@@ -233,15 +234,16 @@ class Graph:
 
     def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> graph_pb2.GraphDef:
         """The graph as it travels."""
-        out = graph_pb2.GraphDef()
-        out.versions.producer = PRODUCER_VERSION
+        writer = NodeWriter()
         for op in self._operations.values():
             if from_version is not None and op._id <= from_version:
                 continue
-            # Filled in where it stays: a copy of each node would take as long again.
-            node = out.node.add(**op.node_fields)
+            attrs = op.attrs
             if add_shapes and op.outputs:
-                node.attr["_output_shapes"].CopyFrom(encode_attr("list(shape)", [t.shape for t in op.outputs]))
+                attrs = {**attrs, "_output_shapes": encode_attr("list(shape)", [t.shape for t in op.outputs])}
+            writer.add(op._name, op.signature.name, op.input_names, op._device, attrs)
+        out = writer.graph_def()
+        out.versions.producer = PRODUCER_VERSION
         if self.library.functions:
             out.library.CopyFrom(self.library.to_proto())
             out.versions.min_consumer = 12

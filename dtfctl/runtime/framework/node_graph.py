@@ -16,6 +16,7 @@ from dtfctl.runtime.framework.attrs import check_attr, decode_attr, types_of
 from dtfctl.runtime.framework.dtypes import WIRE_NAME, DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError
 from dtfctl.runtime.framework.function_library import FunctionLibrary
+from dtfctl.runtime.framework.graph_wire import NodeWriter, nodes_of
 from dtfctl.runtime.framework.op_signature import OpSignature, get_signature
 
 CONTROL = -1
@@ -29,6 +30,7 @@ _MOST_TYPES = 1000
 _SMALL_NODE = 512
 _NEXTS = frozenset(("NextIteration", "RefNextIteration"))
 _MERGES = frozenset(("Merge", "RefMerge"))
+_new = object.__new__
 
 
 class Edge(NamedTuple):
@@ -91,11 +93,7 @@ class Node:
         inputs: list[Edge] | None = None,
         control_inputs: list[Node] | None = None,
         rank: int = 0,
-        like: Node | None = None,
     ) -> None:
-        """Args:
-        like: a node of the same signature and attributes, which what is known of them is taken from.
-        """
         self.name = name
         self.signature = signature
         # Not a property: nothing else is asked for as often.
@@ -105,11 +103,19 @@ class Node:
         self.inputs = [] if inputs is None else inputs
         self.control_inputs = [] if control_inputs is None else control_inputs
         self.rank = rank
-        if like is None:
-            self._decoded: dict[str, Any] = {}
-        else:
-            self._decoded = like._decoded
-            self.input_types, self.output_types = like.input_types, like.output_types
+        self._decoded: dict[str, Any] = {}
+
+    def copy(self, name: str | None = None) -> Node:
+        """The same node for another graph, or one of another name for this; its inputs are still to be set. Attributes
+        are shared: replace, never write."""
+        node = _new(Node)
+        node.name = self.name if name is None else name
+        node.signature, node.op = self.signature, self.op
+        node.raw_attrs, node._decoded = self.raw_attrs, self._decoded
+        node.device, node.rank = self.device, self.rank
+        node.inputs, node.control_inputs = [], []
+        node.input_types, node.output_types = self.input_types, self.output_types
+        return node
 
     def __getattr__(self, name: str) -> Any:
         """Types are worked out when they are first asked for."""
@@ -218,25 +224,36 @@ class NodeGraph:
         check_versions(graph_def.versions)
         library = self.library.extended(graph_def.library) if graph_def.HasField("library") else self.library
         added: dict[str, Node] = {}
-        known: dict[_Key, Node] = {}
+        # Nodes that others were like, by all that is said of them but names and inputs; graphs repeat themselves.
+        known: dict[bytes, Node] = {}
         # Nodes that come before one of their inputs.
         early: list[tuple[Node, Iterable[str]]] = []
         name = ""
+        valid, here, find = _NODE_NAME.match, self.nodes, added.get
         try:
-            for proto in graph_def.node:
-                name = proto.name
-                if not _NODE_NAME.match(name):
+            for name, inputs, rest in nodes_of(graph_def):
+                if not valid(name):
                     raise InvalidArgumentError(f"Node '{name}': Node name contains invalid characters")
-                if name in self.nodes or name in added:
+                if name in here or name in added:
                     raise InvalidArgumentError(f"Node '{name}' is not unique")
-                node = _make_node(name, proto, library, known)
-                if not self._connect(node, proto.input, added):
-                    early.append((node, proto.input))
+                like = known.get(rest) if len(rest) < _SMALL_NODE else None
+                if like is None:
+                    node = _read_node(name, rest, library)
+                    if len(rest) < _SMALL_NODE:
+                        known[rest] = node
+                else:
+                    node = like.copy(name)
+                if inputs or node.input_types:
+                    edges = _first_outputs([*map(find, inputs)], node.input_types)
+                    if edges is not None:
+                        node.inputs = edges
+                    elif not self._connect(node, inputs, added):
+                        early.append((node, inputs))
                 added[name] = node
-            for node, inputs in early:
+            for node, texts in early:
                 name = node.name
-                if not self._connect(node, inputs, added):
-                    raise InvalidArgumentError(f"Node '{name}': Unknown input node '{self._unknown(inputs, added)}'")
+                if not self._connect(node, texts, added):
+                    raise InvalidArgumentError(f"Node '{name}': Unknown input node '{self._unknown(texts, added)}'")
             name = ""
             # In a list that has inputs first, as clients send it, there is nothing to find.
             if early:
@@ -255,11 +272,7 @@ class NodeGraph:
         controls: list[Node] = []
         seen_control = False
         for text in inputs:
-            # Most name a node's first output, and so are just its name.
             source = added.get(text)
-            if source is not None and not seen_control and source.output_types:
-                data.append(as_edge((source, 0)))
-                continue
             name, index = text, 0
             if source is None:
                 name, index = parse_input(text)
@@ -296,30 +309,16 @@ class NodeGraph:
         return graph
 
     def to_graph_def(self) -> graph_pb2.GraphDef:
-        out = graph_pb2.GraphDef(versions=self.versions)
-        # Nodes that share attributes share all of their messages but names, inputs and devices.
-        alike: dict[tuple[str, int], graph_pb2.NodeDef] = {}
+        writer = NodeWriter()
         for node in self:
-            key = node.op, id(node.raw_attrs)
-            known = alike.get(key)
-            if known is None:
-                known = alike[key] = graph_pb2.NodeDef(op=node.op, attr=node.raw_attrs)
-            _describe(node, out.node.add(), known)
+            inputs = [e[0].name if e[1] == 0 else str(e) for e in node.inputs]
+            if node.control_inputs:
+                inputs += [f"^{n.name}" for n in node.control_inputs]
+            writer.add(node.name, node.op, inputs, node.device, node.raw_attrs)
+        out = writer.graph_def()
+        out.versions.CopyFrom(self.versions)
         out.library.CopyFrom(self.library.to_proto())
         return out
-
-
-def _describe(node: Node, proto: graph_pb2.NodeDef, alike: graph_pb2.NodeDef) -> graph_pb2.NodeDef:
-    """Fill in a node's message, op and attributes from one that has them."""
-    proto.MergeFrom(alike)
-    proto.name = node.name
-    proto.device = node.device
-    inputs = [e.node.name if e.slot == 0 else str(e) for e in node.inputs]
-    if node.control_inputs:
-        inputs += [f"^{n.name}" for n in node.control_inputs]
-    if inputs:
-        proto.input.extend(inputs)
-    return proto
 
 
 def make_node(
@@ -350,28 +349,21 @@ def parse_input(text: str) -> tuple[str, int]:
     return name, int(index)
 
 
-# An op with its attributes, serialised.
-_Key = tuple[str, tuple[tuple[str, bytes], ...]]
+def _first_outputs(sources: list[Node | None], types: tuple[DType, ...]) -> list[Edge] | None:
+    """The first outputs of nodes, if these are there and give exactly what is wanted: what most inputs are."""
+    if len(sources) != len(types):
+        return None
+    edges = []
+    for source, wanted in zip(sources, types):
+        if source is None or not source.output_types or source.output_types[0] is not wanted:
+            return None
+        edges.append(as_edge((source, 0)))
+    return edges
 
 
-def _make_node(name: str, proto: graph_pb2.NodeDef, library: FunctionLibrary, known: dict[_Key, Node]) -> Node:
-    """A node without its inputs.
-
-    Args:
-        known: nodes made of the same GraphDef; graphs repeat themselves.
-    """
-    if proto.ByteSize() > _SMALL_NODE:
-        return _read_node(proto, library)
-    key = proto.op, tuple([(name, value.SerializeToString()) for name, value in proto.attr.items()])
-    like = known.get(key)
-    if like is None:
-        node = known[key] = _read_node(proto, library)
-        return node
-    return Node(name, like.signature, like.raw_attrs, proto.device, like=like)
-
-
-def _read_node(proto: graph_pb2.NodeDef, library: FunctionLibrary) -> Node:
-    """A node whose attributes are checked."""
+def _read_node(name: str, rest: bytes, library: FunctionLibrary) -> Node:
+    """A node without its inputs, whose attributes are checked."""
+    proto = graph_pb2.NodeDef.FromString(rest)
     signature = library.signature(proto.op)
     raw: dict[str, graph_pb2.AttrValue] = dict(proto.attr)
     decoded: dict[str, Any] = {}
@@ -381,7 +373,7 @@ def _read_node(proto: graph_pb2.NodeDef, library: FunctionLibrary) -> Node:
             if attr.default is None:
                 raise InvalidArgumentError(
                     f"NodeDef missing attr '{attr.name}' from Op<name={signature.name}>; "
-                    f"NodeDef: {{{{node {proto.name}}}}}"
+                    f"NodeDef: {{{{node {name}}}}}"
                 )
             raw[attr.name] = attr.default
         else:
@@ -389,12 +381,12 @@ def _read_node(proto: graph_pb2.NodeDef, library: FunctionLibrary) -> Node:
             if attr.kind != "tensor":
                 decoded[attr.name] = checked
     names = signature.attr_by_name
-    for name in raw:
-        if name not in names and not name.startswith("_") and proto.op not in library.functions:
+    for attr_name in raw:
+        if attr_name not in names and not attr_name.startswith("_") and proto.op not in library.functions:
             raise InvalidArgumentError(
-                f"NodeDef mentions attribute {name} not in the op definition: Op<name={signature.name}>"
+                f"NodeDef mentions attribute {attr_name} not in the op definition: Op<name={signature.name}>"
             )
-    node = Node(proto.name, signature, raw, proto.device)
+    node = Node(name, signature, raw, proto.device)
     node._decoded = decoded
     node.input_types, node.output_types = node._types()
     return node

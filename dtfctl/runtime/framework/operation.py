@@ -213,15 +213,17 @@ class Operation:
 
     @property
     def node_def(self) -> graph_pb2.NodeDef:
-        return graph_pb2.NodeDef(**self.node_fields)
+        return graph_pb2.NodeDef(
+            name=self._name, op=self.type, device=self._device, input=self.input_names, attr=self.attrs
+        )
 
     @property
-    def node_fields(self) -> dict[str, Any]:
-        """The fields of its NodeDef."""
+    def input_names(self) -> list[str]:
+        """Its inputs as its NodeDef has them."""
         inputs = [t.name if t._value_index else t._op._name for t in self._inputs]
         if self._control_inputs:
             inputs += [f"^{op._name}" for op in self._control_inputs]
-        return {"name": self._name, "op": self.type, "device": self._device, "input": inputs, "attr": self.attrs}
+        return inputs
 
     @property
     def traceback(self) -> list[traceback.FrameSummary]:
