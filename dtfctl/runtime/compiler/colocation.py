@@ -106,6 +106,24 @@ class Group:
     members: list[Node] = field(default_factory=list)
 
 
+@dataclass(eq=False, slots=True)
+class Asked:
+    """What nodes of equal op, attributes and device ask for.
+
+    Attributes:
+        may_join: an input may have to be on their device.
+        classes: what they are to be colocated with.
+        candidates: devices for those of them that are alone, once known.
+    """
+
+    supported: dict[str, int]
+    requested: DeviceSpec
+    resource: DeviceSpec
+    may_join: bool
+    classes: list[bytes]
+    candidates: tuple[DeviceInfo, ...] | None = None
+
+
 class ColocationGraph:
     """Groups of a graph's nodes.
 
@@ -125,33 +143,42 @@ class ColocationGraph:
         self._support: dict[tuple[object, ...], dict[str, int]] = {}
         self._type_attrs: dict[str, list[str]] = {}
         self._fitting: dict[tuple[int, int], tuple[DeviceSpec, dict[str, int], tuple[DeviceInfo, ...]]] = {}
-        # What nodes of equal op, attributes and device ask for: supported kinds, requested and resource devices.
-        self._alike: dict[tuple[str, int, str], tuple[dict[str, int], DeviceSpec, DeviceSpec]] = {}
-        self._groups: dict[Node, Group] = {n: self._member(n, pinned.get(n.name)) for n in graph}
+        # The graph holds the attributes, so their identity stays theirs.
+        alike: dict[tuple[str, int, str], Asked] = {}
+        self._asked: dict[Node, Asked] = {}
+        # Of nodes that are not alone, and of those that were looked at as groups.
+        self._groups: dict[Node, Group] = {}
+        for node in graph:
+            key = node.op, id(node.raw_attrs), node.device
+            asked = alike.get(key)
+            if asked is None:
+                asked = alike[key] = self._ask(node)
+            self._asked[node] = asked
+            if pinned and node.name in pinned:
+                self._pin(node, asked, pinned[node.name])
         self._colocate_edges()
         self._colocate_classes()
 
     def root(self, node: Node) -> Group:
-        group = self._groups[node]
+        group = self._groups.get(node)
+        if group is None:
+            asked = self._asked[node]
+            group = Group(node, asked.requested, asked.resource, asked.supported, None, None, None, [node])
+            self._groups[node] = group
         while group.parent is not None:
             if group.parent.parent is not None:
                 group.parent = group.parent.parent
             group = group.parent
         return group
 
-    def _member(self, node: Node, pinned: str | None) -> Group:
-        # The graph holds the attributes, so their identity stays theirs.
-        key = node.op, id(node.raw_attrs), node.device
-        alike = self._alike.get(key)
-        if alike is None:
-            alike = self._alike[key] = self._asked(node)
-        supported, requested, resource = alike
-        if pinned is not None and pinned in self._devices.by_name:
-            spec = parse_device(pinned)
-            return Group(node, spec, spec, supported, None, self._devices.by_name[pinned], None, [node])
-        return Group(node, requested, resource, supported, None, None, None, [node])
+    def _pin(self, node: Node, asked: Asked, device: str) -> None:
+        if device in self._devices.by_name:
+            spec = parse_device(device)
+            self._groups[node] = Group(
+                node, spec, spec, asked.supported, None, self._devices.by_name[device], None, [node]
+            )
 
-    def _asked(self, node: Node) -> tuple[dict[str, int], DeviceSpec, DeviceSpec]:
+    def _ask(self, node: Node) -> Asked:
         supported = self._supported(node)
         if not supported:
             raise InvalidArgumentError(no_kernel(node, self._devices), node.name)
@@ -165,7 +192,9 @@ class ColocationGraph:
                 ) from None
             if _makes_handle(node):
                 resource = requested
-        return supported, requested, resource
+        raw = node.raw_attrs.get("_class")
+        classes = [] if raw is None else [s[len(_PREFIX) :] for s in raw.list.s if s.startswith(_PREFIX)]
+        return Asked(supported, requested, resource, any(map(_may_colocate, node.input_types)), classes)
 
     def _supported(self, node: Node) -> dict[str, int]:
         """Kinds of device with a kernel for the node, with its priority; all, for calls of functions.
@@ -189,13 +218,10 @@ class ColocationGraph:
     # Joining groups ---------------------------------------------------------------------------------------------------
 
     def _colocate_edges(self) -> None:
-        for node in self._graph:
-            if not node.inputs:
+        for node, asked in self._asked.items():
+            if not asked.may_join:
                 continue
-            types = node.input_types
-            if not any(map(_may_colocate, types)):
-                continue
-            for edge, dtype in zip(node.inputs, types):
+            for edge, dtype in zip(node.inputs, node.input_types):
                 if dtype.is_ref or dtype is dtypes.resource:
                     if node.op not in _EXEMPT:
                         self._colocate_edge(edge.node, node)
@@ -237,11 +263,7 @@ class ColocationGraph:
             ) from None
 
     def _colocate_classes(self) -> None:
-        named: dict[Node, list[bytes]] = {}
-        for node in self._graph:
-            raw = node.raw_attrs.get("_class")
-            if raw is not None:
-                named[node] = [spec[len(_PREFIX) :] for spec in raw.list.s if spec.startswith(_PREFIX)]
+        named = {node: asked.classes for node, asked in self._asked.items() if asked.classes}
         if not named:
             return
         names = {name for wanted in named.values() for name in wanted}
@@ -298,19 +320,34 @@ class ColocationGraph:
 
     # Choosing ---------------------------------------------------------------------------------------------------------
 
-    def assign(self, group: Group, device: DeviceInfo) -> None:
-        """The whole group goes to `device`."""
+    def assigned(self, node: Node) -> DeviceInfo | None:
+        """Where the node's group goes, if that is known."""
+        return self.root(node).assigned if node in self._groups else None
+
+    def assign(self, node: Node, device: DeviceInfo) -> None:
+        """The node's whole group goes to `device`."""
+        if node not in self._groups:
+            return
+        group = self.root(node)
         if group.assigned is None and len(group.members) > 1:
             group.assigned = device
             group.requested = parse_device(device.name)
             group.candidates = (device,)
 
-    def candidates(self, node: Node, group: Group) -> tuple[DeviceInfo, ...]:
-        """Devices a node of the group may go to, best first.
+    def candidates(self, node: Node) -> tuple[DeviceInfo, ...]:
+        """Devices a node may go to with its group, best first.
 
         Raises:
             InvalidArgumentError: there is none.
         """
+        if node in self._groups:
+            return self._candidates(node, self.root(node))
+        asked = self._asked[node]
+        if asked.candidates is None:
+            asked.candidates = self._candidates(node, self.root(node))
+        return asked.candidates
+
+    def _candidates(self, node: Node, group: Group) -> tuple[DeviceInfo, ...]:
         if group.candidates is None:
             found = self._fitting_devices(group)
             if not found and self._soft and group.requested != _ANY:

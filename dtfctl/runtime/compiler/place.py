@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dtfctl.runtime.compiler.colocation import ColocationGraph
 from dtfctl.runtime.compiler.devices import DeviceInfo, DeviceSet
@@ -31,47 +31,57 @@ def place(
     """
     groups = ColocationGraph(graph, devices, dict(pinned or {}), allow_soft_placement)
     assigned: dict[Node, DeviceInfo] = {}
-    consumers: dict[Node, list[Node]] = {}
-    for node in graph:
-        for source, _ in node.inputs:
-            consumers.setdefault(source, []).append(node)
-        for source in node.control_inputs:
-            consumers.setdefault(source, []).append(node)
+    users = _Users(graph)
     generators: list[Node] = []
     for node in graph:
-        group = groups.root(node)
-        fixed = group.assigned
+        fixed = groups.assigned(node)
         if fixed is not None:
             assigned[node] = fixed
         elif _is_generator(node):
             generators.append(node)
         else:
-            candidates = groups.candidates(node, group)
+            candidates = groups.candidates(node)
             chosen = candidates[0]
-            if node.inputs and (node.op in _METADATA or _follows_input(node, consumers)):
+            if len(candidates) > 1 and node.inputs and (node.op in _METADATA or _follows_input(node, users)):
                 beside = assigned.get(node.inputs[0].node)
                 if beside in candidates:
                     assert beside is not None
                     chosen = beside
             assigned[node] = chosen
-            groups.assign(group, chosen)
+            groups.assign(node, chosen)
     for node in generators:
-        group = groups.root(node)
-        fixed = group.assigned
+        fixed = groups.assigned(node)
         if fixed is not None:
             assigned[node] = fixed
             continue
-        candidates = groups.candidates(node, group)
+        candidates = groups.candidates(node)
         chosen = candidates[0]
         if len(candidates) > 1:
-            users = {assigned.get(c) for c in consumers.get(node, ())}
-            if len(users) == 1:
-                (only,) = users
+            beside_users = {assigned.get(c) for c in users.of(node)}
+            if len(beside_users) == 1:
+                (only,) = beside_users
                 if only is not None and only in candidates:
                     chosen = only
         assigned[node] = chosen
-        groups.assign(group, chosen)
+        groups.assign(node, chosen)
     return {node.name: device.name for node, device in assigned.items()}
+
+
+class _Users:
+    """Who takes what a node gives, or waits for it; found when that is first asked for, which it need not be."""
+
+    def __init__(self, graph: NodeGraph) -> None:
+        self._graph = graph
+        self._users: dict[Node, list[Node]] = {}
+
+    def of(self, node: Node) -> Sequence[Node]:
+        if not self._users:
+            for user in self._graph:
+                for source, _ in user.inputs:
+                    self._users.setdefault(source, []).append(user)
+                for source in user.control_inputs:
+                    self._users.setdefault(source, []).append(user)
+        return self._users.get(node, ())
 
 
 def placement_log(graph: NodeGraph, placement: Mapping[str, str]) -> list[str]:
@@ -83,14 +93,14 @@ def _is_generator(node: Node) -> bool:
     return not node.inputs and len(node.output_types) == 1 and not node.output_types[0].is_ref
 
 
-def _follows_input(node: Node, consumers: Mapping[Node, list[Node]]) -> bool:
+def _follows_input(node: Node, consumers: _Users) -> bool:
     """An Identity nobody placed, between two nodes that ask for the same: it goes with its input.
 
     Where nobody consumes it, it counts as consumed by something that asks for nothing.
     """
     if node.op != "Identity" or node.device or node.control_inputs:
         return False
-    users = consumers.get(node, ())
+    users = consumers.of(node)
     if len(users) > 1:
         return False
     return node.inputs[0].node.device == (users[0].device if users else "")

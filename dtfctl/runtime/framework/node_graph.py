@@ -372,8 +372,7 @@ def _read_node(name: str, rest: bytes, library: FunctionLibrary) -> Node:
         if value is None:
             if attr.default is None:
                 raise InvalidArgumentError(
-                    f"NodeDef missing attr '{attr.name}' from Op<name={signature.name}>; "
-                    f"NodeDef: {{{{node {name}}}}}"
+                    f"NodeDef missing attr '{attr.name}' from Op<name={signature.name}>; NodeDef: {{{{node {name}}}}}"
                 )
             raw[attr.name] = attr.default
         else:
