@@ -266,14 +266,13 @@ class ColocationGraph:
         named = {node: asked.classes for node, asked in self._asked.items() if asked.classes}
         if not named:
             return
-        names = {name for wanted in named.values() for name in wanted}
+        names = {name.decode(errors="surrogateescape") for wanted in named.values() for name in wanted}
         first: dict[bytes, Node] = {}
         for node in self._graph:
             for name in named.get(node, ()):
                 self._colocate_class(node, name, first)
-            own = node.name.encode()
-            if own in names:
-                self._colocate_class(node, own, first)
+            if node.name in names:
+                self._colocate_class(node, node.name.encode(), first)
 
     def _colocate_class(self, node: Node, name: bytes, first: dict[bytes, Node]) -> None:
         other = first.setdefault(name, node)

@@ -73,19 +73,19 @@ def optimize(graph: NodeGraph, targets: Iterable[str], rewrites: Rewrites | None
     wanted = {graph.nodes[t] for t in targets if t in graph.nodes}
     roots = [n for n in graph if n in wanted or _is_endpoint(n)]
     protected = set(roots)
-    if rewrites.fold:
-        fold_constants(graph, rewrites.fold_limit)
+    changed = rewrites.fold and fold_constants(graph, rewrites.fold_limit)
     if rewrites.branches and choose_branches(graph, protected):
         drop_unused(graph, roots)
         if rewrites.fold:
-            fold_constants(graph, rewrites.fold_limit)
+            changed = fold_constants(graph, rewrites.fold_limit) or changed
     if rewrites.arithmetic:
-        simplify(graph)
+        changed = simplify(graph) or changed
     if rewrites.common:
-        merge_common(graph)
+        changed = merge_common(graph) or changed
     if rewrites.dependencies:
-        drop_idle(graph, protected)
-    drop_unused(graph, roots)
+        changed = drop_idle(graph, protected) or changed
+    if changed:
+        drop_unused(graph, roots)
     if not rewrites.remapping:
         _mark_plain(graph)
 

@@ -101,7 +101,7 @@ def assign_ranks(graph: NodeGraph) -> list[Node]:
     Raises:
         InvalidArgumentError: there is a cycle.
     """
-    order = topological_order(graph)
+    order = inputs_first(graph)
     if len({node.device for node in order}) > 1:
         order = _in_stages(order)
     for rank, node in enumerate(order):
@@ -111,20 +111,28 @@ def assign_ranks(graph: NodeGraph) -> list[Node]:
 
 def _in_stages(order: list[Node]) -> list[Node]:
     stage: dict[Node, int] = {}
+    # Nodes others wait for, and those of them whose inputs were not looked at yet.
     awaited: set[Node] = set()
     for node in order:
-        at = 0
+        at, device = 0, node.device
         for source in _sources(node):
-            before = stage[source] + (source.device != node.device)
+            before = stage[source]
+            if source.device != device:
+                before += 1
+                awaited.add(source)
             if before > at:
                 at = before
         stage[node] = at
-    for node in reversed(order):
-        own = node in awaited
+    work = list(awaited)
+    while work:
+        node = work.pop()
+        at = stage[node]
         for source in _sources(node):
-            if source.device != node.device or (own and stage[source] == stage[node]):
+            if stage[source] == at and source not in awaited:
                 awaited.add(source)
-    return sorted(order, key=lambda n: (stage[n], n not in awaited))
+                work.append(source)
+    place = {node: 2 * at + (node not in awaited) for node, at in stage.items()}
+    return sorted(order, key=place.__getitem__)
 
 
 def _sources(node: Node) -> list[Node]:
@@ -132,7 +140,7 @@ def _sources(node: Node) -> list[Node]:
     if node.op in MERGES:
         data = [e.node for e in node.inputs if not is_back_edge(e, node)]
     else:
-        data = [source for source, _ in node.inputs]
+        data = [edge[0] for edge in node.inputs]
     return data + node.control_inputs if node.control_inputs else data
 
 

@@ -8,6 +8,7 @@ a side. A control edge is sent as an empty constant. Loops that cross devices ge
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.compiler.control_loops import LoopGuards, add_control_loops
@@ -27,6 +28,7 @@ from dtfctl.runtime.kernels.registry import find_kernel
 # Between the ranks of two nodes there is room for what a split puts between them.
 RANK_STEP = 16
 _CONST, _SEND, _RECV, _IDENTITY = 1, 2, 3, 4
+_RANK = attrgetter("rank")
 
 
 def split_by_task(
@@ -90,16 +92,13 @@ class _Splitter:
             part.nodes[node.name] = node
         if len(self.parts) > 1 or self.guards:
             for node in nodes:
-                device = node.device
-                if (
-                    node in self.guards
-                    or any(e.node.device != device for e in node.inputs)
-                    or any(s.device != device for s in node.control_inputs)
-                ):
+                if node in self.guards or _is_crossed(node):
                     self._connect(node)
                 else:
                     self.edges += len(node.inputs) + len(node.control_inputs)
         for part in self.parts.values():
+            # Inputs first, loops aside, where what was added came last: whoever reads or orders them needs one pass.
+            part.nodes = {node.name: node for node in sorted(part, key=_RANK)}
             part.versions = self.graph.versions
             part.library = reachable_library(part, self.graph.library)
         return self.parts
@@ -247,6 +246,15 @@ class _Splitter:
                 "client_terminated": _NOT_THE_CLIENT,
             }
         return known
+
+
+def _is_crossed(node: Node) -> bool:
+    """Whether the node needs something of another device."""
+    device = node.device
+    for source, _ in node.inputs:
+        if source.device != device:
+            return True
+    return any(source.device != device for source in node.control_inputs) if node.control_inputs else False
 
 
 def _guards_of(graph: NodeGraph) -> LoopGuards:

@@ -38,6 +38,8 @@ class Environment:
     scope: str = ""
     ends: ClientEnds = field(default_factory=ClientEnds)
     _bound: dict[Node, BoundKernel] = field(default_factory=dict)
+    # Kernels nodes may share, by op and identity of the attributes, which the nodes bound to them hold.
+    _alike: dict[tuple[str, int], BoundKernel] = field(default_factory=dict)
     _function_attrs: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def build(self, node: Node) -> KernelBuild:
@@ -53,6 +55,11 @@ class Environment:
         bound = self._bound.get(node)
         if bound is not None:
             return bound
+        key = node.op, id(node.raw_attrs)
+        bound = self._alike.get(key)
+        if bound is not None:
+            self._bound[node] = bound
+            return bound
         if find_signature(node.op) is None:
             bound = self._bind_call(node)
         else:
@@ -62,6 +69,8 @@ class Environment:
                 raise located(e, node.name) from e
             if is_gpu(self.device):
                 bound = BoundKernel(bound.spec, placing_inputs(node, bound, self.device.array_module))
+            elif bound.spec.alike:
+                self._alike[key] = bound
         self._bound[node] = bound
         return bound
 

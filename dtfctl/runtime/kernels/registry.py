@@ -120,6 +120,7 @@ class KernelSpec:
         step: the kernel wants the StepContext as first argument.
         blocking: the kernel may wait.
         host_inputs, host_outputs: argument names that live in host memory although the kernel runs on a GPU.
+        alike: the kernel knows nothing of its node but op and attributes; nodes of which these are equal may share it.
     """
 
     op: str
@@ -131,6 +132,7 @@ class KernelSpec:
     host_inputs: tuple[str, ...] = ()
     host_outputs: tuple[str, ...] = ()
     priority: int = 0
+    alike: bool = False
 
     def fits(self, node: Node, device_type: str) -> bool:
         return device_type in self.devices and all(self._allows(node, a, ts) for a, ts in self.types.items())
@@ -174,6 +176,7 @@ def register_kernel(
     host_inputs: tuple[str, ...] = (),
     host_outputs: tuple[str, ...] = (),
     priority: int = 0,
+    alike: bool = False,
     **types: Iterable[DType],
 ) -> Callable[[Factory], Factory]:
     """Decorator: the function is the factory of `op`'s kernel (or of several ops', which then read `k.node.op`)."""
@@ -181,7 +184,9 @@ def register_kernel(
     def add(factory: Factory) -> Factory:
         allowed = {attr: frozenset(ts) for attr, ts in types.items()}
         for name in (op,) if isinstance(op, str) else op:
-            spec = KernelSpec(name, factory, devices, allowed, step, blocking, host_inputs, host_outputs, priority)
+            spec = KernelSpec(
+                name, factory, devices, allowed, step, blocking, host_inputs, host_outputs, priority, alike
+            )
             _KERNELS.setdefault(name, []).append(spec)
         return factory
 
@@ -191,7 +196,7 @@ def register_kernel(
 def register_simple(op: str, function: Kernel, *, devices: tuple[str, ...] = CPU, **types: Iterable[DType]) -> None:
     """Register a kernel that needs nothing from the node."""
     allowed = {attr: frozenset(ts) for attr, ts in types.items()}
-    _KERNELS.setdefault(op, []).append(KernelSpec(op, lambda k: function, devices, allowed))
+    _KERNELS.setdefault(op, []).append(KernelSpec(op, lambda k: function, devices, allowed, alike=True))
 
 
 def kernels_of(op: str) -> list[KernelSpec]:

@@ -14,7 +14,7 @@ from dtfctl.runtime.kernels.array.common import product, text
 from dtfctl.runtime.kernels.registry import CPU_GPU, FLOATS, Kernel, KernelBuild, register_kernel
 
 
-@register_kernel(("Const", "HostConst"), devices=CPU_GPU)
+@register_kernel(("Const", "HostConst"), devices=CPU_GPU, alike=True)
 def _const(k: KernelBuild) -> Kernel:
     value, dtype = k.attr("value"), k.dtype("dtype")
     if not isinstance(value, np.ndarray):

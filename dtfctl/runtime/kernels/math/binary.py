@@ -42,7 +42,7 @@ def checked(function: Callable[[Any, Any], Any]) -> Kernel:
 def _ufunc(op: str, name: str, types: tuple[dtypes.DType, ...] | None = None) -> None:
     allowed: dict[str, Any] = {} if types is None else {"T": types}
 
-    @register_kernel(op, devices=CPU_GPU, **allowed)
+    @register_kernel(op, devices=CPU_GPU, alike=True, **allowed)
     def factory(k: KernelBuild) -> Kernel:
         return checked(getattr(k.xp, name))
 

@@ -30,7 +30,7 @@ _SIGNED_NUMBERS = SIGNED + _FLOAT_COMPLEX
 def _ufunc(op: str, name: str, types: tuple[dtypes.DType, ...]) -> None:
     """Register an op that is one numpy (and cupy) ufunc."""
 
-    @register_kernel(op, devices=CPU_GPU, T=types)
+    @register_kernel(op, devices=CPU_GPU, alike=True, T=types)
     def factory(k: KernelBuild) -> Kernel:
         function: Kernel = getattr(k.xp, name)
         return function
