@@ -146,6 +146,7 @@ class ClientParts:
         for step_id in list(self._steps):
             self._worker.cancel(step_id, error)
             self.forget(step_id)
+        self._known.clear()
 
     def _run(self, link: Link, part: _Part, step: Step, values: list[Any]) -> None:
         step_id, session = step.step_id, part.partition.session

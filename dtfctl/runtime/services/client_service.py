@@ -239,6 +239,10 @@ class _Client:
         self._is_gone = True
         for session in list(self._planned):
             session.runners.discard(self)
+        # The link and this hold each other: what its steps hold shall not wait for the collector.
+        self._planned.clear()
+        self._signatures.clear()
+        self._fed.clear()
         self._service.gone(self)
 
     def _reply(self, link: Link, frame: Frame) -> None:
@@ -266,6 +270,7 @@ class _Client:
             self._planned.add(session)
             if self._is_gone:
                 session.runners.discard(self)
+                self._planned.discard(session)
         return plan.SerializeToString()
 
     def _invitation(self, frame: Frame) -> bytes:

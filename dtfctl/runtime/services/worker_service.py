@@ -8,6 +8,7 @@ from typing import Any
 import grpc
 
 from dtfctl.protocol import worker_pb2
+from dtfctl.runtime.compiler.pause import collector_paused
 from dtfctl.runtime.framework.errors import (
     AbortedError,
     CancelledError,
@@ -117,8 +118,9 @@ class WorkerService:
     def register(self, request: worker_pb2.RegisterPartitionRequest) -> worker_pb2.RegisterPartitionResponse:
         if len(request.rank) != len(request.graph.node):
             raise InvalidArgumentError("A partition needs a rank for each node")
-        graph = graph_with_ranks(request.graph, list(request.rank))
-        partition = self._worker.register(request.session, graph, request.partial)
+        with collector_paused():
+            graph = graph_with_ranks(request.graph, list(request.rank))
+            partition = self._worker.register(request.session, graph, request.partial)
         return worker_pb2.RegisterPartitionResponse(handle=partition.handle)
 
     def deregister(self, request: worker_pb2.DeregisterPartitionRequest) -> worker_pb2.DeregisterPartitionResponse:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import subprocess
@@ -27,6 +28,7 @@ from dtfctl.runtime.framework.errors import (
     OpError,
     UnavailableError,
 )
+from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.rendezvous.frames import Kind, Message
 from tests.support.clusters import InProcessCluster
 from tests.support.waiting import eventually, in_thread
@@ -488,3 +490,23 @@ def test_waiting_graphs_of_one_task_too(cluster: InProcessCluster) -> None:
         assert [f.result(15.0) for f in waiting] == [[1.0]] * 3
     backend.close()
     nothing_is_left(cluster)
+
+
+def test_a_client_that_has_gone_leaves_nothing_for_the_cycle_collector(cluster: InProcessCluster) -> None:
+    def nodes() -> set[int]:
+        return {id(o) for o in gc.get_objects() if isinstance(o, Node)}
+
+    def run() -> None:
+        backend = opened(cluster, spread_graph())
+        backend.run({"a:0": ONE, "b:0": ONE}, ["both:0"], [])
+        assert nodes() - before
+        backend.close()
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = nodes()
+        run()
+        eventually(lambda: not nodes() - before)
+    finally:
+        gc.enable()
