@@ -15,7 +15,6 @@ from dtfctl.runtime.executor.executor import Executor
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import NodeGraph
-from dtfctl.runtime.kernels.compiled import loops
 from dtfctl.runtime.kernels.state import scatter_update
 from dtfctl.runtime.platform.shared_memory import common_arena
 from tests.unit.executor.harness import GraphText, LocalRendezvous, Runner
@@ -36,10 +35,10 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(params=["numpy", "loop"])
 def by_loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Rows are added by numpy, or by the loop that numba compiles elsewhere."""
-    loop = loops.add_rows if request.param == "loop" else None
-    monkeypatch.setattr(scatter_update, "compiled", lambda *args: loop)
-    return loop is not None
+    """Rows are added and taken by numpy, or by the loops that numba compiles elsewhere."""
+    by_loop: bool = request.param == "loop"
+    monkeypatch.setattr(scatter_update, "compiled", lambda loop, *args: loop if by_loop else None)
+    return by_loop
 
 
 class Table:
@@ -89,8 +88,8 @@ def test_any_rows_by_the_loop_and_by_numpy(monkeypatch: pytest.MonkeyPatch, data
     by_handle = data.draw(st.booleans())
     steps = data.draw(st.lists(st.lists(st.integers(0, HEIGHT - 1), min_size=rows, max_size=rows), max_size=4))
     results = []
-    for loop in (None, loops.add_rows):
-        monkeypatch.setattr(scatter_update, "compiled", lambda *args, loop=loop: loop)
+    for by_loop in (False, True):
+        monkeypatch.setattr(scatter_update, "compiled", lambda loop, *args, by=by_loop: loop if by else None)
         with tf.Graph().as_default():
             table = Table(by_handle, rows)
             rng = np.random.default_rng(2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,30 @@ def test_rows_added_in_order(monkeypatch: pytest.MonkeyPatch, form: Callable[[An
     monkeypatch.setattr(scatter_update, "compiled", lambda loop, dtype, nbytes, least: form(loop))
     scatter_update.scatter_rows(target, indices, rows, kind)
     np.testing.assert_allclose(target, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("form", "size"), FORMS)
+@pytest.mark.parametrize("width", [1, 5, 200])
+@pytest.mark.parametrize("kind", ["i4", "i8"])
+def test_rows_taken(form: Callable[[Any], Any], size: int, width: int, kind: str) -> None:
+    """Also where a row is more than memory is asked for in advance, and where a row is the last of the table."""
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((30, width)).astype(F)
+    table[3, 0] = np.nan
+    indices = np.append(rng.integers(0, 30, 99), [29, 3, 0, 29]).astype(kind)
+    out = np.empty((indices.size, width), F)
+    form(loops.take_rows)(table, indices, out)
+    np.testing.assert_array_equal(out, table[indices])
+
+
+@pytest.mark.skipif(not jit.is_available(), reason="numba is not installed")
+@pytest.mark.parametrize("loop", [loops.take_rows, loops.add_rows])
+def test_memory_is_asked_for_rows_in_advance(loop: Callable[..., None]) -> None:
+    assert jit.compiled(loop, np.dtype(F), jit.LEAST_BYTES) is not None
+    # What is found in the cache does not tell how it was made.
+    made: Any = import_module("numba").njit(loop)
+    made(np.zeros((2, 3), F), np.array([1]), np.zeros((1, 3), F), *[F(1)] * (loop is loops.add_rows))
+    assert all("@llvm.prefetch" in code for code in made.inspect_llvm().values())
 
 
 def test_small_arrays_and_a_switch_leave_numba_alone(monkeypatch: pytest.MonkeyPatch) -> None:

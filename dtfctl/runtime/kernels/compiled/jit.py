@@ -78,11 +78,20 @@ def _compile(loop: Callable[..., None]) -> Callable[..., None] | None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         import numba
+
+        _teach()
     except (ImportError, OSError) as e:
         log.warning("numba is installed, but cannot be used: %s", e)
         return None
     function: Callable[..., None] = numba.njit(nogil=True, cache=True, error_model="numpy")(loop)
     return function
+
+
+@lru_cache(1)
+def _teach() -> None:
+    from dtfctl.runtime.kernels.compiled import prefetch
+
+    prefetch.teach()
 
 
 def _folder() -> Path:

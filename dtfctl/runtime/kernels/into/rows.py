@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework.node_graph import Edge
+from dtfctl.runtime.kernels.compiled import loops
 from dtfctl.runtime.kernels.into.elementwise import is_float, is_native
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit, makes
 from dtfctl.runtime.kernels.into.updates import finder
@@ -52,11 +53,16 @@ def _gather(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | No
     inner = spec.shape[len(indices.shape) :]
     # What travels with its frame is nobody's to place.
     fills = spec.nbytes >= shared_memory.LEAST
+    loop = row_loop(loops.take_rows, spec.dtype, spec.nbytes) if fills else None
+    width = prod(inner)
 
     def take(table: Any, indices: Any, out: Any) -> Any:
         if table is None or not table.ndim or table.shape[1:] != inner or table.dtype != spec.dtype:
             raise Unfit
         _check(indices, unsigned, table.shape[0])
+        if loop is not None and table.flags.c_contiguous:
+            loop(table.reshape(-1, width), np.ascontiguousarray(indices).reshape(-1), out.reshape(-1, width))
+            return out
         # Nothing is clipped any more; that mode needs no copy of the output.
         return table.take(indices, 0, out, "clip")
 
@@ -98,7 +104,7 @@ def add_scaled_rows(
     Returns:
         A function of the variable, the indices and the product's operands; None where there is no loop for that.
     """
-    if updates is None or row_loop(updates.dtype, updates.nbytes) is None:
+    if updates is None or row_loop(loops.add_rows, updates.dtype, updates.nbytes) is None:
         return None
     return _add_rows(k, indices, updates, factor_at, sign)
 
@@ -117,7 +123,7 @@ def _add_rows(
     by_handle = k.node.op.startswith("Resource")
     kind = "Sub" if k.node.op.endswith("Sub") else "Add"
     count, width, one = prod(shape), prod(inner), updates.dtype.type(SIGNS[kind] * sign)
-    loop = row_loop(updates.dtype, updates.nbytes)
+    loop = row_loop(loops.add_rows, updates.dtype, updates.nbytes)
 
     def check(variable: Any, indices: Any) -> None:
         table = variable._value

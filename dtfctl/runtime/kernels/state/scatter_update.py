@@ -20,7 +20,7 @@ RowUpdate = Callable[[Any, Any], Any]
 
 # Rounds beyond this cost more than combining first.
 _MAX_ROUNDS = 32
-# Bytes of updates that numpy adds to their rows in a few passes; for more a compiled loop is worth loading.
+# Bytes of rows that numpy takes, or changes in a few passes; for more a compiled loop is worth loading.
 _LEAST_BYTES = 1 << 18
 
 
@@ -81,9 +81,9 @@ def _repeats(indices: Any) -> bool:
     return bool((ordered[1:] == ordered[:-1]).any())
 
 
-def row_loop(dtype: Any, nbytes: int) -> Callable[..., None] | None:
-    """`loops.add_rows` for updates of that many bytes; None where numpy is to do it."""
-    return compiled(loops.add_rows, dtype, nbytes, _LEAST_BYTES)
+def row_loop(loop: Callable[..., None], dtype: Any, nbytes: int) -> Callable[..., None] | None:
+    """A loop over rows of that many bytes in all as machine code; None where numpy is to do it."""
+    return compiled(loop, dtype, nbytes, _LEAST_BYTES)
 
 
 def scatter_rows(target: Any, indices: Any, updates: Any, kind: str) -> None:
@@ -104,7 +104,7 @@ def scatter_rows(target: Any, indices: Any, updates: Any, kind: str) -> None:
     )
     scalar = updates.ndim == 0
     if kind in SIGNS and not scalar and target.ndim > 1 and target.flags.c_contiguous and updates.dtype == target.dtype:
-        loop = row_loop(updates.dtype, updates.nbytes)
+        loop = row_loop(loops.add_rows, updates.dtype, updates.nbytes)
         if loop is not None:
             rows = np.ascontiguousarray(updates).reshape(flat.size, -1)
             loop(target.reshape(-1, rows.shape[1]), np.ascontiguousarray(flat), rows, target.dtype.type(SIGNS[kind]))
