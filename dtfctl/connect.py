@@ -12,12 +12,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import grpc
-
 from dtfctl.runtime.services.proxy import MasterProxy
 
 
 def main(arguments: Sequence[str]) -> int:
+    # Not before the runtime, which has something to say to it first.
+    import grpc
+
     address, port, ca, cert, key, name = arguments
     credentials = grpc.ssl_channel_credentials(*(Path(path).read_bytes() for path in (ca, key, cert)))
     proxy = MasterProxy(address, credentials, name)

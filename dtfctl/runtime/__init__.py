@@ -7,7 +7,13 @@ package does not load the whole front end.
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
+
+# gRPC reads this when it is imported, so it is said before any module of this package can do that. The thread that
+# serves calls (services/call_server.py) then also reads them; they would otherwise cross to it from a thread of gRPC's
+# own. Versions that do not know it log that.
+os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")
 
 if TYPE_CHECKING:
     from dtfctl.runtime.api import *  # noqa: F403

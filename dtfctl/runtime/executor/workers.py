@@ -34,6 +34,8 @@ class _Pool:
     def _work(self, task: Callable[[], None] | None) -> None:
         while task is not None:
             task()
+            # What it holds must not wait for the next one with this thread.
+            task = None
             with self._lock:
                 self._idle += 1
             task = self._next()

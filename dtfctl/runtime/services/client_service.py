@@ -14,8 +14,6 @@ import threading
 import time
 from typing import Any
 
-import grpc
-
 from dtfctl.protocol import worker_pb2
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import CancelledError, InternalError, InvalidArgumentError, OpError
@@ -24,6 +22,7 @@ from dtfctl.runtime.rendezvous.reactor import REACTOR
 from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, this_place
 from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
+from dtfctl.runtime.services.call_server import Call, Handler, Unary
 from dtfctl.runtime.services.client_parts import ClientParts, send_fetched
 from dtfctl.runtime.services.client_plans import client_plan
 from dtfctl.runtime.services.compiled_step import StepOptions
@@ -61,8 +60,8 @@ class ClientService:
         self._lock = threading.Lock()
         self._clients: set[_Client] = set()
 
-    def handler(self) -> grpc.GenericRpcHandler:
-        ping = grpc.unary_unary_rpc_method_handler(lambda _data, _context: b"")
+    def handlers(self) -> dict[str, Handler]:
+        ping = Unary(lambda _data, _call: b"")
         return service(NAME, {"Open": unary(worker_pb2.OpenClientRequest, self.open), "Ping": ping})
 
     def listen(self) -> None:
@@ -73,7 +72,7 @@ class ClientService:
         """
         self._door.listen(None)
 
-    def open(self, request: worker_pb2.OpenClientRequest, context: grpc.ServicerContext) -> worker_pb2.OpenLinkResponse:
+    def open(self, request: worker_pb2.OpenClientRequest, call: Call) -> worker_pb2.OpenLinkResponse:
         return self.invite(request)
 
     def invite(self, request: worker_pb2.OpenClientRequest) -> worker_pb2.OpenLinkResponse:

@@ -7,20 +7,16 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, Future
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from dtfctl.runtime.framework.errors import Code, InternalError, InvalidArgumentError, OpError
-from dtfctl.runtime.services.threads import submit
+from dtfctl.runtime.services.call_server import Call, CallServer, Handler, Refused, Unary
 
 log = logging.getLogger(__name__)
-# gRPC reads this when it listens for the first time. The thread that serves calls then also reads them, which would
-# otherwise cross to it from a thread of gRPC's own; a call takes an eighth less. Versions that do not know it log that.
-os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")
 # Longer status messages could exceed gRPC's limit for metadata.
 MAX_MESSAGE = 3072
 
@@ -55,37 +51,28 @@ CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
 )
 
 
-class HandlerThreads(Executor):
-    """A thread for every call that runs: calls may wait for each other, so there is no limit."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        return submit(lambda: fn(*args, **kwargs))
-
-
-M = TypeVar("M")
-
-
-def unary(request_type: Any, function: Callable[[Any, grpc.ServicerContext], Any]) -> Any:
+def unary(request_type: Any, function: Callable[[Any, Call], Any]) -> Unary:
     """A handler: parses the request, answers with the message `function` returns or the status of what it raises."""
 
-    def handle(data: bytes, context: grpc.ServicerContext) -> bytes:
+    def handle(data: bytes, call: Call) -> bytes:
         try:
             try:
                 request = request_type.FromString(data)
             except (DecodeError, ValueError, RecursionError) as e:
                 raise InvalidArgumentError(f"Malformed {request_type.DESCRIPTOR.name}: {e}") from None
-            return bytes(function(request, context).SerializeToString())
+            return bytes(function(request, call).SerializeToString())
         except OpError as e:
-            abort(context, e)
+            refuse(call, e)
+        except Refused:
+            raise
         except Exception as e:
             log.exception("%s failed", request_type.DESCRIPTOR.name)
-            abort(context, InternalError(f"{type(e).__name__}: {e}"))
-        raise AssertionError("abort returned")
+            refuse(call, InternalError(f"{type(e).__name__}: {e}"))
 
-    return grpc.unary_unary_rpc_method_handler(handle)
+    return Unary(handle)
 
 
-def abort(context: grpc.ServicerContext, error: OpError) -> None:
+def refuse(call: Call, error: OpError) -> NoReturn:
     """End a call with an error.
 
     TensorFlow's clients blindly repeat calls that end with UNAVAILABLE, so it travels as ABORTED, from which they
@@ -95,21 +82,22 @@ def abort(context: grpc.ServicerContext, error: OpError) -> None:
     text = error.text
     if len(text) > MAX_MESSAGE:
         text = text[: MAX_MESSAGE - 3] + "..."
-    context.abort(_STATUS[int(code)], text)
+    call.refuse(_STATUS[int(code)], text)
 
 
 _STATUS = {s.value[0]: s for s in grpc.StatusCode}
 
 
-def service(name: str, handlers: Mapping[str, Any]) -> grpc.GenericRpcHandler:
-    return grpc.method_handlers_generic_handler(name, dict(handlers))
+def service(name: str, methods: Mapping[str, Handler]) -> dict[str, Handler]:
+    """Handlers by the paths of their methods."""
+    return {f"/{name}/{method}": handler for method, handler in methods.items()}
 
 
-def new_server() -> grpc.Server:
-    return grpc.server(HandlerThreads(), options=SERVER_OPTIONS, maximum_concurrent_rpcs=MAX_CALLS)
+def new_server(find: Callable[[str], Handler | None]) -> CallServer:
+    return CallServer(find, SERVER_OPTIONS, MAX_CALLS)
 
 
-def listen_tcp(server: grpc.Server, address: str, credentials: grpc.ServerCredentials | None) -> int:
+def listen_tcp(server: CallServer, address: str, credentials: grpc.ServerCredentials | None) -> int:
     """Have `server` listen at "host:port"; the port, which is a free one for port 0.
 
     Raises:
@@ -117,13 +105,10 @@ def listen_tcp(server: grpc.Server, address: str, credentials: grpc.ServerCreden
     """
     host, _, port = address.rpartition(":")
     _probe(host.strip("[]"), int(port), address)
-    try:
-        bound = server.add_secure_port(address, credentials) if credentials else server.add_insecure_port(address)
-    except RuntimeError:
-        bound = 0
+    bound = server.add_secure_port(address, credentials) if credentials else server.add_insecure_port(address)
     if not bound:
         raise OSError(errno.EADDRINUSE, f"{os.strerror(errno.EADDRINUSE)}: {address}")
-    return int(bound)
+    return bound
 
 
 def _probe(host: str, port: int, address: str) -> None:
@@ -140,7 +125,7 @@ def _probe(host: str, port: int, address: str) -> None:
             raise OSError(e.errno, f"{e.strerror}: {address}") from None
 
 
-def listen_unix(server: grpc.Server, path: Path) -> None:
+def listen_unix(server: CallServer, path: Path) -> None:
     """Have `server` listen at a unix socket that only this user can open.
 
     Raises:
@@ -157,8 +142,6 @@ def listen_unix(server: grpc.Server, path: Path) -> None:
     old = os.umask(0o177)
     try:
         bound = server.add_insecure_port(f"unix:{path}")
-    except RuntimeError as e:
-        raise OSError(errno.EADDRNOTAVAIL, f"cannot listen at {path}: {e}") from None
     finally:
         os.umask(old)
     if not bound:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import grpc
 import numpy as np
 
 from dtfctl.protocol import master_pb2, tensor_pb2
@@ -12,6 +11,7 @@ from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import CancelledError, FailedPreconditionError, InvalidArgumentError, OpError
 from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor
+from dtfctl.runtime.services.call_server import Call, Handler
 from dtfctl.runtime.services.compiled_step import StepOptions
 from dtfctl.runtime.services.grpc_tools import service, unary
 from dtfctl.runtime.services.job_scope import JobScope
@@ -28,7 +28,7 @@ class MasterService:
     def __init__(self, master: Master) -> None:
         self._master = master
 
-    def handler(self) -> grpc.GenericRpcHandler:
+    def handlers(self) -> dict[str, Handler]:
         m = master_pb2
         methods = {
             "CreateSession": (m.CreateSessionRequest, self.create_session),
@@ -45,40 +45,36 @@ class MasterService:
         return service(NAME, {name: unary(kind, self._counted(function)) for name, (kind, function) in methods.items()})
 
     def _counted(self, function: Any) -> Any:
-        def call(request: Any, context: grpc.ServicerContext) -> Any:
+        def counted(request: Any, call: Call) -> Any:
             self._master.requests += 1
-            return function(request, context)
+            return function(request, call)
 
-        return call
+        return counted
 
-    def create_session(
-        self, request: master_pb2.CreateSessionRequest, context: grpc.ServicerContext
-    ) -> master_pb2.CreateSessionResponse:
-        scope = JobScope.of_metadata(context.invocation_metadata())
+    def create_session(self, request: master_pb2.CreateSessionRequest, call: Call) -> master_pb2.CreateSessionResponse:
+        scope = JobScope.of_metadata(call.metadata)
         session = self._master.create_session(request.graph_def, request.config, scope)
         return master_pb2.CreateSessionResponse(session_handle=session.handle)
 
-    def extend_session(
-        self, request: master_pb2.ExtendSessionRequest, context: grpc.ServicerContext
-    ) -> master_pb2.ExtendSessionResponse:
+    def extend_session(self, request: master_pb2.ExtendSessionRequest, call: Call) -> master_pb2.ExtendSessionResponse:
         session = self._master.session(request.session_handle)
         version = session.extend(request.graph_def, request.current_graph_version)
         return master_pb2.ExtendSessionResponse(new_graph_version=version)
 
     def partial_run_setup(
-        self, request: master_pb2.PartialRunSetupRequest, context: grpc.ServicerContext
+        self, request: master_pb2.PartialRunSetupRequest, call: Call
     ) -> master_pb2.PartialRunSetupResponse:
         self._master.request_ids.check(request.request_id, "PartialRunSetup (Master)")
         session = self._master.session(request.session_handle)
         handle = PartialRuns(session).setup(list(request.feed), list(request.fetch), list(request.target))
         return master_pb2.PartialRunSetupResponse(partial_run_handle=handle)
 
-    def run_step(self, request: master_pb2.RunStepRequest, context: grpc.ServicerContext) -> master_pb2.RunStepResponse:
+    def run_step(self, request: master_pb2.RunStepRequest, call: Call) -> master_pb2.RunStepResponse:
         self._master.request_ids.check(request.request_id, "RunStep (Master)")
         session = self._master.session(request.session_handle)
         response = master_pb2.RunStepResponse()
         try:
-            self._run_step(session, request, response, context)
+            self._run_step(session, request, response, call)
         except OpError as e:
             if not request.store_errors_in_response_body or _is_about_request(e):
                 raise
@@ -90,7 +86,7 @@ class MasterService:
         session: MasterSession,
         request: master_pb2.RunStepRequest,
         response: master_pb2.RunStepResponse,
-        context: grpc.ServicerContext,
+        call: Call,
     ) -> None:
         feeds: dict[str, np.ndarray[Any, Any]] = {}
         for feed in request.feed:
@@ -98,7 +94,7 @@ class MasterService:
                 raise InvalidArgumentError(f'Endpoint "{feed.name}" fed more than once.')
             feeds[feed.name] = decode_tensor(feed.tensor)
         options = request.options if request.HasField("options") else None
-        how = StepOptions(options, response.metadata, _token(context))
+        how = StepOptions(options, response.metadata, _token(call))
         fetches = list(request.fetch)
         if request.partial_run_handle:
             values = PartialRuns(session).run(request.partial_run_handle, feeds, fetches, how)
@@ -108,37 +104,29 @@ class MasterService:
             named = response.tensor.add(name=name)
             named.tensor.CopyFrom(_encode(value, session.tensor_type(name)))
 
-    def close_session(
-        self, request: master_pb2.CloseSessionRequest, context: grpc.ServicerContext
-    ) -> master_pb2.CloseSessionResponse:
+    def close_session(self, request: master_pb2.CloseSessionRequest, call: Call) -> master_pb2.CloseSessionResponse:
         self._master.close_session(request.session_handle)
         return master_pb2.CloseSessionResponse()
 
-    def list_devices(
-        self, request: master_pb2.ListDevicesRequest, context: grpc.ServicerContext
-    ) -> master_pb2.ListDevicesResponse:
+    def list_devices(self, request: master_pb2.ListDevicesRequest, call: Call) -> master_pb2.ListDevicesResponse:
         local, remote = self._master.list_devices(request.session_handle)
         return master_pb2.ListDevicesResponse(local_device=local, remote_device=remote)
 
-    def reset(self, request: master_pb2.ResetRequest, context: grpc.ServicerContext) -> master_pb2.ResetResponse:
-        scope = JobScope.of_metadata(context.invocation_metadata())
+    def reset(self, request: master_pb2.ResetRequest, call: Call) -> master_pb2.ResetResponse:
+        scope = JobScope.of_metadata(call.metadata)
         self._master.reset(list(request.container), list(request.device_filters), scope)
         return master_pb2.ResetResponse()
 
-    def make_callable(
-        self, request: master_pb2.MakeCallableRequest, context: grpc.ServicerContext
-    ) -> master_pb2.MakeCallableResponse:
+    def make_callable(self, request: master_pb2.MakeCallableRequest, call: Call) -> master_pb2.MakeCallableResponse:
         self._master.request_ids.check(request.request_id, "MakeCallable (Master)")
         session = self._master.session(request.session_handle)
         return master_pb2.MakeCallableResponse(handle=session.make_callable(request.options))
 
-    def run_callable(
-        self, request: master_pb2.RunCallableRequest, context: grpc.ServicerContext
-    ) -> master_pb2.RunCallableResponse:
+    def run_callable(self, request: master_pb2.RunCallableRequest, call: Call) -> master_pb2.RunCallableResponse:
         self._master.request_ids.check(request.request_id, "RunCallable (Master)")
         session = self._master.session(request.session_handle)
         response = master_pb2.RunCallableResponse()
-        how = StepOptions(None, response.metadata, _token(context))
+        how = StepOptions(None, response.metadata, _token(call))
         values = [decode_tensor(t) for t in request.feed]
         names = session.callable_fetches(request.handle)
         for name, value in zip(names, session.run_callable(request.handle, values, how)):
@@ -146,7 +134,7 @@ class MasterService:
         return response
 
     def release_callable(
-        self, request: master_pb2.ReleaseCallableRequest, context: grpc.ServicerContext
+        self, request: master_pb2.ReleaseCallableRequest, call: Call
     ) -> master_pb2.ReleaseCallableResponse:
         self._master.session(request.session_handle).release_callable(request.handle)
         return master_pb2.ReleaseCallableResponse()
@@ -157,11 +145,11 @@ def _is_about_request(error: OpError) -> bool:
     return isinstance(error, FailedPreconditionError) and error.message == "Session is closed."
 
 
-def _token(context: grpc.ServicerContext) -> CancellationToken:
-    """Cancelled when the call ends, as when the client is gone or its deadline has passed."""
+def _token(call: Call) -> CancellationToken:
+    """Cancelled when the call is over, as when the client is gone or its deadline has passed."""
     token = CancellationToken()
     gone = CancelledError("The client gave up the step: it was cancelled, its deadline passed, or it is gone")
-    if not context.add_callback(lambda: token.cancel(gone)):
+    if not call.on_gone(lambda: token.cancel(gone)):
         token.cancel(gone)
     return token
 

@@ -13,12 +13,11 @@ from typing import Any
 
 import grpc
 
+from dtfctl.runtime.services.call_server import Call, Handler, Unary
 from dtfctl.runtime.services.grpc_tools import CHANNEL_OPTIONS, listen_tcp, new_server
 from dtfctl.runtime.services.loopback import Neighbours
 from dtfctl.runtime.services.master_service import NAME
 
-# Without a deadline gRPC says that a time beyond any counting is left.
-_FOR_EVER_S = 1e8
 _WAITS = frozenset({f"/{NAME}/CreateSession", f"/{NAME}/Reset"})
 
 
@@ -35,8 +34,7 @@ class MasterProxy:
         self._credentials = credentials
         self._server_name = server_name
         self._forward = _Forward(self._connect(address))
-        self._server = new_server()
-        self._server.add_generic_rpc_handlers((self._forward,))
+        self._server = new_server(self._forward.find)
 
     def _connect(self, address: str) -> grpc.Channel:
         if self._credentials is None:
@@ -64,7 +62,7 @@ class MasterProxy:
         self._forward.close()
 
 
-class _Forward(grpc.GenericRpcHandler):  # type: ignore[misc]
+class _Forward:
     """Hands every method of the master's service on."""
 
     def __init__(self, channel: grpc.Channel) -> None:
@@ -80,30 +78,25 @@ class _Forward(grpc.GenericRpcHandler):  # type: ignore[misc]
     def close(self) -> None:
         self._channel.close()
 
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        method = str(handler_call_details.method)
+    def find(self, method: str) -> Handler | None:
         if not method.startswith(f"/{NAME}/"):
             return None
-        waits = method in _WAITS
+        return Unary(lambda data, call: self._forward(data, call, method in _WAITS))
 
-        def forward(data: bytes, context: grpc.ServicerContext) -> bytes:
-            if not self._neighbours.admits(context.peer()):
-                context.abort(grpc.StatusCode.PERMISSION_DENIED, "This port belongs to another user of this machine")
-            left = context.time_remaining()
-            with self._lock:
-                answer = self._channel.unary_unary(method).future(
-                    data, timeout=left if left is not None and left < _FOR_EVER_S else None, wait_for_ready=waits
-                )
-            context.add_callback(answer.cancel)
-            try:
-                return bytes(answer.result())
-            except grpc.RpcError as e:
-                error: Any = e
-                context.abort(error.code(), error.details() or "")
-            except grpc.FutureCancelledError:
-                if context.is_active():
-                    context.abort(grpc.StatusCode.UNAVAILABLE, "The task behind this port has moved")
-                context.abort(grpc.StatusCode.CANCELLED, "The client gave up the request")
-            raise AssertionError("abort returned")
-
-        return grpc.unary_unary_rpc_method_handler(forward)
+    def _forward(self, data: bytes, call: Call, waits: bool) -> bytes:
+        if not self._neighbours.admits(call.peer()):
+            call.refuse(grpc.StatusCode.PERMISSION_DENIED, "This port belongs to another user of this machine")
+        with self._lock:
+            stub = self._channel.unary_unary(call.method)
+            answer = stub.future(data, timeout=call.time_left(), wait_for_ready=waits)
+        if not call.on_gone(answer.cancel):
+            answer.cancel()
+        try:
+            return bytes(answer.result())
+        except grpc.RpcError as e:
+            error: Any = e
+            call.refuse(error.code(), error.details() or "")
+        except grpc.FutureCancelledError:
+            if call.is_gone:
+                call.refuse(grpc.StatusCode.CANCELLED, "The client gave up the request")
+            call.refuse(grpc.StatusCode.UNAVAILABLE, "The task behind this port has moved")

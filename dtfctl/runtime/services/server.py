@@ -16,6 +16,7 @@ from dtfctl.runtime.framework.device_spec import DeviceSpec, device_name, task_n
 from dtfctl.runtime.framework.errors import CancelledError, OpError
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.rendezvous.transports.handshake import TlsContexts
+from dtfctl.runtime.services.call_server import CallServer
 from dtfctl.runtime.services.client_service import ClientService
 from dtfctl.runtime.services.deadlines import DEADLINES
 from dtfctl.runtime.services.exchange import Exchange
@@ -133,7 +134,7 @@ class TaskServer:
             config.tls is not None,
             self._client_service.invite,
         )
-        self._servers: list[grpc.Server] = []
+        self._servers: list[CallServer] = []
         self._lock = threading.Lock()
         self._port = 0
         self._local_address = ""
@@ -164,17 +165,15 @@ class TaskServer:
             register_local_master(f"unix:{config.socket_path}", self.master)
         DEADLINES.after(ORPHAN_S, self._sweep)
 
-    def _listen(self) -> list[grpc.Server]:
+    def _listen(self) -> list[CallServer]:
         """Start what serves; the servers."""
         config = self.config
-        peers = new_server()
-        clients = self._master_service.handler(), self._client_service.handler()
-        peers.add_generic_rpc_handlers((*clients, self._worker_service.handler()))
+        clients = {**self._master_service.handlers(), **self._client_service.handlers()}
+        peers = new_server({**clients, **self._worker_service.handlers()}.get)
         self._port = listen_tcp(peers, config.listen, None if self._tls is None else self._tls.server)
         started = [peers]
         if config.socket_path is not None:
-            local = new_server()
-            local.add_generic_rpc_handlers(clients)
+            local = new_server(clients.get)
             try:
                 listen_unix(local, config.socket_path)
             except OSError:
@@ -204,8 +203,7 @@ class TaskServer:
         Raises:
             OSError: the address is taken.
         """
-        server = new_server()
-        server.add_generic_rpc_handlers((self._master_service.handler(),))
+        server = new_server(self._master_service.handlers().get)
         port = listen_tcp(server, address, None)
         with denormals_flushed():
             server.start()

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import grpc
-
 from dtfctl.protocol import worker_pb2
 from dtfctl.runtime.compiler.pause import collector_paused
 from dtfctl.runtime.framework.errors import (
@@ -19,8 +17,9 @@ from dtfctl.runtime.framework.errors import (
 )
 from dtfctl.runtime.rendezvous.transports.grpc_stream import FROM_LIFE, FROM_TASK, TO_LIFE, ServerLink
 from dtfctl.runtime.rendezvous.transports.handshake import ROLE, this_place
+from dtfctl.runtime.services.call_server import Call, Handler, Stream
 from dtfctl.runtime.services.exchange import Exchange
-from dtfctl.runtime.services.grpc_tools import abort, service, unary
+from dtfctl.runtime.services.grpc_tools import refuse, service, unary
 from dtfctl.runtime.services.links import LinkMaker
 from dtfctl.runtime.services.peers import Peers
 from dtfctl.runtime.services.tasks import graph_with_ranks
@@ -58,7 +57,7 @@ class WorkerService:
         self._needs_certificate = needs_certificate
         self._clients = clients
 
-    def handler(self) -> grpc.GenericRpcHandler:
+    def handlers(self) -> dict[str, Handler]:
         w = worker_pb2
         methods = {
             "GetStatus": (w.TaskStatusRequest, self.get_status),
@@ -70,21 +69,23 @@ class WorkerService:
             "OpenClient": (w.OpenClientRequest, self.open_client),
             "ClearContainers": (w.ClearContainersRequest, self.clear_containers),
         }
-        handlers = {name: unary(kind, self._checked(function)) for name, (kind, function) in methods.items()}
-        handlers["Stream"] = grpc.stream_stream_rpc_method_handler(self.stream)
+        handlers: dict[str, Handler] = {
+            name: unary(kind, self._checked(function)) for name, (kind, function) in methods.items()
+        }
+        handlers["Stream"] = Stream(self.stream)
         return service(NAME, handlers)
 
     def _checked(self, function: Any) -> Any:
-        def call(request: Any, context: grpc.ServicerContext) -> Any:
-            self._check_caller(context)
+        def checked(request: Any, call: Call) -> Any:
+            self._check_caller(call)
             return function(request)
 
-        return call
+        return checked
 
-    def _check_caller(self, context: grpc.ServicerContext) -> None:
+    def _check_caller(self, call: Call) -> None:
         if not self._needs_certificate:
             return
-        names = context.auth_context().get("x509_common_name", ())
+        names = call.auth_context().get("x509_common_name", ())
         if not names:
             raise UnauthenticatedError("Tasks talk to each other with certificates only")
         role = names[0].decode(errors="replace").partition(":")[0]
@@ -143,21 +144,21 @@ class WorkerService:
             raise AbortedError(f"{self._worker.task} was restarted: a client is for {request.to_incarnation}")
         return self._clients(request)
 
-    def stream(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+    def stream(self, requests: Iterator[bytes], call: Call) -> Iterator[bytes]:
         """Frames both ways, where nothing better than gRPC works."""
         try:
-            self._check_caller(context)
-            task, sender, receiver = _introduction(context)
+            self._check_caller(call)
+            task, sender, receiver = _introduction(call)
             self._peers.check_sender(task, sender, receiver)
             link = ServerLink(task, self._life, sender, self._exchange)
             self._exchange.opened(link)
         except OpError as e:
-            abort(context, e)
-        return link.serve(requests, context)
+            refuse(call, e)
+        return link.serve(requests, call.on_gone)
 
 
-def _introduction(context: grpc.ServicerContext) -> tuple[str, int, int]:
-    metadata = dict(context.invocation_metadata() or ())
+def _introduction(call: Call) -> tuple[str, int, int]:
+    metadata = dict(call.metadata)
     try:
         return str(metadata[FROM_TASK]), int(metadata[FROM_LIFE]), int(metadata[TO_LIFE])
     except (KeyError, ValueError):

@@ -22,6 +22,7 @@ from dtfctl.runtime.framework.errors import (
     OpError,
 )
 from tests.support.clusters import in_process_cluster
+from tests.support.waiting import in_thread
 from tests.unit.services.graphs import GraphBuilder, mul_graph, waiting_graph
 
 ONE = np.float32(1.0).reshape(())
@@ -137,6 +138,20 @@ def test_timeouts_end_waiting_steps(target: str) -> None:
     time.sleep(0.5)
     backend.run({}, [], ["put"])
     assert backend.run({}, ["x:0"], []) == [1.0], "the step that timed out takes nothing"
+    backend.close()
+
+
+def test_waiting_steps_hold_up_no_others(target: str) -> None:
+    """What they wait for comes from other steps, of their own session and of others."""
+    backend, other = opened(target, waiting_graph()), opened(target, mul_graph())
+    waiting = [in_thread(lambda: backend.run({}, ["x:0"], [])) for _ in range(12)]
+    for i in range(40):
+        product = other.run({"a:0": ONE * 2, "b:0": np.float32(i).reshape(())}, ["y:0"], [])
+        assert product == [2.0 * i]
+    for _ in range(12):
+        backend.run({}, [], ["put"])
+    assert [end() for end in waiting] == [None] * 12
+    other.close()
     backend.close()
 
 

@@ -30,7 +30,8 @@ from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.rendezvous.transports.grpc_stream import METHOD, ClientLink, ServerLink
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, TlsContexts, connect_tcp, connect_unix
 from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
-from dtfctl.runtime.services.grpc_tools import listen_tcp, new_server, service
+from dtfctl.runtime.services.call_server import Call, Stream
+from dtfctl.runtime.services.grpc_tools import listen_tcp, new_server
 
 A, B = "/job:a/replica:0/task:0", "/job:b/replica:0/task:0"
 LIVES = {A: 11, B: 22}
@@ -86,13 +87,11 @@ class Pair:
     def _over_grpc(self) -> None:
         made: list[ServerLink] = []
 
-        def stream(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        def stream(requests: Iterator[bytes], call: Call) -> Iterator[bytes]:
             made.append(ServerLink(A, LIVES[B], LIVES[A], self.at_b))
-            return made[0].serve(requests, context)
+            return made[0].serve(requests, call.on_gone)
 
-        server = new_server()
-        name = METHOD.split("/")[1]
-        server.add_generic_rpc_handlers((service(name, {"Stream": grpc.stream_stream_rpc_method_handler(stream)}),))
+        server = new_server({METHOD: Stream(stream)}.get)
         port = listen_tcp(server, "127.0.0.1:0", None)
         server.start()
         self._stack.callback(lambda: server.stop(0).wait(5.0))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import grpc
@@ -177,8 +177,12 @@ class ClientLink(Endpoint):
 class ServerLink(Endpoint):
     """The accepting end: `serve` is the body of the gRPC handler."""
 
-    def serve(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        """Yield what goes out while a thread reads requests; the owner is told when either side ends."""
+    def serve(self, requests: Iterator[bytes], on_gone: Callable[[Callable[[], object]], bool]) -> Iterator[bytes]:
+        """Yield what goes out while a thread reads requests; the owner is told when either side ends.
+
+        Args:
+            on_gone: calls back when the other end is gone; False where it is already.
+        """
 
         def read() -> None:
             error: OpError = UnavailableError(f"{self.peer_task} closed the connection")
@@ -187,12 +191,12 @@ class ServerLink(Endpoint):
             except OpError as e:
                 error = e
             except Exception as e:
-                # grpc raises its bare Exception here when the call is gone.
                 error = UnavailableError(f"Connection from {self.peer_task} failed: {e or type(e).__name__}")
             if self.fail(error):
                 self._owner.ended(self, error)
 
-        context.add_callback(self._ended)
+        if not on_gone(self._ended):
+            self._ended()
         threading.Thread(target=read, daemon=True, name=f"from {self.peer_task}").start()
         return self.outbox.chunks()
 

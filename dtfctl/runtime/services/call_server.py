@@ -1,0 +1,401 @@
+"""A server on gRPC's core, with as few changes of threads as a call can have.
+
+One thread takes what happens from gRPC's completion queue; as dtfctl.runtime has it set up, it is also the one
+that reads sockets. It never runs a handler: once a request is complete, a thread of the pool does, and sends the answer
+itself. The server that comes with gRPC for Python starts a handler when it only knows that there will be a request,
+and then wakes it twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeAlias
+
+import grpc
+from grpc._cython import cygrpc
+
+from dtfctl.runtime.executor.workers import WORKERS
+from dtfctl.runtime.services.deadlines import DEADLINES
+
+log = logging.getLogger(__name__)
+
+_Tag: TypeAlias = tuple["Call", Callable[[Any], None]]
+_NEW_CALL, _SHUTDOWN = "new call", "shutdown"
+_NO_FLAGS = 0
+# Without a deadline gRPC says that a time beyond any counting is left.
+_FOR_EVER_S = 1e8
+
+
+class Refused(Exception):
+    """What a handler raises to end its call with another status than OK."""
+
+    def __init__(self, code: grpc.StatusCode, details: str) -> None:
+        super().__init__(details)
+        self.code = code
+        self.details = details
+
+
+@dataclass(frozen=True)
+class Unary:
+    """A method with one request and one answer.
+
+    Attributes:
+        function: the answer to a request; may block, and may raise Refused.
+    """
+
+    function: Callable[[bytes, Call], bytes]
+
+    def begin(self, call: Call) -> None:
+        call.receive(lambda data: self._received(call, data))
+
+    def _received(self, call: Call, data: bytes | None) -> None:
+        if data is None:
+            call.end(grpc.StatusCode.UNIMPLEMENTED, "The method needs exactly one request")
+        else:
+            call.run(lambda: call.end(grpc.StatusCode.OK, "", self.function(data, call)))
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A method with any number of messages both ways.
+
+    Attributes:
+        function: an iterator of what to send; may block, and may raise Refused. Waiting for the next message, it can be
+            told that the call is over by `Call.on_gone` only.
+    """
+
+    function: Callable[[Iterator[bytes], Call], Iterator[bytes]]
+
+    def begin(self, call: Call) -> None:
+        call.run(lambda: self._serve(call))
+
+    def _serve(self, call: Call) -> None:
+        for message in self.function(_Requests(call), call):
+            if not call.send(message):
+                return
+        call.end(grpc.StatusCode.OK, "")
+
+
+Handler: TypeAlias = Unary | Stream
+
+
+class CallServer:
+    """Methods may be called from any thread.
+
+    Args:
+        find: the handler of a method by its path, "/package.Service/Method"; None where there is none.
+        options: channel arguments of gRPC's core.
+        most_calls: calls that may run or wait at once; more are refused.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[str], Handler | None],
+        options: Sequence[tuple[str, int]] = (),
+        most_calls: int = 1 << 30,
+    ) -> None:
+        self._find = find
+        self._most_calls = most_calls
+        self._queue = cygrpc.CompletionQueue()
+        self._core = cygrpc.Server(tuple(options), False)
+        self._core.register_completion_queue(self._queue)
+        self._lock = threading.Lock()
+        # Calls that gRPC's core will still say something about, and how many handlers run: also of calls that are over.
+        self._calls: set[Call] = set()
+        self._running = 0
+        self._is_started = False
+        self._is_stopping = False
+        # What is asked of the core besides: a next call, and to be told when it is shut down.
+        self._asked = 0
+        self._ended = threading.Event()
+
+    def add_insecure_port(self, address: str) -> int:
+        """Listen at "host:port" or "unix:path" once started; the port, or 0 where that is not possible."""
+        return int(self._core.add_http2_port(address.encode()))
+
+    def add_secure_port(self, address: str, credentials: grpc.ServerCredentials) -> int:
+        """As `add_insecure_port`, with TLS."""
+        return int(self._core.add_http2_port(address.encode(), credentials._credentials))
+
+    def start(self) -> None:
+        """Serve; returns at once."""
+        with self._lock:
+            self._core.start()
+            self._is_started = True
+            self._ask_for_call()
+        threading.Thread(target=self._serve, daemon=True, name="dtf-calls").start()
+
+    def stop(self, grace_s: float) -> threading.Event:
+        """Take no more calls, and cancel those that have not ended in that time. The event is set when all is over."""
+        with self._lock:
+            if not self._is_started:
+                self._ended.set()
+            elif not self._is_stopping:
+                self._is_stopping = True
+                self._asked += 1
+                self._core.shutdown(self._queue, _SHUTDOWN)
+        if not self._ended.is_set():
+            if grace_s > 0:
+                DEADLINES.after(grace_s, self._cancel_all)
+            else:
+                self._cancel_all()
+        return self._ended
+
+    def _cancel_all(self) -> None:
+        with self._lock:
+            if not self._ended.is_set():
+                self._core.cancel_all_calls()
+
+    # What happens -----------------------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        while not self._handle(self._queue.poll()):
+            pass
+
+    def _handle(self, event: Any) -> bool:
+        """Whether the server has ended with this event."""
+        tag = event.tag
+        if tag is _NEW_CALL:
+            self._begin(event)
+        elif tag is _SHUTDOWN:
+            with self._lock:
+                self._asked -= 1
+        else:
+            call, react = tag
+            try:
+                react(event)
+            except Exception:
+                log.exception("a call of %s could not be served", call.method)
+            call.came_back()
+        return self._is_stopping and self._end()
+
+    def _begin(self, event: Any) -> None:
+        with self._lock:
+            self._asked -= 1
+            if not self._is_stopping:
+                self._ask_for_call()
+            if not event.success:
+                return
+            is_one_too_many = len(self._calls) >= self._most_calls
+            call = Call(self, event)
+            self._calls.add(call)
+        call.watch()
+        handler = self._find(call.method)
+        if is_one_too_many:
+            call.end(*_TOO_MANY)
+        elif handler is None:
+            call.end(grpc.StatusCode.UNIMPLEMENTED, f"There is no method {call.method}")
+        else:
+            handler.begin(call)
+
+    def _ask_for_call(self) -> None:
+        self._core.request_call(self._queue, self._queue, _NEW_CALL)
+        self._asked += 1
+
+    def _end(self) -> bool:
+        with self._lock:
+            if self._asked or self._calls:
+                return False
+            self._core.destroy()
+            self._ended.set()
+            return True
+
+    # For calls --------------------------------------------------------------------------------------------------------
+
+    def forget(self, call: Call) -> None:
+        """The core has nothing more to say about it."""
+        with self._lock:
+            self._calls.discard(call)
+
+    def run(self, handle: Callable[[], None]) -> bool:
+        """Have a handler run, in a thread of its own; False where that is one too many."""
+        with self._lock:
+            if self._running >= self._most_calls:
+                return False
+            self._running += 1
+
+        def work() -> None:
+            try:
+                handle()
+            finally:
+                with self._lock:
+                    self._running -= 1
+
+        try:
+            WORKERS.submit(work)
+        except RuntimeError as e:
+            log.warning("no thread for a call: %s", e)
+            with self._lock:
+                self._running -= 1
+            return False
+        return True
+
+
+class Call:
+    """One call, for its handler. Methods may be called from any thread.
+
+    Attributes:
+        method: its path.
+        metadata: what the client says besides the request: names and values.
+    """
+
+    def __init__(self, server: CallServer, event: Any) -> None:
+        self.method: str = event.call_details.method.decode(errors="replace")
+        self.metadata: tuple[tuple[str, str | bytes], ...] = event.invocation_metadata
+        self._deadline: float = event.call_details.deadline
+        self._server = server
+        self._core = event.call
+        self._lock = threading.Lock()
+        # Batches of operations that have not come back. Once it is over, no further one may begin.
+        self._begun = 0
+        self._is_over = False
+        self._is_gone = False
+        self._is_headed = False
+        self._is_ended = False
+        self._on_gone: list[Callable[[], object]] = []
+
+    # What handlers ask ------------------------------------------------------------------------------------------------
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it was over before it was answered: cancelled, its deadline passed, or the client is gone."""
+        return self._is_gone
+
+    def on_gone(self, callback: Callable[[], object]) -> bool:
+        """Call back when it is over before it is answered; False where it is already. The callback must not block."""
+        with self._lock:
+            if not self._is_gone:
+                self._on_gone.append(callback)
+            return not self._is_gone
+
+    def refuse(self, code: grpc.StatusCode, details: str) -> NoReturn:
+        """End it with that status, by an exception."""
+        raise Refused(code, details)
+
+    def time_left(self) -> float | None:
+        """Seconds until its deadline; None without one."""
+        left = self._deadline - time.time()
+        return max(left, 0.0) if left < _FOR_EVER_S else None
+
+    def peer(self) -> str:
+        """gRPC's name for the other end, such as `ipv4:127.0.0.1:4711`."""
+        return str(self._core.peer().decode())
+
+    def auth_context(self) -> dict[str, list[bytes]]:
+        """What is known of the other end for certain, such as `x509_common_name` of its certificate."""
+        found = cygrpc.auth_context(self._core) or {}
+        return {key.decode(): list(values) for key, values in found.items()}
+
+    # How it goes on ---------------------------------------------------------------------------------------------------
+
+    def watch(self) -> None:
+        """Be told when it is over."""
+        self._begin((cygrpc.ReceiveCloseOnServerOperation(_NO_FLAGS),), self._closed)
+
+    def run(self, handle: Callable[[], None]) -> None:
+        """Have the handler run; what it raises ends the call."""
+
+        def work() -> None:
+            try:
+                handle()
+            except Refused as e:
+                self.end(e.code, e.details)
+            except BaseException as e:
+                log.exception("%s failed", self.method)
+                self.end(grpc.StatusCode.UNKNOWN, f"{type(e).__name__}: {e}")
+
+        if not self._server.run(work):
+            self.end(*_TOO_MANY)
+
+    def receive(self, received: Callable[[bytes | None], object]) -> bool:
+        """Call back with the next message, or None if there is none; False where the call is over."""
+        return self._begin(
+            (cygrpc.ReceiveMessageOperation(_NO_FLAGS),), lambda event: received(event.batch_operations[0].message())
+        )
+
+    def send(self, message: bytes) -> bool:
+        """Returns when the message has been sent; False where it cannot be."""
+        sent: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        with self._lock:
+            operations = (*self._head(), cygrpc.SendMessageOperation(message, _NO_FLAGS))
+            if self._is_ended or not self._begin_locked(operations, lambda event: sent.put(event.success)):
+                return False
+        return sent.get()
+
+    def end(self, code: grpc.StatusCode, details: str, message: bytes | None = None) -> None:
+        """Send the last message, if there is one, and the status. Without effect once it is over."""
+        with self._lock:
+            if self._is_ended:
+                return
+            self._is_ended = True
+            body = () if message is None else (cygrpc.SendMessageOperation(message, _NO_FLAGS),)
+            status = cygrpc.SendStatusFromServerOperation(None, code.value[0], details.encode(), _NO_FLAGS)
+            self._begin_locked((*self._head(), *body, status), _ignore)
+
+    def _head(self) -> Iterable[Any]:
+        if self._is_headed:
+            return ()
+        self._is_headed = True
+        return (cygrpc.SendInitialMetadataOperation(None, _NO_FLAGS),)
+
+    def _begin(self, operations: Iterable[Any], react: Callable[[Any], object]) -> bool:
+        with self._lock:
+            return self._begin_locked(operations, react)
+
+    def _begin_locked(self, operations: Iterable[Any], react: Callable[[Any], object]) -> bool:
+        """Start a batch, whose event `react` takes; False where the call is over."""
+        if self._is_over:
+            return False
+        error = self._core.start_server_batch(operations, (self, react))
+        if error != cygrpc.CallError.ok:
+            raise RuntimeError(f"gRPC refuses {operations} of a call of {self.method}: error {error}")
+        self._begun += 1
+        return True
+
+    def _closed(self, event: Any) -> None:
+        with self._lock:
+            self._is_over = True
+            self._is_gone = bool(event.batch_operations[0].cancelled())
+            callbacks, self._on_gone = self._on_gone, []
+        if self._is_gone:
+            for callback in callbacks:
+                try:
+                    callback()
+                except Exception:
+                    log.exception("what waits for the end of a call of %s failed", self.method)
+
+    def came_back(self) -> None:
+        """The event of a batch has been handled."""
+        with self._lock:
+            self._begun -= 1
+            is_last = self._begun == 0
+        if is_last:
+            self._server.forget(self)
+
+
+class _Requests(Iterator[bytes]):
+    """The messages of a stream."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    def __next__(self) -> bytes:
+        messages: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        message = messages.get() if self._call.receive(messages.put) else None
+        if message is not None:
+            return message
+        if self._call.is_gone:
+            raise ConnectionError("The other end has given up the stream, or is gone")
+        raise StopIteration
+
+
+def _ignore(_event: Any) -> None:
+    """Nothing follows from it."""
+
+
+_TOO_MANY = grpc.StatusCode.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!"
