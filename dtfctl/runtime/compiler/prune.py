@@ -67,11 +67,12 @@ def prune(
             if not node.inputs and not node.control_inputs:
                 continue
             if fed:
-                stack += [fed.get(edge) or edge.node for edge in node.inputs]
+                stack += [fed.get(edge) or edge[0] for edge in node.inputs]
                 stack += [fed_controls.get(source) or source for source in node.control_inputs]
             else:
-                stack += [edge.node for edge in node.inputs]
-                stack += node.control_inputs
+                stack += [edge[0] for edge in node.inputs]
+                if node.control_inputs:
+                    stack += node.control_inputs
 
     if ends is not None:
         _move_ends(fed, fed_controls, sends, kept, placement or {}, ends)

@@ -138,7 +138,10 @@ def ref_positions(node: Node) -> tuple[int, ...]:
 
 def reads_of(node: Node) -> tuple[int, ...]:
     """Input positions where a reference arrives but the value is wanted."""
-    if not any(e.node.signature.has_ref_output for e in node.inputs):
+    for source, _ in node.inputs:
+        if source.signature.has_ref_output:
+            break
+    else:
         return ()
     return tuple(i for i, (e, t) in enumerate(zip(node.inputs, node.input_types)) if e.dtype.is_ref and not t.is_ref)
 

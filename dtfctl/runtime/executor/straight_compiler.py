@@ -204,21 +204,22 @@ class _Compiler:
         return not reads_of(node)
 
     def _root(self, edge: Edge) -> tuple[Node, int]:
-        output = edge.node, edge.slot
-        return self.alias.get(output, output)
+        return self.alias.get(edge, edge)
 
     def _allocate(self) -> None:
         """Give every value that is used a local, or an item of the shared list if another chunk uses it."""
-        at = self.position
+        at, alias, last_use, folded = self.position, self.alias, self.last_use, self.shaped.folded
+        is_cut = len(self.order) > self.chunk_size
         crossing: set[tuple[Node, int]] = set()
         for i, node in enumerate(self.order):
-            if (node, 0) in self.alias and node.op not in BRANCHES:
+            if alias and (node, 0) in alias and node.op not in BRANCHES:
                 continue
+            used = folded.get(node, i) if folded else i
             for edge in node.inputs:
-                root = self._root(edge)
-                used = self.shaped.folded.get(node, i)
-                self.last_use[root] = max(self.last_use.get(root, used), used)
-                if at[root[0]] // self.chunk_size != i // self.chunk_size:
+                root = alias.get(edge, edge)
+                if last_use.get(root, -1) < used:
+                    last_use[root] = used
+                if is_cut and at[root[0]] // self.chunk_size != i // self.chunk_size:
                     crossing.add(root)
         for node, given in self.shaped.operands.items():
             for root in given:

@@ -241,7 +241,7 @@ class Graph:
             attrs = op.attrs
             if add_shapes and op.outputs:
                 attrs = {**attrs, "_output_shapes": encode_attr("list(shape)", [t.shape for t in op.outputs])}
-            writer.add(op._name, op.signature.name, op.input_names, op._device, attrs)
+            writer.add(op._name, op.signature.name, op.input_names, writer.rest(op._device, attrs))
         out = writer.graph_def()
         out.versions.producer = PRODUCER_VERSION
         if self.library.functions:

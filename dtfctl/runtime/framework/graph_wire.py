@@ -17,28 +17,26 @@ _NAME, _OP, _INPUT = 0x0A, 0x12, 0x1A
 
 
 class NodeWriter:
-    """Makes a GraphDef of nodes. What is given to it must not change before it is done."""
+    """Makes a GraphDef of nodes. Attributes must not change before it is done."""
 
     def __init__(self) -> None:
         self._nodes: list[bytes] = []
         self._heads: dict[str, bytes] = {}
         # Names with their lengths.
         self._texts: dict[str, bytes] = {}
-        # Devices, with attributes by identity; those of which the identity is taken are held.
-        self._rests: dict[tuple[str, int], bytes] = {}
-        self._attrs: dict[tuple[str, int], bytes] = {}
-        self._held: list[object] = []
+        self._devices: dict[str, bytes] = {}
+        # By identity of the values, which are held so that it stays theirs.
+        self._attrs: dict[tuple[str, int], tuple[bytes, graph_pb2.AttrValue]] = {}
 
-    def add(
-        self, name: str, op: str, inputs: Iterable[str], device: str, attrs: Mapping[str, graph_pb2.AttrValue]
-    ) -> None:
-        """Another node; what follows with the same attributes shares their bytes."""
+    def add(self, name: str, op: str, inputs: Iterable[str], rest: bytes) -> None:
+        """Another node.
+
+        Args:
+            rest: see `rest`.
+        """
         head = self._heads.get(op)
         if head is None:
             head = self._heads[op] = graph_pb2.NodeDef(op=op).SerializeToString()
-        rest = self._rests.get((device, id(attrs)))
-        if rest is None:
-            rest = self._rest(device, attrs)
         texts = self._texts
         text = name.encode()
         text = texts[name] = _size(text) + text
@@ -56,21 +54,19 @@ class NodeWriter:
         """What was added."""
         return graph_pb2.GraphDef.FromString(b"".join(self._nodes))
 
-    def _rest(self, device: str, attrs: Mapping[str, graph_pb2.AttrValue]) -> bytes:
-        rest = self._heads.get("/" + device)
+    def rest(self, device: str, attrs: Mapping[str, graph_pb2.AttrValue]) -> bytes:
+        """A node's device and attributes."""
+        rest = self._devices.get(device)
         if rest is None:
-            rest = self._heads["/" + device] = graph_pb2.NodeDef(device=device).SerializeToString()
+            rest = self._devices[device] = graph_pb2.NodeDef(device=device).SerializeToString()
         known = self._attrs
         for name, value in attrs.items():
-            attr = known.get((name, id(value)))
-            if attr is None:
+            found = known.get((name, id(value)))
+            if found is None:
                 text, data = name.encode(), value.SerializeToString()
                 entry = b"\x0a%b%b\x12%b%b" % (_size(text), text, _size(data), data)
-                attr = known[name, id(value)] = b"\x2a%b%b" % (_size(entry), entry)
-                self._held.append(value)
-            rest += attr
-        self._rests[device, id(attrs)] = rest
-        self._held.append(attrs)
+                found = known[name, id(value)] = b"\x2a%b%b" % (_size(entry), entry), value
+            rest += found[0]
         return rest
 
 

@@ -310,11 +310,16 @@ class NodeGraph:
 
     def to_graph_def(self) -> graph_pb2.GraphDef:
         writer = NodeWriter()
+        rests: dict[tuple[str, int], bytes] = {}
         for node in self:
             inputs = [e[0].name if e[1] == 0 else str(e) for e in node.inputs]
             if node.control_inputs:
                 inputs += [f"^{n.name}" for n in node.control_inputs]
-            writer.add(node.name, node.op, inputs, node.device, node.raw_attrs)
+            key = node.device, id(node.raw_attrs)
+            rest = rests.get(key)
+            if rest is None:
+                rest = rests[key] = writer.rest(node.device, node.raw_attrs)
+            writer.add(node.name, node.op, inputs, rest)
         out = writer.graph_def()
         out.versions.CopyFrom(self.versions)
         out.library.CopyFrom(self.library.to_proto())
