@@ -242,7 +242,8 @@ class Graph:
             if add_shapes and op.outputs:
                 attrs = {**attrs, "_output_shapes": encode_attr("list(shape)", [t.shape for t in op.outputs])}
             writer.add(op._name, op.signature.name, op.input_names, writer.rest(op._device, attrs))
-        out = writer.graph_def()
+        out = graph_pb2.GraphDef()
+        writer.write(out)
         out.versions.producer = PRODUCER_VERSION
         if self.library.functions:
             out.library.CopyFrom(self.library.to_proto())

@@ -50,9 +50,9 @@ class NodeWriter:
         node += rest
         self._nodes += b"\x0a", _size(node), node
 
-    def graph_def(self) -> graph_pb2.GraphDef:
-        """What was added."""
-        return graph_pb2.GraphDef.FromString(b"".join(self._nodes))
+    def write(self, graph_def: graph_pb2.GraphDef) -> None:
+        """Put what was added at the end of a graph's nodes."""
+        graph_def.MergeFromString(b"".join(self._nodes))
 
     def rest(self, device: str, attrs: Mapping[str, graph_pb2.AttrValue]) -> bytes:
         """A node's device and attributes."""

@@ -309,6 +309,12 @@ class NodeGraph:
         return graph
 
     def to_graph_def(self) -> graph_pb2.GraphDef:
+        out = graph_pb2.GraphDef()
+        self.write(out)
+        return out
+
+    def write(self, out: graph_pb2.GraphDef) -> None:
+        """Fill an empty message: one inside another would have to be copied there."""
         writer = NodeWriter()
         rests: dict[tuple[str, int], bytes] = {}
         for node in self:
@@ -320,10 +326,9 @@ class NodeGraph:
             if rest is None:
                 rest = rests[key] = writer.rest(node.device, node.raw_attrs)
             writer.add(node.name, node.op, inputs, rest)
-        out = writer.graph_def()
+        writer.write(out)
         out.versions.CopyFrom(self.versions)
         out.library.CopyFrom(self.library.to_proto())
-        return out
 
 
 def make_node(

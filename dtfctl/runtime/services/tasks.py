@@ -85,9 +85,8 @@ class RemoteTask:
             OpError: the session is lost, the task cannot be reached, or a node cannot run there.
         """
         self.check(session)
-        request = worker_pb2.RegisterPartitionRequest(
-            session=session, graph=graph.to_graph_def(), rank=[n.rank for n in graph], partial=partial
-        )
+        request = worker_pb2.RegisterPartitionRequest(session=session, rank=[n.rank for n in graph], partial=partial)
+        graph.write(request.graph)
         answer = self.peers.request_async(
             self.task, "RegisterPartition", request, worker_pb2.RegisterPartitionResponse, 600.0
         )

@@ -30,7 +30,9 @@ def test_written_nodes_are_those_of_messages() -> None:
     writer = NodeWriter()
     for node in message().node:
         writer.add(node.name, node.op, node.input, writer.rest(node.device, dict(node.attr)))
-    assert writer.graph_def() == message()
+    written = graph_pb2.GraphDef()
+    writer.write(written)
+    assert written == message()
 
 
 def test_read_nodes_are_those_of_messages() -> None:
