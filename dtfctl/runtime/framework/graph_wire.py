@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from dtfctl.protocol import graph_pb2
 
+# Longer values of attributes are not looked for among those written before.
+_SHORT = 8
 # Tags of a GraphDef's first field, and of a NodeDef's.
 _NODE = 0x0A
 _NAME, _OP, _INPUT = 0x0A, 0x12, 0x1A
@@ -61,11 +63,15 @@ class NodeWriter:
             rest = self._devices[device] = graph_pb2.NodeDef(device=device).SerializeToString()
         known = self._attrs
         for name, value in attrs.items():
-            found = known.get((name, id(value)))
+            key = name, id(value)
+            found = known.get(key)
             if found is None:
                 text, data = name.encode(), value.SerializeToString()
                 entry = b"\x0a%b%b\x12%b%b" % (_size(text), text, _size(data), data)
-                found = known[name, id(value)] = b"\x2a%b%b" % (_size(entry), entry), value
+                found = b"\x2a%b%b" % (_size(entry), entry), value
+                # Types and the like are shared; tensors seldom are.
+                if len(data) < _SHORT:
+                    known[key] = found
             rest += found[0]
         return rest
 
