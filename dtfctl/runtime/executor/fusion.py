@@ -9,7 +9,7 @@ the nodes stood, so it may have no user before.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
@@ -319,7 +319,8 @@ class Fuser:
         return crew.in_parts([self.stage(works[member]) for member in (*chain, node)]) is not None
 
     def compile(self, works: dict[Node, Work]) -> None:
-        """Make loops of arithmetic that goes through large arrays several times; chains are cut where there is other.
+        """Make loops of arithmetic that goes through large arrays several times, or whose result is larger than caches;
+        chains are cut where there is other.
 
         Args:
             works: as of `link`; gets what the lines of such loops do.
@@ -334,7 +335,7 @@ class Fuser:
         alone = [
             [node]
             for node, work in works.items()
-            if node not in self.folds.chains and node not in self.folds.folded and takes_passes(work.into.formula)
+            if node not in self.folds.chains and node not in self.folds.folded and self._is_loop(work)
         ]
         for members in long:
             del self.folds.chains[members[-1]]
@@ -347,7 +348,7 @@ class Fuser:
     def _join(self, run: list[Node], works: dict[Node, Work]) -> None:
         """Let the line of the last node do all of them, as a loop if that can be."""
         last = run[-1]
-        work = self._as_loop(run, works) if len(run) > 1 or takes_passes(works[last].into.formula) else None
+        work = self._as_loop(run, works) if len(run) > 1 or self._is_loop(works[last]) else None
         if work is not None:
             works[last] = self.folds.work[last] = work
         elif len(run) > 1:
@@ -372,13 +373,22 @@ class Fuser:
             made[output] = len(made)
             if kept:
                 outputs.append((output, spec))
-        into = chains.chain(links, [self._hidden.get(o) or self._seen.spec(o) for o in operands], spec)
+        into = chains.chain(links, self._specs(operands), spec)
         return None if into is None else Work(into, list(operands), outputs)
+
+    def _is_loop(self, work: Work) -> bool:
+        """Whether work that is no chain is worth a loop."""
+        formula = work.into.formula
+        if takes_passes(formula):
+            return True
+        return bool(formula) and chains.streams(self._specs(work.operands), work.outputs[0][1])
+
+    def _specs(self, operands: Iterable[Output]) -> list[Spec | None]:
+        return [self._hidden.get(o) or self._seen.spec(o) for o in operands]
 
     def stage(self, work: Work) -> crew.Stage:
         """The work as a stage of a chain."""
-        inputs = [self._hidden.get(o) or self._seen.spec(o) for o in work.operands]
-        return crew.stage_of(work.into, inputs, [spec for _, spec in work.outputs])
+        return crew.stage_of(work.into, self._specs(work.operands), [spec for _, spec in work.outputs])
 
 
 def takes_passes(formula: str) -> bool:

@@ -53,19 +53,6 @@ def test_updates(form: Callable[[Any], Any], size: int, rule: Any) -> None:
 
 
 @pytest.mark.parametrize(("form", "size"), FORMS)
-def test_descent(form: Callable[[Any], Any], size: int) -> None:
-    rng = np.random.default_rng(0)
-    var, grad = (rng.standard_normal(size).astype(F) for _ in range(2))
-    grad[:3] = [np.nan, np.inf, 1e-40]
-    want = var - grad * F(0.3)
-    out = np.empty_like(var)
-    form(loops.descend)(var, grad, F(0.3), out)
-    np.testing.assert_array_equal(out, want)
-    form(loops.descend)(var, grad, F(0.3), var)
-    np.testing.assert_array_equal(var, want)
-
-
-@pytest.mark.parametrize(("form", "size"), FORMS)
 def test_max_pool_gradient(form: Callable[[Any], Any], size: int) -> None:
     """The first of equal elements gets the gradient."""
     x = np.random.default_rng(0).integers(0, 3, (2, 4, 6, 3)).astype(F)

@@ -18,6 +18,10 @@ from dtfctl.runtime.kernels.into.registry import Into, Spec
 
 # Smaller work by several cores is not worth waking them: a loop goes through this in 0.2 ms.
 _LEAST_BYTES_SHARED = 8 << 20
+# Results of as many bytes are written past the caches: with an operand as large there is no room for them anyway.
+LEAST_BYTES_STREAMED = 12 << 20
+# How much of a result is made before it is streamed; with more than that reading and writing take turns.
+_TILE_BYTES = 512
 # How an operand is indexed: as large as the result, along its last dimension only, or a single number.
 _WHOLE, _ROW, _NUMBER = "whole", "row", "number"
 
@@ -48,15 +52,18 @@ def chain(links: Sequence[Link], operands: Sequence[Spec | None], output: Spec) 
         return None
     known = tuple(kinds)
     whole = tuple(n for n, kind in enumerate(known) if kind == _WHOLE)
-    if not whole or jitted(_source(tuple(links), known, None)) is None:
+    elsewhere = _call(tuple(links), known, list(operands), output, None) if whole else None
+    if elsewhere is None:
         return None
-    forms: dict[int | None, Callable[..., None]] = {}
+    forms: dict[int, Callable[..., None]] = {}
 
-    def form(reused: int | None) -> Callable[..., None]:
+    def form(reused: int) -> Callable[..., None]:
         """The call where the first output is the operand at that position."""
         found = forms.get(reused)
         if found is None:
-            found = forms[reused] = _call(tuple(links), known, list(operands), output, reused)
+            found = _call(tuple(links), known, list(operands), output, reused)
+            assert found is not None, "numba was there for the other form"
+            forms[reused] = found
         return found
 
     def call(*arrays: Any) -> None:
@@ -65,9 +72,15 @@ def chain(links: Sequence[Link], operands: Sequence[Spec | None], output: Spec) 
             if arrays[n] is first:
                 form(n)(*arrays[: len(known)], *arrays[len(known) + 1 :])
                 return
-        form(None)(*arrays)
+        elsewhere(*arrays)
 
     return Into(call, in_place=whole)
+
+
+def streams(operands: Sequence[Spec | None], output: Spec) -> bool:
+    """Whether a loop writes the result past the caches, and so is worth its while even for a single operation."""
+    kinds = [_kind(spec, output) for spec in operands]
+    return output.nbytes >= LEAST_BYTES_STREAMED and _WHOLE in kinds and not {None, _ROW}.intersection(kinds)
 
 
 def _kind(spec: Spec | None, output: Spec) -> str | None:
@@ -83,9 +96,11 @@ def _kind(spec: Spec | None, output: Spec) -> str | None:
 
 def _call(
     links: tuple[Link, ...], kinds: tuple[Any, ...], operands: list[Any], output: Spec, reused: int | None
-) -> Callable[..., None]:
-    loop = jitted(_source(links, kinds, reused))
-    assert loop is not None, "numba was there for the other forms"
+) -> Callable[..., None] | None:
+    tile = _TILE_BYTES // output.dtype.itemsize if reused is None and streams(operands, output) else 0
+    loop = jitted(_source(links, kinds, reused, tile), streams=tile > 0)
+    if loop is None:
+        return None
     columns = output.shape[-1] if _ROW in kinds else 0
     zero, one = output.dtype.type(0), output.dtype.type(1)
 
@@ -111,8 +126,13 @@ def _flat(array: Any, columns: int) -> Any:
     return array.reshape(-1, columns) if columns else array.reshape(-1)
 
 
-def _source(links: tuple[Link, ...], kinds: tuple[Any, ...], reused: int | None) -> str:
-    """The loop: reads, formulas, then what is kept, so that it may be where operands were."""
+def _source(links: tuple[Link, ...], kinds: tuple[Any, ...], reused: int | None, tile: int = 0) -> str:
+    """The loop: reads, formulas, then what is kept, so that it may be where operands were.
+
+    Args:
+        tile: how many elements are made before they are streamed; 0 to store them at once. Streamed are results that
+            are where no operand was, and whose operands do not differ along rows.
+    """
     rows = _ROW in kinds
     at = {_WHOLE: "[i, j]" if rows else "[i]", _ROW: "[j]", _NUMBER: ""}
     outputs = [f"o{n}" for n, link in enumerate(links) if link.kept]
@@ -133,9 +153,30 @@ def _source(links: tuple[Link, ...], kinds: tuple[Any, ...], reused: int | None)
         lines.append(f"t{n} = {link.formula.format(*names)}")
     kept = [n for n, link in enumerate(links) if link.kept]
     lines += [f"{target}{at[_WHOLE]} = t{n}" for n, target in zip(kept, targets)]
-    some = next(f"a{n}" for n, kind in enumerate(kinds) if kind == _WHOLE)
-    head = [f"def chain({', '.join(arguments)}):", f"    for i in range({some}.shape[0]):"]
-    if rows:
-        head.append(f"        for j in range({some}.shape[1]):")
-    indent = "            " if rows else "        "
-    return "\n".join([*head, *(indent + line for line in lines), ""])
+    whole = [f"a{n}" for n, kind in enumerate(kinds) if kind == _WHOLE]
+    head = f"def chain({', '.join(arguments)}):"
+    if tile:
+        return "\n".join([head, *_indented(_tiled(lines, whole, outputs, tile)), ""])
+    loop = _indented(["for j in range(" + whole[0] + ".shape[1]):", *_indented(lines)] if rows else lines)
+    return "\n".join([head, *_indented([f"for i in range({whole[0]}.shape[0]):", *loop]), ""])
+
+
+def _tiled(lines: list[str], whole: list[str], outputs: list[str], tile: int) -> list[str]:
+    """The loop in tiles that end where lines of the first result do; the other results are alike, or copied plainly."""
+    return [
+        *(f"{name}_all = {name}" for name in (*whole, *outputs)),
+        *(f"{name} = np.empty({tile}, {name}_all.dtype)" for name in outputs),
+        f"size = {whole[0]}_all.shape[0]",
+        "start = 0",
+        f"stop = min(ahead({outputs[0]}_all), size)",
+        "while start < size:",
+        *_indented([f"{name} = {name}_all[start:stop]" for name in whole]),
+        *_indented(["for i in range(stop - start):", *_indented(lines)]),
+        *_indented([f"stream({name}, {name}_all[start:stop])" for name in outputs]),
+        *_indented(["start = stop", f"stop = min(start + {tile}, size)"]),
+        "fence()",
+    ]
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return ["    " + line for line in lines]

@@ -8,6 +8,7 @@ the same way every time.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.util
 import logging
 import os
@@ -44,22 +45,34 @@ def compiled(
         return _compile(loop)
 
 
-def jitted(source: str) -> Callable[..., None] | None:
-    """The only function of that source as machine code; None where there is no numba."""
+def jitted(source: str, streams: bool = False) -> Callable[..., None] | None:
+    """The only function of that source as machine code; None where there is no numba.
+
+    Args:
+        streams: whether it uses `ahead`, `stream` and `fence` of streams.py.
+    """
     if not is_available():
         return None
     with _LOCK:
-        return _compile_source(source)
+        return _compile_source(source, streams)
 
 
 @lru_cache(256)
-def _compile_source(source: str) -> Callable[..., None] | None:
-    # Machine code is kept beside a file of the same age; nothing is read from it.
-    path = _folder() / f"{hashlib.sha256(source.encode()).hexdigest()[:32]}.py"
+def _compile_source(source: str, streams: bool) -> Callable[..., None] | None:
+    if _numba() is None:
+        return None
     names: dict[str, Any] = {"__name__": __name__, "np": np}
+    parts = source.encode()
+    if streams:
+        module = importlib.import_module("dtfctl.runtime.kernels.compiled.streams")
+        names.update(ahead=module.ahead, stream=module.stream, fence=module.fence)
+        # It becomes part of the machine code.
+        parts += Path(module.__file__ or "").read_bytes()
+    # Machine code is kept beside a file of the same age; nothing is read from it.
+    path = _folder() / f"{hashlib.sha256(parts).hexdigest()[:32]}.py"
+    known = set(names)
     exec(compile(source, str(path), "exec"), names)
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not path.exists():
             made = path.with_suffix(f".{os.getpid()}")
             made.write_text(source)
@@ -67,12 +80,22 @@ def _compile_source(source: str) -> Callable[..., None] | None:
     except OSError as e:
         log.warning("loops cannot be kept in %s: %s", path.parent, e)
         return None
-    (function,) = (value for value in names.values() if callable(value) and value is not np)
+    (function,) = (value for name, value in names.items() if name not in known and callable(value))
     return _compile(function)
 
 
 @lru_cache(256)
 def _compile(loop: Callable[..., None]) -> Callable[..., None] | None:
+    numba = _numba()
+    if numba is None:
+        return None
+    function: Callable[..., None] = numba.njit(nogil=True, cache=True, error_model="numpy")(loop)
+    return function
+
+
+@lru_cache(1)
+def _numba() -> Any:
+    """The module, told where to keep machine code; None where it cannot be used."""
     folder = _folder()
     os.environ.setdefault("NUMBA_CACHE_DIR", str(folder))
     try:
@@ -83,8 +106,7 @@ def _compile(loop: Callable[..., None]) -> Callable[..., None] | None:
     except (ImportError, OSError) as e:
         log.warning("numba is installed, but cannot be used: %s", e)
         return None
-    function: Callable[..., None] = numba.njit(nogil=True, cache=True, error_model="numpy")(loop)
-    return function
+    return numba
 
 
 @lru_cache(1)

@@ -25,11 +25,6 @@ def soon(table: Any, row: Any, column: Any) -> None:
     """Ask memory for an element that is wanted soon; only machine code can (prefetch.py)."""
 
 
-def descend(var: Any, grad: Any, lr: Any, out: Any) -> None:
-    for i in range(var.size):
-        out[i] = var[i] - grad[i] * lr
-
-
 # Slots are changed in place; `out` gets the next value of the variable, and may be `var`.
 
 

@@ -70,8 +70,11 @@ def _binary(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | No
 def _add_n(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     if len(inputs) < 2 or not all(map(is_native, inputs)) or any(x != outputs[0] for x in inputs):
         return None
-    formula = " + ".join(f"{{{n}}}" for n in range(len(inputs)))
-    return Into(_sum, in_place=(0,), by_rows=True, formula=formula)
+    return Into(_sum, in_place=(0,), by_rows=True, formula=formula_of_sum(len(inputs)))
+
+
+def formula_of_sum(count: int) -> str:
+    return " + ".join(f"{{{n}}}" for n in range(count))
 
 
 def _sum(*xs: Any) -> None:

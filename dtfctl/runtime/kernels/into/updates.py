@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.kernels.compiled.jit import compiled, loops
+from dtfctl.runtime.kernels.compiled.chains import Link, chain
+from dtfctl.runtime.kernels.compiled.jit import LEAST_BYTES, compiled, loops
 from dtfctl.runtime.kernels.into.crew import by_crew
-from dtfctl.runtime.kernels.into.elementwise import flat, is_float
+from dtfctl.runtime.kernels.into.elementwise import flat, formula_of_sum, is_float
 from dtfctl.runtime.kernels.into.products import adder
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit, makes
 from dtfctl.runtime.kernels.registry import KernelBuild
@@ -103,7 +104,7 @@ def descend_by_sum(k: KernelBuild, specs: list[Any]) -> Callable[..., Any] | Non
         return None
     if alpha is None or alpha.shape or k.attr("use_locking"):
         return None
-    return _descent(k, grad, len(terms))
+    return _descent(k, alpha, grad, len(terms))
 
 
 @makes("ApplyGradientDescent", "ResourceApplyGradientDescent")
@@ -113,7 +114,7 @@ def _gradient_descent(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) ->
         return None
     if int(np.prod(grad.shape)) <= rules.BLOCK:
         return Into(_small_descent(k, grad.shape), scratch=(grad,), fills=False)
-    return Into(_descent(k, grad, 1), fills=False)
+    return Into(_descent(k, alpha, grad, 1), fills=False)
 
 
 def _small_descent(k: KernelBuild, shape: tuple[int, ...]) -> Callable[..., Any]:
@@ -131,21 +132,11 @@ def _small_descent(k: KernelBuild, shape: tuple[int, ...]) -> Callable[..., Any]
     return descend
 
 
-def _descent(k: KernelBuild, grad: Spec, count: int) -> Callable[..., Any]:
+def _descent(k: KernelBuild, alpha: Spec, grad: Spec, count: int) -> Callable[..., Any]:
     """The update by the sum of that many gradients, in one pass over them."""
     find = finder(k)
     by_handle = find is not _same
-    size = max(min(rules.BLOCK, int(np.prod(grad.shape))), 1)
-    loop = compiled(loops.descend, grad.dtype, grad.nbytes) if count == 1 else None
-
-    def rule(rate: Any, current: Any, *arrays: Any) -> None:
-        *terms, out = arrays
-        if loop is not None:
-            loop(current.reshape(-1), flat(terms[0]), rate, out.reshape(-1))
-        else:
-            rules.descend(current, terms, rate, np.empty(size, grad.dtype), out)
-
-    apply = by_crew(Into(rule, by_rows=True), [None, *[grad] * (count + 1)], [grad])
+    apply = _descent_loop(alpha, grad, count) or _descent_passes(grad, count)
 
     def descend(ref: Any, alpha: Any, *terms: Any) -> Any:
         if not all(t.flags.c_contiguous for t in terms):
@@ -159,6 +150,26 @@ def _descent(k: KernelBuild, grad: Spec, count: int) -> Callable[..., Any]:
         return None if by_handle else variable
 
     return descend
+
+
+def _descent_loop(alpha: Spec, grad: Spec, count: int) -> Callable[..., None] | None:
+    """It as a compiled loop; None where numpy is to do it."""
+    if grad.nbytes < LEAST_BYTES:
+        return None
+    terms = tuple(range(2, count + 2))
+    links = [Link(formula_of_sum(count), terms, False), Link("{0} - {1} * {2}", (1, (0,), 0), True)]
+    loop = chain(links, [alpha, grad, *[grad] * count], grad)
+    return None if loop is None else loop.call
+
+
+def _descent_passes(grad: Spec, count: int) -> Callable[..., None]:
+    size = max(min(rules.BLOCK, int(np.prod(grad.shape))), 1)
+
+    def rule(rate: Any, current: Any, *arrays: Any) -> None:
+        *terms, out = arrays
+        rules.descend(current, terms, rate, np.empty(size, grad.dtype), out)
+
+    return by_crew(Into(rule, by_rows=True), [None, *[grad] * (count + 1)], [grad])
 
 
 # Slots are changed in place; `out` gets the next value of the variable, and may be `var`.
