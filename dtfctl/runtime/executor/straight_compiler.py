@@ -79,6 +79,8 @@ class _Compiler:
     names: dict[str, Any] = field(default_factory=dict)
     alias: dict[tuple[Node, int], tuple[Node, int]] = field(default_factory=dict)
     constants: dict[tuple[Node, int], str] = field(default_factory=dict)
+    # Names of constants by the identity of the kernels that give them.
+    given: dict[int, str] = field(default_factory=dict)
     places: dict[tuple[Node, int], str] = field(default_factory=dict)
     reused: dict[str, list[tuple[int, tuple[Node, int]]]] = field(default_factory=dict)
     last_use: dict[tuple[Node, int], int] = field(default_factory=dict)
@@ -157,13 +159,17 @@ class _Compiler:
             if not self._is_end(node):
                 self.names[f"key{i}"] = rendezvous_key(node)
         elif op == "Const":
-            self.constants[node, 0] = f"c{i}"
-            try:
-                self.names[f"c{i}"] = short_scalar(single(self.env.bind(node).call()))
-            except Exception as e:
-                raise located(e, node.name) from e
+            kernel = self.env.bind(node).call
+            # Constants that are alike share their kernel, which the environment holds.
+            name = self.constants[node, 0] = self.given.setdefault(id(kernel), f"c{i}")
+            if name not in self.names:
+                try:
+                    self.names[name] = short_scalar(single(kernel()))
+                except Exception as e:
+                    raise located(e, node.name) from e
         else:
-            self.names[f"k{i}"] = self.env.bind(node).call
+            # What is wrong with it is said now, whatever becomes of its line.
+            self.env.bind(node)
 
     def _is_end(self, node: Node) -> bool:
         return self.env.ends.argument(node) is not None or self.env.ends.result(node) is not None
@@ -434,6 +440,7 @@ class _Compiler:
         arguments = self._operands(node)
         step = ("step, " if arguments else "step") if bound.spec.step else ""
         call = f"k{i}({step}{arguments})"
+        self.names[f"k{i}"] = bound.call
         count = len(node.output_types)
         used = [self.places.get((node, slot)) for slot in range(count)]
         if not any(used):
