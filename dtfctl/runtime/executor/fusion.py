@@ -19,7 +19,7 @@ from dtfctl.runtime.executor.binding import Environment, reads_of
 from dtfctl.runtime.framework.node_graph import Edge, Node
 from dtfctl.runtime.kernels.compiled import chains, jit
 from dtfctl.runtime.kernels.into import convolutions, crew, pools
-from dtfctl.runtime.kernels.into.products import is_large
+from dtfctl.runtime.kernels.into.products import is_large, product_by_onednn
 from dtfctl.runtime.kernels.into.registry import Into, Spec
 from dtfctl.runtime.kernels.into.rows import add_scaled_rows
 from dtfctl.runtime.kernels.into.updates import descend_by_product, descend_by_sum
@@ -30,6 +30,7 @@ Output = tuple[Node, int]
 _CONVOLUTIONS = frozenset(("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter"))
 _DESCENTS = frozenset(("ApplyGradientDescent", "ResourceApplyGradientDescent"))
 _ROW_UPDATES = frozenset(("ScatterAdd", "ScatterSub", "ResourceScatterAdd", "ResourceScatterSub"))
+_BIAS_ADDS = frozenset(("BiasAdd", "Add", "AddV2"))
 _MOST_STAGES = 16
 
 
@@ -128,7 +129,7 @@ class Fuser:
                 self._descend(node)
             elif node.op in _ROW_UPDATES:
                 self._scale_rows(node)
-            elif node.op == "BiasAdd":
+            elif node.op in _BIAS_ADDS:
                 self._add_bias(node)
             elif node.op == "Conv2DBackpropFilter":
                 self._sum_bias(node)
@@ -182,17 +183,33 @@ class Fuser:
             return
 
     def _add_bias(self, node: Node) -> None:
-        """Let a convolution add the bias that is all its result is for."""
-        image, bias = (self.root(e) for e in node.inputs)
-        made, spec = self._seen.spec((node, 0)), self._seen.spec(bias)
-        if image[0].op != "Conv2D" or not self._only_user(image) or made is None or spec is None:
+        """Let a convolution or a product add the bias that is all its result is for."""
+        made = self._seen.spec((node, 0))
+        for edge, other in (node.inputs, node.inputs[::-1]):
+            whole, bias = self.root(edge), self.root(other)
+            spec = self._seen.spec(bias)
+            if made is None or spec != Spec(made.shape[-1:], made.dtype) or self._seen.spec(whole) != made:
+                continue
+            if not self._only_user(whole) or not self._is_plain(node) or (node, 0) in self._captured:
+                return
+            into = self._biased(whole[0], spec)
+            if into is not None:
+                operands = [*(self.root(e) for e in whole[0].inputs), bias]
+                self.folds.folded[whole[0]] = self._position[node]
+                self.folds.work[node] = Work(into, operands, [((node, 0), made)])
             return
-        convolution = self._convolution(image[0])
-        if convolution is None or not self._is_plain(node) or spec.dtype != made.dtype or (node, 0) in self._captured:
-            return
-        operands = [*(self.root(e) for e in image[0].inputs), bias]
-        self.folds.folded[image[0]] = self._position[node]
-        self.folds.work[node] = Work(convolutions.biased(convolution), operands, [((node, 0), made)])
+
+    def _biased(self, node: Node, bias: Spec) -> Into | None:
+        """What the node gives with a bias added to each of its rows, at once."""
+        if node.op == "Conv2D":
+            convolution = self._convolution(node)
+            return None if convolution is None else convolutions.biased(convolution)
+        if node.op != "MatMul" or not self.has_onednn:
+            return None
+        a, b = (self._seen.spec(self.root(e)) for e in node.inputs)
+        if a is None or b is None:
+            return None
+        return product_by_onednn(a, b, bool(node.attr("transpose_a")), bool(node.attr("transpose_b")), True)
 
     def _sum_bias(self, node: Node) -> None:
         """Let the gradient of a convolution's filter sum up that of its bias, which is of the same gradient."""

@@ -14,7 +14,7 @@ from dtfctl.runtime.executor import shaped, tuner
 from dtfctl.runtime.executor.adaptive import Adaptive
 from dtfctl.runtime.executor.executor import Executor
 from dtfctl.runtime.kernels.compiled import jit, loops
-from dtfctl.runtime.kernels.into import crew, pools
+from dtfctl.runtime.kernels.into import crew, pools, products
 from dtfctl.runtime.kernels.nn import conv
 from dtfctl.runtime.kernels.onednn import cache, library
 from tests.unit.executor.harness import GraphText, Runner
@@ -116,6 +116,32 @@ def test_a_network_learns_the_same(monkeypatch: pytest.MonkeyPatch, by: str, bat
     assert {"Relu", "MaxPoolGrad"} <= folded
     for a, b in zip(got, want):
         np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-4)
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.skipif(library.find_library() is None, reason="oneDNN is not installed")
+@pytest.mark.parametrize("bias_first", [False, True])
+def test_a_product_adds_its_bias(monkeypatch: pytest.MonkeyPatch, bias_first: bool) -> None:
+    monkeypatch.setattr(products, "_MOST_ALONE", 0)
+    monkeypatch.setattr(products, "_LARGE", 0)
+    rng = np.random.default_rng(0)
+    x = tf.placeholder(tf.float32, [4, 6])
+    w, b = (tf.Variable(rng.standard_normal(shape).astype(F)) for shape in ((6, 5), (5,)))
+    product, taken_twice = tf.matmul(x, w), tf.matmul(x * 2.0, w)
+    one = b + product if bias_first else product + b
+    fetches = [tf.reduce_sum(tf.nn.relu(one), 1), tf.reduce_sum(taken_twice + b, 1), tf.reduce_sum(taken_twice, 1)]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        weights, bias = session.run([w, b])
+        for _ in range(6):
+            value = rng.standard_normal((4, 6)).astype(F)
+            got = session.run(fetches, {x: value})
+            plain = value @ weights
+            want = [np.maximum(plain + bias, 0).sum(1), (2 * plain + bias).sum(1), 2 * plain.sum(1)]
+            for a, wanted in zip(got, want, strict=True):
+                np.testing.assert_allclose(a, wanted, rtol=1e-4, atol=1e-5)
+        plan = planned(session)
+        assert [plan.order[at].name for at, _ in plan.folds if plan.order[at].op == "MatMul"] == [product.op.name]
 
 
 @pytest.mark.usefixtures("eager")

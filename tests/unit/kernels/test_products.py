@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -68,8 +69,45 @@ def test_only_large_products_are_worth_onednn() -> None:
         return products.is_large(Spec((inner, rows), dtype), Spec((columns, inner), dtype), True, True)
 
     assert large(256, 784, 2048)
-    assert not large(64, 784, 256)
+    assert large(64, 784, 256)
+    assert not large(64, 256, 256)
     assert not large(256, 784, 2048, np.dtype("f8"))
+
+
+@with_onednn
+@pytest.mark.parametrize("tb", [False, True])
+@pytest.mark.parametrize("shape", SHAPES[1:])
+def test_products_with_a_row_added_to_each_of_theirs(shape: tuple[int, int, int], tb: bool) -> None:
+    a, b, want = factors(shape, False, tb)
+    into = products.product_by_onednn(spec(a), spec(b), False, tb, True)
+    assert into is not None
+    # Other arrays each time, by one thread, then by all.
+    for n in range(6):
+        bias, out = np.full(shape[2], n, F), np.full(want.shape, np.nan, F)
+        fill(into, out, a * n, b.copy(), bias)
+        np.testing.assert_allclose(out, want * n + n, rtol=1e-4, atol=5e-4)
+
+
+@with_onednn
+def test_what_onednn_does_not_multiply_faster_is_left_to_others() -> None:
+    a, b = Spec((80, 70), F), Spec((70, 60), F)
+    assert products.product_by_onednn(a, b, False, False, True) is not None
+    assert products.product_by_onednn(Spec((70, 80), F), b, True, False, True) is None
+    assert products.product_by_onednn(Spec((8, 7), F), Spec((7, 6), F), False, False, False) is None
+    double = np.dtype("f8")
+    assert products.product_by_onednn(Spec((80, 70), double), Spec((70, 60), double), False, False, False) is None
+
+
+@with_onednn
+def test_a_product_does_not_hold_its_factors() -> None:
+    a, b, _ = factors((80, 70, 60), False, False)
+    into = products.product_by_onednn(spec(a), spec(b), False, False, False)
+    assert into is not None
+    for _ in range(5):
+        fill(into, np.empty((80, 60), F), a, b)
+    held = [weakref.ref(a), weakref.ref(b)]
+    del a, b
+    assert [r() for r in held] == [None, None]
 
 
 def _in_child(queue: Any, into: Into, a: Any, b: Any) -> None:

@@ -106,9 +106,10 @@ def _bias_add(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | 
 def _relu(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     if not is_float(inputs[0]):
         return None
-    zero = inputs[0].dtype.type(0)
+    # numpy's maximum of an array and one number takes two to three times as long as clipping it on both sides.
+    bounds = np.zeros((), inputs[0].dtype), np.full((), np.inf, inputs[0].dtype)
     formula = _LARGER.replace("{1}", "zero")
-    return Into(_BINARY["Maximum"], extras=(zero,), in_place=(0,), by_rows=True, formula=formula)
+    return Into(np.ndarray.clip, extras=bounds, in_place=(0,), by_rows=True, formula=formula)
 
 
 @makes("ReluGrad")

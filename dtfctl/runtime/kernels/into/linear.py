@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -15,9 +16,11 @@ from dtfctl.runtime.kernels.registry import KernelBuild
 
 _add_up: Any = np.add.reduce
 # Elements that BLAS adds up without waking threads.
-_MOST_ALONE = 9000
-# Rows shorter than this are added up several at a time, side by side.
+MOST_ALONE = 9000
+# Rows shorter than this are added up several at a time, side by side,
 _WIDE = 1024
+# unless there are few that are not short.
+_FEW_ROWS, _NOT_SHORT = 64, 128
 
 
 @makes("MatMul")
@@ -51,9 +54,11 @@ def _sum(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
 def _sum_of_rows(x: Spec) -> Into:
     """Of all rows; adding them up in several places first, which also rounds less."""
     rows, columns = prod(x.shape[:-1]), x.shape[-1]
-    if rows * columns <= _MOST_ALONE:
+    if rows * columns <= MOST_ALONE:
         # One row of ones times the matrix is what BLAS does fastest.
         return Into(_by_ones(len(x.shape) == 2, columns), extras=(np.ones(rows, x.dtype),))
+    if rows <= _FEW_ROWS and columns >= _NOT_SHORT:
+        return Into(_add_rows if len(x.shape) == 2 else partial(_add_rows_of, columns))
     beside = max(min(_WIDE // columns, rows), 1)
     whole = rows - rows % beside
 
@@ -68,6 +73,14 @@ def _sum_of_rows(x: Spec) -> Into:
             np.add(out, narrow, out)
 
     return Into(add_up, scratch=(Spec((beside * columns,), x.dtype), Spec((columns,), x.dtype)))
+
+
+def _add_rows(x: Any, *rest: Any) -> None:
+    _add_up(x, 0, None, rest[-1])
+
+
+def _add_rows_of(columns: int, x: Any, *rest: Any) -> None:
+    _add_up(x.reshape(-1, columns), 0, None, rest[-1])
 
 
 def _by_ones(is_matrix: bool, columns: int) -> Callable[..., None]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from dtfctl.runtime.kernels.into.elementwise import is_float
+from dtfctl.runtime.kernels.into.linear import MOST_ALONE
 from dtfctl.runtime.kernels.into.registry import Into, Spec, makes
 from dtfctl.runtime.kernels.nn.cross_entropy import by_blocks, is_in_blocks
 from dtfctl.runtime.kernels.registry import KernelBuild
@@ -23,20 +25,30 @@ def _softmax_xent(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Int
     if is_in_blocks(logits.shape, logits.dtype):
         return Into(by_blocks)
     column = Spec((logits.shape[0], 1), logits.dtype)
-    return Into(_xent, scratch=(column, column, logits))
+    is_small = prod(logits.shape) <= MOST_ALONE
+    ones = np.ones(logits.shape[1], logits.dtype) if is_small else None
+    return Into(_xent, extras=(ones,), scratch=(column, column, logits))
 
 
-def _xent(logits: Any, labels: Any, loss: Any, grad: Any, most: Any, total: Any, shifted: Any) -> None:
+def _xent(logits: Any, labels: Any, ones: Any, loss: Any, grad: Any, most: Any, total: Any, shifted: Any) -> None:
     _largest(logits, 1, None, most, True)
     np.subtract(logits, most, shifted)
     np.exp(shifted, grad)
-    _total(grad, 1, None, total, True)
+    _add_up(grad, ones, total.reshape(-1))
     np.divide(grad, total, grad)
     np.subtract(grad, labels, grad)
     np.log(total, most)
     np.subtract(most, shifted, shifted)
     np.multiply(labels, shifted, shifted)
-    _total(shifted, 1, None, loss)
+    _add_up(shifted, ones, loss)
+
+
+def _add_up(rows: Any, ones: Any, out: Any) -> None:
+    """The total of each row: its product with ones, where BLAS does that by the calling thread."""
+    if ones is None:
+        _total(rows, 1, None, out)
+    else:
+        np.dot(rows, ones, out)
 
 
 @makes("Softmax")

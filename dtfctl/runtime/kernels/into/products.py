@@ -9,6 +9,7 @@ but the small ones to it, where it is installed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,13 @@ from dtfctl.runtime.kernels.blas_in_use import open_blas
 from dtfctl.runtime.kernels.into.blas import find_blas
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit
 from dtfctl.runtime.kernels.into.threads import by_one, threaded
-from dtfctl.runtime.kernels.onednn.library import Library, find_library
+from dtfctl.runtime.kernels.onednn.library import Library, OneDnnError, find_library
+from dtfctl.runtime.kernels.onednn.product import Product
 
 # OpenBLAS's threads help with products of more multiplications than this.
 _MOST_ALONE = 1 << 18
-# From this on products are worth loading oneDNN, which takes some 20 MB.
-_LARGE = 1 << 26
-# oneDNN is slow where the second factor is transposed and the first one has few rows, unless rows are short.
-_FEW_ROWS, _SHORT_ROW = 128, 64
+# From this on products are worth loading oneDNN, which takes some 25 MB.
+_LARGE = 1 << 23
 _FLOAT32 = np.dtype(np.float32)
 
 dot = np.dot
@@ -57,22 +57,32 @@ def product(a: Spec, b: Spec, ta: bool, tb: bool) -> Into:
     if rows * inner * columns <= _MOST_ALONE:
         return Into(by_numpy)
     usual = Into(_with_threads_of_blas(by_numpy))
-    if a.dtype != _FLOAT32:
-        return usual
-    if tb and not ta and rows < _FEW_ROWS and inner > _SHORT_ROW:
-        scratch = (Spec((columns, rows), a.dtype),)
-        return Into(usual.call, beside_onednn=lambda: Into(_with_threads_of_onednn(_transposed), scratch=scratch))
-
-    def call(a: Any, b: Any, out: Any) -> None:
-        _library().add_product(1.0, contiguous(a), contiguous(b), out, ta, tb, 0.0)
-
-    return Into(usual.call, beside_onednn=lambda: Into(_with_threads_of_onednn(call)))
+    return Into(usual.call, beside_onednn=lambda: product_by_onednn(a, b, ta, tb, False) or usual)
 
 
-def _transposed(a: Any, b: Any, out: Any, scratch: Any) -> None:
-    """a @ b.T as the transpose of b @ a.T."""
-    _library().add_product(1.0, contiguous(b), contiguous(a), scratch, False, True, 0.0)
-    np.copyto(out, scratch.T)
+def product_by_onednn(a: Spec, b: Spec, ta: bool, tb: bool, biased: bool) -> Into | None:
+    """The same by oneDNN, with a row that is added to each of the product's if wanted; None where that is no gain."""
+    sizes = dimensions(a, b, ta, tb)
+    library = find_library() if a.dtype == _FLOAT32 and prod(sizes) > _MOST_ALONE else None
+    if library is None:
+        return None
+    if ta:
+        # Its general routine, which copies pieces of the factors in the order it needs them, is faster here.
+        return None if biased else Into(_with_threads_of_onednn(lambda a, b, out: _put_product(a, b, out, ta, tb)))
+    try:
+        run = Product(library, sizes, ta, tb, biased)
+    except OneDnnError:
+        return None
+
+    def call(a: Any, b: Any, *rest: Any) -> None:
+        _library()
+        run(contiguous(a), contiguous(b), *rest)
+
+    return Into(call)
+
+
+def _put_product(a: Any, b: Any, out: Any, ta: bool, tb: bool) -> None:
+    _library().add_product(1.0, contiguous(a), contiguous(b), out, ta, tb, 0.0)
 
 
 def _with_threads_of_blas(call: Callable[..., Any]) -> Callable[..., None]:

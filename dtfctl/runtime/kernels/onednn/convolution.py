@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dtfctl.runtime.kernels.into.threads import by_one, threaded
 from dtfctl.runtime.kernels.onednn.library import (
     CONVOLUTION_AUTO,
     FORWARD_TRAINING,
@@ -18,8 +17,8 @@ from dtfctl.runtime.kernels.onednn.library import (
     QUERY_SRC,
     QUERY_WEIGHTS,
     Library,
-    arguments,
 )
+from dtfctl.runtime.kernels.onednn.passes import Pass, adapted
 
 Shape = Sequence[int]
 
@@ -34,55 +33,6 @@ def _filter(shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The same (O, I, H, W) of a contiguous (H, W, I, O) array."""
     h, w, i, o = shape
     return (o, i, h, w), (1, o, w * i * o, i * o)
-
-
-class _Operand:
-    """An argument of a primitive: an array as it is, or a copy in the layout the primitive wants."""
-
-    def __init__(self, library: Library, plain: ctypes.c_void_p, wanted: ctypes.c_void_p) -> None:
-        self.library = library
-        self.array = library.memory(plain)
-        self.copied = not library.same(plain, wanted)
-        self.memory = library.memory(wanted, allocate=True) if self.copied else self.array
-        self._load = library.reorder(plain, wanted) if self.copied else None
-        self._store = library.reorder(wanted, plain) if self.copied else None
-
-    def load(self, array: Any) -> None:
-        self.library.point(self.array, array)
-        if self._load is not None:
-            self.library.execute(self._load, arguments(src=self.array, dst=self.memory))
-
-    def store(self) -> None:
-        if self._store is not None:
-            self.library.execute(self._store, arguments(src=self.memory, dst=self.array))
-
-
-class _Pass:
-    """One primitive with its operands; the last `results` of them are what it computes."""
-
-    def __init__(
-        self, library: Library, pd: ctypes.c_void_p, results: int, **operands: tuple[ctypes.c_void_p, int, int]
-    ) -> None:
-        self._library = library
-        self._lock = threading.Lock()
-        self._primitive = library.primitive(pd)
-        made = {
-            name: _Operand(library, plain, library.query(pd, query, index))
-            for name, (plain, query, index) in operands.items()
-        }
-        self._inputs = list(made.values())[:-results]
-        self._results = list(made.values())[-results:]
-        self._args = arguments(**{name: operand.memory for name, operand in made.items()})
-
-    def run(self, *arrays: Any) -> None:
-        with self._lock:
-            for operand, array in zip(self._inputs, arrays):
-                operand.load(array)
-            for operand, array in zip(self._results, arrays[len(self._inputs) :]):
-                self._library.point(operand.array, array)
-            self._library.execute(self._primitive, self._args)
-            for operand in self._results:
-                operand.store()
 
 
 class Convolution:
@@ -140,30 +90,18 @@ class Convolution:
     def filter_and_bias_gradient(self, x: Any, dy: Any, out: Any, bias: Any) -> None:
         self._pass(self._make_filter_and_bias_gradient)(x, dy, out, bias)
 
-    def _pass(self, make: Callable[[], _Pass]) -> Callable[..., None]:
+    def _pass(self, make: Callable[[], Pass]) -> Callable[..., None]:
         found = self._passes.get(make)
         if found is None:
             with self._lock:
                 found = self._passes.get(make)
                 if found is None:
-                    found = self._passes[make] = self._adapted(make)
+                    found = self._passes[make] = adapted(self._library, make)
         return found
 
-    def _adapted(self, make: Callable[[], _Pass]) -> Callable[..., None]:
-        """The pass as a call. How many threads one has is settled when it is made: there is one for one thread too."""
-        count = self._library.threads()
-        for_one: list[_Pass] = []
-
-        def alone(*arrays: Any) -> None:
-            if not for_one:
-                for_one.append(make())
-            for_one[0].run(*arrays)
-
-        return threaded(make().run, by_one(alone, self._library.set_threads, count), count)
-
-    def _make_forward(self) -> _Pass:
+    def _make_forward(self) -> Pass:
         x, w, y = self._plain
-        return _Pass(
+        return Pass(
             self._library,
             self._forward_pd,
             1,
@@ -172,9 +110,9 @@ class Convolution:
             dst=(y, QUERY_DST, 0),
         )
 
-    def _make_biased(self, attributes: ctypes.c_void_p | None = None) -> _Pass:
+    def _make_biased(self, attributes: ctypes.c_void_p | None = None) -> Pass:
         x, w, y = self._plain
-        return _Pass(
+        return Pass(
             self._library,
             self._describe_forward(self._bias, attributes),
             1,
@@ -184,13 +122,13 @@ class Convolution:
             dst=(y, QUERY_DST, 0),
         )
 
-    def _make_rectified(self) -> _Pass:
+    def _make_rectified(self) -> Pass:
         return self._make_biased(self._library.then_relu())
 
-    def _make_input_gradient(self) -> _Pass:
+    def _make_input_gradient(self) -> Pass:
         pd = self._describe("convolution_backward_data", *self._wanted)
         x, w, y = self._plain
-        return _Pass(
+        return Pass(
             self._library,
             pd,
             1,
@@ -199,9 +137,9 @@ class Convolution:
             diff_src=(x, QUERY_DIFF_SRC, 0),
         )
 
-    def _make_filter_gradient(self) -> _Pass:
+    def _make_filter_gradient(self) -> Pass:
         x, w, y = self._plain
-        return _Pass(
+        return Pass(
             self._library,
             self._describe_filter_gradient(None),
             1,
@@ -210,9 +148,9 @@ class Convolution:
             diff_weights=(w, QUERY_DIFF_WEIGHTS, 0),
         )
 
-    def _make_filter_and_bias_gradient(self) -> _Pass:
+    def _make_filter_and_bias_gradient(self) -> Pass:
         x, w, y = self._plain
-        return _Pass(
+        return Pass(
             self._library,
             self._describe_filter_gradient(self._bias),
             2,

@@ -29,6 +29,7 @@ QUERY_SRC, QUERY_DIFF_SRC, QUERY_WEIGHTS, QUERY_DIFF_WEIGHTS, QUERY_DST, QUERY_D
 )
 _PACKAGES = ("onednn-cpu-gomp",)
 _NAME = "libdnnl.so.3"
+_QUERY_IMPLEMENTATION = 8
 _F32 = 3
 _TAG_ANY = 1
 _CPU = 1
@@ -151,6 +152,12 @@ class Library:
         function = self._dll.dnnl_primitive_desc_query_md
         function.restype = ctypes.c_void_p
         return ctypes.c_void_p(function(pd, what, index))
+
+    def implementation(self, pd: ctypes.c_void_p) -> str:
+        """What the library calls the code that a primitive would run, such as `brg:avx512_core`."""
+        name = ctypes.c_char_p()
+        self.call("primitive_desc_query", pd, _QUERY_IMPLEMENTATION, 0, ctypes.byref(name))
+        return (name.value or b"").decode()
 
     def same(self, a: ctypes.c_void_p, b: ctypes.c_void_p) -> bool:
         return bool(self._dll.dnnl_memory_desc_equal(a, b))

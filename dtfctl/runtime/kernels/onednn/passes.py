@@ -1,0 +1,86 @@
+"""Primitives with their operands, as calls on arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from dtfctl.runtime.kernels.into.threads import by_one, threaded
+from dtfctl.runtime.kernels.onednn.library import Library, arguments
+
+
+def _nothing() -> None:
+    return None
+
+
+class Operand:
+    """An argument of a primitive: an array as it is, or a copy in the layout the primitive wants."""
+
+    def __init__(self, library: Library, plain: ctypes.c_void_p, wanted: ctypes.c_void_p) -> None:
+        self.library = library
+        self.array = library.memory(plain)
+        self.copied = not library.same(plain, wanted)
+        self.memory = library.memory(wanted, allocate=True) if self.copied else self.array
+        self._load = library.reorder(plain, wanted) if self.copied else None
+        self._store = library.reorder(wanted, plain) if self.copied else None
+        # Not held: a variable's array that nobody else holds is updated in place.
+        self._pointed_at: Callable[[], Any] = _nothing
+
+    def point(self, array: Any) -> None:
+        """Let the argument be the array's memory, which mostly is that of the step before."""
+        if self._pointed_at() is not array:
+            self.library.point(self.array, array)
+            self._pointed_at = weakref.ref(array)
+
+    def load(self, array: Any) -> None:
+        self.point(array)
+        if self._load is not None:
+            self.library.execute(self._load, arguments(src=self.array, dst=self.memory))
+
+    def store(self) -> None:
+        if self._store is not None:
+            self.library.execute(self._store, arguments(src=self.memory, dst=self.array))
+
+
+class Pass:
+    """One primitive with its operands; the last `results` of them are what it computes."""
+
+    def __init__(
+        self, library: Library, pd: ctypes.c_void_p, results: int, **operands: tuple[ctypes.c_void_p, int, int]
+    ) -> None:
+        self._library = library
+        self._lock = threading.Lock()
+        self._primitive = library.primitive(pd)
+        made = {
+            name: Operand(library, plain, library.query(pd, query, index))
+            for name, (plain, query, index) in operands.items()
+        }
+        self._inputs = list(made.values())[:-results]
+        self._results = list(made.values())[-results:]
+        self._args = arguments(**{name: operand.memory for name, operand in made.items()})
+
+    def run(self, *arrays: Any) -> None:
+        with self._lock:
+            for operand, array in zip(self._inputs, arrays):
+                operand.load(array)
+            for operand, array in zip(self._results, arrays[len(self._inputs) :]):
+                operand.point(array)
+            self._library.execute(self._primitive, self._args)
+            for operand in self._results:
+                operand.store()
+
+
+def adapted(library: Library, make: Callable[[], Pass]) -> Callable[..., None]:
+    """The pass as a call. How many threads one has is settled when it is made: there is one for one thread too."""
+    count = library.threads()
+    for_one: list[Pass] = []
+
+    def alone(*arrays: Any) -> None:
+        if not for_one:
+            for_one.append(make())
+        for_one[0].run(*arrays)
+
+    return threaded(make().run, by_one(alone, library.set_threads, count), count)
