@@ -6,7 +6,7 @@ GPU at once; small ones go there when a kernel wants them there, since most of t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -76,6 +76,9 @@ class DeviceRendezvous:
     def recv(self, key: str, cancellation: CancellationToken) -> tuple[Any, bool]:
         value, dead = self._inner.recv(key, cancellation)
         return self._received(value), dead
+
+    def first(self, keys: Sequence[str], cancellation: CancellationToken) -> int:
+        return self._inner.first(keys, cancellation)
 
     def recv_async(self, key: str, done: Callable[[Any, bool, OpError | None], None]) -> None:
         # Uploaded by the kernels that want it there: this may be called in any thread.

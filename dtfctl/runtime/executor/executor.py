@@ -169,7 +169,7 @@ class Executor:
             (self._tuner or self._plan).run(step, args, results)
             return
         except Resume as e:
-            resume = Resume(e.at, e.values, e.dead, e.late)
+            resume = Resume(e.at, e.values, e.dead, e.late, e.done)
         self._sequential.run(step, args, results, resume)
 
     def _make_plan(self) -> Plan:

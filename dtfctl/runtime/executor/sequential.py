@@ -100,6 +100,7 @@ class Sequential:
         values: list[Any] = [None] * len(self._numbers)
         dead_nodes = bytearray(len(self._records))
         start = 0
+        late, done = ((), ()) if resume is None else (resume.late, resume.done)
         if resume is not None:
             for output, value in resume.values.items():
                 values[self._numbers[output]] = value
@@ -110,7 +111,7 @@ class Sequential:
                 values[self._records[start].first] = DEAD
                 start += 1
         trace, cancellation = step.trace, step.cancellation
-        for i in (*(resume.late if resume is not None else ()), *range(start, len(self._records))):
+        for i in (*late, *(i for i in range(start, len(self._records)) if i not in done)):
             record = self._records[i]
             cancellation.check()
             dead = any(dead_nodes[c] for c in record.controls)

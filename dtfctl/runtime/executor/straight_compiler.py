@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl.runtime.executor.arrivals import Group, find_groups
 from dtfctl.runtime.executor.binding import Environment, has_list_output, reads_of, ref_positions, single
 from dtfctl.runtime.executor.device_memory import is_gpu
 from dtfctl.runtime.executor.keys import RECVS, SENDS, is_client_terminated, rendezvous_key
@@ -88,6 +89,10 @@ class _Compiler:
     slots: int = 0
     careful: dict[int, tuple[Callable[..., Any], str]] = field(default_factory=dict)
     position: dict[Node, int] = field(default_factory=dict)
+    # By the position of each node in it.
+    groups: dict[int, Group] = field(default_factory=dict)
+    # Values from before a group that are used in it last, by its last position.
+    ended: dict[int, list[tuple[Node, int]]] = field(default_factory=lambda: defaultdict(list))
 
     def compile(self) -> StraightLine:
         self.names.update(
@@ -106,6 +111,7 @@ class _Compiler:
             self.liveness = Liveness(self.order, self._predicate, self._root)
         if self.seen is not None:
             self._shape(self.seen)
+            self._group()
         self._allocate()
         drops: dict[int, list[tuple[Node, int]]] = defaultdict(list)
         for output, at in self.last_use.items():
@@ -114,7 +120,13 @@ class _Compiler:
                 and output not in self.shaped.buffers
                 and output[0] not in self.shaped.folded
             ):
-                drops[at].append(output)
+                group, made = self.groups.get(at), self.position[output[0]]
+                if group is None or made in group.positions:
+                    if group is None or made not in group.reads:
+                        drops[at].append(output)
+                else:
+                    # Who of the group uses it last is not known.
+                    self.ended[group.positions[-1]].append(output)
         if self.liveness is None and self.seen is None:
             self._reuse_locals(drops)
         chunks: list[Chunk] = []
@@ -139,6 +151,7 @@ class _Compiler:
             self.names,
             self.shaped.is_worthwhile,
             sorted((self.position[node], by) for node, by in self.shaped.folded.items()),
+            list({g.positions.start: g for g in self.groups.values()}.values()),
         )
 
     def _bind(self, i: int, node: Node) -> None:
@@ -196,6 +209,30 @@ class _Compiler:
         for outputs in shaped.guards.values():
             for output, shape in outputs:
                 self.names[f"s{position[output[0]]}_{output[1]}"] = shape
+
+    def _group(self) -> None:
+        """Find what is done in the order in which it is asked for."""
+        if is_gpu(self.env.device) or len(self.order) > self.chunk_size or self.liveness is not None:
+            return
+        for group in find_groups(self.order, self.shaped.buffers):
+            self.groups.update(dict.fromkeys(group.positions, group))
+            self.names[f"keys{group.left}"] = [self.names[f"key{stage.start}"] for stage in group.stages]
+
+    def _in_group(self, i: int, lines: list[str]) -> Iterator[str]:
+        """The lines of the node at position `i` as part of its group."""
+        group = self.groups[i]
+        left, stages = group.left, group.stages
+        if i == group.positions.start:
+            yield f"{left} = list(range({len(stages)}))"
+            yield f"while {left}:"
+            yield f" now = {left}.pop(rendezvous.first([keys{left}[n] for n in {left}], cancel))"
+        for n, stage in enumerate(stages):
+            if i == stage.start:
+                yield f" {'elif' if n else 'if'} now == {n}:"
+        for line in lines:
+            yield f"  {line}"
+        if i == group.positions[-1]:
+            yield from self._drop(self.ended[i])
 
     def _predicate(self, i: int) -> str:
         """Where the predicate of the node at position `i` is kept."""
@@ -285,7 +322,7 @@ class _Compiler:
             if plain and node.op not in _NO_CALL:
                 lines = [*self._call(i, node)]
             else:
-                lines = [*self._checks(node), *self._lines(i, node)]
+                lines = [*self._checks(node), *self._lines(i, node), *self._drop(self._reads_anew(i))]
             wanted = self._guard(node) if lines else block
             added: list[str] = []
             if wanted != block:
@@ -305,6 +342,8 @@ class _Compiler:
                 added += self._drop(dropped)
                 added.append("if cancel._reason is not None: cancel.check()")
                 dropped, block = [], ""
+            if i in self.groups:
+                added = [*self._in_group(i, added)]
             text += [f" {line}" for line in added]
             table += [i] * len(added)
         last = self._drop(dropped)
@@ -338,11 +377,29 @@ class _Compiler:
 
     def _checks(self, node: Node) -> Iterator[str]:
         """Lines that see to it that values have the shapes the node is planned for."""
-        for output, _ in self.shaped.guards.get(node, ()):
+        i = self.position[node]
+        guards = self.shaped.guards
+        checked = [output for output, _ in guards.get(node, ())]
+        if i in self.groups:
+            # Those of another stage may come later.
+            given = {self._root(edge) for edge in node.inputs}
+            group = [self.order[n] for n in self.groups[i].positions]
+            checked += [o for other in group for o, _ in guards.get(other, ()) if o in given and o not in checked]
+            for output in self._reads_anew(i):
+                yield f"{self.places[output]} = {self._operands(output[0])}"
+        for output in checked:
             yield f"if {self.places[output]}.shape != s{self.position[output[0]]}_{output[1]}: raise Reshaped"
+
+    def _reads_anew(self, i: int) -> list[tuple[Node, int]]:
+        """Variables that the node at position `i` of a group reads for itself."""
+        group = self.groups.get(i)
+        inputs = self.order[i].inputs if group is not None else ()
+        return [(e.node, e.slot) for e in inputs if group is not None and self.position[e.node] in group.reads]
 
     def _lines(self, i: int, node: Node) -> Iterator[str]:
         op = node.op
+        if i in self.groups and i in self.groups[i].reads:
+            return
         if node in self.shaped.calls:
             yield from self._shaped_call(i, node)
         elif (node, 0) in self.shaped.buffers or node in self.shaped.folded:

@@ -7,12 +7,13 @@ running the nodes can go on.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
+from dtfctl.runtime.executor.arrivals import Group
 from dtfctl.runtime.executor.node_errors import located
 from dtfctl.runtime.framework.errors import FailedPreconditionError, OpError
 from dtfctl.runtime.framework.node_graph import Node
@@ -45,6 +46,7 @@ class StraightLine:
             them, in running order.
         aliases: outputs of identities, and whose values they are.
         constants: by name.
+        groups: stages of it that run in any order; which have not begun is in the local `left` of a group.
         careful: for nodes whose line leaves checks to numpy, the kernel that makes them and says what is wrong, with
             its operands.
     """
@@ -61,6 +63,7 @@ class StraightLine:
     names: dict[str, Any]
     is_shaped: bool = False
     folds: Sequence[tuple[int, int]] = ()
+    groups: Sequence[Group] = ()
 
     def run(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
         """Run all nodes; `results` gets the values of `_Retval` nodes.
@@ -76,8 +79,14 @@ class StraightLine:
         except Exception as e:
             at, frame = self._failure(e.__traceback__)
             if isinstance(e, (DeadValue, Reshaped, Unfit)):
-                late = [folded for folded, by in self.folds if folded < at <= by]
-                raise Resume(at, self._values(at, frame.f_locals, shared), isinstance(e, DeadValue), late) from None
+                late = {folded for folded, by in self.folds if folded < at <= by}
+                done: set[int] = set()
+                for group in self.groups:
+                    if at in group.positions:
+                        missing, done = group.left_and_done(at, frame.f_locals[group.left])
+                        late |= missing
+                values = self._values(at, frame.f_locals, shared)
+                raise Resume(at, values, isinstance(e, DeadValue), sorted(late), done) from None
             error = located(self._explained(e, at, frame), self.order[at].name)
             if error is e:
                 raise
@@ -130,16 +139,22 @@ class StraightLine:
 
 class Resume(Exception):
     """The node at position `at` received a dead tensor, or cannot be run by the plan; the nodes before it have run and
-    left `values`, except those at the positions `late`."""
+    left `values`, except those at the positions `late`, and so have those after it at the positions `done`."""
 
     def __init__(
-        self, at: int, values: dict[tuple[Node, int], Any], dead: bool = True, late: Sequence[int] = ()
+        self,
+        at: int,
+        values: dict[tuple[Node, int], Any],
+        dead: bool = True,
+        late: Sequence[int] = (),
+        done: Collection[int] = (),
     ) -> None:
         super().__init__(at)
         self.at = at
         self.values = values
         self.dead = dead
         self.late = late
+        self.done = done
 
 
 def switch_index(index: Any, count: int) -> int:

@@ -22,6 +22,9 @@ class Rendezvous(Protocol):
     def recv(self, key: str, cancellation: CancellationToken) -> tuple[Any, bool]:
         """Wait for the value and whether it is dead."""
 
+    def first(self, keys: Sequence[str], cancellation: CancellationToken) -> int:
+        """Wait until `recv` of one of these keys need not wait; which of them."""
+
     def recv_async(self, key: str, done: Callable[[Any, bool, OpError | None], None]) -> None:
         """Have `done(value, dead, error)` called once the value is there, or the rendezvous is aborted.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dtfctl.runtime.framework.cancellation import CancellationToken
@@ -42,12 +42,14 @@ class LocalRendezvous:
         holds_back: see RoutingRendezvous; nothing leaves this table.
     """
 
-    __slots__ = ("_error", "_lock", "_values", "_waiting", "holds_back", "leads", "waited_s", "waits")
+    __slots__ = ("_error", "_lock", "_values", "_waiting", "_watching", "holds_back", "leads", "waited_s", "waits")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values: dict[str, list[tuple[Any, bool]]] = {}
         self._waiting: dict[str, list[Done]] = {}
+        # Who waits for a value of one of several keys.
+        self._watching: list[tuple[Sequence[str], Slot]] = []
         self._error: OpError | None = None
         self.leads = True
         self.holds_back = False
@@ -58,18 +60,29 @@ class LocalRendezvous:
         """Leave a value, or hand it to the receive that waits for it; dropped once aborted."""
         with self._lock:
             waiting = self._waiting.get(key)
-            if not waiting:
+            if waiting:
+                done = waiting.pop(0)
+                if not waiting:
+                    del self._waiting[key]
+            else:
+                done = None
                 if self._error is None:
                     held = self._values.get(key)
                     if held is None:
                         self._values[key] = [(value, dead)]
                     else:
                         held.append((value, dead))
-                return
-            done = waiting.pop(0)
-            if not waiting:
-                del self._waiting[key]
-        done(value, dead, None)
+            watching = self._found(key) if done is None and self._watching else ()
+        if done is not None:
+            done(value, dead, None)
+        for arrival in watching:
+            arrival.set()
+
+    def _found(self, key: str) -> list[Slot]:
+        """Those who wait for a value of this key or another, no longer to be told; call with the lock held."""
+        found = [arrival for keys, arrival in self._watching if key in keys]
+        self._watching = [watch for watch in self._watching if watch[1] not in found]
+        return found
 
     def take(self, key: str) -> tuple[Any, bool] | None:
         """The oldest value of a key, or None when there is none now."""
@@ -94,13 +107,34 @@ class LocalRendezvous:
         receive = _Receive()
         self.recv_async(key, receive)
         if not receive.is_set:
-            started = time.perf_counter()
-            REACTOR.wait(receive, self.leads)
-            self.waited_s += time.perf_counter() - started
-            self.waits += 1
+            self._wait(receive)
         if receive.error is not None:
             raise receive.error
         return receive.value, receive.dead
+
+    def found(self, keys: Sequence[str]) -> int | None:
+        """For which of these keys there is a value; None if there is none."""
+        values = self._values
+        return next((n for n, key in enumerate(keys) if key in values), None)
+
+    def first(self, keys: Sequence[str], cancellation: CancellationToken) -> int:
+        """Wait until `recv` of one of these keys need not wait; which of them."""
+        while True:
+            with self._lock:
+                found = self.found(keys)
+                if found is not None:
+                    return found
+                if self._error is not None:
+                    return 0
+                arrival = Slot()
+                self._watching.append((keys, arrival))
+            self._wait(arrival)
+
+    def _wait(self, slot: Slot) -> None:
+        started = time.perf_counter()
+        REACTOR.wait(slot, self.leads)
+        self.waited_s += time.perf_counter() - started
+        self.waits += 1
 
     def recv_async(self, key: str, done: Done) -> None:
         """Call `done` with the value once it is there, or with the error once the step is aborted."""
@@ -129,7 +163,10 @@ class LocalRendezvous:
                 return
             self._error = reason or AbortedError("Step was aborted")
             waiting, self._waiting = self._waiting, {}
+            watching, self._watching = self._watching, []
             self._values.clear()
+        for _, arrival in watching:
+            arrival.set()
         for callbacks in waiting.values():
             for done in callbacks:
                 done(None, False, derived(self._error))

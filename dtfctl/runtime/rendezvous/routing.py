@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dtfctl.runtime.framework.cancellation import CancellationToken
@@ -89,6 +90,19 @@ class RoutingRendezvous:
         if self._held:
             self.flush()
         return self._table.recv(key, cancellation)
+
+    def first(self, keys: Sequence[str], cancellation: CancellationToken) -> int:
+        """Wait until `recv` of one of these keys need not wait; which of them.
+
+        Raises:
+            OpError: what was held back cannot be sent.
+        """
+        found = self._table.found(keys)
+        if found is not None:
+            return found
+        if self._held:
+            self.flush()
+        return self._table.first(keys, cancellation)
 
     def recv_async(self, key: str, done: Done) -> None:
         """See LocalRendezvous."""

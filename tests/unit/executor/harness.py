@@ -68,6 +68,11 @@ class LocalRendezvous:
             cancellation.wait(self._condition, lambda: bool(self._values.get(key)))
             return self._values[key].pop(0)
 
+    def first(self, keys: Sequence[str], cancellation: CancellationToken) -> int:
+        with self._condition:
+            cancellation.wait(self._condition, lambda: any(self._values.get(key) for key in keys))
+            return next(n for n, key in enumerate(keys) if self._values.get(key))
+
     def recv_async(self, key: str, done: Callable[[Any, bool, OpError | None], None]) -> None:
         with self._condition:
             held = self._values.get(key)

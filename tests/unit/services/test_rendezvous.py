@@ -130,3 +130,48 @@ def test_a_long_tensor_is_not_held_back_and_takes_along_what_was() -> None:
     assert pushed == [("2", [1, LEAST])]
     here.flush()
     assert pushed[1:] == [("3", [3]), ("2", [LEAST - 1])]
+
+
+def test_the_first_of_several_values_that_is_there() -> None:
+    table = LocalRendezvous()
+    threading.Timer(0.05, lambda: table.send("b", 5, False)).start()
+    assert table.first(["a", "b", "c"], TOKEN) == 1
+    table.send("a", 6, False)
+    assert table.first(["c", "b", "a"], TOKEN) == 1, "the first in the list of those that are there"
+    assert table.recv("b", TOKEN) == (5, False)
+    assert table.first(["c", "b", "a"], TOKEN) == 2
+    assert table.recv("a", TOKEN) == (6, False)
+    threading.Timer(0.05, lambda: table.send("c", 7, False)).start()
+    assert table.first(["a", "b", "c"], TOKEN) == 2
+    assert not table._watching
+
+
+def test_who_waits_for_the_first_of_several_values_sees_the_step_end() -> None:
+    table = LocalRendezvous()
+    threading.Timer(0.05, lambda: table.abort(UnavailableError("ps is down"))).start()
+    at = table.first(["a", "b"], TOKEN)
+    with pytest.raises(UnavailableError, match="ps is down"):
+        table.recv(["a", "b"][at], TOKEN)
+    assert table.first(["a", "b"], TOKEN) == 0
+    assert not table._watching
+
+
+def test_what_is_held_back_goes_before_the_first_of_several_values_is_waited_for() -> None:
+    pushed: list[Any] = []
+
+    class Recorder:
+        def send(self, task: str, messages: Sequence[Message]) -> None:
+            pushed.append([m.value for m in messages])
+            table.send("y", 8, False)
+
+    table = LocalRendezvous()
+    here = RoutingRendezvous(table, 3, Routes("/job:w/replica:0/task:1"), Recorder())
+    here.holds_back = True
+    key = "/job:w/replica:0/task:1/device:CPU:0;0000000000000001;/job:w/replica:0/task:2/device:CPU:0;edge;0:0"
+    here.send(key, 4, False)
+    table.send("x", 5, False)
+    assert here.first(["y", "x"], TOKEN) == 1
+    assert pushed == [], "nothing is waited for yet"
+    here.recv("x", TOKEN)
+    assert here.first(["y", "x"], TOKEN) == 0
+    assert pushed == [[4]]
