@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, Protocol, cast, get_
 import typer
 
 from dtfctl._version import VERSION
+from dtfctl.cli._plain import PlainCommand
 from dtfctl.cli._screen import Output, Screen
 
 if TYPE_CHECKING:
@@ -251,6 +252,7 @@ def _register(app: typer.Typer, info: CommandInfo, function: Callable[..., int |
     settings = {"allow_interspersed_args": False} if raw else {}
     app.command(
         info.name,
+        cls=PlainCommand,
         help=_help(info),
         short_help=info.summary,
         epilog=_epilog(info),

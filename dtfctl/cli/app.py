@@ -21,6 +21,7 @@ from dtfctl.cli._command import (
     register_all,
     report_bug,
 )
+from dtfctl.cli._plain import PlainGroup
 
 MODULES = (clusters, tasks, scale, connect, submit, jobs, streams, remote, watching, files, hosts, about)
 """The modules whose commands exist; importing them declares the commands."""
@@ -50,6 +51,7 @@ def build() -> typer.Typer:
     """The Typer application with every command."""
     app = typer.Typer(
         name="dtfctl",
+        cls=PlainGroup,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,

@@ -9,7 +9,6 @@ import termios
 import threading
 import tty
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -275,6 +274,8 @@ def _run_all(
         assert running.exit_code is not None
         return running.exit_code, ""
 
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(min(parallel, len(found)), thread_name_prefix="exec") as pool:
         try:
             return list(pool.map(one, found))
@@ -418,6 +419,8 @@ def _transfer(session: Session, found: Sequence[Target], copy: Any, parallel: in
         except LauncherError as error:
             return error
         return received
+
+    from concurrent.futures import ThreadPoolExecutor
 
     with Bar(screen) as bar, ThreadPoolExecutor(min(parallel, len(found)), thread_name_prefix="copy") as pool:
         outcomes = list(pool.map(one, found))

@@ -7,22 +7,23 @@
 
 Every error is a `LauncherError` with an exit code and a hint. A call that finds the controller dead starts it again
 first; running tasks do not notice.
+
+What only one call needs, and is slow to import, is imported by it: every command of the command line begins with this
+module.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dtfctl.launcher import bringup, codec, connect, desire, doctor, history, remote, submission, trees
+from dtfctl.launcher import bringup, codec, connect, desire, history, remote, submission, trees
 from dtfctl.launcher.connect import Connection
 from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import Conflict, ControllerUnreachable, DeadlineExpired, LauncherError, NotFound
-from dtfctl.launcher.metrics_client import read_page, scrape_config
 from dtfctl.launcher.model import (
     ClusterInfo,
     ClusterStatus,
@@ -38,10 +39,13 @@ from dtfctl.launcher.paths import ClusterPaths, home
 from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.ssh_command import ssh_command
 from dtfctl.launcher.trees import Received
-from dtfctl.launcher.tunnel import Tunnel
-from dtfctl.launcher.why import Explanation, explain
 from dtfctl.launcher.wire import from_message
 from dtfctl.protocol import agent_pb2, controller_pb2 as pb
+
+if TYPE_CHECKING:
+    from dtfctl.launcher import doctor
+    from dtfctl.launcher.tunnel import Tunnel
+    from dtfctl.launcher.why import Explanation
 
 ASK_AT_ONCE = 32
 
@@ -297,6 +301,8 @@ class Cluster:
         Raises:
             NoSuchTask: there is neither.
         """
+        from dtfctl.launcher.why import explain
+
         return explain(name, self.status(), list(self.events()))
 
     # ------------------------------------------------------------------ hosts and what lies on them
@@ -355,6 +361,8 @@ class Cluster:
 
     def inspect(self, host: str) -> doctor.Answer:
         """Ask a host's agent for its version, clock, limits, disk and GPUs; with why not, where it does not answer."""
+        from dtfctl.launcher import doctor
+
         asked, begun = time.time(), time.monotonic()
         try:
             said = self._connection.call(methods.INSPECT, agent_pb2.InspectRequest(host=host, now=asked))
@@ -364,6 +372,10 @@ class Cluster:
 
     def examine(self) -> list[doctor.Finding]:
         """Everything `doctor` looks at: the cluster's files here, its controller, and all hosts at once."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        from dtfctl.launcher import doctor
+
         status, spec = self.status(), self.spec()
         names = [host.name for host in status.hosts]
         with ThreadPoolExecutor(max(1, min(ASK_AT_ONCE, len(names)))) as pool:
@@ -402,6 +414,8 @@ class Cluster:
         Raises:
             Conflict: the spec has none. ControllerUnreachable: it does not answer.
         """
+        from dtfctl.launcher.metrics_client import read_page
+
         port = self.spec().metrics.port
         if port is None:
             raise Conflict(f"cluster {self.name} has no metrics page", "add `metrics: {port: 9464}` to its spec")
@@ -418,6 +432,8 @@ class Cluster:
 
     def scrape_config(self) -> dict[str, Any]:
         """What to add to `scrape_configs` of a Prometheus on this machine. Raises Conflict: there is no page."""
+        from dtfctl.launcher.metrics_client import scrape_config
+
         spec = self.spec()
         if spec.metrics.port is None:
             raise Conflict(f"cluster {self.name} has no metrics page", "add `metrics: {port: 9464}` to its spec")
@@ -438,6 +454,8 @@ class Cluster:
             UsageError, NoSuchTask: `task` is not one task of this cluster.
             Conflict: the port is taken, or the task has not started.
         """
+        from dtfctl.launcher.tunnel import Tunnel
+
         return Tunnel(self._connection.paths, self.status(), task, port)
 
     def down(self, *, grace_s: float = 10.0, keep_logs: bool = True) -> tuple[str, ...]:

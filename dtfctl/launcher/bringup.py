@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from dtfctl.launcher import codec, connect, far_seat, history
 from dtfctl.launcher.connect import Connection
-from dtfctl.launcher.controller import methods, view
+from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import (
     ClusterFailed,
     ControllerUnreachable,
@@ -19,7 +19,7 @@ from dtfctl.launcher.errors import (
     PartlyDone,
 )
 from dtfctl.launcher.files import explained
-from dtfctl.launcher.model import Event, HostStatus
+from dtfctl.launcher.model import SETTLED, Event, HostStatus
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import LOGIN_CAUSES, Stage
 from dtfctl.launcher.selectors import chosen_of
@@ -169,7 +169,7 @@ class _Watcher:
             status = self.look(min(left, 0.5))
             tasks = _meant(status, meant)
             running = sum(task.state == "running" for task in tasks)
-            if meant is not None and all(task.state in view.SETTLED for task in tasks):
+            if meant is not None and all(task.state in SETTLED for task in tasks):
                 return status
             if status.settled or (min_ready is not None and running >= min_ready):
                 return status

@@ -14,6 +14,8 @@ TaskState: TypeAlias = Literal[
     "pending", "starting", "running", "stopping", "done", "failed", "crashed", "stopped", "lost"
 ]
 """`crashed`: the restart policy gave up. `lost`: its host is gone, the outcome is unknown."""
+SETTLED: frozenset[TaskState] = frozenset({"running", "failed", "crashed", "stopped", "done", "lost"})
+"""States that last."""
 TaskHealth: TypeAlias = Literal["unknown", "healthy", "suspect", "down"]
 HostState: TypeAlias = Literal["pending", "up", "suspect", "down", "quarantined", "drained"]
 JobState: TypeAlias = Literal["queued", "running", "recovering", "succeeded", "failed", "cancelled"]

@@ -11,11 +11,10 @@ from dtfctl.launcher.controller.jobs import JobRecord
 from dtfctl.launcher.controller.link import AgentLink
 from dtfctl.launcher.controller.store import HostRow, TaskRow
 from dtfctl.launcher.grouping import grouped
-from dtfctl.launcher.model import HostState, HostStatus, JobStatus, TaskState, TaskStatus
+from dtfctl.launcher.model import SETTLED, HostState, HostStatus, JobStatus, TaskState, TaskStatus
 from dtfctl.launcher.providers.base import AgentEndpoint, HostFailed
 from dtfctl.launcher.spec.model import ClusterSpec
 
-SETTLED = frozenset({"running", "failed", "crashed", "stopped", "done", "lost"})
 FINAL = frozenset({"failed", "crashed", "done"})
 
 
