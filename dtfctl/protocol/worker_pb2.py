@@ -27,7 +27,7 @@ from dtfctl.protocol import graph_pb2 as dtfctl_dot_protocol_dot_graph__pb2
 from dtfctl.protocol import stats_pb2 as dtfctl_dot_protocol_dot_stats__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x64tfctl/protocol/worker.proto\x12\x03\x64tf\x1a\x1c\x64tfctl/protocol/device.proto\x1a\x1b\x64tfctl/protocol/graph.proto\x1a\x1b\x64tfctl/protocol/stats.proto\"\x13\n\x11TaskStatusRequest\"e\n\nTaskStatus\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x06\x12%\n\x06\x64\x65vice\x18\x03 \x03(\x0b\x32\x15.dtf.DeviceAttributes\x12\r\n\x05place\x18\x04 \x01(\t\":\n\x04Peer\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x06\"L\n\x0fOpenLinkRequest\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x06\x12\x16\n\x0eto_incarnation\x18\x03 \x01(\x06\"\x8a\x01\n\x10OpenLinkResponse\x12\r\n\x05place\x18\x01 \x01(\t\x12\x11\n\tunix_name\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\r\x12\x0e\n\x06ticket\x18\x04 \x01(\x0c\x12\x0e\n\x06secret\x18\x05 \x01(\x0c\x12\x11\n\tencrypted\x18\x06 \x01(\x08\x12\x13\n\x0bincarnation\x18\x07 \x01(\x06\"n\n\x11OpenClientRequest\x12\r\n\x05place\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x06\x12\x0f\n\x07session\x18\x03 \x01(\t\x12\x0c\n\x04task\x18\x04 \x01(\t\x12\x16\n\x0eto_incarnation\x18\x05 \x01(\x06\"_\n\x0f\x43lientSignature\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x04\x12\x0c\n\x04\x66\x65\x65\x64\x18\x03 \x03(\t\x12\r\n\x05\x66\x65tch\x18\x04 \x03(\t\x12\x0e\n\x06target\x18\x05 \x03(\t\"^\n\nClientPlan\x12\x0e\n\x06master\x18\x01 \x01(\t\x12\x1d\n\x04part\x18\x02 \x03(\x0b\x32\x0f.dtf.ClientPart\x12\x11\n\tfeed_type\x18\x03 \x03(\x05\x12\x0e\n\x06reason\x18\x04 \x01(\t\"G\n\nClientPart\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x0e\n\x06handle\x18\x02 \x01(\x04\x12\x0c\n\x04\x66\x65\x65\x64\x18\x03 \x03(\r\x12\r\n\x05\x66\x65tch\x18\x04 \x03(\r\"_\n\x0f\x43lientPartition\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x04\x12\x0e\n\x06handle\x18\x03 \x01(\x04\x12\x0c\n\x04\x66\x65\x65\x64\x18\x04 \x03(\t\x12\r\n\x05\x66\x65tch\x18\x05 \x03(\t\"L\n\x08LostTask\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x06\x12\x0c\n\x04\x63ode\x18\x03 \x01(\x05\x12\x0f\n\x07message\x18\x04 \x01(\t\"\xaa\x01\n\x1a\x43reateWorkerSessionRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0f\n\x07isolate\x18\x02 \x01(\x08\x12\x13\n\x0bmaster_task\x18\x03 \x01(\t\x12\x13\n\x0bincarnation\x18\x04 \x01(\x06\x12\x17\n\x04peer\x18\x05 \x03(\x0b\x32\t.dtf.Peer\x12\x1a\n\x12master_incarnation\x18\x06 \x01(\x06\x12\x0b\n\x03job\x18\x07 \x01(\t\"\x1d\n\x1b\x43reateWorkerSessionResponse\"=\n\x1a\x44\x65leteWorkerSessionRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x1d\n\x1b\x44\x65leteWorkerSessionResponse\"h\n\x18RegisterPartitionRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x1c\n\x05graph\x18\x02 \x01(\x0b\x32\r.dtf.GraphDef\x12\x0c\n\x04rank\x18\x03 \x03(\x03\x12\x0f\n\x07partial\x18\x04 \x01(\x08\"+\n\x19RegisterPartitionResponse\x12\x0e\n\x06handle\x18\x01 \x01(\x04\"=\n\x1a\x44\x65registerPartitionRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06handle\x18\x02 \x01(\x04\"\x1d\n\x1b\x44\x65registerPartitionResponse\"8\n\x16\x43learContainersRequest\x12\x11\n\tcontainer\x18\x01 \x03(\t\x12\x0b\n\x03job\x18\x02 \x01(\t\"\x19\n\x17\x43learContainersResponse\"\x88\x01\n\nStepReport\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0f\n\x07\x64\x65rived\x18\x03 \x01(\x08\x12\"\n\nstep_stats\x18\x04 \x01(\x0b\x32\x0e.dtf.StepStats\x12&\n\x0fpartition_graph\x18\x05 \x03(\x0b\x32\r.dtf.GraphDefb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x64tfctl/protocol/worker.proto\x12\x03\x64tf\x1a\x1c\x64tfctl/protocol/device.proto\x1a\x1b\x64tfctl/protocol/graph.proto\x1a\x1b\x64tfctl/protocol/stats.proto\"\x13\n\x11TaskStatusRequest\"e\n\nTaskStatus\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x06\x12%\n\x06\x64\x65vice\x18\x03 \x03(\x0b\x32\x15.dtf.DeviceAttributes\x12\r\n\x05place\x18\x04 \x01(\t\":\n\x04Peer\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x06\"L\n\x0fOpenLinkRequest\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x06\x12\x16\n\x0eto_incarnation\x18\x03 \x01(\x06\"\x8a\x01\n\x10OpenLinkResponse\x12\r\n\x05place\x18\x01 \x01(\t\x12\x11\n\tunix_name\x18\x02 \x01(\t\x12\x0c\n\x04port\x18\x03 \x01(\r\x12\x0e\n\x06ticket\x18\x04 \x01(\x0c\x12\x0e\n\x06secret\x18\x05 \x01(\x0c\x12\x11\n\tencrypted\x18\x06 \x01(\x08\x12\x13\n\x0bincarnation\x18\x07 \x01(\x06\"n\n\x11OpenClientRequest\x12\r\n\x05place\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x06\x12\x0f\n\x07session\x18\x03 \x01(\t\x12\x0c\n\x04task\x18\x04 \x01(\t\x12\x16\n\x0eto_incarnation\x18\x05 \x01(\x06\"_\n\x0f\x43lientSignature\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x04\x12\x0c\n\x04\x66\x65\x65\x64\x18\x03 \x03(\t\x12\r\n\x05\x66\x65tch\x18\x04 \x03(\t\x12\x0e\n\x06target\x18\x05 \x03(\t\"^\n\nClientPlan\x12\x0e\n\x06master\x18\x01 \x01(\t\x12\x1d\n\x04part\x18\x02 \x03(\x0b\x32\x0f.dtf.ClientPart\x12\x11\n\tfeed_type\x18\x03 \x03(\x05\x12\x0e\n\x06reason\x18\x04 \x01(\t\"V\n\nClientPart\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x0e\n\x06handle\x18\x02 \x01(\x04\x12\x0c\n\x04\x66\x65\x65\x64\x18\x03 \x03(\r\x12\r\n\x05\x66\x65tch\x18\x04 \x03(\r\x12\r\n\x05quiet\x18\x05 \x01(\x08\"n\n\x0f\x43lientPartition\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x04\x12\x0e\n\x06handle\x18\x03 \x01(\x04\x12\x0c\n\x04\x66\x65\x65\x64\x18\x04 \x03(\t\x12\r\n\x05\x66\x65tch\x18\x05 \x03(\t\x12\r\n\x05quiet\x18\x06 \x01(\x08\"L\n\x08LostTask\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x06\x12\x0c\n\x04\x63ode\x18\x03 \x01(\x05\x12\x0f\n\x07message\x18\x04 \x01(\t\"\xaa\x01\n\x1a\x43reateWorkerSessionRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0f\n\x07isolate\x18\x02 \x01(\x08\x12\x13\n\x0bmaster_task\x18\x03 \x01(\t\x12\x13\n\x0bincarnation\x18\x04 \x01(\x06\x12\x17\n\x04peer\x18\x05 \x03(\x0b\x32\t.dtf.Peer\x12\x1a\n\x12master_incarnation\x18\x06 \x01(\x06\x12\x0b\n\x03job\x18\x07 \x01(\t\"\x1d\n\x1b\x43reateWorkerSessionResponse\"=\n\x1a\x44\x65leteWorkerSessionRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x1d\n\x1b\x44\x65leteWorkerSessionResponse\"h\n\x18RegisterPartitionRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x1c\n\x05graph\x18\x02 \x01(\x0b\x32\r.dtf.GraphDef\x12\x0c\n\x04rank\x18\x03 \x03(\x03\x12\x0f\n\x07partial\x18\x04 \x01(\x08\"+\n\x19RegisterPartitionResponse\x12\x0e\n\x06handle\x18\x01 \x01(\x04\"=\n\x1a\x44\x65registerPartitionRequest\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x0e\n\x06handle\x18\x02 \x01(\x04\"\x1d\n\x1b\x44\x65registerPartitionResponse\"8\n\x16\x43learContainersRequest\x12\x11\n\tcontainer\x18\x01 \x03(\t\x12\x0b\n\x03job\x18\x02 \x01(\t\"\x19\n\x17\x43learContainersResponse\"\x88\x01\n\nStepReport\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0f\n\x07\x64\x65rived\x18\x03 \x01(\x08\x12\"\n\nstep_stats\x18\x04 \x01(\x0b\x32\x0e.dtf.StepStats\x12&\n\x0fpartition_graph\x18\x05 \x03(\x0b\x32\r.dtf.GraphDefb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -51,31 +51,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CLIENTPLAN']._serialized_start=737
   _globals['_CLIENTPLAN']._serialized_end=831
   _globals['_CLIENTPART']._serialized_start=833
-  _globals['_CLIENTPART']._serialized_end=904
-  _globals['_CLIENTPARTITION']._serialized_start=906
-  _globals['_CLIENTPARTITION']._serialized_end=1001
-  _globals['_LOSTTASK']._serialized_start=1003
-  _globals['_LOSTTASK']._serialized_end=1079
-  _globals['_CREATEWORKERSESSIONREQUEST']._serialized_start=1082
-  _globals['_CREATEWORKERSESSIONREQUEST']._serialized_end=1252
-  _globals['_CREATEWORKERSESSIONRESPONSE']._serialized_start=1254
-  _globals['_CREATEWORKERSESSIONRESPONSE']._serialized_end=1283
-  _globals['_DELETEWORKERSESSIONREQUEST']._serialized_start=1285
-  _globals['_DELETEWORKERSESSIONREQUEST']._serialized_end=1346
-  _globals['_DELETEWORKERSESSIONRESPONSE']._serialized_start=1348
-  _globals['_DELETEWORKERSESSIONRESPONSE']._serialized_end=1377
-  _globals['_REGISTERPARTITIONREQUEST']._serialized_start=1379
-  _globals['_REGISTERPARTITIONREQUEST']._serialized_end=1483
-  _globals['_REGISTERPARTITIONRESPONSE']._serialized_start=1485
-  _globals['_REGISTERPARTITIONRESPONSE']._serialized_end=1528
-  _globals['_DEREGISTERPARTITIONREQUEST']._serialized_start=1530
-  _globals['_DEREGISTERPARTITIONREQUEST']._serialized_end=1591
-  _globals['_DEREGISTERPARTITIONRESPONSE']._serialized_start=1593
-  _globals['_DEREGISTERPARTITIONRESPONSE']._serialized_end=1622
-  _globals['_CLEARCONTAINERSREQUEST']._serialized_start=1624
-  _globals['_CLEARCONTAINERSREQUEST']._serialized_end=1680
-  _globals['_CLEARCONTAINERSRESPONSE']._serialized_start=1682
-  _globals['_CLEARCONTAINERSRESPONSE']._serialized_end=1707
-  _globals['_STEPREPORT']._serialized_start=1710
-  _globals['_STEPREPORT']._serialized_end=1846
+  _globals['_CLIENTPART']._serialized_end=919
+  _globals['_CLIENTPARTITION']._serialized_start=921
+  _globals['_CLIENTPARTITION']._serialized_end=1031
+  _globals['_LOSTTASK']._serialized_start=1033
+  _globals['_LOSTTASK']._serialized_end=1109
+  _globals['_CREATEWORKERSESSIONREQUEST']._serialized_start=1112
+  _globals['_CREATEWORKERSESSIONREQUEST']._serialized_end=1282
+  _globals['_CREATEWORKERSESSIONRESPONSE']._serialized_start=1284
+  _globals['_CREATEWORKERSESSIONRESPONSE']._serialized_end=1313
+  _globals['_DELETEWORKERSESSIONREQUEST']._serialized_start=1315
+  _globals['_DELETEWORKERSESSIONREQUEST']._serialized_end=1376
+  _globals['_DELETEWORKERSESSIONRESPONSE']._serialized_start=1378
+  _globals['_DELETEWORKERSESSIONRESPONSE']._serialized_end=1407
+  _globals['_REGISTERPARTITIONREQUEST']._serialized_start=1409
+  _globals['_REGISTERPARTITIONREQUEST']._serialized_end=1513
+  _globals['_REGISTERPARTITIONRESPONSE']._serialized_start=1515
+  _globals['_REGISTERPARTITIONRESPONSE']._serialized_end=1558
+  _globals['_DEREGISTERPARTITIONREQUEST']._serialized_start=1560
+  _globals['_DEREGISTERPARTITIONREQUEST']._serialized_end=1621
+  _globals['_DEREGISTERPARTITIONRESPONSE']._serialized_start=1623
+  _globals['_DEREGISTERPARTITIONRESPONSE']._serialized_end=1652
+  _globals['_CLEARCONTAINERSREQUEST']._serialized_start=1654
+  _globals['_CLEARCONTAINERSREQUEST']._serialized_end=1710
+  _globals['_CLEARCONTAINERSRESPONSE']._serialized_start=1712
+  _globals['_CLEARCONTAINERSRESPONSE']._serialized_end=1737
+  _globals['_STEPREPORT']._serialized_start=1740
+  _globals['_STEPREPORT']._serialized_end=1876
 # @@protoc_insertion_point(module_scope)

@@ -104,30 +104,34 @@ class ClientPlan(_message.Message):
     def __init__(self, master: _Optional[str] = ..., part: _Optional[_Iterable[_Union[ClientPart, _Mapping]]] = ..., feed_type: _Optional[_Iterable[int]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ClientPart(_message.Message):
-    __slots__ = ("task", "handle", "feed", "fetch")
+    __slots__ = ("task", "handle", "feed", "fetch", "quiet")
     TASK_FIELD_NUMBER: _ClassVar[int]
     HANDLE_FIELD_NUMBER: _ClassVar[int]
     FEED_FIELD_NUMBER: _ClassVar[int]
     FETCH_FIELD_NUMBER: _ClassVar[int]
+    QUIET_FIELD_NUMBER: _ClassVar[int]
     task: str
     handle: int
     feed: _containers.RepeatedScalarFieldContainer[int]
     fetch: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, task: _Optional[str] = ..., handle: _Optional[int] = ..., feed: _Optional[_Iterable[int]] = ..., fetch: _Optional[_Iterable[int]] = ...) -> None: ...
+    quiet: bool
+    def __init__(self, task: _Optional[str] = ..., handle: _Optional[int] = ..., feed: _Optional[_Iterable[int]] = ..., fetch: _Optional[_Iterable[int]] = ..., quiet: bool = ...) -> None: ...
 
 class ClientPartition(_message.Message):
-    __slots__ = ("session", "number", "handle", "feed", "fetch")
+    __slots__ = ("session", "number", "handle", "feed", "fetch", "quiet")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     HANDLE_FIELD_NUMBER: _ClassVar[int]
     FEED_FIELD_NUMBER: _ClassVar[int]
     FETCH_FIELD_NUMBER: _ClassVar[int]
+    QUIET_FIELD_NUMBER: _ClassVar[int]
     session: str
     number: int
     handle: int
     feed: _containers.RepeatedScalarFieldContainer[str]
     fetch: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, session: _Optional[str] = ..., number: _Optional[int] = ..., handle: _Optional[int] = ..., feed: _Optional[_Iterable[str]] = ..., fetch: _Optional[_Iterable[str]] = ...) -> None: ...
+    quiet: bool
+    def __init__(self, session: _Optional[str] = ..., number: _Optional[int] = ..., handle: _Optional[int] = ..., feed: _Optional[_Iterable[str]] = ..., fetch: _Optional[_Iterable[str]] = ..., quiet: bool = ...) -> None: ...
 
 class LostTask(_message.Message):
     __slots__ = ("task", "incarnation", "code", "message")

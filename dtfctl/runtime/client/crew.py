@@ -49,21 +49,24 @@ class Part:
     Attributes:
         definition: payload of a PARTITION frame.
         feeds, fetches: which of the signature's.
+        is_quiet: its end is told by others; see `services.client_plans`.
     """
 
-    __slots__ = ("definition", "feeds", "fetches", "number", "payload", "task")
+    __slots__ = ("definition", "feeds", "fetches", "is_quiet", "number", "payload", "task")
 
     def __init__(self, signature: Signature, number: int, proto: worker_pb2.ClientPart) -> None:
         self.task = proto.task
         self.number = number
         self.feeds, self.fetches = list(proto.feed), list(proto.fetch)
         self.payload = number.to_bytes(NUMBER, "little")
+        self.is_quiet = proto.quiet
         self.definition = worker_pb2.ClientPartition(
             session=signature.session,
             number=number,
             handle=proto.handle,
             feed=[signature.feeds[i] for i in proto.feed],
             fetch=[signature.fetches[i] for i in proto.fetch],
+            quiet=proto.quiet,
         ).SerializeToString()
 
 
@@ -134,6 +137,8 @@ class Crew:
         self._answer: Frame | None = None
         self._reply = b""
         self._pending: dict[Connection, Part] = {}
+        # Parts that are heard of only if something fails.
+        self._quiet: dict[Connection, Part] = {}
         self._values: dict[Connection, list[Any]] = {}
         self._errors: list[OpError] = []
         self._give_up_at = 0.0
@@ -295,6 +300,7 @@ class Crew:
                 raise error
         finally:
             self._pending.clear()
+            self._quiet.clear()
             self._values.clear()
             self._silent.clear()
             self._errors.clear()
@@ -318,14 +324,15 @@ class Crew:
         for i, feed in enumerate(part.feeds):
             messages.append(Message(_TENSOR, step, f"{i};0:0", values[feed]))
         messages.append(Message(_RUN, step, "", part.payload))
-        self._pending[connection] = part
+        waiting = self._quiet if part.is_quiet else self._pending
+        waiting[connection] = part
         self._values[connection] = fetched
         try:
             connection.send(messages)
         except OSError:
             if connection is self.master:
                 raise
-            del self._pending[connection]
+            del waiting[connection]
             self._drop(connection)
             return False
         return True
@@ -397,12 +404,11 @@ class Crew:
             # Of a step that was given up.
             return
         elif kind is _DONE:
-            if connection in self._pending:
-                part = self._pending.pop(connection)
-                if frame.payload:
-                    report = worker_pb2.StepReport.FromString(frame.payload)
-                    text = f"From {part.task}:\n{report.message}"
-                    self._failed(error_from_code(report.code, text, derived=report.derived))
+            part = self._pending.pop(connection, None) or self._quiet.pop(connection, None)
+            if part is not None and frame.payload:
+                report = worker_pb2.StepReport.FromString(frame.payload)
+                text = f"From {part.task}:\n{report.message}"
+                self._failed(error_from_code(report.code, text, derived=report.derived))
         elif kind is _TENSOR:
             if connection in self._values:
                 self._values[connection].append(DEAD if frame.dead else frame.value)
@@ -414,17 +420,22 @@ class Crew:
     def _lose(self, connection: Connection, error: OpError) -> None:
         """A task cannot answer any more."""
         self._drop(connection)
-        part = self._pending.pop(connection, None)
+        part = self._pending.pop(connection, None) or self._quiet.pop(connection, None)
         if part is not None:
             self._failed(_from(part.task, error))
 
     def _failed(self, error: OpError) -> None:
         """A part has failed: unless that only follows from something else, the others are to end."""
         self._errors.append(error)
+        told = list(self._quiet)
+        # Cancelled, these say how they have ended.
+        self._pending.update(self._quiet)
+        self._quiet.clear()
         if not error.derived and not self._give_up_at:
             self._give_up_at = time.monotonic() + CANCEL_GRACE_S
-            for connection in list(self._pending):
-                self._tell(connection, Kind.CANCEL)
+            told = list(self._pending)
+        for connection in told:
+            self._tell(connection, Kind.CANCEL)
 
 
 def _new_life() -> int:

@@ -2,12 +2,15 @@
 
 The master has registered the partitions and has told the client of them (client_plans.py). On its connection to this
 task the client says once what a number means (PARTITION), and then sends what is fed here and a RUN, and gets what is
-fetched here and a DONE: empty, or a StepReport with an error. The client collects how the parts ended, cancels those
-that go on after an error, and has them forgotten (CANCEL, CLEANUP), as a master does with the workers it runs steps on.
+fetched here and a DONE: empty, or a StepReport with an error. A quiet part, without which others of the step cannot
+end, sends one only when it has failed, or is cancelled and has ended already. The client collects how the parts ended,
+cancels those that go on after an error, and has them forgotten (CANCEL, CLEANUP), as a master does with the workers it
+runs steps on.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import Any
 
@@ -37,6 +40,7 @@ class _Part:
         if partition.session.handle != proto.session:
             raise AbortedError(f"Graph handle is not found: {proto.handle}. It is not of session {proto.session}.")
         self.partition = partition
+        self.is_quiet = proto.quiet
         self._worker = worker
         self._feeds, self._fetches = list(proto.feed), list(proto.fetch)
         executors = partition.executors
@@ -132,9 +136,13 @@ class ClientParts:
         else:
             submit(self._run, link, part, step, values)
 
-    def cancel(self, step_id: int) -> None:
+    def cancel(self, link: Link, step_id: int) -> None:
         if step_id in self._steps:
             self._worker.cancel(step_id)
+        else:
+            # The client waits for an answer of a part that may have ended quietly.
+            with contextlib.suppress(OpError):
+                link.send((Message(Kind.DONE, step_id),))
 
     def forget(self, step_id: int) -> None:
         if step_id in self._steps:
@@ -159,7 +167,8 @@ class ClientParts:
             # A step that has ended for its client has left nothing behind.
             self._steps.pop(step_id, None)
             self._worker.finish(step, part.partition)
-            send_fetched(link, step_id, fetched, Message(Kind.DONE, step_id))
+            if not part.is_quiet:
+                send_fetched(link, step_id, fetched, Message(Kind.DONE, step_id))
         except OpError as e:
             self._failed(link, step_id, e)
         except Exception as e:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dtfctl.protocol import worker_pb2
+from dtfctl.runtime.compiler.order import CONTROL_FLOW
+from dtfctl.runtime.executor.keys import SENDS, ClientEnds
+from dtfctl.runtime.framework.node_graph import Node, NodeGraph
+from dtfctl.runtime.rendezvous.routing import task_of_device
 from dtfctl.runtime.rendezvous.transports.handshake import this_place
 
 if TYPE_CHECKING:
@@ -21,6 +25,39 @@ def why_through_master(session: MasterSession) -> str:
         if task.place != this_place():
             return f"{task.task} is not on the host of the session's master"
     return ""
+
+
+def quiet_parts(parts: Mapping[str, NodeGraph], ends: Mapping[str, ClientEnds]) -> frozenset[str]:
+    """Tasks of which nobody must be told that their part of a step has ended well.
+
+    All that such a part does, it does for what it sends to parts that wait for it, and that tell of their own end. With
+    control flow a part may end without waiting for all that is sent to it.
+    """
+    receivers = {task: _receivers(graph) for task, graph in parts.items() if not ends[task].fetches}
+    if not any(receivers.values()) or any(node.op in CONTROL_FLOW for graph in parts.values() for node in graph):
+        return frozenset()
+    quiet: set[str] = set()
+    heard: set[str] = set()
+    for task, found in receivers.items():
+        if found and task not in heard and not found & quiet:
+            quiet.add(task)
+            heard |= found
+    return frozenset(quiet)
+
+
+def _receivers(graph: NodeGraph) -> frozenset[str]:
+    """Whom a part sends what it does last; none if it also ends with something else."""
+    out: set[str] = set()
+    followed: set[Node] = set()
+    for node in graph:
+        followed.update(edge.node for edge in node.inputs)
+        followed.update(node.control_inputs)
+    for node in graph:
+        if node not in followed:
+            if node.op not in SENDS:
+                return frozenset()
+            out.add(task_of_device(node.text_attr("recv_device")))
+    return frozenset(out)
 
 
 def client_plan(
@@ -48,6 +85,7 @@ def client_plan(
             handle=handles[task],
             feed=[feeds.index(name) for name in ends.feeds],
             fetch=[fetches.index(name) for name in ends.fetches],
+            quiet=task in compiled.quiet,
         )
     types = compiled.feed_types
     plan.feed_type.extend(types[name].as_datatype_enum if name in types else 0 for name in feeds)

@@ -223,7 +223,7 @@ class _Client:
         elif kind is Kind.PARTITION:
             self.parts.define(frame)
         elif kind is Kind.CANCEL:
-            self.parts.cancel(frame.step)
+            self.parts.cancel(link, frame.step)
         elif kind is Kind.CLEANUP:
             self._fed.pop(frame.step, None)
             self.parts.forget(frame.step)

@@ -26,6 +26,7 @@ class CompiledStep:
         local: the part of the master's own task, if it has one.
         remote: the others, with their handles.
         ends: what is fed to and fetched from each task, where that is not all in the master's.
+        quiet: see `client_plans.quiet_parts`.
     """
 
     feeds: tuple[str, ...]
@@ -35,6 +36,7 @@ class CompiledStep:
     local: Partition | None
     remote: list[tuple[RemoteTask, int]]
     ends: dict[str, ClientEnds] = field(default_factory=dict)
+    quiet: frozenset[str] = frozenset()
     runs: int = 0
 
 

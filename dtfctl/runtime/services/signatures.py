@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from dtfctl.runtime.executor.keys import ClientEnds
 from dtfctl.runtime.framework.errors import OpError
+from dtfctl.runtime.services.client_plans import quiet_parts
 from dtfctl.runtime.services.compilation import SessionGraph
 from dtfctl.runtime.services.compiled_step import CompiledStep
 from dtfctl.runtime.services.tasks import LocalTask, RemoteTask
@@ -82,6 +83,7 @@ class Signatures:
     ) -> CompiledStep:
         parts = self._graph.compile(feeds, fetches, targets, everywhere)
         ends = {task: ClientEnds.of(graph) for task, graph in parts.items()} if everywhere else {}
+        quiet = quiet_parts(parts, ends) if everywhere else frozenset[str]()
         own = parts.pop(self._local.task, None)
         local: Partition | None = None
         remote: list[tuple[RemoteTask, int]] = []
@@ -113,6 +115,7 @@ class Signatures:
             local,
             remote,
             ends,
+            quiet,
         )
 
     def clear(self) -> None:
