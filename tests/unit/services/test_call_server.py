@@ -268,7 +268,7 @@ def test_calls_leave_nothing_behind() -> None:
 
     def is_clean() -> bool:
         gc.collect()
-        return not any(isinstance(o, Call) and o._server is served.server for o in gc.get_objects())
+        return not any(type(o) is Call and o._server is served.server for o in gc.get_objects())
 
     eventually(is_clean)
 
