@@ -71,11 +71,16 @@ def test_training_under_chaos_ends_as_if_nothing_had_happened(home: Path) -> Non
     )
     cluster = Cluster.up(spec).cluster
     assert cluster is not None
-    # A last step that is reached soon once the faults have ended.
-    job_id = cluster.submit(JobRequest(str(EXAMPLE), ("--steps", str(int(3000 + SECONDS * 60))), retries=100))
+    # A last step that is reached soon once the faults have ended, and not before: a worker that starts anew when the
+    # chief has ended waits for somebody to fill a ps that has also started anew.
+    last = int(3000 + SECONDS * 300)
+    job_id = cluster.submit(JobRequest(str(EXAMPLE), ("--steps", str(last)), retries=100))
     wait_until(lambda: (p := cluster.job(job_id).progress) is not None and p.step > 50, "it trains")
     done = list(wreak(home, random.Random(SEED), time.monotonic() + SECONDS))
     print(f"seed {SEED}: {len(done)} faults: {done}")
+    progress = cluster.job(job_id).progress
+    assert progress is not None
+    assert progress.step < last, "the training ended before the faults did: it needs more steps"
 
     found = Cluster.open()
     text, steps, ended = [], [], None

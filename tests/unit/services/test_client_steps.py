@@ -105,7 +105,8 @@ def waiting(cluster: InProcessCluster, backend: GrpcBackend) -> Callable[[], Bas
     join = in_thread(lambda: backend.run({}, ["x:0", "y:0"], []))
     for task in (("ps", 0), ("worker", 1)):
         if task in cluster.servers:
-            eventually(lambda task=task: cluster.servers[task].worker.open_steps == 1)
+            sessions = cluster.servers[task].worker._sessions
+            eventually(lambda sessions=sessions: any(s.running for s in list(sessions.values())))
     return join
 
 
