@@ -73,7 +73,7 @@ def test_training_under_chaos_ends_as_if_nothing_had_happened(home: Path) -> Non
     assert cluster is not None
     # A last step that is reached soon once the faults have ended, and not before: a worker that starts anew when the
     # chief has ended waits for somebody to fill a ps that has also started anew.
-    last = int(3000 + SECONDS * 300)
+    last = int(3000 + SECONDS * 900)
     job_id = cluster.submit(JobRequest(str(EXAMPLE), ("--steps", str(last)), retries=100))
     wait_until(lambda: (p := cluster.job(job_id).progress) is not None and p.step > 50, "it trains")
     done = list(wreak(home, random.Random(SEED), time.monotonic() + SECONDS))
