@@ -18,7 +18,6 @@ from dtfctl.runtime.checkpoint.blocks import LARGE, check_block, read_block
 from dtfctl.runtime.checkpoint.bundle_writer import data_file, index_file
 from dtfctl.runtime.checkpoint.sstable import Table, unmask_crc
 from dtfctl.runtime.checkpoint.tensor_slice import TensorSlice
-from dtfctl.runtime.checkpoint.varints import read_varint
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import (
@@ -29,6 +28,7 @@ from dtfctl.runtime.framework.errors import (
 )
 from dtfctl.runtime.framework.local_path import local_path
 from dtfctl.runtime.framework.tensor_codec import decode_variant, object_array, shape_of_proto
+from dtfctl.runtime.framework.varints import read_varint
 
 Entry = tensor_bundle_pb2.BundleEntryProto
 

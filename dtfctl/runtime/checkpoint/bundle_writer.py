@@ -24,12 +24,12 @@ from dtfctl.runtime.checkpoint.blocks import LARGE, write_block, write_snapshot
 from dtfctl.runtime.checkpoint.preserved import ArraySnapshot
 from dtfctl.runtime.checkpoint.sstable import build_table, mask_crc
 from dtfctl.runtime.checkpoint.tensor_slice import TensorSlice
-from dtfctl.runtime.checkpoint.varints import varint
 from dtfctl.runtime.framework.dtypes import WIRE_NAME, DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError, UnimplementedError
 from dtfctl.runtime.framework.local_path import local_path
 from dtfctl.runtime.framework.tensor_codec import encode_variant, to_bytes
 from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.framework.varints import varint
 
 _PRODUCER = 1
 # Saving to "SNAPSHOT + prefix" keeps the tensors in memory; the next save to that prefix by the same op writes those.

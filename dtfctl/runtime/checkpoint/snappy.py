@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.checkpoint.varints import read_varint, varint
 from dtfctl.runtime.framework.errors import DataLossError
+from dtfctl.runtime.framework.varints import read_varint, varint
 
 _BLOCK = 65536
 _SHORTEST, _LONGEST_COPY = 8, 64

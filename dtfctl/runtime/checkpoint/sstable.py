@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 import google_crc32c
 
 from dtfctl.runtime.checkpoint.snappy import snappy_decompress
-from dtfctl.runtime.checkpoint.varints import read_varint, varint
 from dtfctl.runtime.framework.errors import DataLossError
+from dtfctl.runtime.framework.varints import read_varint, varint
 
 _MAGIC = 0xDB4775248B80FB57
 _FOOTER_SIZE = 48

@@ -404,7 +404,7 @@ class Crew:
             # Of a step that was given up.
             return
         elif kind is _DONE:
-            part = self._pending.pop(connection, None) or self._quiet.pop(connection, None)
+            part = self._take(connection)
             if part is not None and frame.payload:
                 report = worker_pb2.StepReport.FromString(frame.payload)
                 text = f"From {part.task}:\n{report.message}"
@@ -417,10 +417,14 @@ class Crew:
         else:
             self._reply = frame.payload
 
+    def _take(self, connection: Connection) -> Part | None:
+        """The part that has not ended there; it has now."""
+        return self._pending.pop(connection, None) or self._quiet.pop(connection, None)
+
     def _lose(self, connection: Connection, error: OpError) -> None:
         """A task cannot answer any more."""
         self._drop(connection)
-        part = self._pending.pop(connection, None) or self._quiet.pop(connection, None)
+        part = self._take(connection)
         if part is not None:
             self._failed(_from(part.task, error))
 

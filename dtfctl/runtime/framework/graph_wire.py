@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from dtfctl.protocol import graph_pb2
+from dtfctl.runtime.framework.varints import read_varint, varint
 
 # Longer values of attributes are not looked for among those written before.
 _SHORT = 8
@@ -85,7 +86,7 @@ def nodes_of(graph_def: graph_pb2.GraphDef) -> Iterator[tuple[str, list[str], by
         size = data[at + 1]
         at += 2
         if size > 127:
-            size, at = _length(data, at - 1)
+            size, at = read_varint(data, at - 1)
         yield _node(data, at, at + size)
         at += size
 
@@ -96,7 +97,7 @@ def _node(data: bytes, at: int, end: int) -> tuple[str, list[str], bytes]:
         size = data[at + 1]
         at += 2
         if size > 127:
-            size, at = _length(data, at - 1)
+            size, at = read_varint(data, at - 1)
         name = data[at : at + size].decode()
         at += size
     head = at
@@ -104,7 +105,7 @@ def _node(data: bytes, at: int, end: int) -> tuple[str, list[str], bytes]:
         size = data[at + 1]
         at += 2
         if size > 127:
-            size, at = _length(data, at - 1)
+            size, at = read_varint(data, at - 1)
         at += size
     op = data[head:at]
     inputs = []
@@ -112,22 +113,10 @@ def _node(data: bytes, at: int, end: int) -> tuple[str, list[str], bytes]:
         size = data[at + 1]
         at += 2
         if size > 127:
-            size, at = _length(data, at - 1)
+            size, at = read_varint(data, at - 1)
         inputs.append(data[at : at + size].decode())
         at += size
     return name, inputs, op + data[at:end]
-
-
-def _length(data: bytes, at: int) -> tuple[int, int]:
-    """A number of several bytes, and where it ends."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7
 
 
 _SIZES = [bytes([size]) for size in range(128)]
@@ -136,11 +125,4 @@ _SIZES = [bytes([size]) for size in range(128)]
 def _size(data: bytes) -> bytes:
     """The length of a field, as it stands before it."""
     value = len(data)
-    if value < 128:
-        return _SIZES[value]
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    return _SIZES[value] if value < 128 else varint(value)

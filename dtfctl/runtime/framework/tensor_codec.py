@@ -17,6 +17,7 @@ from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError, ResourceExhaustedError
 from dtfctl.runtime.framework.number_variant import NUMBER_TYPES, NumberVariant
 from dtfctl.runtime.framework.resource_handle import ResourceHandle
+from dtfctl.runtime.framework.varints import varint
 
 # One tensor may not hold more elements than this, whatever its proto claims (TensorFlow's own bound is int64's).
 MAX_ELEMENTS = 2**40
@@ -252,16 +253,6 @@ def encode_content(value: Any, dtype: DType) -> tensor_pb2.TensorProto:
         proto.ClearField("string_val")
         proto.tensor_content = b"".join([*map(varint, map(len, texts)), *texts])
     return proto
-
-
-def varint(n: int) -> bytes:
-    """A number as protobuf writes lengths: seven bits a byte, the lowest first."""
-    out = bytearray()
-    while n > 127:
-        out.append(n & 127 | 128)
-        n >>= 7
-    out.append(n)
-    return bytes(out)
 
 
 def encode_repeated(item: Any, shape: tuple[int, ...], dtype: DType) -> tensor_pb2.TensorProto:

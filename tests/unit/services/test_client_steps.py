@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,38 +28,19 @@ from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.rendezvous.frames import Kind, Message
 from tests.support.clusters import InProcessCluster
 from tests.support.waiting import eventually, in_thread
+from tests.unit.services.client_sessions import (
+    ONE,
+    OTHER,
+    PS,
+    PS_FULL,
+    WORKER,
+    WORKER_FULL,
+    nothing_is_left,
+    opened,
+    ps_process,
+    through_master,
+)
 from tests.unit.services.graphs import FLOAT, GraphBuilder, mul_graph, waiting_graph
-
-PS, WORKER, OTHER = "/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"
-PS_FULL, WORKER_FULL = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0"
-ONE = np.float32(1.0).reshape(())
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[InProcessCluster]:
-    made = InProcessCluster({"ps": 1, "worker": 2}, tmp_path, peer_timeout_s=5.0)
-    made.start_all()
-    yield made
-    made.close()
-
-
-def opened(cluster: InProcessCluster, graph: graph_pb2.GraphDef, grpc: bool = False, **config: Any) -> GrpcBackend:
-    """A session whose master is worker 0, of a client that does not know that it is in the same process."""
-    proto = config_pb2.ConfigProto(**config)
-    proto.rpc_options.use_rpc_for_inprocess_master = grpc
-    backend = GrpcBackend(cluster.cluster["worker"][0], proto)
-    backend.create(graph)
-    return backend
-
-
-def through_master(backend: GrpcBackend) -> str:
-    assert backend._line is not None
-    return backend._line.through_master
-
-
-def nothing_is_left(cluster: InProcessCluster) -> None:
-    for server in cluster.servers.values():
-        eventually(lambda server=server: server.worker.open_steps == 0)
 
 
 def spread_graph() -> graph_pb2.GraphDef:
@@ -362,31 +339,6 @@ def test_a_task_restarted_between_steps_aborts_the_next(cluster: InProcessCluste
         backend.run({}, ["x:0", "y:0"], [])
     nothing_is_left(cluster)
     backend.close()
-
-
-@contextlib.contextmanager
-def ps_process(cluster: InProcessCluster) -> Iterator[subprocess.Popen[str]]:
-    """The ps in a process of its own."""
-    serve = Path(__file__).resolve().parents[2] / "support" / "serve.py"
-    command = [sys.executable, str(serve), repr(cluster.cluster), "ps", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "serving\n"
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-@pytest.fixture
-def workers(tmp_path: Path) -> Iterator[InProcessCluster]:
-    """A cluster whose ps is still to be started."""
-    made = InProcessCluster({"ps": 1, "worker": 2}, tmp_path, peer_timeout_s=10.0)
-    made.start("worker", 0)
-    made.start("worker", 1)
-    yield made
-    made.close()
 
 
 def test_a_killed_task_fails_it_at_once(workers: InProcessCluster) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +14,7 @@ from dtfctl.runtime.client.grpc_backend import GrpcBackend
 from dtfctl.runtime.framework.errors import FailedPreconditionError, UnavailableError
 from tests.support.clusters import InProcessCluster
 from tests.support.waiting import eventually, in_thread
-from tests.unit.services.graphs import FLOAT, GraphBuilder
-from tests.unit.services.test_client_steps import (
+from tests.unit.services.client_sessions import (
     ONE,
     OTHER,
     PS,
@@ -29,16 +26,9 @@ from tests.unit.services.test_client_steps import (
     ps_process,
     through_master,
 )
+from tests.unit.services.graphs import FLOAT, GraphBuilder
 
 OTHER_FULL = "/job:worker/replica:0/task:1"
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[InProcessCluster]:
-    made = InProcessCluster({"ps": 1, "worker": 2}, tmp_path, peer_timeout_s=5.0)
-    made.start_all()
-    yield made
-    made.close()
 
 
 def training_graph() -> graph_pb2.GraphDef:
@@ -161,16 +151,6 @@ def test_an_error_elsewhere_waits_for_nobody_who_has_ended(
         nothing_is_left(cluster)
     assert quiet(cluster, backend, [], [], ["bad"]) == {OTHER_FULL}
     backend.close()
-
-
-@pytest.fixture
-def workers(tmp_path: Path) -> Iterator[InProcessCluster]:
-    """A cluster whose ps is still to be started."""
-    made = InProcessCluster({"ps": 1, "worker": 2}, tmp_path, peer_timeout_s=10.0)
-    made.start("worker", 0)
-    made.start("worker", 1)
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("fault", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)])

@@ -102,18 +102,12 @@ def _numba() -> Any:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         import numba
 
-        _teach()
+        # Which tells numba what `loops.soon` is.
+        importlib.import_module("dtfctl.runtime.kernels.compiled.prefetch")
     except (ImportError, OSError) as e:
         log.warning("numba is installed, but cannot be used: %s", e)
         return None
     return numba
-
-
-@lru_cache(1)
-def _teach() -> None:
-    from dtfctl.runtime.kernels.compiled import prefetch
-
-    prefetch.teach()
 
 
 def _folder() -> Path:

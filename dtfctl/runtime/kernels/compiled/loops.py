@@ -15,14 +15,10 @@ import numpy as np
 NOT_CHOSEN = 255
 # Rows that are added up before their sums are.
 ROWS_TOGETHER = 64
-# How many rows ahead of the one that is worked on memory is asked for one, and for at most how many bytes of it: the
-# rest of a long row comes by itself.
-ROWS_AHEAD = 16
-_LINE, _MOST_AHEAD = 64, 512
 
 
-def soon(table: Any, row: Any, column: Any) -> None:
-    """Ask memory for an element that is wanted soon; only machine code can (prefetch.py)."""
+def soon(table: Any, indices: Any, i: Any) -> None:
+    """Ask memory for the row that is worked on some rows after the i-th; only machine code can (prefetch.py)."""
 
 
 # Slots are changed in place; `out` gets the next value of the variable, and may be `var`.
@@ -160,25 +156,19 @@ def chosen_sum(grad: Any, chosen: Any, out: Any) -> None:
 
 def add_rows(target: Any, indices: Any, updates: Any, sign: Any) -> None:
     """target[indices[i]] += sign * updates[i], in order; target and updates have two dimensions."""
-    width, line = target.shape[1], _LINE // target.itemsize
     for i in range(indices.size):
-        if i + ROWS_AHEAD < indices.size:
-            for j in range(0, min(width, _MOST_AHEAD // target.itemsize), line):
-                soon(target, indices[i + ROWS_AHEAD], j)
+        soon(target, indices, i)
         row = indices[i]
-        for j in range(width):
+        for j in range(target.shape[1]):
             target[row, j] += sign * updates[i, j]
 
 
 def take_rows(table: Any, indices: Any, out: Any) -> None:
     """out[i] = table[indices[i]]; both have two dimensions."""
-    width, line = table.shape[1], _LINE // table.itemsize
     for i in range(indices.size):
-        if i + ROWS_AHEAD < indices.size:
-            for j in range(0, min(width, _MOST_AHEAD // table.itemsize), line):
-                soon(table, indices[i + ROWS_AHEAD], j)
+        soon(table, indices, i)
         row = indices[i]
-        for j in range(width):
+        for j in range(table.shape[1]):
             out[i, j] = table[row, j]
 
 

@@ -13,8 +13,9 @@ from google.protobuf.message import DecodeError
 from dtfctl.protocol import tensor_pb2
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
-from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor, register_variant, varint
+from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor, register_variant
 from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.framework.varints import varint
 
 if TYPE_CHECKING:
     from dtfctl.runtime.kernels.control.tensor_list import TensorList

@@ -1,4 +1,4 @@
-"""Numbers of variable length, as tables and Snappy write them."""
+"""Numbers of variable length, as protobuf, tables and Snappy write them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dtfctl.runtime.framework.errors import DataLossError
 
 
 def varint(value: int) -> bytes:
+    """Seven bits a byte, the lowest first."""
     out = bytearray()
     while value > 0x7F:
         out.append((value & 0x7F) | 0x80)
