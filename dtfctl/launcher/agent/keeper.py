@@ -84,6 +84,7 @@ class Log:
         self._stamp = ""
         self._fd = -1
         self._size = 0
+        self._open()
 
     def write(self, stream: str, chunk: bytes) -> None:
         now = time.monotonic()
@@ -118,10 +119,9 @@ class Log:
 
     def _append(self, data: bytes) -> bool:
         """Whether all of it was written. A torn line is cut off again."""
+        if self._fd < 0 and not self._open():
+            return False
         try:
-            if self._fd < 0:
-                self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-                self._size = os.fstat(self._fd).st_size
             if self._size and self._size + len(data) > self._rotate_bytes:
                 self._rotate()
             written = os.write(self._fd, data)
@@ -131,6 +131,14 @@ class Log:
         except OSError:
             return False
         self._size += written
+        return True
+
+    def _open(self) -> bool:
+        try:
+            self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return False
+        self._size = os.fstat(self._fd).st_size
         return True
 
     def _rotate(self) -> None:
@@ -248,8 +256,9 @@ def main(argv: list[str], become: "Callable[[], None] | None" = None) -> int:
         run_child(command, out_write, err_write, memory_group, become)
     os.close(out_write)
     os.close(err_write)
-    status.started(child)
+    # Before it counts as running: a running task that has said nothing has an empty log, not none.
     log = Log(log_path, int(rotate_bytes), int(keep), int(rate))
+    status.started(child)
     pump(child, {out_read: Lines("out", log), err_read: Lines("err", log)})
     _, wait_status, usage = os.wait4(child, 0)
     code = os.waitstatus_to_exitcode(wait_status)

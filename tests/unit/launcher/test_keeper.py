@@ -73,6 +73,16 @@ def test_a_command_that_is_not_there_ends_with_127(tmp_path: Path) -> None:
     assert lines(tmp_path) == [("err", "cannot run /no/such/program: No such file or directory")]
 
 
+def test_what_runs_and_has_said_nothing_has_an_empty_log(keep: Keep, tmp_path: Path) -> None:
+    keeper = keep("exec sleep 600")
+    wait_for(lambda: (s := read_status(tmp_path)) and s.phase == "running")
+    assert (tmp_path / "log").read_bytes() == b""
+    status = read_status(tmp_path)
+    assert status is not None and status.task is not None
+    os.kill(status.task.pid, signal.SIGKILL)
+    keeper.wait(PATIENCE_S)
+
+
 def test_it_outlives_sigterm_and_its_starter(keep: Keep, tmp_path: Path) -> None:
     keeper = keep("sleep 0.5; exit 4")
     wait_for(lambda: (s := read_status(tmp_path)) and s.phase == "running")
