@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 # How fast a loaded machine makes examples says nothing about the product.
 settings.register_profile("dtfctl", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("dtfctl")
-GRACE_S = 5.0
+GRACE_S = 20.0
 pytest_plugins = ["tests.faults.report"]
 LOG_LINES = 80
 

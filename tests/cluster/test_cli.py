@@ -106,7 +106,7 @@ def test_ctrl_c_cancels_the_job(dtfctl: Run, tmp_path: Path) -> None:
         try:
             assert process.stdout.readline() == "ready\n"
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=60)
         finally:
             process.kill()
     assert (process.returncode, out) == (130, "stopping\n"), err

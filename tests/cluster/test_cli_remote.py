@@ -150,10 +150,10 @@ def test_nothing_of_a_command_outlives_whoever_asked_for_it(dtfctl: Shell, way: 
             wait_until(lambda: len([p for p in with_mark(mark) if p != str(caller.pid)]) >= 4, "the command runs")
             if way == "the agent is killed":
                 os.kill(dtfctl.json("status")["hosts"][0]["agent_pid"], signal.SIGKILL)
-                assert caller.wait(30) == 255
+                assert caller.wait(60) == 255
             else:
                 caller.send_signal(signal.SIGKILL if way == "the caller is killed" else signal.SIGINT)
-                assert caller.wait(30) == (-9 if way == "the caller is killed" else 130)
+                assert caller.wait(60) == (-9 if way == "the caller is killed" else 130)
             wait_until(lambda: not with_mark(mark), "nothing is left of it")
         finally:
             caller.kill()
@@ -248,7 +248,7 @@ def test_attach_shows_one_run_of_a_task_and_ends_with_it(dtfctl: Shell) -> None:
             assert attached.stdout is not None and attached.stderr is not None
             assert b"worker/0 incarnation" in attached.stdout.readline()
             assert dtfctl("stop", "worker/0").returncode == 0
-            assert attached.wait(30) == 0
+            assert attached.wait(60) == 0
             assert b"worker/0 is stopped" in attached.stderr.read()
         finally:
             attached.kill()

@@ -282,7 +282,7 @@ sys.path[:0] = {path!r}
 import grpc
 channel = grpc.insecure_channel({target!r})
 try:
-    channel.unary_unary("/tensorflow.MasterService/ListDevices")(b"", timeout=20)
+    channel.unary_unary("/tensorflow.MasterService/ListDevices")(b"", timeout=60)
     print("answered")
 except grpc.RpcError as error:
     print(error.code().name)

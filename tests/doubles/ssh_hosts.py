@@ -31,7 +31,7 @@ from dtfctl.launcher.providers.bundle import Bundles, Platform
 from dtfctl.launcher.providers.conversation import REPLY, SOURCE
 
 Behaviour: TypeAlias = Literal["good", "locked", "silent", "noisy", "bare"]
-START_S = 20.0
+START_S = 60.0
 
 
 class _Server(asyncssh.SSHServer):

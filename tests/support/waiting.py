@@ -10,7 +10,7 @@ from typing import Any
 
 def eventually(condition: Callable[[], bool]) -> None:
     """Wait until it is true."""
-    deadline = time.monotonic() + 15.0
+    deadline = time.monotonic() + 60.0
     while not condition():
         assert time.monotonic() < deadline, "did not become true"
         time.sleep(0.02)
@@ -30,7 +30,7 @@ def in_thread(function: Callable[[], Any]) -> Callable[[], BaseException | None]
     thread.start()
 
     def join() -> BaseException | None:
-        thread.join(25.0)
+        thread.join(60.0)
         assert not thread.is_alive(), "still waiting"
         return raised[0] if raised else None
 

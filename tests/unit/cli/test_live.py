@@ -230,7 +230,7 @@ class Interrupted(FakeLauncher):
         yield JobOutput(LogLine("digits-1:worker/0", "out", "working", 1.0))
         for _ in range(self.presses):
             os.kill(os.getpid(), signal.SIGINT)
-        assert cancelled.wait(10)
+        assert cancelled.wait(60)
         yield JobOutput(LogLine("digits-1:worker/0", "out", "saving", 2.0))
         yield JobEnded(replace(JOB, state="cancelled", ended=3.0))
 

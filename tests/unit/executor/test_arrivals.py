@@ -133,7 +133,7 @@ class Ps:
             gradient = np.full((len(ids), WIDTH), worker + 1, F)
             rendezvous.send(gradient_key(worker), gradient, False)
             np.subtract.at(self.want, ids, gradient)
-        thread.join(20)
+        thread.join(60.0)
         assert not thread.is_alive() and not errors, errors
         assert not any(rendezvous._values.values()), "rows were sent twice"
         np.testing.assert_array_equal(self.variable.read(), self.want)
@@ -195,7 +195,7 @@ def test_one_asks_for_another_number_of_rows(ps: Ps, order: Sequence[int], other
         gradient = np.full((len(ids[w]), WIDTH), w + 1, F)
         rendezvous.send(gradient_key(w), gradient, False)
         np.subtract.at(ps.want, ids[w], gradient)
-    thread.join(20)
+    thread.join(60.0)
     assert not thread.is_alive()
     assert not any(rendezvous._values.values()), "rows were sent twice"
     np.testing.assert_array_equal(ps.variable.read(), ps.want)
@@ -220,7 +220,7 @@ def test_one_who_asks_is_dead(ps: Ps, order: Sequence[int]) -> None:
             np.subtract.at(ps.want, ids[w], F(1))
         if w != first:
             assert rendezvous.recv(rows_key(w), token)[1] == (w == 1)
-    thread.join(20)
+    thread.join(60.0)
     assert not thread.is_alive()
     np.testing.assert_array_equal(ps.variable.read(), ps.want)
     ps.step([(w, some(rng)) for w in order])

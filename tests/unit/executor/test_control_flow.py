@@ -375,7 +375,7 @@ def run_partitions(name: str, feeds: dict[str, Any], fetch: str) -> float:
     for t in threads:
         t.start()
     for t in threads:
-        t.join(20)
+        t.join(60.0)
     assert not errors and not any(t.is_alive() for t in threads)
     return float(rendezvous.recv(f"client;{fetch}", token)[0])
 

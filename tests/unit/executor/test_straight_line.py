@@ -254,7 +254,7 @@ def test_a_waiting_receive_ends_with_the_step() -> None:
     thread.start()
     rendezvous.recv(key("live"), token)
     token.cancel()
-    thread.join(10)
+    thread.join(60.0)
     assert not thread.is_alive()
     assert len(errors) == 1 and errors[0].derived  # type: ignore[attr-defined]
 

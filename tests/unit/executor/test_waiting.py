@@ -69,7 +69,7 @@ def test_cancelling_ends_waiting_kernels() -> None:
     token = CancellationToken()
     thread, outcome = run_in_thread(runner, ["get0:0", "get1:0", "get2:0"], token)
     token.cancel()
-    thread.join(10)
+    thread.join(60.0)
     assert not thread.is_alive()
     assert len(outcome) == 1 and isinstance(outcome[0], CancelledError)
 
@@ -95,7 +95,7 @@ def test_an_error_ends_waiting_kernels_without_cancelling_others() -> None:
     assert raised.value.node == "bad"
     assert failing.reason is None
     runner.run([], {"x:0": F(6)}, ["put"])
-    thread.join(10)
+    thread.join(60.0)
     assert not thread.is_alive()
     assert float(outcome[0]) == 6
 

@@ -69,7 +69,7 @@ def test_a_full_queue_makes_producers_wait_in_line() -> None:
     queue.enqueue(item(0), token())
     thread, _ = in_thread(lambda: queue.enqueue_many((np.arange(1, 4, dtype=np.int32),), token()))
     assert [int(queue.dequeue(token())[0]) for _ in range(4)] == [0, 1, 2, 3]
-    thread.join(10)
+    thread.join(60.0)
     assert not thread.is_alive()
 
 
@@ -78,7 +78,7 @@ def test_dequeue_many_gathers_over_a_small_queue() -> None:
     thread, results = in_thread(lambda: queue.dequeue_many(3, token()))
     for i in range(3):
         queue.enqueue(item(i), token())
-    thread.join(10)
+    thread.join(60.0)
     assert results[0][0].tolist() == [0, 1, 2]
 
 
@@ -87,7 +87,7 @@ def test_closing_gives_partial_dequeues_back() -> None:
     queue.enqueue(item(7), token())
     thread, results = in_thread(lambda: queue.dequeue_many(2, token()))
     queue.close_queue(False, token())
-    thread.join(10)
+    thread.join(60.0)
     assert isinstance(results[0], OutOfRangeError)
     assert "requested 1, current size 0" in results[0].message or "requested 2, current size 1" in results[0].message
     assert queue.dequeue_many(5, token(), allow_small_batch=True)[0].tolist() == [7]
@@ -99,7 +99,7 @@ def test_cancelling_a_step_frees_its_waiter_and_returns_what_it_took() -> None:
     mine = token()
     thread, results = in_thread(lambda: queue.dequeue_many(2, mine))
     mine.cancel()
-    thread.join(10)
+    thread.join(60.0)
     assert isinstance(results[0], CancelledError) and results[0].derived
     assert queue.size() == 1
     assert queue.dequeue(token())[0] == 7
@@ -112,7 +112,7 @@ def test_cancel_pending_enqueues() -> None:
     while not queue._enqueues:
         time.sleep(0.001)
     queue.close_queue(True, token())
-    thread.join(10)
+    thread.join(60.0)
     assert isinstance(results[0], CancelledError) and "Enqueue operation was cancelled" in results[0].message
     assert queue.dequeue(token())[0] == 0
 
@@ -138,7 +138,7 @@ def test_min_after_dequeue_holds_until_closed() -> None:
     thread, results = in_thread(lambda: queue.dequeue(token()))
     assert not results
     queue.close_queue(False, token())
-    thread.join(10)
+    thread.join(60.0)
     assert int(results[0][0]) in (0, 1)
 
 
@@ -171,7 +171,7 @@ def test_stale_gradients_are_dropped_and_the_mean_is_taken() -> None:
     thread, results = in_thread(lambda: accumulator.take(2, token()))
     accumulator.apply(3, np.array([1, 2], np.float32))
     accumulator.apply(4, np.array([3, 6], np.float32))
-    thread.join(10)
+    thread.join(60.0)
     assert results[0].tolist() == [2, 4]
     assert accumulator.step == 4 and accumulator.accumulated() == 0
     with pytest.raises(InvalidArgumentError, match=r"Shape mismatch: expected \[2\], got \[3\]"):
@@ -191,7 +191,7 @@ def test_a_cancelled_take_leaves_the_line() -> None:
     mine = token()
     thread, results = in_thread(lambda: accumulator.take(1, mine))
     mine.cancel()
-    thread.join(10)
+    thread.join(60.0)
     assert isinstance(results[0], CancelledError)
     accumulator.apply(0, np.array(5, np.float32))
     assert accumulator.take(1, token()) == 5
@@ -202,7 +202,7 @@ def test_staging_waits_for_room() -> None:
     area.put([np.array(1)], token())
     thread, _ = in_thread(lambda: area.put([np.array(2)], token()))
     assert area.get(token())[0] == 1
-    thread.join(10)
+    thread.join(60.0)
     assert area.get(token())[0] == 2
 
 

@@ -17,7 +17,7 @@ from dtfctl.runtime.services.call_server import Call, CallServer, Handler, Refus
 from dtfctl.runtime.services.grpc_tools import SERVER_OPTIONS, listen_tcp
 from tests.support.waiting import eventually
 
-BOUND_S = 30.0
+BOUND_S = 60.0
 ECHO = Unary(lambda data, _call: data)
 
 
@@ -173,10 +173,12 @@ def test_a_handler_hears_that_its_call_is_gone(how: str) -> None:
     with Served(Echo=ECHO, Block=blocking.handler) as served:
         with served.connect() as other:
             stub = other.unary_unary("/t.T/Block")
-            future = stub.future(b"", timeout=0.5 if how == "deadline" else BOUND_S)
+            limit = 0.5 if how == "deadline" else BOUND_S
+            future = stub.future(b"", timeout=limit)
             blocking.wait_entered()
             left = blocking.calls[0].time_left()
-            assert left is not None and left <= (0.5 if how == "deadline" else BOUND_S)
+            # gRPC rounds what it says on its way up, by less than a hundredth.
+            assert left is not None and left <= limit * 1.01
             if how == "cancelled":
                 future.cancel()
             elif how == "closed":

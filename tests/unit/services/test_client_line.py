@@ -137,7 +137,7 @@ def test_a_client_that_goes_leaves_nothing(cluster: InProcessCluster) -> None:
     ps, worker = cluster.servers["ps", 0].worker, cluster.servers["worker", 0].worker
     eventually(lambda: ps.open_steps == 1)
     crew.master._sock.shutdown(2)
-    thread.join(15.0)
+    thread.join(60.0)
     assert isinstance(raised[0], UnavailableError)
     eventually(lambda: ps.open_steps == 0 and worker.open_steps == 0)
     backend.run({}, [], ["put"])

@@ -130,11 +130,11 @@ def test_closing_cancels_a_step_that_waits() -> None:
 
     thread = threading.Thread(target=wait)
     thread.start()
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while not session._backend._session.direct_running and time.monotonic() < until:
         time.sleep(0.001)
     session.close()
-    thread.join(30)
+    thread.join(60.0)
     assert not thread.is_alive()
     assert isinstance(outcome[0], tf.errors.CancelledError)
     with pytest.raises(RuntimeError, match="closed"):

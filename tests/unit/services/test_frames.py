@@ -216,5 +216,5 @@ def test_the_outbox_waits_for_more() -> None:
     outbox.put(b"one")
     outbox.put(b"two")
     outbox.end()
-    thread.join(10.0)
+    thread.join(60.0)
     assert b"".join(got) == b"onetwo"

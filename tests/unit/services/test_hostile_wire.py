@@ -49,7 +49,7 @@ def channel(cluster: InProcessCluster) -> Iterator[grpc.Channel]:
 
 def call(channel: grpc.Channel, method: str, data: bytes) -> grpc.StatusCode:
     try:
-        channel.unary_unary(method)(data, timeout=20.0)
+        channel.unary_unary(method)(data, timeout=60.0)
     except grpc.RpcError as e:
         error: Any = e
         return error.code()  # type: ignore[no-any-return]
@@ -60,7 +60,7 @@ def works(channel: grpc.Channel) -> None:
     """One session, from its making to its end."""
     request = master_pb2.CreateSessionRequest(graph_def=mul_graph())
     made = master_pb2.CreateSessionResponse.FromString(
-        channel.unary_unary(MASTER + "CreateSession")(request.SerializeToString(), timeout=30.0)
+        channel.unary_unary(MASTER + "CreateSession")(request.SerializeToString(), timeout=60.0)
     )
     step = master_pb2.RunStepRequest(session_handle=made.session_handle, fetch=["y:0"])
     for name, value in (("a:0", 2.0), ("b:0", 3.0)):
@@ -108,7 +108,7 @@ def test_broken_graphs(channel: grpc.Channel) -> None:
 def test_feeds_that_claim_more_than_they_hold(channel: grpc.Channel) -> None:
     request = master_pb2.CreateSessionRequest(graph_def=mul_graph())
     made = master_pb2.CreateSessionResponse.FromString(
-        channel.unary_unary(MASTER + "CreateSession")(request.SerializeToString(), timeout=30.0)
+        channel.unary_unary(MASTER + "CreateSession")(request.SerializeToString(), timeout=60.0)
     )
     for dims, content in (([1 << 40], b""), ([-1], b""), ([3], b"12345"), ([1 << 62, 1 << 62], b"x")):
         step = master_pb2.RunStepRequest(session_handle=made.session_handle, fetch=["y:0"])
@@ -134,7 +134,7 @@ def test_unknown_fields_are_ignored(channel: grpc.Channel) -> None:
 def test_the_same_request_twice_runs_once(channel: grpc.Channel) -> None:
     request = master_pb2.CreateSessionRequest(graph_def=mul_graph())
     made = master_pb2.CreateSessionResponse.FromString(
-        channel.unary_unary(MASTER + "CreateSession")(request.SerializeToString(), timeout=30.0)
+        channel.unary_unary(MASTER + "CreateSession")(request.SerializeToString(), timeout=60.0)
     )
     step = master_pb2.RunStepRequest(
         session_handle=made.session_handle, target=["a"], request_id=77, store_errors_in_response_body=True
@@ -147,7 +147,7 @@ def test_the_same_request_twice_runs_once(channel: grpc.Channel) -> None:
 @pytest.mark.parametrize("garbage", [b"\x00" * 100, b"GET / HTTP/1.1\r\n\r\n" * 10, bytes(range(256)) * 8])
 def test_garbage_on_a_stream_ends_that_stream(cluster: InProcessCluster, channel: grpc.Channel, garbage: bytes) -> None:
     metadata = ((FROM_TASK, "/job:ps/replica:0/task:0"), (FROM_LIFE, "1"), (TO_LIFE, "1"))
-    assert list(channel.stream_stream(METHOD)(iter([garbage]), metadata=metadata, timeout=20.0)) == []
+    assert list(channel.stream_stream(METHOD)(iter([garbage]), metadata=metadata, timeout=60.0)) == []
     works(channel)
 
 
@@ -162,7 +162,7 @@ def test_garbage_on_a_stream_ends_that_stream(cluster: InProcessCluster, channel
 )
 def test_streams_from_nobody_are_refused(channel: grpc.Channel, metadata: Any) -> None:
     with pytest.raises(grpc.RpcError):
-        list(channel.stream_stream(METHOD)(iter([]), metadata=metadata, timeout=20.0))
+        list(channel.stream_stream(METHOD)(iter([]), metadata=metadata, timeout=60.0))
 
 
 def test_connections_that_say_nothing_disturb_nobody(cluster: InProcessCluster, channel: grpc.Channel) -> None:

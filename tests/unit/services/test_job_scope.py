@@ -13,7 +13,7 @@ from dtfctl.runtime.framework.errors import AbortedError, CancelledError, Failed
 from dtfctl.runtime.services.job_scope import JobScope
 from tests.support.clusters import InProcessCluster, in_process_cluster
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")

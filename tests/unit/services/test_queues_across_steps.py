@@ -33,7 +33,7 @@ def test_closing_with_cancel_wakes_a_waiting_enqueue() -> None:
     thread.join(0.2)
     assert thread.is_alive(), "the queue is full"
     backend.run({}, [], ["shut"])
-    thread.join(10.0)
+    thread.join(60.0)
     assert not thread.is_alive()
     assert isinstance(raised[0], CancelledError)
     backend.close()

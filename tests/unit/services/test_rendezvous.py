@@ -32,7 +32,7 @@ def test_a_receiver_waits_for_its_value() -> None:
     thread = threading.Thread(target=lambda: got.append(table.recv("k", TOKEN)))
     thread.start()
     table.send("k", 5, True)
-    thread.join(10.0)
+    thread.join(60.0)
     assert got == [(5, True)]
 
 

@@ -67,7 +67,7 @@ def test_local_server() -> None:
     joined = threading.Thread(target=server.join)
     joined.start()
     server.stop()
-    joined.join(10.0)
+    joined.join(60.0)
     assert not joined.is_alive()
 
 

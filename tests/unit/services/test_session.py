@@ -339,7 +339,7 @@ def test_many_threads_on_one_session(graph: Graph) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30.0)
+            thread.join(60.0)
     assert not wrong
 
 
