@@ -96,11 +96,9 @@ def test_it_outlives_sigterm_and_its_starter(keep: Keep, tmp_path: Path) -> None
 
 def test_what_the_task_leaves_behind_in_its_group_is_killed(keep: Keep, tmp_path: Path) -> None:
     keeper = keep(f"sleep 600 & echo $! > {tmp_path}/pid; exit 0")
-    begun = time.monotonic()
     keeper.wait(PATIENCE_S)
     pid = int((tmp_path / "pid").read_text())
     wait_for(lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2])
-    assert time.monotonic() - begun < 10
 
 
 def test_a_start_that_was_given_up_does_not_happen(keep: Keep, tmp_path: Path) -> None:
