@@ -73,7 +73,9 @@ def main(_):
         global_step = tf.train.get_or_create_global_step()
         variables = tf.trainable_variables()
         gradients, _ = tf.clip_by_global_norm(tf.gradients(loss, variables), 5.0)
-        optimizer = tf.train.AdamOptimizer(0.01)
+        # Ends with small steps: those of several workers at once are noisy.
+        rate = tf.train.polynomial_decay(0.02, global_step, FLAGS.steps, 0.001)
+        optimizer = tf.train.AdamOptimizer(rate)
         train_op = optimizer.apply_gradients(zip(gradients, variables), global_step=global_step)
 
     final = tf.train.FinalOpsHook(accuracy, dict(zip((sequences, lengths, labels), test)))
