@@ -20,12 +20,13 @@ import numpy as np
 
 from dtfctl.protocol import tensor_bundle_pb2
 from dtfctl.runtime.checkpoint.atomic import atomic_file, os_error, temporary_name
-from dtfctl.runtime.checkpoint.blocks import LARGE, write_block, write_snapshot
+from dtfctl.runtime.checkpoint.blocks import LARGE, write_behind, write_block
+from dtfctl.runtime.checkpoint.direct import DirectFile, whole_pages
 from dtfctl.runtime.checkpoint.preserved import ArraySnapshot
 from dtfctl.runtime.checkpoint.sstable import build_table, mask_crc
 from dtfctl.runtime.checkpoint.tensor_slice import TensorSlice
 from dtfctl.runtime.framework.dtypes import WIRE_NAME, DType
-from dtfctl.runtime.framework.errors import InvalidArgumentError, UnimplementedError
+from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError, UnimplementedError
 from dtfctl.runtime.framework.local_path import local_path
 from dtfctl.runtime.framework.tensor_codec import encode_variant, to_bytes
 from dtfctl.runtime.framework.tensor_shape import TensorShape
@@ -48,7 +49,8 @@ class BundleWriter:
     """Collects tensors under names and writes one shard; use as a context manager, which finishes it.
 
     Args:
-        in_background: what else computes in this process goes first.
+        in_background: what else computes in this process goes first. Large tensors then have pages of the file to
+            themselves, and what is written does not stay in the system's memory.
 
     Raises:
         InvalidArgumentError: a name is added twice, or slices of one tensor disagree on its type or shape.
@@ -56,7 +58,6 @@ class BundleWriter:
     """
 
     def __init__(self, prefix: str, in_background: bool = False) -> None:
-        self._in_background = in_background
         prefix = self._prefix = local_path(prefix)
         self._entries: dict[bytes, tensor_bundle_pb2.BundleEntryProto] = {}
         self._offset = 0
@@ -68,6 +69,7 @@ class BundleWriter:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file: BinaryIO = Path(self._temporary).open("wb")  # noqa: SIM115 (finish and abort close it)
+            self._behind = DirectFile(self._temporary) if in_background else None
         except OSError as e:
             raise os_error(e, self._temporary) from e
 
@@ -112,7 +114,7 @@ class BundleWriter:
             offset=self._offset,
             size=size,
         )
-        self._offset += size
+        self._offset = self._file.tell()
         if isinstance(crc, int):
             entry.crc32c = mask_crc(crc)
         else:
@@ -121,10 +123,7 @@ class BundleWriter:
     def _write(self, value: Any, dtype: DType) -> tuple[int, int | Future[int]]:
         """Append a tensor's bytes; their number and CRC, of a large one once it is written."""
         if isinstance(value, ArraySnapshot):
-            self._file.flush()
-            crc = write_snapshot(self._file.fileno(), value, self._offset)
-            self._file.seek(self._offset + value.size)
-            return value.size, crc
+            return self._write_large(value)
         if dtype.kind == "string":
             return self._write_strings([to_bytes(s) for s in value.reshape(-1).tolist()])
         if dtype.kind == "variant":
@@ -135,11 +134,21 @@ class BundleWriter:
             return 0, google_crc32c.value(b"")
         flat = np.ascontiguousarray(value, dtype.np).reshape(-1).view(np.uint8)
         if flat.size >= LARGE:
-            crc = write_block(self._file.fileno(), flat, self._offset, self._in_background)
-            self._file.seek(self._offset + flat.size)
-            return flat.size, crc
+            return self._write_large(flat)
         self._file.write(flat.data)
         return flat.size, google_crc32c.value(flat)
+
+    def _write_large(self, data: np.ndarray[Any, Any] | ArraySnapshot) -> tuple[int, Future[int]]:
+        if self._behind is not None:
+            self._offset = whole_pages(self._offset)
+            crc = write_behind(self._behind, data, self._offset)
+            self._file.seek(whole_pages(self._offset + data.size))
+        elif isinstance(data, ArraySnapshot):
+            raise InternalError("A snapshot is written in the background")
+        else:
+            crc = write_block(self._file.fileno(), data, self._offset)
+            self._file.seek(self._offset + data.size)
+        return data.size, crc
 
     def _write_strings(self, strings: list[bytes]) -> tuple[int, int]:
         lengths = b"".join(varint(len(s)) for s in strings)
@@ -175,7 +184,7 @@ class BundleWriter:
             self._pending.clear()
             self._file.flush()
             os.fsync(self._file.fileno())
-            self._file.close()
+            self._close()
             Path(self._temporary).replace(data_file(self._prefix, 0, 1))
         except OSError as e:
             self.abort()
@@ -189,11 +198,17 @@ class BundleWriter:
         self._pending.clear()
         # What is still buffered has no place on a full disk; closing says so again, and closes all the same.
         with contextlib.suppress(OSError):
-            self._file.close()
+            self._close()
         Path(self._temporary).unlink(missing_ok=True)
         if self._made_folder:
             with contextlib.suppress(OSError):  # another shard is in it
                 Path(self._temporary).parent.rmdir()
+
+    def _close(self) -> None:
+        if self._behind is not None:
+            self._behind.close()
+            self._behind = None
+        self._file.close()
 
 
 def write_index(prefix: str, entries: dict[bytes, tensor_bundle_pb2.BundleEntryProto], shards: int) -> None:

@@ -2,7 +2,7 @@
 
 Nothing is copied for that but pages, just before they are written to for the first time; so a step that touches a
 little of a large table is delayed by a little. No lock is held meanwhile: whoever reads looks afterwards whether the
-pages it has read were kept by then, and if so reads them again from where they are kept.
+pages it has read were kept by then, and if so takes them from where they are kept.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-PAGE = 4096
+from dtfctl.runtime.checkpoint.direct import PAGE, whole_pages
+
 _PAGE = np.dtype((np.void, PAGE))
 # Rows that are looked up one by one.
 _FEW = 32
@@ -98,35 +99,25 @@ class ArraySnapshot:
             # Only now: whoever sees this reads there.
             self._free[pages] = True
 
-    def at(self, start: int, stop: int) -> Array:
-        """Bytes as they are now, which is what they were unless `is_kept` says otherwise after they have been used."""
-        if self._bytes is None:
-            raise ValueError("This snapshot was read to its end")
-        return np.frombuffer(self._bytes[start:stop], np.uint8)
-
-    def is_kept(self, start: int, stop: int) -> bool:
-        """Whether some of these bytes may have changed.
+    def read(self, start: int, stop: int, out: Array) -> None:
+        """Copy bytes as they were, once: after that they are not kept any more.
 
         Args:
             start: a multiple of PAGE; and so is `stop`, but at the end.
+            out: as many bytes.
         """
-        return bool(self._free[start // PAGE : -(-stop // PAGE)].any())
-
-    def kept(self, start: int, stop: int) -> Array:
-        """A copy of bytes as they were."""
-        out = self.at(start, stop).copy()
+        if self._bytes is None:
+            raise ValueError("This snapshot was read to its end")
+        np.copyto(out, np.frombuffer(self._bytes[start:stop], np.uint8))
         first, last = start // PAGE, stop // PAGE
-        # Of a copy: numpy counts first, and leaves out the last ones where there are more by the time it looks.
+        # Only now, as they may have been written to meanwhile. Of a copy: numpy counts first, and leaves out the last
+        # ones where there are more by the time it looks.
         chosen = np.flatnonzero(self._free[first:last].copy())
         if chosen.size:
             out[: (last - first) * PAGE].view(_PAGE)[chosen] = self.shadow.pages[first:last][chosen]
         if stop % PAGE:
             out[(last - first) * PAGE :] = self._tail
-        return out
-
-    def release(self, start: int, stop: int) -> None:
-        """These bytes were read for the last time, and need not be kept any more."""
-        self._free[start // PAGE : -(-stop // PAGE)] = True
+        self._free[first : whole_pages(stop) // PAGE] = True
 
     def end(self) -> None:
         """All of it was read, or nobody will: let go of the array."""

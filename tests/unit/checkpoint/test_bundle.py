@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from dtfctl.runtime.checkpoint.blocks import LARGE, PIECE, combine
 from dtfctl.runtime.checkpoint.bundle_reader import BundleReader
 from dtfctl.runtime.checkpoint.bundle_writer import BundleWriter, data_file, index_file
+from dtfctl.runtime.checkpoint.direct import PAGE, DirectFile, buffer
 from dtfctl.runtime.checkpoint.merge import merge_bundles
 from dtfctl.runtime.checkpoint.ordered_code import write_signed, write_string
 from dtfctl.runtime.checkpoint.slice_table import SliceTableReader, SliceToSave, write_slice_table
@@ -37,6 +39,7 @@ def values() -> dict[str, np.ndarray]:
         "c": np.array([1 + 2j], np.complex64),
         "empty": np.zeros((0, 3)),
         "flags": np.array([True, False]),
+        "large": np.arange(LARGE // 4 + 3, dtype=np.int32),
     }
     for i in range(3000):
         named[f"many/layer_{i:05d}/weights_with_a_long_name_that_shares_its_beginning_{i}"] = np.array(i, np.float32)
@@ -47,8 +50,8 @@ def dtype_of(value: np.ndarray) -> dtypes.DType:
     return dtypes.string if value.dtype == object else dtypes.as_dtype(value.dtype)
 
 
-def write(prefix: str) -> None:
-    with BundleWriter(prefix) as writer:
+def write(prefix: str, in_background: bool) -> None:
+    with BundleWriter(prefix, in_background) as writer:
         for name, value in values().items():
             writer.add(name, value, dtype_of(value))
         for start, size in ((0, 4), (4, 3), (7, 3)):
@@ -56,10 +59,10 @@ def write(prefix: str) -> None:
             writer.add_slice("part", (10, 4), piece, WHOLE[start : start + size], dtypes.float32)
 
 
-@pytest.fixture
-def prefix(tmp_path: Path) -> str:
+@pytest.fixture(params=[False, True], ids=["", "in the background"])
+def prefix(tmp_path: Path, request: pytest.FixtureRequest) -> str:
     path = str(tmp_path / "model-1")
-    write(path)
+    write(path, request.param)
     return path
 
 
@@ -195,8 +198,9 @@ _READ = """
     reader = tf.train.load_checkpoint(sys.argv[1])
     assert (reader.get_tensor("part") == np.arange(40, dtype=np.float32).reshape(10, 4)).all()
     assert reader.get_tensor("s").tolist() == [[b"x"], [b""], [b"hello" * 100]]
+    assert (reader.get_tensor("large") == np.arange((1 << 20) + 3)).all()
     assert reader.get_tensor("bf").astype(float).tolist() == [0, 1, 2, 3, 4, 5]
-    assert len(reader.get_variable_to_shape_map()) == 3008
+    assert len(reader.get_variable_to_shape_map()) == 3009
     out = tf.raw_ops.RestoreV2(prefix=sys.argv[1], tensor_names=["part"], shape_and_slices=["10 4 3,5:1,2"],
                                dtypes=[tf.float32])[0]
     tf.raw_ops.SaveV2(prefix=sys.argv[2], tensor_names=["x", "t"], shape_and_slices=["10 4 0,6:-", ""],
@@ -217,11 +221,12 @@ def test_stock_tensorflow_reads_ours_and_we_read_its(prefix: str, tmp_path: Path
     assert reader.read("t").tolist() == [b"a", b"bc"]
 
 
+@pytest.mark.parametrize("in_background", [False, True])
 @pytest.mark.parametrize("size", [LARGE, PIECE + 12, 2 * PIECE + (1 << 20)])
-def test_a_large_tensor_is_written_and_read_in_pieces(tmp_path: Path, size: int) -> None:
+def test_a_large_tensor_is_written_and_read_in_pieces(tmp_path: Path, size: int, in_background: bool) -> None:
     path = str(tmp_path / "m")
     big = np.random.default_rng(size).integers(0, 256, size, np.uint8)
-    with BundleWriter(path) as writer:
+    with BundleWriter(path, in_background) as writer:
         writer.add("before", WHOLE, dtypes.float32)
         writer.add("big", big, dtypes.uint8)
         writer.add("strided", np.broadcast_to(np.float64(2), (1 << 10, 1 << 10)), dtypes.float64)
@@ -229,10 +234,43 @@ def test_a_large_tensor_is_written_and_read_in_pieces(tmp_path: Path, size: int)
     reader = BundleReader(path)
     # The checksum of the whole, as other programs compute it.
     assert unmask_crc(reader.entry("big").crc32c) == google_crc32c.value(big.tobytes())
-    assert reader.entry("after").offset == WHOLE.nbytes + size + (8 << 20)
+    if in_background:
+        # Large tensors have pages to themselves.
+        assert [reader.entry(name).offset % PAGE for name in ("big", "strided", "after")] == [0, 0, 0]
+    else:
+        assert reader.entry("after").offset == WHOLE.nbytes + size + (8 << 20)
     np.testing.assert_array_equal(reader.read("big"), big)
     np.testing.assert_array_equal(reader.read("after"), WHOLE)
     assert np.all(reader.read("strided") == 2)
+
+
+def test_pages_past_the_cache_are_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.touch()
+    pages = buffer(5 * PAGE)
+    pages[:] = np.arange(pages.size) % 251
+    file = DirectFile(str(path))
+    file.write(pages[: 2 * PAGE], 4 * PAGE)
+    assert path.read_bytes() == bytes(4 * PAGE) + pages[: 2 * PAGE].tobytes()
+    # A file system with larger blocks refuses as for a place in the middle of one: it is written the usual way.
+    file.write(pages, 7)
+    file.write(pages[:PAGE], 100)
+    file.close()
+    assert path.read_bytes()[:110] == bytes(7) + pages[:93].tobytes() + pages[:10].tobytes()
+
+
+def test_a_file_in_memory_and_a_full_disk() -> None:
+    pages = buffer(2 * PAGE)
+    pages[:] = 3
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as kept:
+        file = DirectFile(kept.name)
+        file.write(pages, PAGE)
+        file.close()
+        assert kept.read() == bytes(PAGE) + pages.tobytes()
+    file = DirectFile("/dev/full")
+    with pytest.raises(OSError, match="No space left on device"):
+        file.write(pages, 0)
+    file.close()
 
 
 def test_damage_and_a_short_file_are_noticed_in_a_large_tensor(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from hypothesis import given, settings, strategies as st
 
 import dtfctl.runtime as tf
 from dtfctl.runtime.checkpoint import blocks
-from dtfctl.runtime.checkpoint.preserved import PAGE, ArraySnapshot
+from dtfctl.runtime.checkpoint.direct import PAGE, DirectFile, whole_pages
+from dtfctl.runtime.checkpoint.preserved import ArraySnapshot
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.state.scatter_update import scatter_rows
@@ -34,9 +35,15 @@ def add(variable: Variable, rows: np.ndarray) -> None:
         scatter_rows(variable.writable_at(rows), rows, values, "Add")
 
 
-def kept(snapshot: ArraySnapshot, start: int, stop: int) -> np.ndarray:
-    """What a reader gets that has not looked at these bytes before."""
-    return snapshot.kept(start, stop) if snapshot.is_kept(start, stop) else snapshot.at(start, stop).copy()
+def read(snapshot: ArraySnapshot, start: int, stop: int) -> np.ndarray:
+    out = np.empty(stop - start, np.uint8)
+    snapshot.read(start, stop, out)
+    return out
+
+
+def kept_pages(snapshot: ArraySnapshot) -> list[int]:
+    """Of an array without a zero."""
+    return np.flatnonzero(snapshot.shadow.pages.view(np.uint8).reshape(-1, PAGE).any(axis=1)).tolist()
 
 
 @settings(deadline=None, max_examples=150)
@@ -48,7 +55,7 @@ def test_a_snapshot_is_of_its_moment_whatever_is_updated_and_read_in_between(dat
         before = variable.read().copy()
         snapshot = variable.snapshot(variable.read())
         assert isinstance(snapshot, ArraySnapshot)
-        read: dict[int, np.ndarray] = {}
+        found: dict[int, np.ndarray] = {}
         size = before.nbytes
         step = PAGE * data.draw(st.integers(1, 4))
         pieces = data.draw(st.permutations(range(0, size, step)))
@@ -56,10 +63,9 @@ def test_a_snapshot_is_of_its_moment_whatever_is_updated_and_read_in_between(dat
             rows = data.draw(st.lists(st.integers(0, count - 1), max_size=40))
             add(variable, np.array(rows, np.int32))
             stop = min(at + step, size)
-            read[at] = kept(snapshot, at, stop)
-            snapshot.release(at, stop)
+            found[at] = read(snapshot, at, stop)
         snapshot.end()
-        assert b"".join(read[at].tobytes() for at in sorted(read)) == before.tobytes()
+        assert b"".join(found[at].tobytes() for at in sorted(found)) == before.tobytes()
         assert variable.read().ctypes.data == address
 
 
@@ -85,10 +91,13 @@ def test_what_is_written_while_another_thread_updates(tmp_path, dense) -> None:
                 before = variable.read().copy()
                 snapshot = variable.snapshot(variable.read())
             path = Path(tmp_path / f"{i}")
-            with path.open("wb") as file:
-                # Not at a page's border in the file.
-                crc = blocks.write_snapshot(file.fileno(), snapshot, 13).result()
-            assert path.read_bytes()[13:] == before.tobytes()
+            path.touch()
+            file = DirectFile(str(path))
+            crc = blocks.write_behind(file, snapshot, 3 * PAGE).result()
+            file.close()
+            written, end = path.read_bytes(), 3 * PAGE + before.nbytes
+            assert len(written) == whole_pages(end)
+            assert written[3 * PAGE : end] == before.tobytes() and not any(written[end:])
             assert crc == google_crc32c.value(before.tobytes())
             assert snapshot.is_over
     finally:
@@ -97,12 +106,15 @@ def test_what_is_written_while_another_thread_updates(tmp_path, dense) -> None:
 
 
 def test_only_what_is_touched_is_copied() -> None:
-    variable = variable_of(np.zeros((1 << 12, 1 << 10), np.float32))
+    variable = variable_of(np.ones((1 << 12, 1 << 10), np.float32))
     address = variable.read().ctypes.data
     snapshot = variable.snapshot(variable.read())
     add(variable, np.array([7, 1000]))
     assert variable.read().ctypes.data == address
-    assert [at // PAGE for at in range(0, snapshot.size, PAGE) if snapshot.is_kept(at, at + PAGE)] == [7, 1000]
+    assert kept_pages(snapshot) == [7, 1000]
+    read(snapshot, 0, 100 * PAGE)
+    add(variable, np.array([8, 99, 100]))
+    assert kept_pages(snapshot) == [7, 100, 1000], "what was read need not be kept"
 
 
 def test_memory_for_kept_pages_is_used_again_but_not_while_it_is_read() -> None:
@@ -114,12 +126,12 @@ def test_memory_for_kept_pages_is_used_again_but_not_while_it_is_read() -> None:
     # The first one is still read, of an array that is the variable's no more.
     assert variable.snapshot(variable.read()) is variable.read()
     add(variable, np.array([7, 8]))
-    assert not first.kept(7 * PAGE, 8 * PAGE).any() and not first.at(8 * PAGE, 9 * PAGE).any()
+    assert not read(first, 7 * PAGE, 9 * PAGE).any()
     first.end()
     second = variable.snapshot(variable.read())
     assert second.shadow is first.shadow
     add(variable, np.array([7]))
-    assert (second.kept(7 * PAGE, 8 * PAGE).view(np.float32) == 3).all()
+    assert (read(second, 7 * PAGE, 8 * PAGE).view(np.float32) == 3).all()
 
 
 def test_a_reader_besides_the_snapshot_keeps_its_value() -> None:
@@ -128,7 +140,7 @@ def test_a_reader_besides_the_snapshot_keeps_its_value() -> None:
     snapshot = variable.snapshot(held)
     add(variable, np.array([7]))
     assert not held.any() and variable.read()[7].all()
-    assert not snapshot.is_kept(7 * PAGE, 8 * PAGE) and not snapshot.at(7 * PAGE, 8 * PAGE).any()
+    assert not read(snapshot, 7 * PAGE, 8 * PAGE).any()
 
 
 def test_a_snapshot_nobody_wants_any_more_costs_nothing() -> None:

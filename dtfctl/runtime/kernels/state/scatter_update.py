@@ -20,6 +20,9 @@ RowUpdate = Callable[[Any, Any], Any]
 
 # Rounds beyond this cost more than combining first.
 _MAX_ROUNDS = 32
+# Indices that Python compares faster than numpy, and without giving the interpreter's lock away, which costs both sides
+# where another thread waits for it.
+_FEW = 128
 # Bytes of rows that numpy takes, or changes in a few passes; for more a compiled loop is worth loading.
 _LEAST_BYTES = 1 << 18
 
@@ -57,9 +60,13 @@ def rounds(indices: Any) -> Iterator[Any]:
     Yields:
         int64 vectors of positions (or slice(None) when nothing repeats).
     """
-    if not _repeats(indices):
+    if _repeats(indices):
+        yield from _occurrences(indices)
+    else:
         yield slice(None)
-        return
+
+
+def _occurrences(indices: Any) -> Iterator[Any]:
     order = np.argsort(indices, kind="stable")
     ordered = indices[order]
     first = np.empty(ordered.size, bool)
@@ -77,6 +84,9 @@ def rounds(indices: Any) -> Iterator[Any]:
 
 def _repeats(indices: Any) -> bool:
     """Whether a vector names anything twice; sorting numbers alone takes a quarter of finding their order."""
+    if indices.size <= _FEW:
+        numbers = indices.tolist()
+        return len(set(numbers)) < len(numbers)
     ordered = np.sort(indices)
     return bool((ordered[1:] == ordered[:-1]).any())
 
@@ -109,8 +119,11 @@ def scatter_rows(target: Any, indices: Any, updates: Any, kind: str) -> None:
             rows = np.ascontiguousarray(updates).reshape(flat.size, -1)
             loop(target.reshape(-1, rows.shape[1]), np.ascontiguousarray(flat), rows, target.dtype.type(SIGNS[kind]))
             return
+    if not _repeats(flat):
+        _apply(target, indices, function, updates)
+        return
     combine = _COMBINE.get(kind)
-    if combine is not None and flat.size > _MAX_ROUNDS and target.dtype.kind in "iufc" and _repeats(flat):
+    if combine is not None and flat.size > _MAX_ROUNDS and target.dtype.kind in "iufc":
         order = np.argsort(flat, kind="stable")
         ordered = flat[order]
         starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
@@ -119,8 +132,8 @@ def scatter_rows(target: Any, indices: Any, updates: Any, kind: str) -> None:
             combined = combine.reduceat(rows, starts, axis=0)
             _apply(target, _pick(indices, order[starts]), function, combined)
             return
-    for positions in rounds(flat):
-        given = updates if scalar or isinstance(positions, slice) else updates.take(positions, axis=0)
+    for positions in _occurrences(flat):
+        given = updates if scalar else updates.take(positions, axis=0)
         _apply(target, _pick(indices, positions), function, given)
 
 
