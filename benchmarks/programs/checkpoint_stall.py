@@ -6,6 +6,7 @@ those its steps took beyond what as many steps take without one.
 
 from __future__ import annotations
 
+import os
 import shutil
 import statistics
 import tempfile
@@ -79,6 +80,8 @@ def build(tf: Any, target: str, total_bytes: int) -> Program:
 
     def stretch() -> float:
         before = len(written)
+        # What the other side has left in the system's memory is on the disk before this one begins.
+        os.sync()
         # Means of many: what a few steps are off by counts as often as there are steps beside a checkpoint.
         usual = [statistics.fmean(timed() for _ in range(BASE))]
         due[0] = True
