@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -18,6 +19,9 @@ from dtfctl.runtime.framework.errors import (
     ResourceExhaustedError,
     UnknownError,
 )
+
+# As in TensorFlow's `errors::ErrnoToCode`.
+_EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def temporary_name(path: str) -> str:
@@ -37,7 +41,7 @@ def os_error(error: OSError, path: str | None = None) -> OpError:
         return FailedPreconditionError(text) if wrong_path else AlreadyExistsError(text)
     if isinstance(error, (IsADirectoryError, NotADirectoryError)):
         return FailedPreconditionError(text)
-    if error.errno == 28:
+    if error.errno in _EXHAUSTED:
         return ResourceExhaustedError(text)
     return UnknownError(text)
 

@@ -69,9 +69,15 @@ class BundleWriter:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file: BinaryIO = Path(self._temporary).open("wb")  # noqa: SIM115 (finish and abort close it)
-            self._behind = DirectFile(self._temporary) if in_background else None
         except OSError as e:
             raise os_error(e, self._temporary) from e
+        self._behind: DirectFile | None = None
+        if in_background:
+            try:
+                self._behind = DirectFile(self._temporary)
+            except OSError as e:
+                self.abort()
+                raise os_error(e, self._temporary) from e
 
     def __enter__(self) -> BundleWriter:
         return self

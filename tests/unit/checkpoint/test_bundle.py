@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import tempfile
 import textwrap
@@ -24,7 +25,12 @@ from dtfctl.runtime.checkpoint.snappy import snappy_decompress
 from dtfctl.runtime.checkpoint.sstable import Table, build_table, mask_crc, unmask_crc
 from dtfctl.runtime.checkpoint.tensor_slice import TensorSlice, parse_shape_and_slice
 from dtfctl.runtime.framework import dtypes
-from dtfctl.runtime.framework.errors import DataLossError, InvalidArgumentError, NotFoundError
+from dtfctl.runtime.framework.errors import (
+    DataLossError,
+    InvalidArgumentError,
+    NotFoundError,
+    ResourceExhaustedError,
+)
 from dtfctl.runtime.framework.tensor_codec import object_array
 
 WHOLE = np.arange(40, dtype=np.float32).reshape(10, 4)
@@ -127,6 +133,22 @@ def test_a_failed_save_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="duplicate key"), BundleWriter(str(tmp_path / "m")) as writer:
         writer.add("a", np.zeros(3), dtypes.float64)
         writer.add("a", np.zeros(3), dtypes.float64)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_save_that_cannot_begin_leaves_nothing(tmp_path: Path) -> None:
+    """No second way into the file, as this process may have no more open."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with (tmp_path / "probe").open("w") as probe:
+        # One more file, and not two.
+        limit = probe.fileno() + 1
+    (tmp_path / "probe").unlink()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, before[1]))
+    try:
+        with pytest.raises(ResourceExhaustedError, match="Too many open files"):
+            BundleWriter(str(tmp_path / "m"), in_background=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert os.listdir(tmp_path) == []
 
 
