@@ -368,7 +368,11 @@ class Peers:
     def _call(self, task: str, method: str, message: Any, answer: Any, timeout_s: float, wait: bool) -> Answer:
         peer = self._peer(task)
         stub = self._channel(peer).unary_unary(SERVICE + method, type(message).SerializeToString, answer.FromString)
-        return Answer(stub.future(message, timeout=timeout_s, wait_for_ready=wait), peer, method)
+        try:
+            return Answer(stub.future(message, timeout=timeout_s, wait_for_ready=wait), peer, method)
+        except ValueError:
+            # grpc's way to say that the channel is closed, as it is when news come meanwhile that the peer is down.
+            raise UnavailableError(f"{peer.task} ({peer.address}): the connection was closed") from None
 
     def close(self) -> None:
         """Close all links and channels."""

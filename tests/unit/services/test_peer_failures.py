@@ -11,12 +11,13 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import grpc
 import numpy as np
 import pytest
 
-from dtfctl.protocol import config_pb2, graph_pb2
+from dtfctl.protocol import config_pb2, graph_pb2, worker_pb2
 from dtfctl.runtime.client.grpc_backend import GrpcBackend
 from dtfctl.runtime.client.targets import open_backend
 from dtfctl.runtime.framework.errors import (
@@ -26,13 +27,35 @@ from dtfctl.runtime.framework.errors import (
     OpError,
     UnavailableError,
 )
-from dtfctl.runtime.rendezvous.transports.grpc_stream import FROM_LIFE, FROM_TASK, METHOD, TO_LIFE
+from dtfctl.runtime.rendezvous.transports.grpc_stream import FROM_LIFE, FROM_TASK, METHOD, TO_LIFE, ClientLink
+from dtfctl.runtime.services.peers import Peers
 from tests.support.clusters import InProcessCluster
 from tests.support.waiting import eventually, in_thread
 from tests.unit.services.graphs import GraphBuilder, mul_graph, waiting_graph
 
 ONE = np.float32(1.0).reshape(())
 PS = "/job:ps/task:0"
+
+
+def closed_channel(address: str) -> grpc.Channel:
+    """As it is found by who has got it just before news came that the peer is down."""
+    channel = grpc.insecure_channel(address)
+    channel.close()
+    return channel
+
+
+@pytest.mark.parametrize("how", ["request", "request_async"])
+def test_a_request_over_a_channel_that_was_closed_says_so(how: str) -> None:
+    peers = Peers("/job:worker/task:0", 1, {PS: "127.0.0.1:9"}, closed_channel, lambda task, life, error: None)
+    request = worker_pb2.DeleteWorkerSessionRequest(session="s")
+    with pytest.raises(UnavailableError, match=rf"{PS} \(127.0.0.1:9\): the connection was closed"):
+        getattr(peers, how)(PS, "DeleteSession", request, worker_pb2.DeleteWorkerSessionResponse)
+    peers.close()
+
+
+def test_a_stream_over_a_channel_that_was_closed_says_so() -> None:
+    with pytest.raises(UnavailableError, match=f"{PS} closed the connection"):
+        ClientLink(closed_channel("127.0.0.1:9"), "/job:worker/task:0", 1, PS, 1, MagicMock())
 
 
 @pytest.fixture

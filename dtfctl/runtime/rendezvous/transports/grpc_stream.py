@@ -126,7 +126,11 @@ class Endpoint:
 
 
 class ClientLink(Endpoint):
-    """The opening end; the owner is told in the reading thread when the stream ends for whatever reason."""
+    """The opening end; the owner is told in the reading thread when the stream ends for whatever reason.
+
+    Raises:
+        UnavailableError: the channel is closed.
+    """
 
     def __init__(
         self,
@@ -139,7 +143,10 @@ class ClientLink(Endpoint):
     ) -> None:
         super().__init__(peer_task, local_life, peer_life, owner)
         metadata = ((FROM_TASK, local_task), (FROM_LIFE, str(local_life)), (TO_LIFE, str(peer_life)))
-        self._call = channel.stream_stream(METHOD)(self.outbox.chunks(), metadata=metadata)
+        try:
+            self._call = channel.stream_stream(METHOD)(self.outbox.chunks(), metadata=metadata)
+        except ValueError:  # grpc's way to say so
+            raise UnavailableError(f"{peer_task} closed the connection") from None
         self._thread = threading.Thread(target=self._read, daemon=True, name=f"from {peer_task}")
 
     def start(self) -> None:
