@@ -84,7 +84,10 @@ class Log:
         self._stamp = ""
         self._fd = -1
         self._size = 0
-        self._open()
+        try:
+            self._open()
+        except OSError:
+            self._fd = -1  # the disk is full: the first line tries again
 
     def write(self, stream: str, chunk: bytes) -> None:
         now = time.monotonic()
@@ -119,9 +122,9 @@ class Log:
 
     def _append(self, data: bytes) -> bool:
         """Whether all of it was written. A torn line is cut off again."""
-        if self._fd < 0 and not self._open():
-            return False
         try:
+            if self._fd < 0:
+                self._open()
             if self._size and self._size + len(data) > self._rotate_bytes:
                 self._rotate()
             written = os.write(self._fd, data)
@@ -133,13 +136,9 @@ class Log:
         self._size += written
         return True
 
-    def _open(self) -> bool:
-        try:
-            self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        except OSError:
-            return False
+    def _open(self) -> None:
+        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._size = os.fstat(self._fd).st_size
-        return True
 
     def _rotate(self) -> None:
         os.close(self._fd)
@@ -150,8 +149,7 @@ class Log:
                 os.replace(older, f"{self._path}.{number}")
         if self._keep == 0:
             os.unlink(self._path)
-        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._size = 0
+        self._open()
 
 
 def run_child(command: list[str], out: int, err: int, memory_group: str, become: "Callable[[], None] | None") -> None:

@@ -91,7 +91,7 @@ def write_block(handle: int, data: np.ndarray[Any, Any], offset: int) -> Future[
                 done += os.pwrite(handle, view[done:], offset + at + done)
         return crc
 
-    return _in_pieces(piece, data.size, _threads())
+    return _in_pieces(piece, data.size)
 
 
 def write_behind(file: DirectFile, data: np.ndarray[Any, Any] | ArraySnapshot, offset: int) -> Future[int]:
@@ -145,18 +145,18 @@ def read_block(handle: int, data: np.ndarray[Any, Any], offset: int) -> Future[i
             crc = _extend(crc, part)
         return crc
 
-    return _in_pieces(piece, data.size, _threads())
+    return _in_pieces(piece, data.size)
 
 
 def check_block(data: np.ndarray[Any, Any]) -> Future[int]:
     """Start reading bytes where they are; the future has their CRC-32C."""
-    return _in_pieces(lambda start, stop: _extend(0, data[start:stop]), data.size, _threads())
+    return _in_pieces(lambda start, stop: _extend(0, data[start:stop]), data.size)
 
 
-def _in_pieces(work: Callable[[int, int], int], size: int, threads: ThreadPoolExecutor) -> Future[int]:
+def _in_pieces(work: Callable[[int, int], int], size: int) -> Future[int]:
     """Run `work` on all pieces in threads; the CRC of the whole."""
     whole: Future[int] = Future()
-    parts = [threads.submit(work, at, min(at + PIECE, size)) for at in range(0, size, PIECE)]
+    parts = [_threads().submit(work, at, min(at + PIECE, size)) for at in range(0, size, PIECE)]
     missing = len(parts)
     lock = threading.Lock()
 

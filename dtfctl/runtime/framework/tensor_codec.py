@@ -14,10 +14,10 @@ import numpy as np
 from dtfctl.protocol import tensor_pb2
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
-from dtfctl.runtime.framework.errors import InvalidArgumentError, ResourceExhaustedError
+from dtfctl.runtime.framework.errors import DataLossError, InvalidArgumentError, ResourceExhaustedError
 from dtfctl.runtime.framework.number_variant import NUMBER_TYPES, NumberVariant
 from dtfctl.runtime.framework.resource_handle import ResourceHandle
-from dtfctl.runtime.framework.varints import varint
+from dtfctl.runtime.framework.varints import read_varint, varint
 
 # One tensor may not hold more elements than this, whatever its proto claims (TensorFlow's own bound is int64's).
 MAX_ELEMENTS = 2**40
@@ -161,16 +161,10 @@ def _decode_objects(
 def _split_strings(content: bytes, count: int) -> list[bytes]:
     lengths, position = [], 0
     for _ in range(count):
-        length, shift = 0, 0
-        while True:
-            if position >= len(content) or shift > 63:
-                raise InvalidArgumentError("Malformed string tensor: a length runs past the content")
-            byte = content[position]
-            position += 1
-            length |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                break
+        try:
+            length, position = read_varint(content, position)
+        except DataLossError:
+            raise InvalidArgumentError("Malformed string tensor: a length runs past the content") from None
         lengths.append(length)
     if position + sum(lengths) != len(content):
         raise InvalidArgumentError("Malformed string tensor: the lengths do not add up to the content")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -41,11 +42,11 @@ def nothing_is_left(cluster: InProcessCluster) -> None:
 
 
 @contextlib.contextmanager
-def ps_process(cluster: InProcessCluster) -> Iterator[subprocess.Popen[str]]:
-    """The ps in a process of its own."""
+def ps_process(cluster: InProcessCluster, **environ: str) -> Iterator[subprocess.Popen[str]]:
+    """The ps in a process of its own, with more variables in its environment."""
     serve = Path(__file__).resolve().parents[2] / "support" / "serve.py"
     command = [sys.executable, str(serve), repr(cluster.cluster), "ps", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **environ})
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "serving\n"

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,6 +27,7 @@ from dtfctl.runtime.rendezvous.transports.grpc_stream import FROM_LIFE, FROM_TAS
 from dtfctl.runtime.services.peers import Peers
 from tests.support.clusters import InProcessCluster
 from tests.support.waiting import eventually, in_thread
+from tests.unit.services.client_sessions import ps_process
 from tests.unit.services.graphs import GraphBuilder, mul_graph, waiting_graph
 
 ONE = np.float32(1.0).reshape(())
@@ -262,29 +259,10 @@ def test_the_error_reported_is_the_one_that_came_first_with_its_task(cluster: In
         eventually(lambda server=server: server.worker.open_steps == 0)
 
 
-@contextlib.contextmanager
-def ps_process(cluster: InProcessCluster, transport: str) -> Iterator[subprocess.Popen[str]]:
-    """The ps in a process of its own."""
-    serve = Path(__file__).resolve().parents[2] / "support" / "serve.py"
-    process = subprocess.Popen(
-        [sys.executable, str(serve), repr(cluster.cluster), "ps", "0"],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "DTF_TRANSPORT": transport},
-    )
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "serving\n"
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
 @pytest.mark.parametrize("transport", ["grpc", "tcp", "shm"])
 def test_a_killed_process_fails_its_steps_at_once_on_every_transport(tmp_path: Path, transport: str) -> None:
     cluster = InProcessCluster({"ps": 1, "worker": 1}, tmp_path, transport=transport)
-    with ps_process(cluster, transport) as process:
+    with ps_process(cluster, DTF_TRANSPORT=transport) as process:
         server = cluster.start("worker", 0)
         backend = opened(cluster, waiting_graph(PS))
         backend.run({}, [], ["put"])
@@ -297,7 +275,7 @@ def test_a_killed_process_fails_its_steps_at_once_on_every_transport(tmp_path: P
         assert isinstance(error, UnavailableError)
         assert "/job:ps/replica:0/task:0" in error.message
         eventually(lambda: server.worker.open_steps == 0 and not server.transports())
-    with ps_process(cluster, transport):
+    with ps_process(cluster, DTF_TRANSPORT=transport):
         again = opened(cluster, waiting_graph(PS))
         again.run({}, [], ["put"])
         assert again.run({}, ["x:0"], []) == [1.0]
@@ -307,7 +285,7 @@ def test_a_killed_process_fails_its_steps_at_once_on_every_transport(tmp_path: P
 
 @pytest.mark.slow
 def test_a_task_frozen_by_the_system_is_noticed_without_a_launcher(cluster: InProcessCluster) -> None:
-    with ps_process(cluster, "") as frozen:
+    with ps_process(cluster) as frozen:
         cluster.start("worker", 0)
         backend = opened(cluster, waiting_graph(PS))
         backend.run({}, [], ["put"])
