@@ -1,7 +1,8 @@
 # make demo   start a local cluster, train on it, take it down
 # make test   everything .ci/run checks: lint, format, types, tests
 # make bench-faults   run the failure table and print what was measured beside its goals
-# make nightly        five minutes of seeded chaos under a training job; DTF_CHAOS_SEED=7 chooses another
+# make nightly        five minutes of seeded chaos under a training job (DTF_CHAOS_SEED=7 chooses another), then every
+#                     test marked nightly: audits and soaks in their long form
 # make bench  measure against TensorFlow and other peers; BENCH="--quick" or BENCH="--case null-step" chooses
 #
 # PYTHON=/path/to/python3.12 chooses the interpreter of .venv; any from 3.11 on will do.
@@ -45,6 +46,7 @@ bench-faults: $(VENV)/.ready-test
 
 nightly: $(VENV)/.ready-test
 	DTF_CHAOS_SECONDS=$${DTF_CHAOS_SECONDS:-300} $(BIN)/python -m pytest -s tests/faults/test_chaos.py
+	DTF_NIGHTLY=1 $(BIN)/python -m pytest -m nightly --timeout 3600
 
 clean:
 	rm -rf $(VENV) .bench build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

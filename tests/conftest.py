@@ -18,6 +18,14 @@ pytest_plugins = ["tests.faults.report"]
 LOG_LINES = 80
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if os.environ.get("DTF_NIGHTLY") == "1":
+        return
+    for item in items:
+        if "nightly" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason="runs in `make nightly` (DTF_NIGHTLY=1)"))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
