@@ -131,7 +131,7 @@ class AgentLine:
             server.job_ended(note.job_id)
         elif isinstance(note, beats.PeerGone):
             log.info("/job:%s/task:%d is out of the cluster: %s", note.job, note.index, note.reason)
-            server.peer_gone(note.job, note.index, note.reason)
+            server.peer_gone(note.job, note.index, note.reason, lost=note.lost)
 
 
 def main() -> int:

@@ -67,6 +67,8 @@ class PeerGone:
     job: str
     index: int
     reason: str
+    lost: bool = False
+    """Only lost: it comes back when there is a place for it."""
 
 
 Note: TypeAlias = Beat | PeerDown | PeerUp | PeerGone | JobEnded

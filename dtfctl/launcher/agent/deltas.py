@@ -99,3 +99,12 @@ def complete(before: HostOrders, orders: HostOrders) -> HostOrders:
     news = {peer.name: peer for peer in orders.peers}
     peers = tuple(news.get(peer.name, peer) for peer in before.peers)
     return replace(before, revision=orders.revision, peers=peers)
+
+
+def remembered(before: HostOrders, orders: HostOrders) -> HostOrders:
+    """`orders`, and what `before` said of tasks that belong to the cluster, but of which the controller has not heard
+    yet: a new one does not know where they are, and that is no news of them."""
+    told = {peer.name for peer in orders.peers} | {task.name for task in orders.tasks}
+    expected = frozenset(orders.expected)
+    kept = tuple(peer for peer in before.peers if peer.name not in told and peer.name in expected)
+    return replace(orders, peers=(*orders.peers, *kept)) if kept else orders

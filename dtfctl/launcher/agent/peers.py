@@ -63,7 +63,7 @@ class PeerBoard:
             self._others[peer.name] = peer
             if peer.name not in wanted:
                 if before is None or before.name in self._wanted:
-                    self._tell_all_gone(peer)
+                    self._tell_all_gone(peer, lost=True)
             elif before != peer and (peer.up or before is not None):
                 self._tell_all(peer)
         for name in [name for name in self._others if self._is_here(name)]:
@@ -103,7 +103,7 @@ class PeerBoard:
                 self._line.tell((unit.name,), _note(self._peer_of(other, up=up, reason=other.record.reason)))
         for peer in self._others.values():
             if peer.name not in self._wanted:
-                self._line.tell((unit.name,), _packed(beats.PeerGone(peer.job, peer.index, peer.reason)))
+                self._line.tell((unit.name,), _packed(beats.PeerGone(peer.job, peer.index, peer.reason, lost=True)))
             elif peer.up or peer.incarnation:
                 self._line.tell((unit.name,), _note(peer))
 
@@ -123,9 +123,10 @@ class PeerBoard:
         units = self._units.values()
         return [unit.name for unit in units if unit.is_task and unit.name != but and unit.record.state == "running"]
 
-    def _tell_all_gone(self, peer: Peer) -> None:
+    def _tell_all_gone(self, peer: Peer, *, lost: bool = False) -> None:
+        """`lost`: it is one of the cluster, and comes back when there is a place for it."""
         reason = peer.reason or "taken out of the cluster"
-        self._line.tell(self._running(but=peer.name), _packed(beats.PeerGone(peer.job, peer.index, reason)))
+        self._line.tell(self._running(but=peer.name), _packed(beats.PeerGone(peer.job, peer.index, reason, lost)))
 
     def _peer_of(self, unit: Unit, *, up: bool, reason: str = "") -> Peer:
         job, _, index = unit.name.partition("/")

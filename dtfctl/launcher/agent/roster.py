@@ -27,7 +27,7 @@ from dtfctl.launcher.agent.contract import (
     Report,
     TaskOrder,
 )
-from dtfctl.launcher.agent.deltas import complete
+from dtfctl.launcher.agent.deltas import complete, remembered
 from dtfctl.launcher.agent.facts import HostFacts, usable_cores
 from dtfctl.launcher.agent.hands import Hands
 from dtfctl.launcher.agent.lifecycle import (
@@ -111,7 +111,7 @@ class Roster:
 
     def take(self, orders: HostOrders) -> None:
         """From now on this is wanted, of which the changes may be all that is told."""
-        orders = complete(self.orders, orders)
+        orders = remembered(self.orders, complete(self.orders, orders))
         for job_id in sorted(set(self.orders.jobs) - set(orders.jobs)):
             self.peers.job_ended(job_id)
         self.orders = orders

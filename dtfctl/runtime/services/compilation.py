@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from dtfctl.protocol import config_pb2, device_pb2, graph_pb2
 from dtfctl.runtime.compiler.compile import CompileOptions, PreparedGraph, compile_step, prepare
 from dtfctl.runtime.compiler.devices import DeviceInfo, DeviceSet
 from dtfctl.runtime.compiler.pause import collector_paused
 from dtfctl.runtime.compiler.place import placement_log
+from dtfctl.runtime.framework.device_spec import DeviceSpec
 from dtfctl.runtime.framework.dtypes import DType
-from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError
-from dtfctl.runtime.framework.node_graph import NodeGraph, parse_input
+from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError, UnavailableError
+from dtfctl.runtime.framework.node_graph import Node, NodeGraph, parse_input
 
 log = logging.getLogger(__name__)
+
+
+def _job_and_index(device: str) -> tuple[str | None, int | None]:
+    try:
+        spec = DeviceSpec.from_string(device)
+    except ValueError:
+        return None, None  # who uses it says what is wrong with it
+    return spec.job, spec.task
 
 
 class SessionGraph:
@@ -23,12 +32,18 @@ class SessionGraph:
     Args:
         devices: all the session may use.
         task: the master's own.
+        away: tasks whose devices are missing for now, and why: what needs these can be done later.
     """
 
     def __init__(
-        self, devices: Iterable[device_pb2.DeviceAttributes], task: str, config: config_pb2.ConfigProto
+        self,
+        devices: Iterable[device_pb2.DeviceAttributes],
+        task: str,
+        config: config_pb2.ConfigProto,
+        away: Mapping[str, str] | None = None,
     ) -> None:
         self.graph = NodeGraph()
+        self._away = {_job_and_index(name): (name, why) for name, why in (away or {}).items()}
         self._devices = DeviceSet([DeviceInfo.from_proto(d) for d in devices], task)
         self._options = CompileOptions.from_config(config)
         self._log_placement = config.log_device_placement
@@ -45,15 +60,26 @@ class SessionGraph:
             added = self.graph.extend(graph_def)
             try:
                 self._prepared = prepare(self.graph, self._devices, self._options, pinned)
-            except OpError:
+            except OpError as error:
                 for node in added:
                     del self.graph.nodes[node.name]
+                if isinstance(error, InvalidArgumentError):
+                    self._explain(added, error)
                 raise
         if self._log_placement:
             new = {node.name for node in added}
             for line in placement_log(self._prepared.graph, self._prepared.placement):
                 if line.partition(":")[0] in new:
                     log.warning("%s", line)
+
+    def _explain(self, nodes: Iterable[Node], error: InvalidArgumentError) -> None:
+        """Raises UnavailableError where nodes ask for a device of a task that is lost for now."""
+        if not self._away:
+            return
+        for device in {node.device for node in nodes if node.device}:
+            found = self._away.get(_job_and_index(device))
+            if found is not None:
+                raise UnavailableError(f"{found[0]} is lost for now ({found[1]}): {error.message}") from error
 
     def compile(
         self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], everywhere: bool = False

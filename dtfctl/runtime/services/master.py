@@ -86,10 +86,11 @@ class Master:
         if not self._direct and (merged.use_per_session_threads or merged.session_inter_op_thread_pool):
             raise InvalidArgumentError("Distributed session does not support session thread pool options.")
         self._make_room()
+        away = {} if self._peers is None else self._peers.lost()
         remote = self._find_remote(merged, scope)
         handle = secrets.token_hex(8)
         session = MasterSession(
-            handle, LocalTask(self.worker, self._life), remote, merged, self._step_runs, self._direct, scope
+            handle, LocalTask(self.worker, self._life), remote, merged, self._step_runs, self._direct, scope, away
         )
         session.add_nodes(graph_def)
         self._create_everywhere(session, remote, merged.isolate_session_state)

@@ -114,6 +114,7 @@ class Peers:
         self._lock = threading.RLock()
         self._news = threading.Condition(self._lock)
         self._peers = {t: _Peer(t, a) for t, a in addresses.items() if t != task}
+        self._lost: dict[str, str] = {}
 
     @property
     def tasks(self) -> list[str]:
@@ -128,6 +129,11 @@ class Peers:
     def down_reason(self, task: str) -> OpError | None:
         """Why a task is known to be down, or None."""
         return self._peer(task).down
+
+    def lost(self) -> dict[str, str]:
+        """Tasks that new sessions are made without, but that will come back, and why they are away."""
+        with self._lock:
+            return dict(self._lost)
 
     def is_gone(self, task: str, life: int) -> bool:
         """Whether that life of a task is known to be over, or is said to be down."""
@@ -157,6 +163,7 @@ class Peers:
             peer = self._peers.setdefault(task, _Peer(task, address))
             if life < peer.life:
                 return
+            self._lost.pop(task, None)
             new_life, new_address = life > peer.life, bool(address) and address != peer.address
             old_life, peer.life, peer.down = peer.life, life, None
             self._news.notify_all()
@@ -179,10 +186,14 @@ class Peers:
         _close(dropped)
         self._on_lost(task, life, peer.down)
 
-    def forget(self, task: str, reason: str) -> None:
-        """A task is no longer one of the cluster. What waits for it fails; news of it makes it one again."""
+    def forget(self, task: str, reason: str, *, lost: bool = False) -> None:
+        """A task is no longer one of the cluster. What waits for it fails; news of it makes it one again, which are
+        sure to come of one that is only `lost`."""
         with self._lock:
             peer = self._peers.get(task)
+            self._lost.pop(task, None)
+            if lost:
+                self._lost[task] = reason
             if peer is None:
                 return
             life = peer.life

@@ -283,11 +283,14 @@ class TaskServer:
 
         submit(forget)
 
-    def peer_gone(self, job: str, index: int, reason: str) -> None:
-        """A task is out of the cluster, until it is heard of again: new sessions are made without it."""
+    def peer_gone(self, job: str, index: int, reason: str, *, lost: bool = False) -> None:
+        """A task is out of the cluster, until it is heard of again: new sessions are made without it.
+
+        `lost`: it will be heard of again, so what needs it may be tried again.
+        """
         task = task_name(job, index)
         if task != self.config.task:
-            self._peers.forget(task, reason)
+            self._peers.forget(task, reason, lost=lost)
 
     def _peer_lost(self, task: str, life: int, error: OpError) -> None:
         log.info("%s (incarnation %d): %s", task, life, error.message)

@@ -9,13 +9,15 @@ from hypothesis import given, settings, strategies as st
 
 from dtfctl.health.monitor import HealthLimits, Monitor
 from dtfctl.health.restart import Ending
-from dtfctl.launcher.agent.contract import ClientOrder, ClientReport, HostOrders, Report, TaskOrder, TaskReport
+from dtfctl.launcher.agent.contract import ClientOrder, ClientReport, HostOrders, Peer, Report, TaskOrder, TaskReport
+from dtfctl.launcher.agent.deltas import remembered
 from dtfctl.launcher.agent.lifecycle import Order, Record, advance, ended, next_time, ready
 from dtfctl.launcher.controller import jobs, placement, plan, queue
 from dtfctl.launcher.controller.store import TaskRow
 from dtfctl.launcher.controller.view import Host, task_statuses
 from dtfctl.launcher.model import Framework, JobRequest
 from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, TaskGroup
+from dtfctl.values import replace as replace_peer
 
 SPEC = ClusterSpec(
     "c",
@@ -242,3 +244,14 @@ def test_two_faultless_jobs_run_one_after_the_other() -> None:
         world.end(f"job:j-1:{task}", 0)
     world.settle()
     assert [job.state for job in world.jobs] == ["succeeded", "running"]
+
+
+def test_what_a_new_controller_has_not_heard_of_yet_is_not_forgotten() -> None:
+    ps, other = Peer("ps", 0, "a:1", 3, up=True), Peer("worker", 0, "b:2", 1, up=True)
+    before = HostOrders(peers=(ps, other), expected=("ps/0", "worker/0", "worker/1"))
+    unheard = HostOrders(epoch=2, peers=(replace_peer(other, incarnation=2),), expected=before.expected)
+    assert remembered(before, unheard).peers == (replace_peer(other, incarnation=2), ps)
+    scaled = HostOrders(epoch=2, peers=(other,), expected=("worker/0", "worker/1"))
+    assert remembered(before, scaled) == scaled, "it is out of the cluster"
+    here = HostOrders(epoch=2, tasks=(TaskOrder("ps", 0),), peers=(other,), expected=before.expected)
+    assert remembered(before, here) == here, "it is to run on this host now"

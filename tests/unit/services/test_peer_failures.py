@@ -20,6 +20,7 @@ from dtfctl.runtime.framework.errors import (
     AbortedError,
     CancelledError,
     FailedPreconditionError,
+    InvalidArgumentError,
     OpError,
     UnavailableError,
 )
@@ -177,6 +178,20 @@ def test_a_task_on_its_way_back_is_waited_for(tmp_path: Path) -> None:
     assert backend.run({"a:0": ONE, "b:0": ONE}, ["y:0"], []) == [1.0]
     backend.close()
     cluster.close()
+
+
+def test_a_device_of_a_task_that_is_lost_for_now_can_be_asked_for_again(cluster: InProcessCluster) -> None:
+    cluster.start_all()
+    worker = cluster.servers["worker", 0]
+    worker.peer_gone("ps", 0, "its host is lost", lost=True)
+    with pytest.raises(UnavailableError, match=r"task:0 is lost for now .its host is lost.: Cannot assign a device"):
+        opened(cluster, waiting_graph(PS))
+    worker.peer_gone("ps", 0, "taken out of the cluster")
+    with pytest.raises(InvalidArgumentError, match="Cannot assign a device"):
+        opened(cluster, waiting_graph(PS))
+    worker.peer_gone("ps", 0, "its host is lost", lost=True)
+    worker.peer_up("ps", 0, cluster.cluster["ps"][0], 1)
+    opened(cluster, waiting_graph(PS)).close()
 
 
 def test_late_news_of_a_former_life_changes_nothing(cluster: InProcessCluster) -> None:
