@@ -6,13 +6,15 @@ deleted goes on with the oldest that is left.
 
 from __future__ import annotations
 
+import logging
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from dtfctl.launcher.agent.contract import LogChunk, LogPosition
+from dtfctl.launcher.patterns import compile_pattern
 
+log = logging.getLogger(__name__)
 TAIL_BYTES = 262_144
 
 
@@ -82,7 +84,16 @@ def matches(log: Path, since_stamp: str, patterns: Iterable[str]) -> str:
     if not patterns:
         return ""
     text = "\n".join(line.split(" ", 2)[-1] for line in _newest_lines(log) if line.split(" ", 1)[0] >= since_stamp)
-    return next((pattern for pattern in patterns if re.search(pattern, text)), "")
+    data = text.encode("utf-8", "surrogateescape")
+    return next((pattern for pattern in patterns if _is_found(pattern, data)), "")
+
+
+def _is_found(pattern: str, data: bytes) -> bool:
+    try:
+        return compile_pattern(pattern).search(data) is not None
+    except ValueError as error:  # `up` refuses such a spec, but one of an older version may still be in force
+        log.warning("the pattern %r is not looked for: %s", pattern, error)
+        return False
 
 
 def last_errors(log: Path, since_stamp: str, count: int = 20) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A regular expression in Python's syntax."""
+    """A regular expression in RE2's syntax."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from dtfctl.launcher.patterns import compile_pattern
 from dtfctl.launcher.spec import units
 from dtfctl.launcher.spec.hostlist import HostlistError, expand
 from dtfctl.launcher.spec.kinds import (
@@ -330,9 +331,11 @@ class Reader:
         if node.tag != STR:
             return self._wrong(Pattern(), node, path)
         try:
-            re.compile(node.value)
-        except (re.error, OverflowError, RecursionError) as error:
-            return self._reject(Pattern(), node, path, f"not a regular expression: {error}")
+            compile_pattern(node.value)
+        except ValueError as error:
+            return self._reject(
+                Pattern(), node, path, f"not a regular expression: {error}", "Use RE2's syntax: no look-around."
+            )
         return node.value
 
     def _integer(self, kind: Kind, low: int | None, high: int | None, node: yaml.ScalarNode, path: Path) -> Any:

@@ -39,7 +39,7 @@ class NeverWhen:
     exit: tuple[int, ...] = option(ListOf(Integer(low=0, high=255)), "Exit codes.", "[2]", default=())
     log: tuple[str, ...] = option(
         ListOf(Pattern()),
-        "Patterns in the task's log.",
+        "Patterns in the task's log, in RE2's syntax.",
         '["CUDA out of memory"]',
         default=(),
     )
@@ -49,7 +49,9 @@ class NeverWhen:
 class BadHostWhen:
     """Signs that the host, not the task, is at fault."""
 
-    log: tuple[str, ...] = option(ListOf(Pattern()), "Patterns in a task's log.", '["Xid 79"]', default=())
+    log: tuple[str, ...] = option(
+        ListOf(Pattern()), "Patterns in a task's log, in RE2's syntax.", '["Xid 79"]', default=()
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.operation import Operation, Tensor
 
 log = logging.getLogger(__name__)
-_NODE = re.compile(r"\{\{node ([^\}]*)\}\}")
+_NODE = re.compile(r"\{\{node ([^{}]*)\}\}")
 # Distinct structures of fetches a session remembers.
 _MAX_PLANS = 1000
 

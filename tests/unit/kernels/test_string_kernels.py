@@ -45,6 +45,42 @@ def test_replacing(pattern: str, rewrite: str, want: list[bytes]) -> None:
     assert got.tolist() == want
 
 
+@pytest.mark.parametrize(
+    ("rewrite", "everywhere", "want"),
+    [
+        (r"\x", True, b"b"),
+        (r"\x", False, b"aba"),
+        (r"q\1\z", True, b"qabqa"),
+        (r"\2", True, b"aba"),
+        ("\\\\", False, b"\\ba"),
+    ],
+)
+def test_a_malformed_rewrite_does_what_re2_does(rewrite: str, everywhere: bool, want: bytes) -> None:
+    assert run_op("RegexReplace", text("aba"), one("(a)"), one(rewrite), replace_global=everywhere)[0] == want
+
+
+@pytest.mark.parametrize(
+    ("pattern", "value"),
+    [("(a+)+$", b"a" * 200 + b"b"), (r"\s+$", b" " * 2_000_000 + b"x"), ("(x+x+)+y", b"x" * 100_000)],
+)
+def test_no_pattern_takes_longer_than_its_text_is_long(pattern: str, value: bytes) -> None:
+    for op, more in (("RegexReplace", [one("")]), ("RegexFullMatch", [])):
+        got = run_op(op, text(value), one(pattern), *more)
+        assert got[0] == (value if more else False)
+
+
+def test_a_number_of_a_million_digits_is_read_at_once() -> None:
+    for digits in (b"1" * 1_000_000 + b"x", b"0x" + b"1" * 1_000_000 + b"x"):
+        with pytest.raises(InvalidArgumentError, match="could not correctly convert"):
+            run_op("StringToNumber", text(digits), out_type=dtypes.float32)
+    with pytest.raises(InvalidArgumentError, match="could not correctly convert"):
+        run_op("StringToNumber", text("1" * 5000), out_type=dtypes.int64)
+    got = run_op("StringToNumber", text("0x1p99999", "-0x1p99999", "1" * 5000), out_type=dtypes.float32)
+    assert got.tolist() == [np.inf, -np.inf, np.inf]
+    got = run_op("StringToNumber", text("+5", "-00012", "0" * 5000 + "7"), out_type=dtypes.int64)
+    assert got.tolist() == [5, -12, 7]
+
+
 @pytest.mark.parametrize("pattern", ["(?=a)", "a++", "(", "[", r"\1"])
 def test_patterns_re2_refuses(pattern: str) -> None:
     with pytest.raises(InvalidArgumentError, match="Invalid pattern: "):

@@ -55,6 +55,7 @@ BASE = "cluster: dev\ntasks: {ps: 1, worker: 2}\n"
         ("restart: {delay: {factor: .nan}}", 27, "`factor` is the number `.nan`", "a number, 1 to 100"),
         ("restart: {delay: {first: 1m, max: 2s}}", 19, "`first` is longer than `max`", ""),
         ("restart: {never_when: {log: ['(']}}", 30, "not a regular expression", ""),
+        ("restart: {never_when: {log: ['(?=a)']}}", 30, "not a regular expression", "Use RE2's syntax"),
         ("env: {DEBUG: yes}", 14, "`yes` without quotes", 'Write "yes".'),
         ("env: {A: 1}", 10, "`A` is the number `1`", 'Quote it to mean the text: "1".'),
         ("env: {A: true}", 10, "`A` is the boolean `true`", "Quote it"),

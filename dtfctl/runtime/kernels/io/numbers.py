@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -11,11 +12,12 @@ from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
-_DECIMAL = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_DECIMAL = re.compile(rb"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _SPECIAL = re.compile(rb"[+-]?(inf(inity)?|nan)", re.IGNORECASE)
-_HEX = re.compile(rb"[+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)([pP][+-]?\d+)?")
-_INTEGER = re.compile(rb"-?\d+")
+_HEX = re.compile(rb"[+-]?0[xX]([0-9a-fA-F]+(\.[0-9a-fA-F]*)?|\.[0-9a-fA-F]+)([pP][+-]?\d+)?")
+_INTEGER = re.compile(rb"[+-]?\d+")
 _UNSIGNED = re.compile(rb"\d+")
+_MOST_DIGITS = 20
 _SPACE = b" \t\n\v\f\r"
 
 
@@ -26,14 +28,20 @@ def parse_number(text: bytes, dtype: DType) -> Any:
         if _DECIMAL.fullmatch(body) or _SPECIAL.fullmatch(body):
             value = float(body)
         elif _HEX.fullmatch(body):
-            value = float.fromhex(body.decode())
+            try:
+                value = float.fromhex(body.decode())
+            except OverflowError:
+                value = -math.inf if body.startswith(b"-") else math.inf
         else:
             return None
         with np.errstate(over="ignore"):
             return dtype.np.type(value)
     if not (_UNSIGNED if dtype.is_unsigned else _INTEGER).fullmatch(body):
         return None
-    number = int(body)
+    digits = body.lstrip(b"+-").lstrip(b"0")
+    if len(digits) > _MOST_DIGITS:  # Python refuses to read some thousands
+        return None
+    number = int(digits or b"0") * (-1 if body.startswith(b"-") else 1)
     return number if dtype.min <= number <= dtype.max else None
 
 
