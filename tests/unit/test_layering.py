@@ -14,9 +14,9 @@ import dtfctl
 
 ROOT = Path(dtfctl.__file__).parent
 
-LAUNCHER_SIDE = [{"protocol"}, {"health"}, {"launcher"}, {"cli"}]
+LAUNCHER_SIDE = [{"protocol", "net"}, {"health"}, {"launcher"}, {"cli"}]
 RUNTIME = [
-    {"protocol"},
+    {"protocol", "net"},
     {"runtime.framework"},
     {"runtime.platform"},
     {"runtime.ops", "runtime.checkpoint"},
@@ -102,6 +102,8 @@ def test_imports_point_downward(path: Path) -> None:
 
 def test_the_rules_tell_up_from_down() -> None:
     assert may_import("cli", "launcher")
+    assert may_import("launcher", "net") and may_import("runtime.services", "net")
+    assert not may_import("net", "launcher") and not may_import("net", "runtime.framework")
     assert not may_import("launcher", "cli")
     assert may_import("runtime.services", "runtime.framework")
     assert not may_import("runtime.framework", "runtime.services")

@@ -19,6 +19,7 @@ from typing import Any, NoReturn, TypeAlias
 import grpc
 from grpc._cython import cygrpc
 
+from dtfctl.net.gate import Gate
 from dtfctl.runtime.executor.workers import WORKERS
 from dtfctl.runtime.services.deadlines import DEADLINES
 
@@ -113,14 +114,16 @@ class CallServer:
         # What is asked of the core besides: a next call, and to be told when it is shut down.
         self._asked = 0
         self._ended = threading.Event()
+        self._gates: list[Gate] = []
 
-    def add_insecure_port(self, address: str) -> int:
-        """Listen at "host:port" or "unix:path" once started; the port, or 0 where that is not possible."""
-        return int(self._core.add_http2_port(address.encode()))
+    def add_port(self, address: str, credentials: grpc.ServerCredentials | None = None) -> bool:
+        """Listen at "unix:path" once started, over TLS if there are credentials; False where that is not possible."""
+        more = () if credentials is None else (credentials._credentials,)
+        return bool(self._core.add_http2_port(address.encode(), *more))
 
-    def add_secure_port(self, address: str, credentials: grpc.ServerCredentials) -> int:
-        """As `add_insecure_port`, with TLS."""
-        return int(self._core.add_http2_port(address.encode(), credentials._credentials))
+    def add_gate(self, gate: Gate) -> None:
+        """It leads to one of the ports, opens when this starts and closes when it ends."""
+        self._gates.append(gate)
 
     def start(self) -> None:
         """Serve; returns at once."""
@@ -129,6 +132,8 @@ class CallServer:
             self._is_started = True
             self._ask_for_call()
         threading.Thread(target=self._serve, daemon=True, name="dtf-calls").start()
+        for gate in self._gates:
+            gate.start()
 
     def stop(self, grace_s: float) -> threading.Event:
         """Take no more calls, and cancel those that have not ended in that time. The event is set when all is over."""
@@ -139,12 +144,20 @@ class CallServer:
                 self._is_stopping = True
                 self._asked += 1
                 self._core.shutdown(self._queue, _SHUTDOWN)
-        if not self._ended.is_set():
+        for gate in self._gates:
+            gate.shut()
+        if self._ended.is_set():
+            self._close_gates()
+        else:
             if grace_s > 0:
                 DEADLINES.after(grace_s, self._cancel_all)
             else:
                 self._cancel_all()
         return self._ended
+
+    def _close_gates(self) -> None:
+        for gate in self._gates:
+            gate.close()
 
     def _cancel_all(self) -> None:
         with self._lock:
@@ -185,6 +198,8 @@ class CallServer:
             call = Call(self, event)
             self._calls.add(call)
         call.watch()
+        for gate in self._gates:
+            gate.known(call.peer().removeprefix("unix-abstract:"))
         handler = self._find(call.method)
         if is_one_too_many:
             call.end(*_TOO_MANY)
@@ -202,6 +217,7 @@ class CallServer:
             if self._asked or self._calls:
                 return False
             self._core.destroy()
+            self._close_gates()
             self._ended.set()
             return True
 
@@ -283,7 +299,7 @@ class Call:
         return max(left, 0.0) if left < _FOR_EVER_S else None
 
     def peer(self) -> str:
-        """gRPC's name for the other end, such as `ipv4:127.0.0.1:4711`."""
+        """gRPC's name for the other end; for one that came through a gate, the gate's, after `unix-abstract:`."""
         return str(self._core.peer().decode())
 
     def auth_context(self) -> dict[str, list[bytes]]:

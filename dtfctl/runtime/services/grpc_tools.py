@@ -13,6 +13,8 @@ from typing import Any, NoReturn
 import grpc
 from google.protobuf.message import DecodeError
 
+from dtfctl.net import listener
+from dtfctl.net.gate import Gate, Inside
 from dtfctl.runtime.framework.errors import Code, InternalError, InvalidArgumentError, OpError
 from dtfctl.runtime.services.call_server import Call, CallServer, Handler, Refused, Unary
 
@@ -27,8 +29,8 @@ SERVER_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 1000),
     ("grpc.http2.max_ping_strikes", 0),
-    # A connection that says nothing is dropped.
-    ("grpc.server_handshake_timeout_ms", 20000),
+    # A connection that does not get on with TLS is dropped.
+    ("grpc.server_handshake_timeout_ms", 5000),
 )
 # Calls that may run or wait at once; more are refused, so that no client can take all memory for threads.
 MAX_CALLS = 8192
@@ -100,29 +102,24 @@ def new_server(find: Callable[[str], Handler | None]) -> CallServer:
 def listen_tcp(server: CallServer, address: str, credentials: grpc.ServerCredentials | None) -> int:
     """Have `server` listen at "host:port"; the port, which is a free one for port 0.
 
+    Without credentials, whoever of this machine connects must be of the same user, or root.
+
     Raises:
         OSError: the address is taken, or not of this host; the text names it.
     """
     host, _, port = address.rpartition(":")
-    _probe(host.strip("[]"), int(port), address)
-    bound = server.add_secure_port(address, credentials) if credentials else server.add_insecure_port(address)
-    if not bound:
-        raise OSError(errno.EADDRINUSE, f"{os.strerror(errno.EADDRINUSE)}: {address}")
-    return bound
-
-
-def _probe(host: str, port: int, address: str) -> None:
-    """Bind once, for the exact error; gRPC's own says little."""
+    doors = listener.listen_tcp(host, int(port))
     try:
-        family, kind, protocol, _, where = socket.getaddrinfo(host or "0.0.0.0", port, type=socket.SOCK_STREAM)[0]
-    except socket.gaierror as e:
-        raise OSError(errno.EADDRNOTAVAIL, f"{e.strerror}: {address}") from None
-    with socket.socket(family, kind, protocol) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(where)
-        except OSError as e:
-            raise OSError(e.errno, f"{e.strerror}: {address}") from None
+        inside = Inside()
+        with inside:
+            if not server.add_port(f"unix:{inside.path}", credentials):
+                raise OSError(errno.EADDRNOTAVAIL, f"cannot listen behind {address}")
+        server.add_gate(Gate(doors, inside, name="dtf-gate", owners_only=credentials is None))
+    except BaseException:
+        for door in doors:
+            door.close()
+        raise
+    return int(doors[0].getsockname()[1])
 
 
 def listen_unix(server: CallServer, path: Path) -> None:
@@ -141,7 +138,7 @@ def listen_unix(server: CallServer, path: Path) -> None:
                 raise OSError(errno.EADDRINUSE, f"{os.strerror(errno.EADDRINUSE)}: {path}")
     old = os.umask(0o177)
     try:
-        bound = server.add_insecure_port(f"unix:{path}")
+        bound = server.add_port(f"unix:{path}")
     finally:
         os.umask(old)
     if not bound:

@@ -17,6 +17,7 @@ from dtfctl.runtime.framework.errors import DeadlineExceededError, InvalidArgume
 from dtfctl.runtime.services.proxy import MasterProxy
 from dtfctl.runtime.services.server import TaskServer, TaskServerConfig, TlsFiles
 from tests.support.ports import free_ports
+from tests.support.strangers import answer_at_shared_port, needs_second_user, own_answer
 from tests.unit.services.graphs import mul_graph, waiting_graph
 
 ONE = np.float32(1.0).reshape(())
@@ -180,3 +181,26 @@ def test_a_step_given_up_behind_the_proxy_is_cancelled(two_tasks: list[TaskServe
         time.sleep(0.02)
     backend.close()
     proxy.stop()
+
+
+@needs_second_user
+def test_ports_without_certificates_serve_this_user_alone(two_tasks: list[TaskServer], authority: Path) -> None:
+    """From a local port, too, that a process of this user has towards somewhere else."""
+    files = ensure_certificate(authority, "c", "cli")
+    credentials = grpc.ssl_channel_credentials(files.ca.read_bytes(), files.key.read_bytes(), files.cert.read_bytes())
+    proxy = MasterProxy(two_tasks[1].config.listen, credentials, "task.c.dtfctl")
+    (port,) = free_ports(1)
+    alone = TaskServer(
+        TaskServerConfig(
+            {"worker": {0: f"127.0.0.1:{port}"}}, "worker", 0, 1, f"127.0.0.1:{port}", None, None, authority
+        )
+    )
+    alone.start()
+    try:
+        for target in (proxy.start(), two_tasks[1].listen_plaintext(), port):
+            for _ in range(5):
+                assert answer_at_shared_port(target) == "closed"
+                assert own_answer(target)
+    finally:
+        alone.stop(0)
+        proxy.stop()
