@@ -18,6 +18,17 @@ def raises(kind: type[Exception], text: str, function: object) -> None:
         raise AssertionError(f"no {kind.__name__}")
 
 
+def fed_comes_back(session, x, passed, assigned, put, take) -> None:  # type: ignore[no-untyped-def]
+    for i in range(2):
+        fed = np.arange(1 << 20, dtype=np.float32) + i
+        right = fed.copy()
+        got = session.run([*passed, assigned, put], {x: fed})[:3]
+        for value in (fed, *got):
+            np.testing.assert_array_equal(np.ravel(value), right)
+            value[...] = -1
+        np.testing.assert_array_equal(session.run(take), right)
+
+
 def main(target: str) -> None:
     tf.disable_v2_behavior()
     a = tf.placeholder(tf.float32, [2, 2], name="a")
@@ -26,6 +37,12 @@ def main(target: str) -> None:
         slow = tf.FIFOQueue(10, tf.float32).dequeue()
     with tf.device("/job:worker/task:1"):
         y = tf.matmul(a, w, name="y")
+    with tf.device("/job:ps/task:0"):
+        x = tf.placeholder(tf.float32, [1 << 20])
+        passed = [tf.identity(x), tf.reshape(x, [1 << 10, 1 << 10])]
+        assigned = tf.assign(tf.Variable(tf.zeros([1 << 20])), x)
+        queue = tf.FIFOQueue(10, tf.float32, [[1 << 20]])
+        put, take = queue.enqueue(x), queue.dequeue()
     step = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(tf.square(y)))
     eye = np.eye(2, dtype=np.float32)
 
@@ -52,6 +69,7 @@ def main(target: str) -> None:
     session.run(y, {a: eye}, options=traced, run_metadata=metadata)
     assert len(metadata.step_stats.dev_stats) >= 2
     assert len(metadata.partition_graphs) == 3
+    fed_comes_back(session, x, passed, assigned, put, take)
 
     waiting: list[BaseException] = []
 

@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 
 from dtfctl.protocol import config_pb2, device_pb2, graph_pb2, master_pb2, worker_pb2
-from dtfctl.runtime.client.backend import Direct, as_host
+from dtfctl.runtime.client.backend import Direct, own_values
 from dtfctl.runtime.client.line import Line
 from dtfctl.runtime.framework.errors import (
     DeadlineExceededError,
@@ -157,7 +157,8 @@ class GrpcBackend:
             raise error_from_code(answer.status_code, answer.status_error_message)
         if metadata is not None:
             metadata.CopyFrom(answer.metadata)
-        got = {named.name: as_host(decode_tensor(named.tensor)) for named in answer.tensor}
+        values = own_values([decode_tensor(named.tensor) for named in answer.tensor])
+        got = {named.name: value for named, value in zip(answer.tensor, values)}
         missing = [name for name in fetches if name not in got]
         if missing:
             raise InternalError(f"The master's answer lacks fetched tensors: {missing}")
@@ -214,7 +215,7 @@ class GrpcBackend:
         answer = self._call("RunCallable", request, master_pb2.RunCallableResponse)
         if metadata is not None:
             metadata.CopyFrom(answer.metadata)
-        return [as_host(decode_tensor(t)) for t in answer.fetch]
+        return own_values([decode_tensor(t) for t in answer.fetch])
 
     def release_callable(self, handle: int) -> None:
         request = master_pb2.ReleaseCallableRequest(session_handle=self._handle, handle=handle)

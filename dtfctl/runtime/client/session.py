@@ -183,7 +183,8 @@ class BaseSession:
             values = []
         if local:
             computed = iter(values)
-            values = [feeds[t] if t in feeds else next(computed) for t in plan.tensors]
+            # Copies: what was fed may live on in a queue or a variable of this process.
+            values = [feeds[t].copy() if t in feeds else next(computed) for t in plan.tensors]
         return plan.results(values)
 
     def _plan(self, fetches: Any) -> FetchPlan:
@@ -336,7 +337,7 @@ class BaseSession:
             with self._errors():
                 values = self._backend.partial_run(handle, {t.name: v for t, v in feeds.items()}, names)
         computed = iter(values)
-        return plan.results([feeds[t] if t in feeds else next(computed) for t in plan.tensors])
+        return plan.results([feeds[t].copy() if t in feeds else next(computed) for t in plan.tensors])
 
     # Devices, closing -------------------------------------------------------------------------------------------------
 

@@ -144,7 +144,11 @@ class SocketLink:
                 if isinstance(array, np.ndarray) and not array.dtype.hasobject:
                     if places is None:
                         places = [None] * len(messages)
-                    place = self._mapping.find(array) if self._mapping is not None else None
+                    # A client gets a copy even of what it has fed: it may write into what it fetches, and the tensor may
+                    # live on here.
+                    place = None
+                    if self._mapping is not None and self._loans.arena.is_common:
+                        place = self._mapping.find(array)
                     places[i] = place or self._loans.lend(array)
         return places
 
