@@ -144,8 +144,7 @@ class SocketLink:
                 if isinstance(array, np.ndarray) and not array.dtype.hasobject:
                     if places is None:
                         places = [None] * len(messages)
-                    # A client gets a copy even of what it has fed: it may write into what it fetches, and the tensor may
-                    # live on here.
+                    # A client gets a copy even of what it has fed: it may write there, and the tensor may live on here.
                     place = None
                     if self._mapping is not None and self._loans.arena.is_common:
                         place = self._mapping.find(array)
