@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dtfctl.launcher import codec, connect, far_seat, history
+from dtfctl.launcher import codec, connect, far_seat, history, ownership
 from dtfctl.launcher.connect import Connection
 from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import (
     ClusterFailed,
+    Conflict,
     ControllerUnreachable,
     DeadlineExpired,
     LauncherError,
@@ -29,6 +30,7 @@ from dtfctl.launcher.wire import from_message
 from dtfctl.protocol import controller_pb2 as pb
 
 DOWN_MARGIN_S = 60.0
+OWNER_HINT = "use another name; or take it over: dtfctl up FILE --adopt; or end it: dtfctl hosts clean FILE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +66,18 @@ def bring_up(
     require_available(spec)
     request = pb.ApplyRequest(spec_json=codec.encode(spec), task_command=task_command, only=only, prune=prune)
     with connect.operation(paths, "bring up"):
+        is_new = connect.read_created(paths) is None
         with explained(paths.folder):
             connection = _prepare(paths, spec, on_hosts)
         reply = connection.call(methods.APPLY, request)
         watcher = _Watcher(connection, reply.event, on_event, on_hosts)
         meant = frozenset(reply.tasks) if only else None
-        status = watcher.wait_settled(deadline, min_ready, meant) if wait else watcher.look()
+        try:
+            status = watcher.wait_settled(deadline, min_ready, meant, is_new) if wait else watcher.look()
+        except _Foreign as foreign:
+            connection.close()
+            _down(paths, 0.0, force=True, keep_logs=False)
+            raise Conflict(*foreign.args) from None
     tasks = _meant(status, meant)
     running = sum(task.state == "running" for task in tasks)
     places = {task.host for task in tasks}
@@ -131,6 +139,10 @@ def would_change(
     return take_over(None, spec, {}, placed, chosen=chosen).lines
 
 
+class _Foreign(Exception):
+    """A host has a cluster of this name that is somebody else's: (message, hint)."""
+
+
 class _Watcher:
     """Looks at a cluster that comes up, and passes on what it sees."""
 
@@ -161,12 +173,19 @@ class _Watcher:
         return status
 
     def wait_settled(
-        self, deadline: float, min_ready: int | None, meant: frozenset[str] | None = None
+        self, deadline: float, min_ready: int | None, meant: frozenset[str] | None = None, is_new: bool = False
     ) -> pb.ClusterStatus:
-        """Until every task that is meant runs or has failed for good, or `min_ready` run."""
+        """Until every task that is meant runs or has failed for good, or `min_ready` run.
+
+        Raises:
+            _Foreign: it `is_new`, and a host has another one of its name.
+        """
         while True:
             left = deadline - time.monotonic()
             status = self.look(min(left, 0.5))
+            foreign = next((host for host in status.hosts if host.cause == "owner"), None) if is_new else None
+            if foreign is not None:
+                raise _Foreign(f"{foreign.name}: {foreign.last_error}", OWNER_HINT)
             tasks = _meant(status, meant)
             running = sum(task.state == "running" for task in tasks)
             if meant is not None and all(task.state in SETTLED for task in tasks):
@@ -221,11 +240,14 @@ def _down(paths: ClusterPaths, grace_s: float, force: bool, keep_logs: bool) -> 
         except (LoginError, ControllerUnreachable) as error:
             if not force or not isinstance(connection.seat, far_seat.FarSeat):
                 raise
+            ownership.give_up(paths)
             connection.seat.give_up()
             return (error.message,)
         try:
             request = pb.DownRequest(grace_s=grace_s, force=force, delete_logs=not keep_logs)
             left = tuple(connection.call(methods.DOWN, request, timeout_s=grace_s + DOWN_MARGIN_S).problems)
+            if left:
+                ownership.give_up(paths)
         except PartlyDone as error:
             return (error.message,)
         connection.seat.wait_gone()

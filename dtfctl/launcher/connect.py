@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Iterator
 
-from dtfctl.launcher import paths as layout
+from dtfctl.launcher import ownership, paths as layout
 from dtfctl.launcher.certificates import TlsFiles, ensure_authority, ensure_certificate
 from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import Conflict, ControllerUnreachable, NoSuchCluster
@@ -98,6 +98,7 @@ def prepare(paths: ClusterPaths) -> float:
     ensure_authority(paths.certificates, paths.name)
     ensure_certificate(paths.certificates, paths.name, "controller")
     ensure_certificate(paths.certificates, paths.name, "cli")
+    ownership.ensure(paths)
     ensure_authority(paths.readers, paths.name)
     ensure_certificate(paths.readers, paths.name, "metrics")
     created = read_created(paths)

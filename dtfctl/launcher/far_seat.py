@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dtfctl.launcher import codec, paths as layout
+from dtfctl.launcher import codec, ownership, paths as layout
 from dtfctl.launcher.errors import Conflict, ControllerUnreachable, LauncherError, LoginError
 from dtfctl.launcher.files import private_folder, write_whole
 from dtfctl.launcher.paths import ClusterPaths
@@ -109,6 +109,7 @@ class FarSeat:
         manifest, archives = self._archives(spec, operator)
         files = {
             **_texts(self._paths.folder, ("certificates",)),
+            "owner.json": codec.encode(ownership.read(self._paths)),
             "login/key": (self._paths.login / "key").read_text(),
             "login/known_hosts": "".join(item.known_hosts_line() for item in met.values() if item.cause is None),
             "login/hosts.json": hosts_file(met),
@@ -182,7 +183,7 @@ class FarSeat:
         self._connected().forbid(names, self._key_line())
         shutil.rmtree(self._paths.certificates, ignore_errors=True)
         shutil.rmtree(self._paths.login, ignore_errors=True)
-        for path in (self._paths.controller_info, self._paths.seat, self._paths.info):
+        for path in (self._paths.controller_info, self._paths.seat, self._paths.info, self._paths.owner):
             path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self._paths.logs.rmdir()

@@ -4,6 +4,7 @@
       clusters/NAME/
         lock                  held by an `up` or `down` while it works
         cluster.json          name, when it was made, where its sockets are
+        owner.json            who brought it up, from where
         controller.json       pid and address of the running controller
         controller.db         desired state, jobs and events (SQLite)
         certificates/         ca, controller, cli, agents, tasks; keys 0600
@@ -75,6 +76,10 @@ class ClusterPaths:
     def going_down(self) -> Path:
         """Exists while `down` is at work."""
         return self.folder / "going-down"
+
+    @property
+    def owner(self) -> Path:
+        return self.folder / "owner.json"
 
     @property
     def database(self) -> Path:

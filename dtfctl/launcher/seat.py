@@ -150,7 +150,7 @@ def forget(paths: ClusterPaths, keep_logs: bool = True) -> None:
     for host in hosts.iterdir() if hosts.is_dir() else ():
         remove_socket_folder(host)
     remove_files(paths)
-    for path in (paths.info, paths.controller_info, paths.controller_lock):
+    for path in (paths.info, paths.owner, paths.controller_info, paths.controller_lock):
         path.unlink(missing_ok=True)
     if paths.logs.is_dir() and not (keep_logs and any(paths.logs.iterdir())):
         shutil.rmtree(paths.logs)

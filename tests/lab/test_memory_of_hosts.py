@@ -6,10 +6,14 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
+from dtfctl.launcher import api
 from dtfctl.launcher.api import Cluster
+from dtfctl.launcher.errors import Conflict, NoSuchCluster
 from dtfctl.launcher.model import JobRequest
 from dtfctl.launcher.spec.model import HostGroup, HostName, Recovery
-from tests.cluster.conftest import controller_pid, task, wait_until
+from tests.cluster.conftest import STUB_COMMAND, controller_pid, task, wait_until
 from tests.lab.conftest import cluster_of
 from tests.lab.netns import Lab
 
@@ -51,6 +55,10 @@ def shared_folder(lab: Lab) -> Path:
     return folder
 
 
+def incarnations(cluster: Cluster) -> dict[str, tuple[str, int]]:
+    return {item.name: (item.host, item.incarnation) for item in cluster.status().tasks}
+
+
 def steps(cluster: Cluster, job_id: str) -> int:
     progress = cluster.job(job_id).progress
     return 0 if progress is None else progress.step
@@ -88,3 +96,30 @@ def test_a_job_outlives_its_controller_and_the_host_of_its_ps_together(home: Pat
     finally:
         lab.boot(lost)
     cluster.down(grace_s=0.5)
+
+
+def test_a_cluster_is_its_owners_alone(home: Path, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Cluster.up(cluster_of(lab), task_command=STUB_COMMAND)
+    assert first.exit_code == 0, first
+    mine = incarnations(Cluster.open("t"))
+    agents = [lab.processes(name, "dtfctl.launcher.agent --cluster") for name in lab.names]
+
+    other = tmp_path / "other"
+    monkeypatch.setenv("DTFCTL_HOME", str(other))
+    with pytest.raises(Conflict, match=rf"cluster t there belongs to \S+@\S+ \({home}, since ") as refused:
+        Cluster.up(cluster_of(lab), task_command=STUB_COMMAND)
+    assert "--adopt" in refused.value.hint and "another name" in refused.value.hint
+    assert api.clusters() == [], "nothing is left of it"
+    with pytest.raises(NoSuchCluster):
+        Cluster.down_by_name("t")
+    another = Cluster.up(cluster_of(lab, name="u", slots=2), task_command=STUB_COMMAND)
+    assert another.exit_code == 0, another
+    Cluster.down_by_name("u", grace_s=0.5)
+
+    monkeypatch.setenv("DTFCTL_HOME", str(home))
+    assert incarnations(Cluster.open("t")) == mine
+    assert agents == [lab.processes(name, "dtfctl.launcher.agent --cluster") for name in lab.names]
+    assert Cluster.down_by_name("t", grace_s=0.5)[1] == ()
+    for name in lab.names:
+        assert lab.left_over(name) == []
+        assert not (lab.home(name) / ".dtfctl/clusters/t/owner.json").exists()

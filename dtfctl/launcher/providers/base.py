@@ -10,10 +10,12 @@ from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.procfs import ProcessId
 from dtfctl.launcher.spec.model import ClusterSpec
 
-Cause: TypeAlias = Literal["auth", "host-key", "unreachable", "python", "disk", "install", "sync", "setup", "agent"]
+Cause: TypeAlias = Literal[
+    "auth", "host-key", "unreachable", "python", "disk", "install", "sync", "setup", "agent", "owner"
+]
 LOGIN_CAUSES: frozenset[Cause] = frozenset({"auth", "host-key", "unreachable"})
 """We did not get in at all."""
-LASTING_CAUSES: frozenset[Cause] = frozenset({"auth", "host-key", "python", "setup"})
+LASTING_CAUSES: frozenset[Cause] = frozenset({"auth", "host-key", "python", "setup", "owner"})
 """Trying again by itself would help nobody, and may lock an account: the next `up` does."""
 Stage: TypeAlias = Literal["connecting", "installing", "syncing", "setup", "starting"]
 OnStage: TypeAlias = Callable[[str, Stage, str], None]

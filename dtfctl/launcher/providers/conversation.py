@@ -113,7 +113,7 @@ class Conversation:
             finally:
                 self.used = loop.time()
         if "error" in reply:
-            raise HostFailed(reply["cause"], reply["error"])
+            raise HostFailed(reply["cause"], reply["error"], reply.get("hint", ""))
         self._facts = reply.get("facts", self._facts)
         return reply
 

@@ -35,12 +35,13 @@ POLL_S = 0.01
 START_S = 60.0
 UNUSED_S = 14 * 86400.0
 HOSTED_S = 60.0
+END_S = 10.0
 LONGEST_IDLE_S = 120
 """Without a request; who needs the connection for longer asks for nothing now and then."""
 
 
 class Trouble(Exception):
-    """Cannot be done: (cause, message)."""
+    """Cannot be done: (cause, message) or (cause, message, hint)."""
 
 
 class Needs(Exception):
@@ -371,6 +372,153 @@ def set_up(cluster: str, sync: list[dict[str, str]], setup: dict[str, Any]) -> N
         run_setup(cluster, setup, cwd)
 
 
+# ---------------------------------------------------------------- whose it is
+
+
+def stamp_path(cluster: str) -> str:
+    return os.path.join(BASE, "clusters", cluster, "owner.json")
+
+
+def read_stamp(cluster: str) -> dict[str, Any] | None:
+    """Whose the cluster of that name is here; None when it is nobody's."""
+    try:
+        stamp: dict[str, Any] = json.loads(read_mark(stamp_path(cluster)))
+    except ValueError:
+        return None
+    return stamp
+
+
+def check_owner(request: dict[str, Any]) -> None:
+    """A cluster is touched by its owner alone, which its authority names."""
+    owner = request.get("owner")
+    if owner is None or request["do"] == "adopt":
+        return
+    cluster = request["cluster"]
+    stamp = read_stamp(cluster)
+    if stamp is None or stamp["authority"] == owner["authority"]:
+        return
+    if stamp["authority"] in owner["given_up"]:
+        if request["do"] == "ensure":
+            evict(cluster)
+        return
+    raise Trouble("owner", *foreign(cluster, stamp, owner))
+
+
+def foreign(cluster: str, stamp: dict[str, Any], owner: dict[str, Any]) -> tuple[str, str]:
+    """What to say to somebody whose cluster it is not, and a hint."""
+    since = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(stamp["since"]))
+    if all(stamp[key] == owner[key] for key in ("user", "machine", "folder")):
+        text = f"cluster {cluster} there is yours, of {since}, but its files here are gone"
+        return text, "take it over: dtfctl up FILE --adopt; or end it: dtfctl hosts clean FILE"
+    whose = f"{stamp['user']}@{stamp['machine']} ({stamp['folder']}, since {since})"
+    return (
+        f"cluster {cluster} there belongs to {whose}",
+        "use another name, or take it over: dtfctl up FILE --adopt",
+    )
+
+
+def take_stamp(cluster: str, owner: dict[str, Any]) -> None:
+    """From now on it is this owner's; of several who come at once the first is."""
+    private("clusters", cluster)
+    path = stamp_path(cluster)
+    fresh = f"{path}.{os.getpid()}"
+    stamp = {key: value for key, value in owner.items() if key != "given_up"}
+    write_whole(fresh, json.dumps(stamp).encode())
+    try:
+        os.link(fresh, path)
+    except FileExistsError:
+        check_owner({"do": "stamp", "cluster": cluster, "owner": owner})
+    finally:
+        os.unlink(fresh)
+
+
+def evict(cluster: str) -> int:
+    """End everything of a cluster on this host and delete its files but logs and checkpoints; how much was ended."""
+    import shutil
+
+    ended = end_processes(cluster)
+    folder = os.path.join(BASE, "clusters", cluster)
+    for host in os.listdir(os.path.join(folder, "hosts")) if os.path.isdir(os.path.join(folder, "hosts")) else ():
+        forget_sockets(os.path.join(folder, "hosts", host))
+    for name in ("hosts", "certificates"):
+        shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+    if os.path.exists(stamp_path(cluster)):
+        os.unlink(stamp_path(cluster))
+    return ended
+
+
+def end_processes(cluster: str) -> int:
+    """Kill what runs of a cluster, agents first; how many processes there were."""
+    ended: set[int] = set()
+    deadline = time.monotonic() + END_S
+    while True:
+        found = processes_of(cluster)
+        if not found:
+            return len(ended)
+        if time.monotonic() > deadline:
+            raise Trouble("agent", f"processes of cluster {cluster} do not end: {', '.join(map(str, sorted(found)))}")
+        for pid in sorted(found, key=lambda pid: (not found[pid], pid)):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+            ended.add(pid)
+        time.sleep(POLL_S)
+
+
+def processes_of(cluster: str) -> dict[int, bool]:
+    """Live processes of a cluster, each with whether it is an agent: those in its records, those whose command line or
+    variables name its folder, and all that these have started."""
+    folder = os.fsencode(os.path.join(BASE, "clusters", cluster)) + b"/"
+    known = recorded(cluster)
+    found: dict[int, bool] = {}
+    parents: dict[int, int] = {}
+    for name in os.listdir("/proc"):
+        try:
+            pid = int(name)
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                text = file.read()
+            fields = text[text.rindex(b")") + 2 :].split()
+            if fields[0] in (b"Z", b"X") or os.stat(f"/proc/{pid}").st_uid != os.geteuid() or pid == os.getpid():
+                continue
+            parents[pid] = int(fields[1])
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                command = file.read()
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                variables = file.read().split(b"\0")
+        except (OSError, ValueError):
+            continue  # it has just ended, or is none
+        own = any(item.startswith(b"DTF") and folder in item for item in variables)
+        if folder in command or own or known.get(pid) == int(fields[19]):
+            found[pid] = b"dtfctl.launcher.agent" in command
+    more = True
+    while more:
+        more = False
+        for pid, parent in parents.items():
+            if parent in found and pid not in found:
+                found[pid], more = False, True
+    return found
+
+
+def recorded(cluster: str) -> dict[int, int]:
+    """Processes that agents of a cluster have noted: pid and start time."""
+    found: dict[int, int] = {}
+    hosts = os.path.join(BASE, "clusters", cluster, "hosts")
+    for host in os.listdir(hosts) if os.path.isdir(hosts) else ():
+        info = find(cluster, host)
+        if info is not None:
+            found[info["pid"]] = info["start_ticks"]
+        try:
+            records = json.loads(read_mark(os.path.join(hosts, host, "state.json")))["records"].values()
+        except (ValueError, KeyError):
+            continue
+        for record in records:
+            for kind in ("keeper", "task"):
+                if record.get(f"{kind}_pid"):
+                    found[record[f"{kind}_pid"]] = record[f"{kind}_ticks"]
+    return found
+
+
 # ---------------------------------------------------------------- the agent
 
 
@@ -514,6 +662,7 @@ def ensure(
     certificates: dict[str, str],
     arguments: list[str],
     address: str,
+    owner: dict[str, Any],
     **_: Any,
 ) -> dict[str, Any]:
     """Make the host what the spec says and start the agent; or say what has to be sent first."""
@@ -528,6 +677,7 @@ def ensure(
     set_up(cluster, sync, setup)
     if python:
         check_python(python)
+    take_stamp(cluster, owner)
     info = find(cluster, host)
     if info is None:
         say(stage="starting", detail="")
@@ -642,13 +792,7 @@ def clean(cluster: str, host: str, **_: Any) -> dict[str, Any]:
 
     folder = os.path.join(BASE, "clusters", cluster)
     own = os.path.join(folder, "hosts", host)
-    try:
-        with open(os.path.join(own, "state.json"), encoding="utf-8") as file:
-            sockets = json.load(file)["socket_folder"]
-        if os.path.basename(sockets).startswith("dtf-"):
-            shutil.rmtree(sockets, ignore_errors=True)
-    except (OSError, ValueError, KeyError):
-        sockets = ""
+    forget_sockets(own)
     shutil.rmtree(own, ignore_errors=True)
     keys = os.path.join(folder, "certificates")
     for name in os.listdir(keys) if os.path.isdir(keys) else ():
@@ -657,12 +801,26 @@ def clean(cluster: str, host: str, **_: Any) -> dict[str, Any]:
     hosts = os.path.join(folder, "hosts")
     if not os.path.isdir(hosts) or not os.listdir(hosts):
         shutil.rmtree(keys, ignore_errors=True)
+        if os.path.exists(stamp_path(cluster)):
+            os.unlink(stamp_path(cluster))
     for path, _folders, _files in os.walk(folder, topdown=False):
         try:
             os.rmdir(path)
         except OSError:
             continue  # something is in it that stays
     return {}
+
+
+def forget_sockets(own: str) -> None:
+    """The folder of sockets that an agent may have made elsewhere, because its own path was too long."""
+    import shutil
+
+    try:
+        sockets = json.loads(read_mark(os.path.join(own, "state.json")))["socket_folder"]
+    except (ValueError, KeyError):
+        return
+    if os.path.basename(sockets).startswith("dtf-"):
+        shutil.rmtree(sockets, ignore_errors=True)
 
 
 def nothing(**_: Any) -> None:
@@ -705,11 +863,12 @@ def serve(unread: int = 0) -> None:
             return
         request = json.loads(line)
         try:
+            check_owner(request)
             say(done=True, **(REQUESTS[request["do"]](**request) or {}))
         except Needs as needs:
             say(**needs.args[0])
         except Trouble as trouble:
-            say(error=trouble.args[1], cause=trouble.args[0])
+            say(error=trouble.args[1], cause=trouble.args[0], hint=trouble.args[2] if trouble.args[2:] else "")
         except OSError as error:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             what = "no space left on the disk" if full else (error.strerror or str(error)).lower()

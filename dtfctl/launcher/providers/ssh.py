@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import asyncssh
 
+from dtfctl.launcher import codec, ownership
 from dtfctl.launcher.certificates import ensure_certificate
 from dtfctl.launcher.files import private_folder, write_whole
 from dtfctl.launcher.paths import ClusterPaths, home
@@ -41,7 +42,7 @@ UNPACK_S = 900.0
 SETUP_S = 3600.0
 KNOCK_S = 1.0
 INDEX_S = 2.0
-BEFORE_START = frozenset({"disk", "install", "setup", "python"})
+BEFORE_START = frozenset({"disk", "install", "setup", "python", "owner"})
 """Causes that keep an agent from being started; with any other it may run although nobody has heard of it."""
 
 
@@ -206,7 +207,8 @@ class SshProvider:
         host = self._hosts[name]
         async with host.lock:
             conversation = await self._talk(host)
-            request = {"do": what, "cluster": self._paths.name, "host": name, **values}
+            owner = await self._in_thread(self._owner)
+            request = {"do": what, "cluster": self._paths.name, "owner": owner, "host": name, **values}
             return await conversation.ask(request, within_s)
 
     async def _look(self, name: str) -> dict[str, Any] | None:
@@ -234,6 +236,7 @@ class SshProvider:
             request = {
                 "do": "ensure",
                 "cluster": self._paths.name,
+                "owner": await self._in_thread(self._owner),
                 "host": name,
                 "runtime": bundle.runtime,
                 "packages": bundle.packages,
@@ -279,6 +282,7 @@ class SshProvider:
             request = {
                 "do": "files",
                 "cluster": self._paths.name,
+                "owner": await self._in_thread(self._owner),
                 "sync": [{"to": item.to, "hash": item.hash} for item in synced],
                 "setup": setup_of(spec, synced),
             }
@@ -361,6 +365,10 @@ class SshProvider:
 
         uploaded = await conversation.upload(archive, facts["base"], share)
         await conversation.ask({**request, "archive": uploaded}, UNPACK_S)
+
+    def _owner(self) -> dict[str, Any]:
+        plain: dict[str, Any] = codec.to_plain(ownership.read(self._paths))
+        return plain
 
     def _certificates(self, host: str, address: str) -> dict[str, str]:
         """What the agent and the tasks of a host prove themselves with: file name to content."""
