@@ -6,6 +6,11 @@ The data are scikit-learn's 1,797 scanned digits of 8x8 pixels, which come with 
 (`python examples/digits_mlp.py`) it trains in one process.
 """
 
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["scikit-learn>=1.4"]
+# ///
+
 import argparse
 import os
 import sys

@@ -22,13 +22,14 @@ from dtfctl.cli._select import seconds
 
 if TYPE_CHECKING:
     from dtfctl.launcher.api import Cluster
-    from dtfctl.launcher.model import Framework, JobStatus, Replication, Success, TfConfig
+    from dtfctl.launcher.model import Framework, JobStatus, PackageSource, Replication, Success, TfConfig
 
 CHOICES = {
     "--replication": ("between-graph", "in-graph"),
     "--framework": ("dtf", "tensorflow", "torch", "jax", "command"),
     "--success": ("all", "chief"),
     "--tf-config": ("full", "sparse"),
+    "--packages": ("auto", "ship", "fetch"),
 }
 
 
@@ -40,6 +41,7 @@ CHOICES = {
         "dtfctl submit --detach --id nightly-42 train.py",
         "dtfctl submit --resume train-1 --max-time 2h train.py",
         "dtfctl submit --workers 2 --retries 3 train.py",
+        "dtfctl submit --working-dir . --requirements requirements.txt train.py",
         "dtfctl submit --framework torch --python ~/venv/bin/python ddp.py",
     ],
     exits=[0, 1, 2, 3, 4, 7, 8],
@@ -87,6 +89,30 @@ def submit(
         str,
         typer.Option("--framework", metavar="NAME", help="dtf, tensorflow, torch, jax, or command: any program."),
     ] = "dtf",
+    working_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--working-dir",
+            metavar="DIR",
+            help="Send this folder, less what .gitignore and .dtfignore name; run in it.",
+        ),
+    ] = None,
+    requirements: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--requirements", "-r", metavar="FILE", help="Packages it needs, or one such as numpy>=2. May be repeated."
+        ),
+    ] = None,
+    extra: Annotated[
+        list[str] | None,
+        typer.Option("--extra", metavar="NAMES", help="Packages of dtfctl's extras: examples,fast,image,gpu."),
+    ] = None,
+    packages: Annotated[
+        str,
+        typer.Option(
+            "--packages", metavar="HOW", help="ship: from this machine; fetch: by the hosts; auto: whichever can be."
+        ),
+    ] = "auto",
     python: Annotated[
         str | None,
         typer.Option("--python", metavar="PATH", help="The interpreter on the hosts; the file's by default."),
@@ -128,6 +154,9 @@ def submit(
     The job gets all workers (chief, evaluator) of the cluster to itself, or what --workers or --tasks say, and waits in
     the queue until they are free; jobs on other tasks run at the same time. See docs/jobs.md.
 
+    Packages that the script needs (--requirements, --extra, or `# /// script` metadata in it) are installed on the
+    hosts, once, into environments beside the cluster's Python. Hosts that reach no package index get them from here.
+
     Ctrl-C cancels the job and waits for its end; a second Ctrl-C leaves at once while it goes on stopping. With
     --detach the job runs in the background: `dtfctl logs ID -f` shows it and `dtfctl cancel ID` stops it.
     """
@@ -142,6 +171,7 @@ def submit(
     if sum((detach, wait, follow)) > 1:
         raise UsageError("--detach, --wait and --follow exclude each other", "Give one of them.")
     chosen = {"--replication": replication, "--framework": framework, "--success": success, "--tf-config": tf_config}
+    chosen["--packages"] = packages
     for option, value in chosen.items():
         if value not in CHOICES[option]:
             raise UsageError(f"`{option} {value}` is not known", f"Expected {' or '.join(CHOICES[option])}.")
@@ -164,9 +194,13 @@ def submit(
         success=cast("Success", success),
         exit_code_from=exit_code_from,
         tf_config=cast("TfConfig", tf_config),
+        working_dir=working_dir,
+        requirements=tuple(requirements or ()),
+        extras=tuple(name for names in extra or () for name in names.split(",") if name),
+        packages=cast("PackageSource", packages),
     )
     cluster = session.open()
-    job_id = cluster.submit(request)
+    job_id = cluster.submit(request, screen.note)
     if detach:
         if screen.is_data:
             screen.data("Job", _data.document(cluster.job(job_id)))
@@ -264,7 +298,9 @@ def _follow(session: Session, cluster: Cluster, job_id: str, show: bool) -> int:
                 case JobChanged(status):
                     state = status.state
                     writer.set_prefix(len(status.clients) > 1)
-                    bar.update(f"{job_id} {state}")
+                    bar.update(
+                        f"{job_id} {state}" + (f": {status.reason}" if state == "running" and status.reason else "")
+                    )
                     if state == "recovering":
                         bar.clear()
                         screen.note(f"{job_id} recovering: {status.reason}")

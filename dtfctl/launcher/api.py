@@ -169,13 +169,16 @@ class Cluster:
 
     # ------------------------------------------------------------------ jobs
 
-    def submit(self, request: JobRequest) -> str:
-        """Check the script, ship it and queue it; the job's id.
+    def submit(self, request: JobRequest, tell: Callable[[str], None] = lambda _text: None) -> str:
+        """Check the script, ship it with what it needs, and queue it; the job's id.
+
+        `tell` hears what takes long before that: packages that are collected for hosts without an index.
 
         Raises:
-            ScriptError: missing, unreadable or with a syntax error (message has file:line). Nothing was queued.
+            ScriptError: missing, unreadable, with a syntax error (message has file:line), or something that it needs
+                cannot be sent. Nothing was queued. UsageError: its working folder is none, or too large.
         """
-        return self._connection.call(methods.SUBMIT, submission.message_of(request)).job_id
+        return submission.submit(self._connection, request, tell)
 
     def job(self, job_id: str) -> JobStatus:
         return submission.read_jobs(self._connection, [job_id])[0]

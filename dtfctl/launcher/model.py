@@ -26,6 +26,9 @@ Success: TypeAlias = Literal["all", "chief"]
 """Whose exit code 0 makes a job succeed: that of every process (a ps never ends), or that of the chief alone."""
 TfConfig: TypeAlias = Literal["full", "sparse"]
 
+PackageSource: TypeAlias = Literal["auto", "ship", "fetch"]
+"""Where hosts get a job's packages from: an index where they reach one, else this machine; this machine; an index."""
+
 TERMINAL_JOB_STATES: frozenset[str] = frozenset({"succeeded", "failed", "cancelled"})
 
 
@@ -295,6 +298,14 @@ class JobRequest:
     """`chief` or a process of the job (`worker/1`): its exit code becomes the job's. Default: that of the first that
     failed."""
     tf_config: TfConfig = "full"
+    working_dir: str | None = None
+    """A folder that goes with the script and is its working directory on every host."""
+    requirements: tuple[str, ...] = ()
+    """What the script's Python has to have: requirements files, or requirements such as `scikit-learn>=1.4`; beside
+    those in the script's own metadata (PEP 723)."""
+    extras: tuple[str, ...] = ()
+    """Of dtfctl: `examples`, `fast`."""
+    packages: PackageSource = "auto"
 
 
 @value

@@ -1,6 +1,7 @@
 """Where a cluster's files are.
 
     $DTFCTL_HOME or $XDG_STATE_HOME/dtfctl or ~/.local/state/dtfctl        0700
+      environments/KEY/       Python environments made for jobs; on other hosts in ~/.dtfctl
       clusters/NAME/
         lock                  held by an `up` or `down` while it works
         cluster.json          name, when it was made, where its sockets are
@@ -8,9 +9,10 @@
         controller.json       pid and address of the running controller
         controller.db         desired state, jobs and events (SQLite)
         certificates/         ca, controller, cli, agents, tasks; keys 0600
-        hosts/HOST/           an agent's state: agent.json, state.json, runs/, run/ (sockets)
+        hosts/HOST/           an agent's state: agent.json, state.json, runs/, run/ (sockets), work/ID/, blobs/
         jobs/ID/              code/, progress; checkpoint/ stays after `down`
         seat.json, login/     with `controller: host`: where it runs; the key with which it logs in to the hosts
+        blobs/                files of jobs that were submitted, by their hashes
         logs/                 stays after `down`; the next `up` moves it to logs.1
 
 A unix socket's path has room for 107 bytes, so sockets live in a short folder of their own (0700).
@@ -112,11 +114,20 @@ class ClusterPaths:
     def jobs(self) -> Path:
         return self.folder / "jobs"
 
+    @property
+    def blobs(self) -> Path:
+        return self.folder / "blobs"
+
     def job(self, job_id: str) -> Path:
         return self.jobs / job_id
 
     def host(self, name: str) -> Path:
         return self.folder / "hosts" / name
+
+
+def environments_of(agent_folder: Path) -> Path:
+    """Where an agent makes Python environments for jobs; all clusters of this user on its host share them."""
+    return agent_folder.parents[3] / "environments"
 
 
 def make_socket_folder(base: Path) -> Path:

@@ -7,32 +7,40 @@ import hashlib
 import os
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from dtfctl.launcher import output
+from dtfctl.launcher.agent.contract import JobNeeds
 from dtfctl.launcher.connect import Connection
 from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import ScriptError
 from dtfctl.launcher.model import JobChanged, JobEnded, JobItem, JobOutput, JobProgress, JobRequest, JobStatus
 from dtfctl.launcher.wire import from_message, to_message
-from dtfctl.protocol import controller_pb2 as pb
+from dtfctl.protocol import agent_pb2, controller_pb2 as pb
 
 FOLLOW_LOGS_S = 0.3
 LARGEST_SCRIPT = 32 * 2**20
 
 
-def message_of(request: JobRequest) -> pb.SubmitRequest:
-    """What is sent for `request`: the script's bytes, absolute paths, and an id for the submission.
-
-    Raises:
-        ScriptError: see `read_script`.
-    """
+def submit(connection: Connection, request: JobRequest, tell: Callable[[str], None]) -> str:
+    """See `Cluster.submit`."""
     path = Path(request.script).expanduser().absolute()
     source = read_script(path, python=request.framework != "command")
+    needs = JobNeeds()
+    asked = request.working_dir is not None or request.requirements or request.extras
+    if asked or (request.framework != "command" and b"# /// script" in source):
+        from dtfctl.launcher.operator import packing
+
+        needs = packing.pack(connection, request, path, source, tell)
+    return connection.call(methods.SUBMIT, message_of(request, path, source, needs)).job_id
+
+
+def message_of(request: JobRequest, path: Path, source: bytes, needs: JobNeeds) -> pb.SubmitRequest:
+    """What is sent for `request`: the script's bytes, absolute paths, and an id for the submission."""
     env = dict(request.env)
-    if request.framework != "command":
+    if request.framework != "command" and not needs.program:
         # The copy that runs lies elsewhere; the modules beside the original must still be found.
         inherited = env.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(path.parent), inherited]))
@@ -47,6 +55,7 @@ def message_of(request: JobRequest) -> pb.SubmitRequest:
         request=to_message(complete, pb.JobRequest),
         source=source,
         sha256=hashlib.sha256(source).hexdigest(),
+        needs=to_message(needs, agent_pb2.JobNeeds),
     )
 
 
@@ -60,14 +69,15 @@ def follow_job(connection: Connection, job_id: str) -> Iterator[JobItem]:
     """See `Cluster.follow_job`."""
     reader = output.LogReader(connection, f"job:{job_id}")
     seen: dict[str, float] = {}
-    state = "queued"
+    seen_state = "queued", ""
     away_since: float | None = None
     while True:
         # The state is read before the output: what a final job wrote is then complete.
         status = read_jobs(connection, [job_id])[0]
-        if status.state != state and not status.is_final:
+        news = status.state, status.reason if status.state == "running" else ""
+        if news != seen_state and not status.is_final:
             yield JobChanged(status)
-        state = status.state
+        seen_state = news
         batch = reader.read(0.0 if status.is_final else FOLLOW_LOGS_S)
         for line in batch.lines:
             yield JobOutput(line)

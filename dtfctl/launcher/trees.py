@@ -12,7 +12,7 @@ import os
 import posixpath
 import secrets
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,18 +34,20 @@ class Received:
     skipped: tuple[str, ...] = ()
 
 
-def send(root: Path) -> Iterator[pb.FilePart]:
+def send(root: Path, entries: Sequence[Entry] | None = None, mtime: float | None = None) -> Iterator[pb.FilePart]:
     """The parts of a file, or of a folder with all below it. A link that `root` itself is, is followed.
+
+    `entries`: what of `root` is sent, found by `walk` before; `mtime`: what all files are said to be changed at.
 
     Raises:
         NotFound: there is no such file. TransferFailed: one cannot be read, or changes while it is read.
     """
     try:
         root = root.resolve(strict=True)
-        entries = list(_walk(root))
+        entries = list(walk(root)) if entries is None else entries
         yield pb.FilePart(total_bytes=sum(e.info.st_size for e in entries if stat.S_ISREG(e.info.st_mode)))
         for entry in entries:
-            yield from _send_one(root, entry)
+            yield from _send_one(root, entry, mtime)
     except FileNotFoundError as error:
         raise NotFound(f"there is no file {error.filename or root}", "check the path; it may begin with ~") from None
     except OSError as error:
@@ -54,15 +56,18 @@ def send(root: Path) -> Iterator[pb.FilePart]:
 
 
 @value
-class _Entry:
+class Entry:
+    """A file or folder that `walk` has found."""
+
     path: str
     """Relative to the root, "" for the root itself."""
     info: os.stat_result
 
 
-def _walk(root: Path) -> Iterator[_Entry]:
+def walk(root: Path, wanted: Callable[[str, bool], bool] = lambda _path, _is_folder: True) -> Iterator[Entry]:
+    """Everything in `root` that is `wanted`, by its path and whether it is a folder; folders before their content."""
     info = root.lstat()
-    yield _Entry("", info)
+    yield Entry("", info)
     if not stat.S_ISDIR(info.st_mode):
         return
     todo = [""]
@@ -70,15 +75,18 @@ def _walk(root: Path) -> Iterator[_Entry]:
         folder = todo.pop()
         with os.scandir(root / folder) as found:
             for item in sorted(found, key=lambda item: item.name):
-                path = posixpath.join(folder, item.name)
-                yield _Entry(path, item.stat(follow_symlinks=False))
-                if item.is_dir(follow_symlinks=False):
+                path, is_folder = posixpath.join(folder, item.name), item.is_dir(follow_symlinks=False)
+                if not wanted(path, is_folder):
+                    continue
+                yield Entry(path, item.stat(follow_symlinks=False))
+                if is_folder:
                     todo.append(path)
 
 
-def _send_one(root: Path, entry: _Entry) -> Iterator[pb.FilePart]:
+def _send_one(root: Path, entry: Entry, mtime: float | None) -> Iterator[pb.FilePart]:
     path, mode = root / entry.path if entry.path else root, entry.info.st_mode
-    head = pb.FileHead(path=entry.path, mode=stat.S_IMODE(mode) & 0o777, mtime=entry.info.st_mtime)
+    changed = entry.info.st_mtime if mtime is None else mtime
+    head = pb.FileHead(path=entry.path, mode=stat.S_IMODE(mode) & 0o777, mtime=changed)
     if stat.S_ISDIR(mode):
         head.kind = "folder"
         yield pb.FilePart(head=head)

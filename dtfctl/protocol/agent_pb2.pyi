@@ -107,8 +107,46 @@ class TaskOrder(_message.Message):
     earlier_failures: int
     def __init__(self, job: _Optional[str] = ..., index: _Optional[int] = ..., run: bool = ..., incarnation_floor: _Optional[int] = ..., restart_request: _Optional[int] = ..., env: _Optional[_Mapping[str, str]] = ..., gpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., first_port: _Optional[int] = ..., last_port: _Optional[int] = ..., grace_s: _Optional[float] = ..., now: bool = ..., earlier_failures: _Optional[int] = ...) -> None: ...
 
+class Wheel(_message.Message):
+    __slots__ = ("name", "sha256", "own", "kind")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    OWN_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    sha256: str
+    own: bool
+    kind: str
+    def __init__(self, name: _Optional[str] = ..., sha256: _Optional[str] = ..., own: bool = ..., kind: _Optional[str] = ...) -> None: ...
+
+class Packages(_message.Message):
+    __slots__ = ("lines", "constraints", "options", "requires_python", "wheels", "complete")
+    LINES_FIELD_NUMBER: _ClassVar[int]
+    CONSTRAINTS_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    REQUIRES_PYTHON_FIELD_NUMBER: _ClassVar[int]
+    WHEELS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    lines: _containers.RepeatedScalarFieldContainer[str]
+    constraints: _containers.RepeatedScalarFieldContainer[str]
+    options: _containers.RepeatedScalarFieldContainer[str]
+    requires_python: str
+    wheels: _containers.RepeatedCompositeFieldContainer[Wheel]
+    complete: bool
+    def __init__(self, lines: _Optional[_Iterable[str]] = ..., constraints: _Optional[_Iterable[str]] = ..., options: _Optional[_Iterable[str]] = ..., requires_python: _Optional[str] = ..., wheels: _Optional[_Iterable[_Union[Wheel, _Mapping]]] = ..., complete: bool = ...) -> None: ...
+
+class JobNeeds(_message.Message):
+    __slots__ = ("tree_sha256", "program", "packages")
+    TREE_SHA256_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_FIELD_NUMBER: _ClassVar[int]
+    PACKAGES_FIELD_NUMBER: _ClassVar[int]
+    tree_sha256: str
+    program: str
+    packages: Packages
+    def __init__(self, tree_sha256: _Optional[str] = ..., program: _Optional[str] = ..., packages: _Optional[_Union[Packages, _Mapping]] = ...) -> None: ...
+
 class ClientOrder(_message.Message):
-    __slots__ = ("job_id", "job", "index", "run", "chief", "command", "env", "cwd", "restart", "grace_s", "script", "script_sha256", "args", "slot", "generation", "ports", "first_port", "last_port", "needs_task", "gpus", "view", "remapped")
+    __slots__ = ("job_id", "job", "index", "run", "chief", "command", "env", "cwd", "restart", "grace_s", "script", "script_sha256", "args", "slot", "generation", "ports", "first_port", "last_port", "needs_task", "gpus", "view", "remapped", "needs")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -145,6 +183,7 @@ class ClientOrder(_message.Message):
     GPUS_FIELD_NUMBER: _ClassVar[int]
     VIEW_FIELD_NUMBER: _ClassVar[int]
     REMAPPED_FIELD_NUMBER: _ClassVar[int]
+    NEEDS_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     job: str
     index: int
@@ -167,7 +206,8 @@ class ClientOrder(_message.Message):
     gpus: str
     view: _containers.ScalarMap[str, str]
     remapped: bool
-    def __init__(self, job_id: _Optional[str] = ..., job: _Optional[str] = ..., index: _Optional[int] = ..., run: bool = ..., chief: bool = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., restart: _Optional[_Union[RestartRules, _Mapping]] = ..., grace_s: _Optional[float] = ..., script: _Optional[str] = ..., script_sha256: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., slot: _Optional[str] = ..., generation: _Optional[int] = ..., ports: _Optional[int] = ..., first_port: _Optional[int] = ..., last_port: _Optional[int] = ..., needs_task: bool = ..., gpus: _Optional[str] = ..., view: _Optional[_Mapping[str, str]] = ..., remapped: bool = ...) -> None: ...
+    needs: JobNeeds
+    def __init__(self, job_id: _Optional[str] = ..., job: _Optional[str] = ..., index: _Optional[int] = ..., run: bool = ..., chief: bool = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., restart: _Optional[_Union[RestartRules, _Mapping]] = ..., grace_s: _Optional[float] = ..., script: _Optional[str] = ..., script_sha256: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., slot: _Optional[str] = ..., generation: _Optional[int] = ..., ports: _Optional[int] = ..., first_port: _Optional[int] = ..., last_port: _Optional[int] = ..., needs_task: bool = ..., gpus: _Optional[str] = ..., view: _Optional[_Mapping[str, str]] = ..., remapped: bool = ..., needs: _Optional[_Union[JobNeeds, _Mapping]] = ...) -> None: ...
 
 class Peer(_message.Message):
     __slots__ = ("job", "index", "address", "incarnation", "up", "reason")
@@ -234,6 +274,48 @@ class Script(_message.Message):
     sha256: str
     content: bytes
     def __init__(self, name: _Optional[str] = ..., sha256: _Optional[str] = ..., content: _Optional[bytes] = ...) -> None: ...
+
+class BlobPiece(_message.Message):
+    __slots__ = ("sha256", "size", "offset", "data")
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    sha256: str
+    size: int
+    offset: int
+    data: bytes
+    def __init__(self, sha256: _Optional[str] = ..., size: _Optional[int] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class BlobHeld(_message.Message):
+    __slots__ = ("bytes",)
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    bytes: int
+    def __init__(self, bytes: _Optional[int] = ...) -> None: ...
+
+class ExamineRequest(_message.Message):
+    __slots__ = ("host", "python", "packages")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PYTHON_FIELD_NUMBER: _ClassVar[int]
+    PACKAGES_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    python: str
+    packages: Packages
+    def __init__(self, host: _Optional[str] = ..., python: _Optional[str] = ..., packages: _Optional[_Union[Packages, _Mapping]] = ...) -> None: ...
+
+class Examination(_message.Message):
+    __slots__ = ("facts_json", "ready", "installs", "index", "have")
+    FACTS_JSON_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
+    INSTALLS_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    HAVE_FIELD_NUMBER: _ClassVar[int]
+    facts_json: str
+    ready: bool
+    installs: bool
+    index: bool
+    have: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, facts_json: _Optional[str] = ..., ready: bool = ..., installs: bool = ..., index: bool = ..., have: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Applied(_message.Message):
     __slots__ = ("revision",)

@@ -1,3 +1,4 @@
+from dtfctl.protocol import agent_pb2 as _agent_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -252,7 +253,7 @@ class ClusterStatus(_message.Message):
     def __init__(self, name: _Optional[str] = ..., created: _Optional[float] = ..., controller: _Optional[_Union[ControllerStatus, _Mapping]] = ..., hosts: _Optional[_Iterable[_Union[HostStatus, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[TaskStatus, _Mapping]]] = ..., jobs: _Optional[_Iterable[_Union[JobStatus, _Mapping]]] = ..., problems: _Optional[_Iterable[str]] = ..., version: _Optional[int] = ..., usable: bool = ..., settled: bool = ...) -> None: ...
 
 class JobRequest(_message.Message):
-    __slots__ = ("script", "args", "name", "env", "replication", "submission_id", "framework", "retries", "resume", "cwd", "priority", "max_time_s", "tasks", "workers", "share", "python", "success", "exit_code_from", "tf_config", "id")
+    __slots__ = ("script", "args", "name", "env", "replication", "submission_id", "framework", "retries", "resume", "cwd", "priority", "max_time_s", "tasks", "workers", "share", "python", "success", "exit_code_from", "tf_config", "id", "working_dir", "requirements", "extras", "packages")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -280,6 +281,10 @@ class JobRequest(_message.Message):
     EXIT_CODE_FROM_FIELD_NUMBER: _ClassVar[int]
     TF_CONFIG_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
+    WORKING_DIR_FIELD_NUMBER: _ClassVar[int]
+    REQUIREMENTS_FIELD_NUMBER: _ClassVar[int]
+    EXTRAS_FIELD_NUMBER: _ClassVar[int]
+    PACKAGES_FIELD_NUMBER: _ClassVar[int]
     script: str
     args: _containers.RepeatedScalarFieldContainer[str]
     name: str
@@ -300,17 +305,23 @@ class JobRequest(_message.Message):
     exit_code_from: str
     tf_config: str
     id: str
-    def __init__(self, script: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., env: _Optional[_Mapping[str, str]] = ..., replication: _Optional[str] = ..., submission_id: _Optional[str] = ..., framework: _Optional[str] = ..., retries: _Optional[int] = ..., resume: _Optional[str] = ..., cwd: _Optional[str] = ..., priority: _Optional[int] = ..., max_time_s: _Optional[float] = ..., tasks: _Optional[str] = ..., workers: _Optional[int] = ..., share: bool = ..., python: _Optional[str] = ..., success: _Optional[str] = ..., exit_code_from: _Optional[str] = ..., tf_config: _Optional[str] = ..., id: _Optional[str] = ...) -> None: ...
+    working_dir: str
+    requirements: _containers.RepeatedScalarFieldContainer[str]
+    extras: _containers.RepeatedScalarFieldContainer[str]
+    packages: str
+    def __init__(self, script: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., env: _Optional[_Mapping[str, str]] = ..., replication: _Optional[str] = ..., submission_id: _Optional[str] = ..., framework: _Optional[str] = ..., retries: _Optional[int] = ..., resume: _Optional[str] = ..., cwd: _Optional[str] = ..., priority: _Optional[int] = ..., max_time_s: _Optional[float] = ..., tasks: _Optional[str] = ..., workers: _Optional[int] = ..., share: bool = ..., python: _Optional[str] = ..., success: _Optional[str] = ..., exit_code_from: _Optional[str] = ..., tf_config: _Optional[str] = ..., id: _Optional[str] = ..., working_dir: _Optional[str] = ..., requirements: _Optional[_Iterable[str]] = ..., extras: _Optional[_Iterable[str]] = ..., packages: _Optional[str] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
-    __slots__ = ("request", "source", "sha256")
+    __slots__ = ("request", "source", "sha256", "needs")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     SHA256_FIELD_NUMBER: _ClassVar[int]
+    NEEDS_FIELD_NUMBER: _ClassVar[int]
     request: JobRequest
     source: bytes
     sha256: str
-    def __init__(self, request: _Optional[_Union[JobRequest, _Mapping]] = ..., source: _Optional[bytes] = ..., sha256: _Optional[str] = ...) -> None: ...
+    needs: _agent_pb2.JobNeeds
+    def __init__(self, request: _Optional[_Union[JobRequest, _Mapping]] = ..., source: _Optional[bytes] = ..., sha256: _Optional[str] = ..., needs: _Optional[_Union[_agent_pb2.JobNeeds, _Mapping]] = ...) -> None: ...
 
 class SubmitReply(_message.Message):
     __slots__ = ("job_id", "existed")

@@ -5,6 +5,11 @@
 Without a cluster it trains in one process.
 """
 
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["scikit-learn>=1.4"]
+# ///
+
 import sys
 
 import numpy as np

@@ -6,6 +6,11 @@ An update averages the gradients of all workers but one: the slowest in each ste
 dropped. Without a cluster it trains in one process.
 """
 
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["scikit-learn>=1.4"]
+# ///
+
 import sys
 
 import numpy as np

@@ -5,6 +5,11 @@
 The threads share a session; each updates the weights at its own pace. Without a cluster two towers run in one process.
 """
 
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["scikit-learn>=1.4"]
+# ///
+
 import sys
 import threading
 

@@ -5,6 +5,11 @@
 Each tower computes the gradients of its part of the batch. Without a cluster two towers run in one process.
 """
 
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["scikit-learn>=1.4"]
+# ///
+
 import sys
 
 import numpy as np

@@ -9,6 +9,11 @@ Each of scikit-learn's 1,797 scans of 8x8 pixels is a sequence of up to 8 rows; 
 that lengths differ. Reaches 93 % on held-out ones.
 """
 
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["scikit-learn>=1.4"]
+# ///
+
 import json
 import os
 

@@ -8,6 +8,11 @@
 The digits are scikit-learn's 1,797 scans of 8x8 pixels. Reaches 96 % on held-out ones.
 """
 
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["scikit-learn>=1.4"]
+# ///
+
 import json
 import os
 

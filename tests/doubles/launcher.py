@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -109,7 +109,7 @@ class FakeLauncher:
                 assert fake.state is not None
                 return fake.state
 
-            def submit(self, request: JobRequest) -> str:
+            def submit(self, request: JobRequest, tell: Callable[[str], None] = lambda _text: None) -> str:
                 fake.note("submit", request.script, request.args)
                 fake.requests.append(request)
                 return "digits-1"

@@ -273,8 +273,11 @@ class Lab:
         """Processes of dtfctl. One at the end of an SSH connection ends with that, be it a dead one: not among them."""
         return sorted({*self.processes(name, "dtfctl")} - {*self.processes(name, "host_side import serve")})
 
-    def lend_packages(self) -> None:
-        """Hosts find what dtfctl depends on as if it had been sent before: sending it takes most of a first `up`."""
+    def lend_packages(self, without: Sequence[str] = ()) -> None:
+        """Hosts find what dtfctl depends on as if it had been sent before: sending it takes most of a first `up`.
+
+        They find what else is installed here as well, but for what begins as `without` says.
+        """
         import numpy
 
         from dtfctl.launcher.providers import conversation
@@ -287,7 +290,15 @@ class Lab:
         for host in self._names:
             folder = self.home(host) / ".dtfctl" / "packages"
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / name).symlink_to(Path(numpy.__file__).parents[1])
+            (folder / name).unlink(missing_ok=True)
+            source = Path(numpy.__file__).parents[1]
+            if not without:
+                (folder / name).symlink_to(source)
+                continue
+            (folder / name).mkdir()
+            for item in source.iterdir():
+                if not item.name.startswith(tuple(without)):
+                    (folder / name / item.name).symlink_to(item)
 
     # ------------------------------------------------------------------ faults
 

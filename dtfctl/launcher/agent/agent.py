@@ -24,6 +24,7 @@ from dtfctl.launcher.agent.lifecycle import hangs
 from dtfctl.launcher.agent.reports import Reports
 from dtfctl.launcher.agent.roster import Roster
 from dtfctl.launcher.agent.seeds import Seed
+from dtfctl.launcher.agent.start.preparations import Preparations
 from dtfctl.launcher.agent.unit import Unit
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.errors import Conflict
@@ -71,7 +72,8 @@ class Agent:
         self._facts: HostFacts = read_facts(folder)
         self._facts_at = 0.0
         task_tls = TlsFiles.of(certificates, f"task-{host}")
-        self._roster = Roster(host, folder, private_folder(log_folder), task_tls, advertise, self._selector)
+        logs = private_folder(log_folder)
+        self._roster = Roster(host, folder, logs, task_tls, advertise, self._selector, self.look_again)
         self._selector.register(self._roster.line.socket, selectors.EVENT_READ, None)
         self._lease = Lease()
         self._controller = ""
@@ -137,6 +139,15 @@ class Agent:
                 self._mailbox.post(lambda: self._lease.answer(time.monotonic(), reachable=reachable))
 
             threading.Thread(target=ask, name="lease", daemon=True).start()
+
+    def look_again(self) -> None:
+        """Something that a start waits for may have come. Any thread."""
+        self._mailbox.post(lambda: None)
+
+    @property
+    def preparations(self) -> Preparations:
+        """Of jobs; its files may be used by any thread."""
+        return self._roster.preparations
 
     def shutdown(self, grace_s: float, delete_logs: bool = False) -> None:
         """Stop all processes; `run` returns when they have ended. Loop thread."""

@@ -60,6 +60,59 @@ class TaskOrder:
 
 
 @value
+class Wheel:
+    """A package that was sent with a job."""
+
+    name: str
+    """As a file: `numpy-2.3.1-cp311-cp311-linux_x86_64.whl`."""
+    sha256: str
+    own: bool = False
+    """The requirements name this very file, by its path."""
+    kind: str = ""
+    """Of the Pythons that it is for (`packages.kind_of`); empty: any."""
+
+
+@value
+class Packages:
+    """What a job's Python has to have. Every part may be empty."""
+
+    lines: tuple[str, ...] = ()
+    """Requirements, without the paths of wheels: `numpy>=2`."""
+    constraints: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    """Of a requirements file, such as `--index-url URL`. They may hold passwords."""
+    requires_python: str = ""
+    wheels: tuple[Wheel, ...] = ()
+    complete: bool = False
+    """Nothing but these wheels is needed: no index is asked."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.lines or self.requires_python or self.wheels)
+
+
+@value
+class JobNeeds:
+    """What goes with a job's script; files by their hashes, which are sent apart."""
+
+    tree_sha256: str = ""
+    """The working folder, as an archive; empty: there is none."""
+    program: str = ""
+    """The script's path in that folder; empty: it lies elsewhere."""
+    packages: Packages = field(default_factory=Packages)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.tree_sha256 and self.packages.is_empty
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The hashes of all that is sent for it."""
+        wheels = (wheel.sha256 for wheel in self.packages.wheels)
+        return tuple(dict.fromkeys(name for name in (self.tree_sha256, *wheels) if name))
+
+
+@value
 class ClientOrder:
     """One process of a job: `job/index` within the job, beside the task `slot` of the cluster."""
 
@@ -93,6 +146,7 @@ class ClientOrder:
     """The cluster as the job sees it: its own names of tasks, and the tasks they stand for."""
     remapped: bool = False
     """`view` is not the whole cluster under its own names."""
+    needs: JobNeeds = field(default_factory=JobNeeds)
 
     @property
     def name(self) -> str:

@@ -17,6 +17,7 @@ from dtfctl.values import value
 
 if TYPE_CHECKING:
     from dtfctl.launcher.agent.line import TaskLine
+    from dtfctl.launcher.agent.start.preparations import Prepared
 
 NOT_INHERITED = ("OPENBLAS_CORETYPE", "GRPC_VERBOSITY", "GRPC_ENABLE_FORK_SUPPORT")
 """Settings of the launcher's own processes, or of a build of numpy that would slow the kernels down."""
@@ -202,11 +203,16 @@ def working_folder(context: Context, wanted: str) -> Path:
 
 
 def surroundings(
-    context: Context, order: TaskOrder | ClientOrder | None, gpus: tuple[int, ...], job_folder: str = ""
+    context: Context,
+    order: TaskOrder | ClientOrder | None,
+    gpus: tuple[int, ...],
+    job_folder: str = "",
+    copy: Path | None = None,
 ) -> Surroundings:
     """Those of a task (its environment, the user's home), a job's process (its folder too), or None: the host.
 
-    `job_folder`: of a job that has ended, whose folder is meant still.
+    `job_folder`: of a job that has ended, whose folder is meant still. `copy`: the job's working folder on this host,
+    where it has one of its own.
 
     The folder of the agent's Python comes first in PATH, so that `python` is the one that tasks run.
     """
@@ -219,13 +225,14 @@ def surroundings(
     else:
         env = base_environment(os.environ, context.cores, 1)
         folder = working_folder(context, job_folder) if job_folder else home
+    folder = copy or folder
     own = str(Path(sys.executable).parent)
     path = env.get("PATH", os.defpath).split(os.pathsep)
     env["PATH"] = os.pathsep.join([own, *(item for item in path if item != own)])
     return Surroundings(env, folder)
 
 
-def client_start(context: Context, order: ClientOrder) -> Start:
+def client_start(context: Context, order: ClientOrder, prepared: Prepared) -> Start:
     """How to run a job's process beside its task."""
     private_folder(progress_path(context.agent_folder, order).parent)
     env = _client_env(context, order)
@@ -234,19 +241,36 @@ def client_start(context: Context, order: ClientOrder) -> Start:
     if "PYTHONPATH" in env:
         parts = env["PYTHONPATH"].split(os.pathsep)
         env["PYTHONPATH"] = os.pathsep.join(os.path.expanduser(part) for part in parts)
-    cwd = working_folder(context, order.cwd)
+    cwd = Path(prepared.folder) if prepared.folder else working_folder(context, order.cwd)
     script = script_path(context.agent_folder, order.script_sha256, order.script)
-    lend_modules(env, order.command)
-    command = (*interpreter(order.command), str(script), *order.args)
-    return Start(command, env, cwd)
+    if prepared.folder:
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, [prepared.folder, env.get("PYTHONPATH", "")]))
+        if order.needs.program:
+            script = cwd / order.needs.program
+    if prepared.environment:
+        env["VIRTUAL_ENV"] = prepared.environment
+        env["PATH"] = os.pathsep.join([f"{prepared.environment}/bin", env.get("PATH", os.defpath)])
+    else:
+        lend_modules(env, order.command)
+    words = interpreter(order.command)
+    if words and prepared.python:
+        words = (prepared.python, *words[1:])
+    return Start((*words, str(script), *order.args), env, cwd)
 
 
 def lend_modules(env: dict[str, str], command: tuple[str, ...]) -> None:
     """Let the user's own Python find dtfctl, where it was sent to this host and not installed into that Python."""
+    lent = lent_modules(command)
+    if lent:
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, [env.get("PYTHONPATH", ""), *lent]))
+
+
+def lent_modules(command: tuple[str, ...]) -> tuple[str, ...]:
+    """Where it finds them; nothing for the agent's own Python."""
     if not command or not command[0] or f"{os.sep}.dtfctl{os.sep}runtime{os.sep}" not in sys.prefix:
-        return
-    ours = [path for path in sys.path if path.startswith(sys.prefix) or f"{os.sep}.dtfctl{os.sep}packages" in path]
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, [env.get("PYTHONPATH", ""), *ours]))
+        return ()
+    ours = (path for path in sys.path if path.startswith(sys.prefix) or f"{os.sep}.dtfctl{os.sep}packages" in path)
+    return tuple(ours)
 
 
 def interpreter(command: tuple[str, ...]) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ CONTROLLER: frozenset[Role] = frozenset({"controller"})
 
 APPLY = Method(SERVICE, "Apply", pb.HostOrders, pb.Applied, CONTROLLER)
 PUT_SCRIPT = Method(SERVICE, "PutScript", pb.Script, pb.Applied, CONTROLLER)
+PUT_BLOB = Method(SERVICE, "PutBlob", pb.BlobPiece, pb.BlobHeld, CONTROLLER)
+EXAMINE = Method(SERVICE, "Examine", pb.ExamineRequest, pb.Examination, CONTROLLER)
 WATCH = Method(SERVICE, "Watch", pb.WatchRequest, pb.Report, CONTROLLER, streams=True)
 RENEW = Method(SERVICE, "Renew", pb.RenewRequest, pb.Applied, CONTROLLER)
 PROBE = Method(SERVICE, "Probe", pb.ProbeRequest, pb.ProbeReply, CONTROLLER)

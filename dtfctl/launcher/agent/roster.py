@@ -11,8 +11,9 @@ import math
 import os
 import selectors
 import signal
+import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,12 @@ from dtfctl.launcher.agent.peers import PeerBoard
 from dtfctl.launcher.agent.progress import ProgressFile
 from dtfctl.launcher.agent.reports import Reports, compose
 from dtfctl.launcher.agent.seeds import Seed
+from dtfctl.launcher.agent.start.preparations import Preparations
 from dtfctl.launcher.agent.unit import Unit
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.errors import LauncherError, NoSpace, NoSuchTask
 from dtfctl.launcher.files import private_folder
-from dtfctl.launcher.paths import make_socket_folder
+from dtfctl.launcher.paths import environments_of, make_socket_folder
 from dtfctl.values import replace
 
 log = logging.getLogger(__name__)
@@ -75,7 +77,9 @@ class Roster:
         task_tls: TlsFiles,
         advertise: str,
         selector: selectors.BaseSelector,
+        wake: Callable[[], None] = lambda: None,
     ) -> None:
+        """`wake` makes the agent's loop turn; it is called from other threads."""
         self.host = host
         self.folder = folder
         self.log_folder = log_folder
@@ -98,6 +102,7 @@ class Roster:
         """Some process could start, had not so many just been started."""
         self.starts = StartBudget()
         self.hands = Hands(folder, selector)
+        self.preparations = Preparations(folder, environments_of(folder.absolute()), wake)
         self._expected: frozenset[str] = frozenset()
         self._task_tls = task_tls
         self._cores = usable_cores()
@@ -123,6 +128,7 @@ class Roster:
                 self.units[name] = Unit(name, Record())
         for name, unit in self.units.items():
             unit.order = wanted.get(name)
+        self.preparations.keep(orders.clients)
         for unit, record in resources.first_ports(self.units.values()):
             self.set(unit, record)
         self.peers.update(orders.peers, orders.expected)
@@ -154,6 +160,7 @@ class Roster:
         """The agent has ended."""
         import shutil
 
+        self.preparations.close()
         self.hands.close()
         self.line.close()
         shutil.rmtree(self._sockets, ignore_errors=True)
@@ -242,12 +249,21 @@ class Roster:
         # What a host had to run before it was lost may run elsewhere by now.
         if self.orders.lease_s and not self.is_told:
             return False
-        if unit.is_task:
+        order = unit.order
+        if not isinstance(order, ClientOrder):
             return places_known
-        if isinstance(unit.order, ClientOrder) and not unit.order.needs_task:
-            return True
+        if not self._is_prepared(unit, order):
+            return False
         mine = self.units.get(unit.task_name)
-        return mine is None or mine.record.state == "running"
+        return not order.needs_task or mine is None or mine.record.state == "running"
+
+    def _is_prepared(self, unit: Unit, order: ClientOrder) -> bool:
+        """Whether its files and packages are there, or cannot be: its start says why."""
+        command = (*launch.interpreter(order.command), sys.executable)[0]
+        waits_for = self.preparations.look(order, command, launch.lent_modules(order.command))
+        if waits_for and waits_for != unit.record.reason and unit.record.state == "pending":
+            self.set(unit, replace(unit.record, reason=waits_for))
+        return not waits_for
 
     def _cost(self, unit: Unit) -> float:
         """Of its start."""
@@ -266,7 +282,7 @@ class Roster:
             if isinstance(order, TaskOrder):
                 start = launch.task_start(context, order, unit.record.incarnation, unit.record.gpus)
             else:
-                start = launch.client_start(context, order)
+                start = launch.client_start(context, order, self.preparations.result(order))
                 unit.progress = unit.progress or ProgressFile(launch.progress_path(self.folder, order))
             self.hands.start(unit, start, log=self.log_of(unit.name), rules=self.orders.logs)
         except (OSError, LauncherError) as error:
@@ -376,11 +392,12 @@ class Roster:
             found = launch.surroundings(context, None, ())
             return replace(found, env={**found.env, "DTFCTL_LOGS": str(self.log_folder)})
         unit = self.units.get(process)
-        if job_folder and (unit is None or unit.order is None):
-            return launch.surroundings(context, None, (), job_folder)
+        copy = self.preparations.folder_of(process.split(":")[1]) if process.startswith("job:") else None
+        if (job_folder or copy) and (unit is None or unit.order is None):
+            return launch.surroundings(context, None, (), job_folder, copy)
         if unit is None or unit.order is None:
             raise NoSuchTask(f"{process} is not on host {self.host}", "look with: dtfctl status")
-        return launch.surroundings(context, unit.order, unit.record.gpus)
+        return launch.surroundings(context, unit.order, unit.record.gpus, copy=copy)
 
     # ------------------------------------------------------------------ what processes tell
 

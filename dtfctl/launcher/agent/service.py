@@ -6,15 +6,25 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from dtfctl.launcher.agent import logs
+from dtfctl.launcher.agent import launch, logs
 from dtfctl.launcher.agent.agent import Agent
-from dtfctl.launcher.agent.contract import HostOrders, LogChunk, LogPosition
+from dtfctl.launcher.agent.contract import HostOrders, LogChunk, LogPosition, Packages
 from dtfctl.launcher.agent.deltas import ReportFilter
 from dtfctl.launcher.agent.facts import probe
-from dtfctl.launcher.agent.launch import script_path
-from dtfctl.launcher.agent.methods import APPLY, PROBE, PUT_SCRIPT, READ_LOGS, RENEW, SHUTDOWN, WATCH
+from dtfctl.launcher.agent.methods import (
+    APPLY,
+    EXAMINE,
+    PROBE,
+    PUT_BLOB,
+    PUT_SCRIPT,
+    READ_LOGS,
+    RENEW,
+    SHUTDOWN,
+    WATCH,
+)
 from dtfctl.launcher.errors import DeadlineExpired, ScriptError
 from dtfctl.launcher.files import private_folder, write_whole
+from dtfctl.launcher.paths import environments_of
 from dtfctl.launcher.rpc.method import Handler, Method
 from dtfctl.launcher.rpc.server import caller
 from dtfctl.launcher.wire import from_message, to_message
@@ -41,6 +51,8 @@ class AgentService:
         return {
             APPLY: self.apply,
             PUT_SCRIPT: self.put_script,
+            PUT_BLOB: self.put_blob,
+            EXAMINE: self.examine,
             WATCH: self.watch,
             RENEW: self.renew,
             PROBE: self.probe,
@@ -68,10 +80,24 @@ class AgentService:
 
         if hashlib.sha256(request.content).hexdigest() != request.sha256 or Path(request.name).name != request.name:
             raise ScriptError(f"the script {request.name} was damaged on its way")
-        path = script_path(self._agent.folder, request.sha256, request.name)
+        path = launch.script_path(self._agent.folder, request.sha256, request.name)
         private_folder(path.parent)
         write_whole(path, request.content, 0o700)
         return pb.Applied()
+
+    def put_blob(self, request: pb.BlobPiece) -> pb.BlobHeld:
+        held = self._agent.preparations.blobs.take(request)
+        if held.bytes == request.size:
+            self._agent.look_again()
+        return held
+
+    def examine(self, request: pb.ExamineRequest) -> pb.Examination:
+        from dtfctl.launcher.agent.start.environments import examine
+
+        command = (request.python,) if request.python else ("",)
+        (python,) = launch.interpreter(command)
+        packages, root = from_message(Packages, request.packages), environments_of(self._agent.folder.absolute())
+        return examine(python, packages, launch.lent_modules(command), root)
 
     def watch(self, request: pb.WatchRequest) -> Iterator[pb.Report]:
         seen = request.happening if request.boot == self._agent.boot else 0

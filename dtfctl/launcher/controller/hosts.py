@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from dtfctl.health.monitor import Monitor
 from dtfctl.launcher.agent.contract import Happening, LogChunk, LogPosition, Report
+from dtfctl.launcher.blobs import Blobs
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.controller import plan
 from dtfctl.launcher.controller.hostbook import HostBook
@@ -48,6 +49,7 @@ class HostBoard:
         self._tls = TlsFiles.of(paths.certificates, "controller")
         self._mailbox = mailbox
         self._on_no_space = on_no_space
+        self._blobs = Blobs(paths.blobs)
         self.book = HostBook(memory)
         self.all: dict[str, Host] = {}
         provider.on_stage = lambda *told: mailbox.post(lambda: self._on_stage(*told))
@@ -67,6 +69,7 @@ class HostBoard:
             self._tls,
             (boot, int(number)),
             read_script=self._read_script,
+            blobs=self._blobs,
             on_report=lambda host, report, counts: self._mailbox.post(lambda: self._on_report(host, report, counts)),
             on_lost=lambda host, problem: self._mailbox.post(lambda: self._on_lost(host, problem)),
             on_endpoint=lambda end: self._mailbox.post(lambda: self._on_endpoint(end)),

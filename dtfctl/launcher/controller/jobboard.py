@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dtfctl.launcher.agent.contract import ClientReport
+from dtfctl.launcher.agent.contract import ClientReport, JobNeeds
+from dtfctl.launcher.blobs import Blobs
 from dtfctl.launcher.controller import jobs, plan, queue, view
 from dtfctl.launcher.controller.hosts import HostBoard
 from dtfctl.launcher.controller.memory import Memory
@@ -21,6 +22,8 @@ from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.procfs import boot_id
 from dtfctl.launcher.spec.model import ClusterSpec
 
+BLOBS_BYTES = 8 * 2**30
+"""Of files of jobs that have ended."""
 JOB_ID = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -31,6 +34,8 @@ class JobBoard:
         self._paths = paths
         self._memory = memory
         self._hosts = hosts
+        self.blobs = Blobs(paths.blobs)
+        """What was sent for jobs; any thread."""
 
     # ------------------------------------------------------------------ a turn
 
@@ -85,7 +90,7 @@ class JobBoard:
 
     # ------------------------------------------------------------------ commands
 
-    def submit(self, request: JobRequest, source: bytes, sha256: str) -> tuple[str, bool]:
+    def submit(self, request: JobRequest, source: bytes, sha256: str, needs: JobNeeds) -> tuple[str, bool]:
         """Store the script and queue the job: (id, whether this submission was known already)."""
         memory = self._memory
         if memory.spec is None:
@@ -98,9 +103,15 @@ class JobBoard:
             if job.id == request.id:
                 if (job.script_sha256, tuple(job.request.args)) != (sha256, tuple(request.args)):
                     raise Conflict(f"{job.id} is another script, or has other arguments", "choose another --id")
+                if job.needs.tree_sha256 != needs.tree_sha256 or job.needs.packages.lines != needs.packages.lines:
+                    raise Conflict(f"{job.id} has another working folder, or other packages", "choose another --id")
                 return job.id, True
         if hashlib.sha256(source).hexdigest() != sha256:
             raise ScriptError(f"{request.script} was damaged on its way", "submit it again")
+        for name in needs.files:
+            self.blobs.path(name)
+        living = {name for job in memory.jobs if not job.is_final for name in job.needs.files}
+        self.blobs.prune(living | set(needs.files), BLOBS_BYTES)
         queue.check(
             request, [TaskStatus(row.job, row.index, "pending", host=row.host) for row in memory.tasks.values()]
         )
@@ -124,6 +135,7 @@ class JobBoard:
             request=request,
             script=str(script),
             script_sha256=sha256,
+            needs=needs,
             folder=str(folder),
             checkpoint_dir=str(checkpoint),
             submitted=time.time(),

@@ -60,6 +60,7 @@ def _order(
         needs_task=framework.needs_tasks,
         gpus=framework.gpus,
         view=view,
+        needs=job.needs,
         remapped=bool(view) and (set(view) != set(place_of) or any(name != task for name, task in view.items())),
     )
 

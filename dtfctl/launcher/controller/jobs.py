@@ -17,7 +17,7 @@ from typing import Literal
 
 from dtfctl.health.restart import Ending as ProcessEnding, GiveUp, RestartHistory, RestartPolicy, decide
 from dtfctl.launcher import frameworks
-from dtfctl.launcher.agent.contract import RETRYABLE_EXIT, ClientReport
+from dtfctl.launcher.agent.contract import RETRYABLE_EXIT, ClientReport, JobNeeds
 from dtfctl.launcher.agent.lifecycle import ALIVE
 from dtfctl.launcher.frameworks import Member
 from dtfctl.launcher.model import TERMINAL_JOB_STATES, ClientStatus, JobRequest, JobState, TaskStatus
@@ -77,6 +77,7 @@ class JobRecord:
     checkpoint_dir: str
     submitted: float
     script_sha256: str = ""
+    needs: JobNeeds = field(default_factory=JobNeeds)
     state: JobState = "queued"
     seq: int = 0
     started: float | None = None
@@ -166,7 +167,7 @@ def step(job: JobRecord, view: JobView, tasks: Mapping[str, TaskStatus], now: fl
         if job.is_final or job.ending is not None:
             return job
     trouble = _trouble(job, tasks)
-    return replace(job, state="recovering" if trouble else "running", reason=trouble)
+    return replace(job, state="recovering" if trouble else "running", reason=trouble or _preparation(job))
 
 
 def cancel(job: JobRecord, grace_s: float, reason: str = "cancelled on request") -> JobRecord:
@@ -375,6 +376,12 @@ def _trouble(job: JobRecord, tasks: Mapping[str, TaskStatus]) -> str:
             if c.state == "pending" and c.restarts and c.last_error
         ]
     return "; ".join(parts[:4])
+
+
+def _preparation(job: JobRecord) -> str:
+    """What its first processes wait for; empty when they wait for nothing."""
+    waiting = [f"{c.name}: {c.last_error}" for c in job.clients if c.state == "pending" and c.last_error]
+    return "; ".join(waiting[:4])
 
 
 def _client_status(job: JobRecord, placed: Placed, report: ClientReport | None, view: JobView) -> ClientStatus:

@@ -15,7 +15,9 @@ from dataclasses import replace
 from dtfctl.launcher.agent import methods
 from dtfctl.launcher.agent.contract import HostOrders, LogChunk, LogPosition, Report
 from dtfctl.launcher.agent.deltas import ReportMerger, order_changes
+from dtfctl.launcher.blobs import Blobs
 from dtfctl.launcher.certificates import TlsFiles
+from dtfctl.launcher.controller.shipping import FileShipper
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.providers.base import LASTING_CAUSES, AgentEndpoint, HostFailed, Provider
 from dtfctl.launcher.rpc.client import Channel
@@ -56,6 +58,7 @@ class AgentLink:
         tls: TlsFiles,
         seen: tuple[str, int],
         read_script: Callable[[str], bytes],
+        blobs: Blobs,
         on_report: Callable[[str, Report, bool], None],
         on_lost: Callable[[str, LauncherError], None],
         on_endpoint: Callable[[AgentEndpoint], None],
@@ -69,6 +72,7 @@ class AgentLink:
         self._read_script = read_script
         """The stored script of a job, by the job's id."""
         self._shipped: set[tuple[str, str]] = set()
+        self._files = FileShipper(host, blobs)
         self._on_report = on_report
         self._on_lost = on_lost
         self._on_endpoint = on_endpoint
@@ -108,6 +112,7 @@ class AgentLink:
     def close(self) -> None:
         with self._condition:
             self._closing = True
+            self._files.forget()
             channel, self._channel = self._channel, None
             self._condition.notify_all()
         if channel is not None:
@@ -252,6 +257,7 @@ class AgentLink:
         with self._condition:
             self._channel, self._sent = channel, None
             self._shipped = set()
+            self._files.forget()
             self._condition.notify_all()
 
     def _disconnect(self) -> None:
@@ -274,6 +280,7 @@ class AgentLink:
                 continue
             try:
                 self._ship_scripts(channel, orders)
+                self._files.ship(channel, orders)
                 whole = replace(orders, epoch=self._epoch)
                 message = order_changes(None if sent is None else replace(sent, epoch=self._epoch), whole)
                 channel.call(methods.APPLY, to_message(message, pb.HostOrders), timeout_s=APPLY_S)

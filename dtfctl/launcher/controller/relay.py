@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dtfctl.launcher import codec
 from dtfctl.launcher.agent import methods as agent
-from dtfctl.launcher.controller.methods import EXEC, FETCH, INSPECT, READ_SPEC, STORE
+from dtfctl.launcher.controller.methods import EXAMINE, EXEC, FETCH, INSPECT, READ_SPEC, STORE
 from dtfctl.launcher.errors import Conflict, ConnectionLost, NotFound, UsageError
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.rpc.method import Handler, Method, PeerUnavailable
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dtfctl.launcher.controller.engine import Engine
 
 INSPECT_S = 10.0
+EXAMINE_S = 60.0
 T = TypeVar("T")
 
 
@@ -34,6 +35,7 @@ class Relay:
             FETCH: self.fetch,
             STORE: self.store,
             INSPECT: self.inspect,
+            EXAMINE: self.examine,
             READ_SPEC: self.read_spec,
         }
 
@@ -70,6 +72,12 @@ class Relay:
     def inspect(self, request: agent_pb2.InspectRequest) -> agent_pb2.Inspection:
         try:
             return self._channel(request.host).call(agent.INSPECT, request, timeout_s=INSPECT_S)
+        except PeerUnavailable as error:
+            raise ConnectionLost(f"host {request.host}: {error.message}") from None
+
+    def examine(self, request: agent_pb2.ExamineRequest) -> agent_pb2.Examination:
+        try:
+            return self._channel(request.host).call(agent.EXAMINE, request, timeout_s=EXAMINE_S)
         except PeerUnavailable as error:
             raise ConnectionLost(f"host {request.host}: {error.message}") from None
 

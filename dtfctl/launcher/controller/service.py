@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dtfctl.launcher import codec
-from dtfctl.launcher.agent.contract import LogPosition
+from dtfctl.launcher.agent.contract import JobNeeds, LogPosition
 from dtfctl.launcher.controller.engine import Engine
 from dtfctl.launcher.controller.methods import (
     APPLY,
@@ -19,6 +19,7 @@ from dtfctl.launcher.controller.methods import (
     EVENTS,
     JOBS,
     PING,
+    PUT_BLOB,
     READ_LOGS,
     SCALE,
     STATUS,
@@ -31,7 +32,7 @@ from dtfctl.launcher.model import Event, JobRequest, JobStatus
 from dtfctl.launcher.rpc.method import Handler, Method, PeerUnavailable
 from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.wire import from_message, to_message
-from dtfctl.protocol import controller_pb2 as pb
+from dtfctl.protocol import agent_pb2, controller_pb2 as pb
 
 LONGEST_WAIT_S = 20.0
 MOST_EVENTS = 1000
@@ -63,6 +64,7 @@ class ControllerService:
             APPLY: self.apply,
             STATUS: self.status,
             SUBMIT: self.submit,
+            PUT_BLOB: self.put_blob,
             JOBS: self.jobs,
             CANCEL: self.cancel,
             DESIRE: self.desire,
@@ -106,8 +108,12 @@ class ControllerService:
 
     def submit(self, request: pb.SubmitRequest) -> pb.SubmitReply:
         job = from_message(JobRequest, request.request)
-        job_id, existed = self._engine.call(lambda: self._engine.jobs.submit(job, request.source, request.sha256))
+        needs, jobs = from_message(JobNeeds, request.needs), self._engine.jobs
+        job_id, existed = self._engine.call(lambda: jobs.submit(job, request.source, request.sha256, needs))
         return pb.SubmitReply(job_id=job_id, existed=existed)
+
+    def put_blob(self, request: agent_pb2.BlobPiece) -> agent_pb2.BlobHeld:
+        return self._engine.jobs.blobs.take(request)
 
     def jobs(self, request: pb.JobsRequest) -> pb.JobsReply:
         if request.newer_than:

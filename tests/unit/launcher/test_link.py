@@ -47,7 +47,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
     monkeypatch.setattr(module, "RENEW_S", 0.01)
     monkeypatch.setattr(module, "RENEW_AGAIN_S", 0.01)
     found = Wire()
-    link = AgentLink("h", "c", 1, NOTHING, NOTHING, ("", 0), NOTHING, NOTHING, NOTHING, NOTHING)
+    link = AgentLink("h", "c", 1, NOTHING, NOTHING, ("", 0), NOTHING, NOTHING, NOTHING, NOTHING, NOTHING)
     link._channel = found  # type: ignore[assignment]
     link.set_orders(HostOrders(revision=7, lease_s=15.0))
     thread = threading.Thread(target=link._send)

@@ -1,0 +1,1 @@
+"""What a job's processes need before they can be started."""

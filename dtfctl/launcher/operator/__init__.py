@@ -1,0 +1,1 @@
+"""What runs at the user's end."""
