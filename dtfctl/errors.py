@@ -2,7 +2,9 @@
 
 DtfctlError
 ├── LauncherError      (dtfctl/launcher/errors.py) a command cannot be done; carries the exit code
-└── OpError            (dtfctl/runtime/framework/errors.py) TensorFlow's error classes, one for each code
+├── OpError            (dtfctl/runtime/framework/errors.py) TensorFlow's error classes, one for each code
+├── HostlistError      (dtfctl/launcher/spec/hostlist.py) a host pattern is not one; a ValueError, too
+└── NanLossDuringTrainingError  (dtfctl/runtime/train/hooks/stopping.py) as in TensorFlow a RuntimeError, too
 """
 
 from __future__ import annotations
@@ -10,3 +12,7 @@ from __future__ import annotations
 
 class DtfctlError(Exception):
     """Base of every error this package raises on purpose."""
+
+
+class Signal(Exception):
+    """Base of what parts of this package tell each other by raising it; it never reaches a user's program."""

@@ -3,6 +3,7 @@
 LauncherError
 ├── UsageError             2    wrong arguments
 ├── SpecError              3    the cluster file is not valid
+│   └── InvalidSpec             with every problem and its place (spec/problems.py)
 ├── ScriptError            3    the script to submit is missing or does not compile
 ├── NotFound               4
 │   ├── NoSuchCluster
@@ -13,9 +14,11 @@ LauncherError
 ├── LoginError             6    no needed host could be logged in to
 ├── Conflict               7    another operation, or the current state, is in the way
 ├── ControllerUnreachable  8
+├── PeerUnavailable        8    another process of the cluster does not answer (rpc/method.py)
 ├── DeadlineExpired        9    the time limit ran out; work goes on
 ├── TransferFailed         1    a file could not be read, written or sent whole
 ├── ConnectionLost         255  the host went away while it was used
+├── HostFailed             1    a host cannot be used (providers/base.py)
 ├── ClusterFailed          1    the tasks do not run
 │   ├── NoSpace                 the disk is full
 │   └── PortTaken               a fixed port belongs to another process
@@ -168,3 +171,16 @@ BY_NAME: dict[str, type[LauncherError]] = {
     )
 }
 """How an error crosses a process boundary: by the name of its class."""
+
+
+def name_on_wire(error: LauncherError) -> str:
+    """Tell what an error is called where it arrives: the nearest class that both ends can make of a message and a hint.
+
+    `PeerUnavailable` is not among them, since there it would be said of the process that was called.
+    """
+    return next(cls.__name__ for cls in type(error).__mro__ if BY_NAME.get(cls.__name__) is cls)
+
+
+def from_wire(name: str, message: str, hint: str) -> LauncherError:
+    """Make the error again."""
+    return BY_NAME.get(name, LauncherError)(message, hint)

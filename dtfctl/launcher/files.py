@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from dtfctl.durable import whole_file
 from dtfctl.launcher.errors import NoSpace
 
 LEAST_FREE_BYTES = 64 * 1024
@@ -26,21 +27,8 @@ def private_folder(path: Path) -> Path:
 
 def write_whole(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Replace `path` by `data`: a reader sees the old content or the new one, also after a crash or a full disk."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with explained(path):
-        try:
-            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
-            try:
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(fd, view) :]
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-            temporary.replace(path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
+    with explained(path), whole_file(path, mode) as file:
+        file.write(data)
 
 
 @contextmanager

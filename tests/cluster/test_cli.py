@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -38,6 +39,16 @@ def script(folder: Path, text: str) -> str:
     return str(path)
 
 
+def holders(folder: Path, text: str) -> list[Path]:
+    """The files that hold it."""
+    found = []
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # sockets, and what goes away meanwhile
+            if text.encode() in path.read_bytes():
+                found.append(path)
+    return found
+
+
 def test_a_cluster_from_up_to_down(dtfctl: Run, home: Path, tmp_path: Path) -> None:
     assert dtfctl("status").returncode == 4
     assert "start worker/1 on localhost" in dtfctl("up", "c.yaml", "--dry-run").stdout
@@ -47,8 +58,10 @@ def test_a_cluster_from_up_to_down(dtfctl: Run, home: Path, tmp_path: Path) -> N
     assert json.loads(dtfctl("status", "-o", "json").stdout)["healthy"] is True
 
     job = script(tmp_path, "import os, sys; print(os.environ['DTF_TASK_INDEX'], sys.argv[1:], os.environ['A'])")
-    done = dtfctl("submit", "--env", "A=b", job, "--x", "-c", "1")
+    secret = "a-value-nobody-else-has"
+    done = dtfctl("submit", "--env", "A=b", "--env", f"S={secret}", job, "--x", "-c", "1")
     assert done.returncode == 0
+    wait_until(lambda: not holders(home, secret), "no file of the cluster holds the job's secret any more")
     assert sorted(done.stdout.splitlines()) == [
         "worker/0 | 0 ['--x', '-c', '1'] b",
         "worker/1 | 1 ['--x', '-c', '1'] b",

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from dtfctl.durable import remove_left
 from dtfctl.launcher.agent import launch
 from dtfctl.launcher.agent.contract import HostOrders
 from dtfctl.launcher.agent.facts import HostFacts, read_facts
@@ -65,6 +66,7 @@ class Agent:
         self._due_at = 0.0
         """When there is something to do without being told."""
         self._mailbox = Mailbox(self._wake)
+        remove_left(folder)
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._selector.register(self._wake_read, selectors.EVENT_READ, None)

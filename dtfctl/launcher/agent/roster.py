@@ -119,6 +119,7 @@ class Roster:
         orders = remembered(self.orders, complete(self.orders, orders))
         for job_id in sorted(set(self.orders.jobs) - set(orders.jobs)):
             self.peers.job_ended(job_id)
+        ended = {order.name for order in self.orders.clients} - {order.name for order in orders.clients}
         self.orders = orders
         self._expected = frozenset(orders.expected)
         wanted: dict[str, TaskOrder | ClientOrder] = {order.name: order for order in orders.tasks}
@@ -133,6 +134,8 @@ class Roster:
             self.set(unit, record)
         self.peers.update(orders.peers, orders.expected)
         self.dirty = True
+        if ended:
+            self.save_or_note()  # what their environments held leaves this host with them
 
     def end_all(self, grace_s: float) -> None:
         """Nothing is to run any more."""

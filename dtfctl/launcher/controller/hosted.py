@@ -17,7 +17,7 @@ from typing import Any
 from dtfctl.launcher import connect
 from dtfctl.launcher.connect import Connection
 from dtfctl.launcher.controller import methods
-from dtfctl.launcher.errors import Conflict, LauncherError, NoSuchCluster
+from dtfctl.launcher.errors import Conflict, LauncherError, NoSuchCluster, name_on_wire
 from dtfctl.launcher.files import private_folder, write_whole
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.seat import LocalSeat
@@ -99,7 +99,7 @@ def main() -> int:
     try:
         reply = REQUESTS[request["do"]](**request)
     except LauncherError as error:
-        reply = {"error": type(error).__name__, "message": error.message, "hint": error.hint}
+        reply = {"error": name_on_wire(error), "message": error.message, "hint": error.hint}
     print(json.dumps(reply))
     return 0
 

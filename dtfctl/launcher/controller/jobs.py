@@ -351,7 +351,9 @@ def _final(job: JobRecord, ending: Ending, now: float) -> JobRecord:
     if wanted is not None and ending.state != "cancelled" and job.clients:
         name = job.clients[0].name if wanted == "chief" else wanted
         code = next((c.exit_code for c in job.clients if c.name == name and c.exit_code is not None), code)
-    return replace(job, state=ending.state, exit_code=code, reason=ending.reason, ended=now)
+    # What its variables held, secrets perhaps, is of no more use.
+    request = replace(job.request, env={})
+    return replace(job, request=request, state=ending.state, exit_code=code, reason=ending.reason, ended=now)
 
 
 # ------------------------------------------------------------------ for people

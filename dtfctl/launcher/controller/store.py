@@ -106,11 +106,13 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._must_forget = False
         with _explained(path):
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             path.chmod(0o600)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
+            self._db.execute("PRAGMA secure_delete=ON")
             self._db.executescript(SCHEMA)
             version = self.get("schema") or str(SCHEMA_VERSION)
             if int(version) != SCHEMA_VERSION:
@@ -133,6 +135,7 @@ class Store:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise
+        self._forget()
 
     def close(self) -> None:
         self._db.close()
@@ -213,6 +216,15 @@ class Store:
     def put_job(self, record: JobRecord) -> None:
         with _explained(self.path):
             self._db.execute("UPDATE jobs SET record = ? WHERE id = ?", (codec.encode(record), record.id))
+        self._must_forget = self._must_forget or record.is_final
+        self._forget()
+
+    def _forget(self) -> None:
+        """Let what ended jobs have left (their variables) stand nowhere in the files any more."""
+        if self._must_forget and not self._db.in_transaction:
+            self._must_forget = False
+            with _explained(self.path):
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     # ------------------------------------------------------------------ events
 

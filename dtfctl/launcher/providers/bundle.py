@@ -22,6 +22,7 @@ from packaging import tags
 from packaging.requirements import Requirement
 
 import dtfctl
+from dtfctl.durable import remove_left, whole_file
 from dtfctl.launcher.errors import ClusterFailed
 from dtfctl.launcher.files import private_folder
 from dtfctl.launcher.providers import host_side
@@ -278,17 +279,13 @@ def _wheel_entries(wheels: Iterable[Path]) -> Iterable[tuple[bytes, str]]:
 
 def _zip(path: Path, entries: Iterable[tuple[Path | bytes, str]]) -> None:
     """A zip with the same bytes for the same content; there whole or not at all."""
-    fresh = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        with zipfile.ZipFile(fresh, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-            for content, name in entries:
-                info = zipfile.ZipInfo(name, FIXED_TIME)
-                info.compress_type = zipfile.ZIP_DEFLATED
-                info.external_attr = 0o644 << 16
-                archive.writestr(info, content.read_bytes() if isinstance(content, Path) else content)
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)
+    remove_left(path.parent)
+    with whole_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for content, name in entries:
+            info = zipfile.ZipInfo(name, FIXED_TIME)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info.external_attr = 0o644 << 16
+            archive.writestr(info, content.read_bytes() if isinstance(content, Path) else content)
 
 
 def _digest(parts: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dtfctl.launcher.errors import BY_NAME
+from dtfctl.launcher.errors import from_wire
 from dtfctl.launcher.providers.base import HostFailed
 from dtfctl.launcher.providers.bundle import Platform
 from dtfctl.launcher.providers.conversation import ASK_S
@@ -29,7 +29,7 @@ class Operator(SshProvider):
         """
         reply: dict[str, Any] = self._run(self._control(host, request), None)
         if "error" in reply:
-            raise BY_NAME[reply["error"]](reply["message"], reply["hint"])
+            raise from_wire(reply["error"], reply["message"], reply["hint"])
         return reply
 
     def introduce(self, hosts: Sequence[str], line: str) -> dict[str, Met]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dtfctl.durable import remove_left, whole_file
 from dtfctl.launcher.files import private_folder
 from dtfctl.launcher.providers.base import HostFailed
 from dtfctl.launcher.spec.model import ClusterSpec, Sync
@@ -74,21 +75,17 @@ class Syncs:
             if path.exists():
                 path.touch()
                 return path
-            fresh = path.with_name(f"{path.name}.{os.getpid()}")
-            try:
-                with tarfile.open(fresh, "w:gz", compresslevel=1) as tar:
-                    for file, name in _walk(item.source, item.exclude):
-                        info = tar.gettarinfo(file, Path(item.to).name if item.single else name)
-                        info.uid = info.gid = 0
-                        info.uname = info.gname = ""
-                        if info.isreg():
-                            with file.open("rb") as content:
-                                tar.addfile(info, content)
-                        else:
-                            tar.addfile(info)
-                fresh.replace(path)
-            finally:
-                fresh.unlink(missing_ok=True)
+            remove_left(self._cache)
+            with whole_file(path) as archive, tarfile.open(fileobj=archive, mode="w:gz", compresslevel=1) as tar:
+                for file, name in _walk(item.source, item.exclude):
+                    info = tar.gettarinfo(file, Path(item.to).name if item.single else name)
+                    info.uid = info.gid = 0
+                    info.uname = info.gname = ""
+                    if info.isreg():
+                        with file.open("rb") as content:
+                            tar.addfile(info, content)
+                    else:
+                        tar.addfile(info)
             archives = sorted(self._cache.glob("sync-*.tar.gz"), key=lambda p: p.stat().st_mtime)
             for old in archives[:-KEPT]:
                 old.unlink(missing_ok=True)

@@ -280,9 +280,10 @@ def write_mark(path: str, text: str) -> None:
 
 
 def write_whole(path: str, data: bytes, mode: int = 0o600) -> None:
-    fresh = f"{path}.{os.getpid()}"
+    """As `dtfctl.durable.whole_file`, which this program cannot import: it comes to a host before the package."""
+    fresh = f"{path}.{os.getpid()}-{os.urandom(8).hex()}"
     try:
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
         with os.fdopen(fd, "wb") as file:
             file.write(data)
             file.flush()
@@ -292,6 +293,11 @@ def write_whole(path: str, data: bytes, mode: int = 0o600) -> None:
         if os.path.exists(fresh):
             os.unlink(fresh)
         raise
+    fd = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def unpack_sync(archive: str, to: str, hash: str, single: bool, **_: Any) -> None:

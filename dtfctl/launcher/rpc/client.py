@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Generic
 
 from dtfctl.launcher.certificates import Role, TlsFiles, server_name
-from dtfctl.launcher.errors import BY_NAME, InternalError, LauncherError
+from dtfctl.launcher.errors import InternalError, LauncherError, from_wire
 from dtfctl.launcher.rpc.method import Method, PeerUnavailable, Reply, Request
 from dtfctl.launcher.rpc.wire import CALL, END, ERROR, MESSAGE, SILENT_S, Broken, Wire, context_of, heart
 
@@ -184,5 +184,5 @@ def _checked(kind: int, body: bytes) -> bytes:
     error: LauncherError = InternalError(body.decode(errors="replace"))
     with contextlib.suppress(ValueError, KeyError, TypeError):
         data = json.loads(body)
-        error = BY_NAME[data["error"]](data["message"], data["hint"])
+        error = from_wire(data["error"], data["message"], data["hint"])
     raise error

@@ -16,7 +16,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from dtfctl.launcher.certificates import TlsFiles
-from dtfctl.launcher.errors import LauncherError
+from dtfctl.launcher.errors import LauncherError, name_on_wire
 from dtfctl.launcher.rpc.method import Handler, Method, PeerUnavailable
 from dtfctl.launcher.rpc.wire import CALL, END, ERROR, MESSAGE, SILENT_S, Broken, NoFrame, Wire, context_of, heart
 
@@ -311,7 +311,7 @@ def _hear_out(wire: Wire) -> None:
 
 def _failed(method: Method[Any, Any], error: Exception) -> tuple[int, bytes]:
     if isinstance(error, LauncherError):
-        return _failure(type(error).__name__, error.message, error.hint)
+        return _failure(name_on_wire(error), error.message, error.hint)
     log.exception("%s failed", method.path)
     return _failure("InternalError", f"{type(error).__name__}: {error}", "see the process's log")
 

@@ -21,6 +21,7 @@ import time
 import weakref
 from typing import Any
 
+from dtfctl.errors import Signal
 from dtfctl.launcher.certificates import TlsFiles
 
 CALL, MESSAGE, END, ERROR, PING = range(1, 6)
@@ -36,7 +37,7 @@ KEEPALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_
 """For connections that wait for their next call."""
 
 
-class Broken(Exception):
+class Broken(Signal):
     """The connection cannot be used any more; the text says why."""
 
 

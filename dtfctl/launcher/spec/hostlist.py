@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from dtfctl.errors import DtfctlError
 from dtfctl.launcher.spec.model import HostName
 
 MAX_HOSTS = 100_000
@@ -23,7 +24,7 @@ _USER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]*")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?:/(\d{1,9}))?)?", re.ASCII)
 
 
-class HostlistError(ValueError):
+class HostlistError(DtfctlError, ValueError):
     """A hostlist cannot be read; `offset` and `length` say where in the text."""
 
     def __init__(self, message: str, offset: int, length: int = 1) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from dtfctl.errors import Signal
 from dtfctl.launcher.spec.problems import Problem
 
 MAX_BYTES = 1 << 20
@@ -20,7 +21,7 @@ MAX_DEPTH = 30
 NULL, BOOL, INT, FLOAT, STR = (f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str"))
 
 
-class NotYaml(Exception):
+class NotYaml(Signal):
     """The text cannot be read as YAML; carries the one problem that stopped the reading."""
 
     def __init__(self, problem: Problem) -> None:

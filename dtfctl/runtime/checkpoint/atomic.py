@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from dtfctl.durable import MARK, whole_file
 from dtfctl.runtime.framework.errors import (
     AlreadyExistsError,
     FailedPreconditionError,
@@ -20,12 +20,10 @@ from dtfctl.runtime.framework.errors import (
     UnknownError,
 )
 
+READABLE = 0o666
+"""What others may do with a checkpoint is the umask's to say."""
 # As in TensorFlow's `errors::ErrnoToCode`.
 _EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-
-
-def temporary_name(path: str) -> str:
-    return f"{path}.tempstate{secrets.randbits(64)}"
 
 
 def os_error(error: OSError, path: str | None = None) -> OpError:
@@ -53,26 +51,8 @@ def atomic_file(path: str) -> Iterator[BinaryIO]:
     Raises:
         OpError: the file system refuses.
     """
-    temporary = temporary_name(path)
     try:
-        with open(temporary, "wb") as file:
+        with whole_file(Path(path), READABLE) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-        sync_directory(path)
     except OSError as e:
-        Path(temporary).unlink(missing_ok=True)
-        raise os_error(e, path if e.filename in (None, temporary) else None) from e
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def sync_directory(path: str) -> None:
-    """Make a rename in the folder of `path` survive a power cut."""
-    handle = os.open(Path(path).parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        raise os_error(e, path if e.filename is None or MARK in str(e.filename) else None) from e

@@ -18,8 +18,9 @@ from typing import Any, BinaryIO
 import google_crc32c
 import numpy as np
 
+from dtfctl.durable import open_temporary, remove_left, sync_folder, temporary_of
 from dtfctl.protocol import tensor_bundle_pb2
-from dtfctl.runtime.checkpoint.atomic import atomic_file, os_error, temporary_name
+from dtfctl.runtime.checkpoint.atomic import READABLE, atomic_file, os_error
 from dtfctl.runtime.checkpoint.blocks import LARGE, write_behind, write_block
 from dtfctl.runtime.checkpoint.direct import DirectFile, whole_pages
 from dtfctl.runtime.checkpoint.preserved import ArraySnapshot
@@ -63,12 +64,14 @@ class BundleWriter:
         self._offset = 0
         # Large tensors on their way to the file, with the entries that want their checksums.
         self._pending: list[tuple[tensor_bundle_pb2.BundleEntryProto, Future[int]]] = []
-        self._temporary = temporary_name(data_file(prefix, 0, 1))
+        self._temporary = str(temporary_of(Path(data_file(prefix, 0, 1))))
         folder = Path(prefix).parent
         self._made_folder = not folder.exists()
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._file: BinaryIO = Path(self._temporary).open("wb")  # noqa: SIM115 (finish and abort close it)
+            remove_left(folder)
+            # finish and abort close it
+            self._file: BinaryIO = os.fdopen(open_temporary(Path(self._temporary), READABLE), "wb")
         except OSError as e:
             raise os_error(e, self._temporary) from e
         self._behind: DirectFile | None = None
@@ -190,8 +193,9 @@ class BundleWriter:
             self._pending.clear()
             self._file.flush()
             os.fsync(self._file.fileno())
-            self._close()
             Path(self._temporary).replace(data_file(self._prefix, 0, 1))
+            self._close()
+            sync_folder(Path(self._prefix).parent)
         except OSError as e:
             self.abort()
             raise os_error(e, self._temporary) from e

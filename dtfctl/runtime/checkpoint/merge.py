@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from dtfctl.durable import sync_folder
 from dtfctl.protocol import tensor_bundle_pb2
-from dtfctl.runtime.checkpoint.atomic import os_error, sync_directory
+from dtfctl.runtime.checkpoint.atomic import os_error
 from dtfctl.runtime.checkpoint.bundle_reader import BundleReader
 from dtfctl.runtime.checkpoint.bundle_writer import data_file, index_file, write_index
 from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError
@@ -37,7 +38,7 @@ def merge_bundles(prefixes: Sequence[str], merged: str, allow_missing_files: boo
         Path(merged).parent.mkdir(parents=True, exist_ok=True)
         for shard, source in enumerate(renames):
             Path(source).replace(data_file(merged, shard, len(renames)))
-        sync_directory(merged)
+        sync_folder(Path(merged).parent)
     except OSError as e:
         raise os_error(e) from e
     write_index(merged, entries, len(renames))

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dtfctl.errors import Signal
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.executor.binding import Environment
 from dtfctl.runtime.executor.frame_nodes import StaticFrame, check_cycles, static_frames
@@ -49,7 +50,7 @@ def share_reads_with_loops(graph: NodeGraph) -> None:
             node.turn_into(get_signature("RefEnter"), node.raw_attrs)
 
 
-class _Irregular(Exception):
+class _Irregular(Signal):
     """The loop is not one that can be folded."""
 
 

@@ -13,6 +13,7 @@ from operator import itemgetter
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
+from dtfctl.errors import Signal
 from dtfctl.runtime.executor.arrivals import Group
 from dtfctl.runtime.executor.node_errors import located
 from dtfctl.runtime.framework.errors import FailedPreconditionError, OpError
@@ -27,11 +28,11 @@ NOTHING = frozenset(("NoOp", "ControlTrigger"))
 Chunk = Callable[[StepContext, list[Any], Sequence[Any], list[Any]], None]
 
 
-class Reshaped(Exception):
+class Reshaped(Signal):
     """A value has not the shape a plan was made for."""
 
 
-class DeadValue(Exception):
+class DeadValue(Signal):
     """A receive got a dead tensor: only the deadness-aware interpreter can go on from here."""
 
 
@@ -137,7 +138,7 @@ class StraightLine:
         return found
 
 
-class Resume(Exception):
+class Resume(Signal):
     """The node at position `at` received a dead tensor, or cannot be run by the plan; the nodes before it have run and
     left `values`, except those at the positions `late`, and so have those after it at the positions `done`."""
 

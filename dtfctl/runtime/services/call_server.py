@@ -19,6 +19,7 @@ from typing import Any, NoReturn, TypeAlias
 import grpc
 from grpc._cython import cygrpc
 
+from dtfctl.errors import Signal
 from dtfctl.net.gate import Gate
 from dtfctl.runtime.executor.workers import WORKERS
 from dtfctl.runtime.services.deadlines import DEADLINES
@@ -32,7 +33,7 @@ _NO_FLAGS = 0
 _FOR_EVER_S = 1e8
 
 
-class Refused(Exception):
+class Refused(Signal):
     """What a handler raises to end its call with another status than OK."""
 
     def __init__(self, code: grpc.StatusCode, details: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+from dtfctl.errors import Signal
 from dtfctl.runtime.compiler.prune import check_partial_fetches
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError
 from dtfctl.runtime.services.compiled_step import CompiledStep, StepOptions, check_feeds
@@ -53,7 +54,7 @@ class PartialRuns:
         return values
 
 
-class _StepFailed(Exception):
+class _StepFailed(Signal):
     def __init__(self, error: OpError) -> None:
         super().__init__(error)
         self.error = error

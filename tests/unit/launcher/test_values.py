@@ -214,10 +214,10 @@ def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.M
     path = tmp_path / "state"
     files.write_whole(path, b"old")
 
-    def full(fd: int, data: object) -> int:
+    def full(fd: int) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("os.write", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(NoSpace, match="state"):
         files.write_whole(path, b"new")
     monkeypatch.undo()

@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import logging
 import os
+import stat
 import threading
 from collections.abc import Callable
 from functools import lru_cache
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl.durable import whole_file
 from dtfctl.runtime.kernels.compiled import loops
 
 log = logging.getLogger(__name__)
@@ -73,10 +75,9 @@ def _compile_source(source: str, streams: bool) -> Callable[..., None] | None:
     known = set(names)
     exec(compile(source, str(path), "exec"), names)
     try:
-        if not path.exists():
-            made = path.with_suffix(f".{os.getpid()}")
-            made.write_text(source)
-            made.replace(path)
+        if _is_kept() and not path.exists():
+            with whole_file(path) as file:
+                file.write(source.encode())
     except OSError as e:
         log.warning("loops cannot be kept in %s: %s", path.parent, e)
         return None
@@ -89,17 +90,15 @@ def _compile(loop: Callable[..., None]) -> Callable[..., None] | None:
     numba = _numba()
     if numba is None:
         return None
-    function: Callable[..., None] = numba.njit(nogil=True, cache=True, error_model="numpy")(loop)
+    function: Callable[..., None] = numba.njit(nogil=True, cache=_is_kept(), error_model="numpy")(loop)
     return function
 
 
 @lru_cache(1)
 def _numba() -> Any:
     """The module, told where to keep machine code; None where it cannot be used."""
-    folder = _folder()
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(folder))
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(_folder()))
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         import numba
 
         # Which tells numba what `loops.soon` is.
@@ -108,6 +107,39 @@ def _numba() -> Any:
         log.warning("numba is installed, but cannot be used: %s", e)
         return None
     return numba
+
+
+@lru_cache(1)
+def _is_kept() -> bool:
+    """Whether machine code may be kept: what is read from the folder is run, so it has to be this user's alone."""
+    for folder in {_folder(), Path(os.environ.get("NUMBA_CACHE_DIR") or _folder())}:
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            why = not_private(folder)
+        except OSError as e:
+            why = e.strerror or str(e)
+        if why:
+            log.warning("loops are compiled anew by each process, as %s %s", folder, why)
+            return False
+    return True
+
+
+def not_private(folder: Path) -> str:
+    """Why others may have written in a folder, in words; empty: nobody else can. It is closed to readers meanwhile.
+
+    Raises:
+        OSError: it cannot be looked at.
+    """
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        return "is no folder"
+    if found.st_uid != os.geteuid():
+        return "belongs to another user"
+    if stat.S_IMODE(found.st_mode) & 0o022:
+        return f"can be written by others (mode {stat.S_IMODE(found.st_mode):04o}): remove it"
+    if stat.S_IMODE(found.st_mode) & 0o055:
+        folder.chmod(0o700)
+    return ""
 
 
 def _folder() -> Path:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from dtfctl.errors import Signal
 from dtfctl.protocol import dataset_options_pb2, graph_pb2
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.dtypes import DType
@@ -33,7 +34,7 @@ Next = Callable[[], Element]
 INFINITE, UNKNOWN = -1, -2
 
 
-class EndOfSequence(Exception):
+class EndOfSequence(Signal):
     """There are no more elements."""
 
 

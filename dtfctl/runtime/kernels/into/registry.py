@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dtfctl.errors import Signal
 from dtfctl.runtime.kernels.registry import KernelBuild
 
 
-class Unfit(Exception):
+class Unfit(Signal):
     """Operands are not what a form was made for; nothing was changed. The usual kernel takes over."""
 
 

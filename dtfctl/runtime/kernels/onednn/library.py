@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl.errors import Signal
+
 log = logging.getLogger(__name__)
 
 FORWARD_TRAINING = 64
@@ -44,7 +46,7 @@ _SGEMM = (
 )
 
 
-class OneDnnError(Exception):
+class OneDnnError(Signal):
     """The library refused something."""
 
 

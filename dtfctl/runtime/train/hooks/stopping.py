@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl.errors import DtfctlError
 from dtfctl.runtime.train.hooks.timing import global_step_read
 from dtfctl.runtime.train.session_run_hook import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 
@@ -42,7 +43,7 @@ class StopAtStepHook(SessionRunHook):
             run_context.request_stop()
 
 
-class NanLossDuringTrainingError(RuntimeError):
+class NanLossDuringTrainingError(DtfctlError, RuntimeError):
     """The loss was not a number."""
 
     def __str__(self) -> str:
