@@ -24,6 +24,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
+from dtfctl.errors import Signal
 from dtfctl.launcher.errors import ScriptError
 from dtfctl.launcher.files import explained, private_folder
 from dtfctl.launcher.operator.requirements import OURS, Wanted
@@ -36,7 +37,7 @@ FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 NOT_REPEATED = ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json")
 
 
-class CannotCollect(Exception):
+class CannotCollect(Signal):
     """The wheels cannot be had here; the text says why."""
 
 
