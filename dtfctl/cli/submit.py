@@ -122,8 +122,11 @@ def submit(
         typer.Option("--tf-config", metavar="FORM", help="full, or sparse: a worker knows itself and the ps."),
     ] = "full",
     success: Annotated[
-        str, typer.Option("--success", metavar="WHO", help="Whose exit code 0 is needed: all, or the chief alone.")
-    ] = "all",
+        str | None,
+        typer.Option(
+            "--success", metavar="WHO", help="Whose exit code 0 is needed: chief (dtf, tensorflow), or all (others)."
+        ),
+    ] = None,
     exit_code_from: Annotated[
         str | None,
         typer.Option("--exit-code-from", metavar="WHO", help="chief, or worker/1: return its exit code."),
@@ -173,7 +176,7 @@ def submit(
     chosen = {"--replication": replication, "--framework": framework, "--success": success, "--tf-config": tf_config}
     chosen["--packages"] = packages
     for option, value in chosen.items():
-        if value not in CHOICES[option]:
+        if value is not None and value not in CHOICES[option]:
             raise UsageError(f"`{option} {value}` is not known", f"Expected {' or '.join(CHOICES[option])}.")
     request = JobRequest(
         script=script,
@@ -191,7 +194,7 @@ def submit(
         workers=workers,
         share=share,
         python=python,
-        success=cast("Success", success),
+        success=cast("Success | None", success),
         exit_code_from=exit_code_from,
         tf_config=cast("TfConfig", tf_config),
         working_dir=working_dir,
@@ -284,6 +287,7 @@ def _follow(session: Session, cluster: Cluster, job_id: str, show: bool) -> int:
         screen.note(f"{job_id} queued{place}" + (f": {status.reason}" if status.reason else ""))
     bar.update(f"{job_id} {status.state}")
     state: str = status.state
+    step = 0
     with _cancel_on_interrupt(session, job_id) as interrupted:
         for item in cluster.follow_job(job_id):
             match item:
@@ -294,6 +298,11 @@ def _follow(session: Session, cluster: Cluster, job_id: str, show: bool) -> int:
                     writer.write(line, sys.stdout if line.stream == "out" else sys.stderr)
                 case JobProgress(progress=progress, chief=chief):
                     if chief:
+                        if progress.step < step:
+                            bar.clear()
+                            lost = f"{step - progress.step:,} steps are lost"
+                            screen.note(f"{job_id} went back from step {step:,} to {progress.step:,}: {lost}")
+                        step = progress.step
                         bar.update(f"{job_id} {state}", progress)
                 case JobChanged(status):
                     state = status.state

@@ -293,7 +293,8 @@ class JobRequest:
     """It may run on tasks that other sharing jobs have too."""
     python: str | None = None
     """The interpreter on the hosts; default: the spec's."""
-    success: Success = "all"
+    success: Success | None = None
+    """Whose exit code 0 is needed. Default: the file's `jobs: {success}`, or the framework's."""
     exit_code_from: str | None = None
     """`chief` or a process of the job (`worker/1`): its exit code becomes the job's. Default: that of the first that
     failed."""

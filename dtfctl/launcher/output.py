@@ -100,8 +100,12 @@ class LogReader:
 
 
 def source_of(process: str) -> str:
-    """`job:digits-1:worker/0` is shown as `digits-1:worker/0`."""
-    return process.removeprefix("job:")
+    """`job:digits-1.3f9a:worker/0` is shown as `digits-1:worker/0`."""
+    kind, _, rest = process.partition(":")
+    if kind != "job":
+        return process
+    key, _, name = rest.partition(":")
+    return f"{key.partition('.')[0]}:{name}"
 
 
 @lru_cache(maxsize=1024)

@@ -10,7 +10,8 @@
         controller.db         desired state, jobs and events (SQLite)
         certificates/         ca, controller, cli, agents, tasks; keys 0600
         hosts/HOST/           an agent's state: agent.json, state.json, runs/, run/ (sockets), work/ID/, blobs/
-        jobs/ID/              code/, progress; checkpoint/ stays after `down`
+        jobs/ID.UID/          code/; checkpoint/ stays after `down`
+        job-ids.json          the ids that jobs have had; stays after `down`
         seat.json, login/     with `controller: host`: where it runs; the key with which it logs in to the hosts
         blobs/                files of jobs that were submitted, by their hashes
         logs/                 stays after `down`; the next `up` moves it to logs.1
@@ -118,8 +119,13 @@ class ClusterPaths:
     def blobs(self) -> Path:
         return self.folder / "blobs"
 
-    def job(self, job_id: str) -> Path:
-        return self.jobs / job_id
+    def job(self, key: str) -> Path:
+        return self.jobs / key
+
+    @property
+    def ledger(self) -> Path:
+        """The ids that jobs have had; stays after `down`."""
+        return self.folder / "job-ids.json"
 
     def host(self, name: str) -> Path:
         return self.folder / "hosts" / name

@@ -146,7 +146,7 @@ class JobNeeds(_message.Message):
     def __init__(self, tree_sha256: _Optional[str] = ..., program: _Optional[str] = ..., packages: _Optional[_Union[Packages, _Mapping]] = ...) -> None: ...
 
 class ClientOrder(_message.Message):
-    __slots__ = ("job_id", "job", "index", "run", "chief", "command", "env", "cwd", "restart", "grace_s", "script", "script_sha256", "args", "slot", "generation", "ports", "first_port", "last_port", "needs_task", "gpus", "view", "remapped", "needs")
+    __slots__ = ("job_id", "job", "index", "run", "chief", "command", "env", "cwd", "restart", "grace_s", "script", "script_sha256", "args", "slot", "generation", "ports", "first_port", "last_port", "needs_task", "gpus", "view", "remapped", "needs", "job_uid")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -184,6 +184,7 @@ class ClientOrder(_message.Message):
     VIEW_FIELD_NUMBER: _ClassVar[int]
     REMAPPED_FIELD_NUMBER: _ClassVar[int]
     NEEDS_FIELD_NUMBER: _ClassVar[int]
+    JOB_UID_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     job: str
     index: int
@@ -207,7 +208,8 @@ class ClientOrder(_message.Message):
     view: _containers.ScalarMap[str, str]
     remapped: bool
     needs: JobNeeds
-    def __init__(self, job_id: _Optional[str] = ..., job: _Optional[str] = ..., index: _Optional[int] = ..., run: bool = ..., chief: bool = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., restart: _Optional[_Union[RestartRules, _Mapping]] = ..., grace_s: _Optional[float] = ..., script: _Optional[str] = ..., script_sha256: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., slot: _Optional[str] = ..., generation: _Optional[int] = ..., ports: _Optional[int] = ..., first_port: _Optional[int] = ..., last_port: _Optional[int] = ..., needs_task: bool = ..., gpus: _Optional[str] = ..., view: _Optional[_Mapping[str, str]] = ..., remapped: bool = ..., needs: _Optional[_Union[JobNeeds, _Mapping]] = ...) -> None: ...
+    job_uid: str
+    def __init__(self, job_id: _Optional[str] = ..., job: _Optional[str] = ..., index: _Optional[int] = ..., run: bool = ..., chief: bool = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., restart: _Optional[_Union[RestartRules, _Mapping]] = ..., grace_s: _Optional[float] = ..., script: _Optional[str] = ..., script_sha256: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., slot: _Optional[str] = ..., generation: _Optional[int] = ..., ports: _Optional[int] = ..., first_port: _Optional[int] = ..., last_port: _Optional[int] = ..., needs_task: bool = ..., gpus: _Optional[str] = ..., view: _Optional[_Mapping[str, str]] = ..., remapped: bool = ..., needs: _Optional[_Union[JobNeeds, _Mapping]] = ..., job_uid: _Optional[str] = ...) -> None: ...
 
 class Peer(_message.Message):
     __slots__ = ("job", "index", "address", "incarnation", "up", "reason")

@@ -58,7 +58,7 @@ def test_output_of_every_process_reaches_the_submitter_and_success_needs_all(up:
         print("err", file=sys.stderr)
         """
     )
-    job_id = cluster.submit(JobRequest(path, ("a", "b c")))
+    job_id = cluster.submit(JobRequest(path, ("a", "b c"), success="all"))
     output, _, status = follow(cluster, job_id)
     assert job_id == "train-1"
     assert text_of(output, "worker/0") == ["out worker 0 ['a', 'b c']"]
@@ -215,14 +215,34 @@ def test_a_chosen_id_is_the_jobs_and_stands_for_one_script(up: Up, script: Write
     assert cluster.cancel(["nightly-42"])[0].id == "nightly-42"
 
 
-def test_a_chosen_id_is_refused_where_an_earlier_job_of_it_left_checkpoints(up: Up, script: Write) -> None:
+def test_ids_and_folders_are_never_those_of_a_job_of_an_earlier_cluster(up: Up, script: Write) -> None:
     cluster = up()
-    left = "import os, pathlib; pathlib.Path(os.environ['DTF_CHECKPOINT_DIR'], 'model').write_text('1')"
-    request = JobRequest(script(left), id="nightly-42")
-    follow(cluster, cluster.submit(request))
+    path = script(RUN_TWICE)
+    first = cluster.submit(JobRequest(path))
+    follow(cluster, first)
+    chosen = cluster.submit(JobRequest(path, id="nightly-42"))
+    follow(cluster, chosen)
     cluster.down()
+    cluster = up()
+    again = cluster.submit(JobRequest(path))
+    output, _, _ = follow(cluster, again)
+    assert (first, again) == ("train-1", "train-2")
+    assert {text for line in output if (text := line.line.text)} == {"first"}
     with pytest.raises(Conflict, match="an earlier cluster"):
-        up().submit(request)
+        cluster.submit(JobRequest(path, id="nightly-42"))
+    output, _, _ = follow(cluster, cluster.submit(JobRequest(path, resume=first)))
+    assert text_of(output, "worker/0") == ["resumed"]
+    with pytest.raises(NoSuchJob):
+        cluster.submit(JobRequest(path, resume="train-99"))
+
+
+def test_two_jobs_do_not_write_the_same_checkpoints(up: Up, script: Write) -> None:
+    cluster = up()
+    path = script("import time; time.sleep(600)")
+    first = cluster.submit(JobRequest(path))
+    with pytest.raises(Conflict, match="has not ended"):
+        cluster.submit(JobRequest(path, resume=first))
+    cluster.cancel([first])
 
 
 def test_cancel_ends_a_running_and_a_queued_job(up: Up, script: Write) -> None:

@@ -158,7 +158,7 @@ class Agent:
         self._roster.end_all(grace_s)
 
     def log_of(self, process: str) -> Path:
-        """The log file of `worker/1`, `job:ID:worker/0` or `agent`."""
+        """The log file of `worker/1`, `job:ID.UID:worker/0` or `agent`."""
         return self._roster.log_of(process)
 
     def surroundings(self, process: str, job_folder: str = "") -> launch.Surroundings:

@@ -59,6 +59,11 @@ class TaskOrder:
         return f"{self.job}/{self.index}"
 
 
+def key_of(job_id: str, uid: str) -> str:
+    """What the folders of a job are called: no other job has them, were its id the same."""
+    return f"{job_id}.{uid}" if uid else job_id
+
+
 @value
 class Wheel:
     """A package that was sent with a job."""
@@ -147,6 +152,18 @@ class ClientOrder:
     remapped: bool = False
     """`view` is not the whole cluster under its own names."""
     needs: JobNeeds = field(default_factory=JobNeeds)
+    job_uid: str = ""
+    """Of the job, for good."""
+
+    @property
+    def key(self) -> str:
+        """What the job's folders are called."""
+        return key_of(self.job_id, self.job_uid)
+
+    @property
+    def log_name(self) -> str:
+        """What its log is asked for by."""
+        return f"job:{self.key}:{self.job}/{self.index}"
 
     @property
     def name(self) -> str:

@@ -295,4 +295,4 @@ def visible_gpus(context: Context, order: ClientOrder) -> tuple[int, ...]:
 
 def progress_path(agent_folder: Path, order: ClientOrder) -> Path:
     """Where a process of a job reports how far it is; the same file after a restart."""
-    return agent_folder / "progress" / order.job_id / f"{order.job}-{order.index}.jsonl"
+    return agent_folder / "progress" / order.key / f"{order.job}-{order.index}.jsonl"

@@ -287,7 +287,7 @@ class Roster:
             else:
                 start = launch.client_start(context, order, self.preparations.result(order))
                 unit.progress = unit.progress or ProgressFile(launch.progress_path(self.folder, order))
-            self.hands.start(unit, start, log=self.log_of(unit.name), rules=self.orders.logs)
+            self.hands.start(unit, start, log=self.log_of(unit.log_name), rules=self.orders.logs)
         except (OSError, LauncherError) as error:
             self._start_failed(unit, error, now)
             return
@@ -344,12 +344,12 @@ class Roster:
             record = replace(record, port=0)
         order = self._order_of(unit)
         if ending.is_failure and record.state != "stopping":
-            unit.last_lines = logs.last_errors(self.log_of(unit.name), unit.started_stamp)
+            unit.last_lines = logs.last_errors(self.log_of(unit.log_name), unit.started_stamp)
         policy = unit.policy(self.orders.restart)
         if ending.is_failure:
-            match = logs.matches(self.log_of(unit.name), unit.started_stamp, policy.never_log)
+            match = logs.matches(self.log_of(unit.log_name), unit.started_stamp, policy.never_log)
             ending = replace(ending, log_match=match)
-            blame = logs.matches(self.log_of(unit.name), unit.started_stamp, self.orders.bad_host_log)
+            blame = logs.matches(self.log_of(unit.log_name), unit.started_stamp, self.orders.bad_host_log)
             if blame:
                 self.happened("host.bad", f"host:{self.host}", f"the log of {unit.name} matches {blame!r}")
         import random
@@ -371,11 +371,11 @@ class Roster:
         self.dirty = True
 
     def log_of(self, process: str) -> Path:
-        """The log file of `worker/1`, `job:ID:worker/0` or `agent`."""
+        """The log file of `worker/1`, `job:ID.UID:worker/0` or `agent`."""
         folder = Path(self.orders.logs.folder or self.log_folder).expanduser()
         if process.startswith("job:"):
-            _, job_id, task = process.split(":")
-            return folder / "jobs" / job_id / f"{task.replace('/', '-')}.log"
+            _, key, task = process.split(":")
+            return folder / "jobs" / key / f"{task.replace('/', '-')}.log"
         return folder / f"{process.replace('/', '-')}.log"
 
     def delete_logs(self) -> None:

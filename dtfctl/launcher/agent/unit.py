@@ -26,6 +26,7 @@ class Unit:
     def __init__(self, name: str, record: Record) -> None:
         self.name = name
         self.record = record
+        self._log_name = name
         self.order: TaskOrder | ClientOrder | None = None
         self.pidfd = -1
         self.popen: subprocess.Popen[bytes] | None = None
@@ -63,6 +64,13 @@ class Unit:
         if isinstance(self.order, ClientOrder) and self.order.slot:
             return self.order.slot
         return self.name.rpartition(":")[2]
+
+    @property
+    def log_name(self) -> str:
+        """What its log is asked for by, also when nobody wants the process any more."""
+        if isinstance(self.order, ClientOrder):
+            self._log_name = self.order.log_name
+        return self._log_name
 
     @property
     def is_on_its_way(self) -> bool:

@@ -218,7 +218,7 @@ class Engine:
             job = self._memory.find_job(wanted)
             where = {row.name: row.host for row in self._memory.tasks.values()}
             return [
-                (where[placed.task], LogPosition(f"job:{job.id}:{placed.name}"))
+                (where[placed.task], LogPosition(f"job:{job.key}:{placed.name}"))
                 for placed in job.processes
                 if placed.task in where
             ]

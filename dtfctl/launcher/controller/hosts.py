@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 from dtfctl.health.monitor import Monitor
 from dtfctl.launcher.agent.contract import Happening, LogChunk, LogPosition, Report
@@ -82,7 +83,7 @@ class HostBoard:
 
     def _read_script(self, job_id: str) -> bytes:
         """Any thread."""
-        (script,) = (self._paths.job(job_id) / "code").iterdir()
+        script = Path(self._memory.find_job(job_id).script)
         return script.read_bytes()
 
     def start_none(self) -> None:

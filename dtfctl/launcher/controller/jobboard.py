@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import random
 import re
+import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dtfctl.launcher.agent.contract import ClientReport, JobNeeds
+from dtfctl.launcher.agent.contract import ClientReport, JobNeeds, key_of
 from dtfctl.launcher.blobs import Blobs
-from dtfctl.launcher.controller import jobs, plan, queue, view
+from dtfctl.launcher.controller import jobs, ledger, plan, queue, view
 from dtfctl.launcher.controller.hosts import HostBoard
 from dtfctl.launcher.controller.memory import Memory
 from dtfctl.launcher.errors import Conflict, ScriptError, UsageError
@@ -115,23 +116,27 @@ class JobBoard:
         queue.check(
             request, [TaskStatus(row.job, row.index, "pending", host=row.host) for row in memory.tasks.values()]
         )
-        resumed = memory.find_job(request.resume) if request.resume else None
-        job_id = self._new_id(request)
-        folder = private_folder(self._paths.job(job_id))
+        request = replace(request, success=request.success or memory.spec.jobs.success)
+        past = ledger.read(self._paths.ledger)
+        resumed = self._resumed(request.resume, past) if request.resume else None
+        job_id, uid = self._new_id(request, past), secrets.token_hex(4)
+        key = key_of(job_id, uid)
+        folder = private_folder(self._paths.job(key))
         script = private_folder(folder / "code") / Path(request.script).name
         write_whole(script, source, 0o700)
         if resumed is not None:
-            checkpoint = Path(resumed.checkpoint_dir)
+            checkpoint = Path(resumed)
         elif memory.spec.recovery.checkpoint:
-            checkpoint = Path(memory.spec.recovery.checkpoint) / job_id
+            checkpoint = Path(memory.spec.recovery.checkpoint) / key
         elif memory.spec.is_local:
             checkpoint = folder / "checkpoint"
         else:
-            checkpoint = Path("~/.dtfctl/clusters") / self._paths.name / "jobs" / job_id / "checkpoint"
+            checkpoint = Path("~/.dtfctl/clusters") / self._paths.name / "jobs" / key / "checkpoint"
         if memory.spec.is_local:
             checkpoint = private_folder(checkpoint.expanduser())
         record = jobs.JobRecord(
             id=job_id,
+            uid=uid,
             request=request,
             script=str(script),
             script_sha256=sha256,
@@ -140,34 +145,45 @@ class JobBoard:
             checkpoint_dir=str(checkpoint),
             submitted=time.time(),
         )
+        # First for good: what comes of the job after that may be lost, but its id is never another one's.
+        ledger.write(self._paths.ledger, past.with_job(job_id, ledger.PastJob(uid, str(checkpoint))))
         memory.jobs.append(memory.store.add_job(record))
-        memory.store.add_event("job.queued", f"job:{job_id}", Path(request.script).name)
+        again = f", goes on from the checkpoints of {request.resume}" if request.resume else ""
+        memory.store.add_event("job.queued", f"job:{job_id}", f"{Path(request.script).name}{again}")
         return job_id, False
 
-    def _new_id(self, request: JobRequest) -> str:
-        # Checkpoints and logs of an earlier cluster of this name may be there still; a job does not mix with them.
-        def left_over(job_id: str) -> list[Path]:
-            return [f for f in (self._paths.job(job_id), self._paths.logs / "jobs" / job_id) if f.exists()]
+    def _resumed(self, job_id: str, past: ledger.Ledger) -> str:
+        """The checkpoint folder of a job of this cluster, or of an earlier one of its name.
 
+        Raises:
+            NoSuchTask: there was none. Conflict: it still runs.
+        """
+        running = next((job for job in self._memory.jobs if job.id == job_id and not job.is_final), None)
+        if running is not None:
+            raise Conflict(
+                f"{job_id} has not ended, and two jobs do not write the same checkpoints",
+                f"wait for it, or end it: dtfctl cancel {job_id}",
+            )
+        known = past.jobs.get(job_id)
+        return self._memory.find_job(job_id).checkpoint_dir if known is None else known.checkpoint_dir
+
+    def _new_id(self, request: JobRequest, past: ledger.Ledger) -> str:
+        """An id that no job of this cluster has, nor any of an earlier one of its name had."""
         if request.id is not None:
             if not JOB_ID.fullmatch(request.id):
                 raise UsageError(
                     f"`{request.id}` cannot be a job's id",
                     "use up to 63 lower-case letters, digits and `-`, a letter or digit first and last",
                 )
-            if left := left_over(request.id):
+            if request.id in past.jobs:
                 raise Conflict(
-                    f"an earlier cluster {self._paths.name} had a job {request.id}; {left[0]} is what it left",
-                    "choose another --id, or remove that folder",
+                    f"an earlier cluster {self._paths.name} had a job {request.id}",
+                    f"choose another --id; to go on from its checkpoints: --resume {request.id}",
                 )
             return request.id
         stem = request.name or Path(request.script).stem
         base = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:40] or "job"
-        taken = {job.id for job in self._memory.jobs}
-        number = 1
-        while (job_id := f"{base}-{number}") in taken or left_over(job_id):
-            number += 1
-        return job_id
+        return f"{base}-{past.next_number(base, {job.id for job in self._memory.jobs})}"
 
     def cancel(self, ids: Sequence[str], grace_s: float) -> list[str]:
         """End these jobs, or (none named) all that have not ended: their ids."""

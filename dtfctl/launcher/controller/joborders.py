@@ -61,6 +61,7 @@ def _order(
         gpus=framework.gpus,
         view=view,
         needs=job.needs,
+        job_uid=job.uid,
         remapped=bool(view) and (set(view) != set(place_of) or any(name != task for name, task in view.items())),
     )
 

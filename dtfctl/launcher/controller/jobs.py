@@ -17,10 +17,10 @@ from typing import Literal
 
 from dtfctl.health.restart import Ending as ProcessEnding, GiveUp, RestartHistory, RestartPolicy, decide
 from dtfctl.launcher import frameworks
-from dtfctl.launcher.agent.contract import RETRYABLE_EXIT, ClientReport, JobNeeds
+from dtfctl.launcher.agent.contract import RETRYABLE_EXIT, ClientReport, JobNeeds, key_of
 from dtfctl.launcher.agent.lifecycle import ALIVE
 from dtfctl.launcher.frameworks import Member
-from dtfctl.launcher.model import TERMINAL_JOB_STATES, ClientStatus, JobRequest, JobState, TaskStatus
+from dtfctl.launcher.model import TERMINAL_JOB_STATES, ClientStatus, JobRequest, JobState, Success, TaskStatus
 
 CANCELLED_EXIT = 143
 """What a shell reports for a process ended by SIGTERM."""
@@ -29,6 +29,8 @@ TIMEOUT_EXIT = 124
 BAD: frozenset[str] = frozenset({"failed", "crashed"})
 FIRST_SIGNAL_EXIT = 129
 LAST_SIGNAL_EXIT = 192
+FINISH_S = 30.0
+"""When the chief has succeeded, and that is what counts, others have so long to end by themselves."""
 LONGEST_WAIT_S = 3600.0
 """A wait before a restart that seems longer is a clock that was set back: it is over."""
 
@@ -76,6 +78,8 @@ class JobRecord:
     folder: str
     checkpoint_dir: str
     submitted: float
+    uid: str = ""
+    """Of this very job: an id may have been another job's in an earlier cluster of this name."""
     script_sha256: str = ""
     needs: JobNeeds = field(default_factory=JobNeeds)
     state: JobState = "queued"
@@ -99,9 +103,18 @@ class JobRecord:
     """Of restarts of the whole group that were no fault of the job."""
     why_again: str = ""
     ending: Ending | None = None
+    chief_ended: float | None = None
+    """When the chief had succeeded, since when others have time to end by themselves."""
+    ps_lives: Mapping[str, int] = field(default_factory=dict)
+    """Of the cluster's ps tasks at that time: what they held is lost with them, and the chief restores no more."""
     grace_s: float = 10.0
     clients: tuple[ClientStatus, ...] = ()
     """As last seen; complete once the job is final."""
+
+    @property
+    def key(self) -> str:
+        """What its folders are called."""
+        return key_of(self.id, self.uid)
 
     @property
     def is_final(self) -> bool:
@@ -210,8 +223,14 @@ def _decide(
     if not job.released:
         return _failed(job, bad[0], current) if bad else _release(job, reports, view, now)
     done = {name for name, r in current.items() if r.state == "done" and r.exit_code == 0}
-    if job.request.success == "chief" and job.processes[0].name in done:
-        return replace(job, ending=Ending("succeeded", 0))
+    needed = {p.name for p in job.processes if p.role != "ps" and not _never_came(job, p, current, tasks)}
+    if job.processes[0].name in done:
+        job = _without_chief(job, needed - done, tasks, now)
+        if job.ending is not None or success_of(job) == "chief":
+            return job
+    given_up = _given_up(job, needed - done, tasks)
+    if given_up:
+        return replace(job, ending=Ending("failed", 1, given_up))
     if job.framework.restarts == "all":
         blame = _not_its_fault(job, current, tasks)
         if blame:
@@ -221,8 +240,37 @@ def _decide(
     moved = _moved(job, reports, view) if job.framework.has_ports else ""
     if moved:
         return _next_generation(job, moved, now)
-    needed = {p.name for p in job.processes if p.role != "ps" and not _never_came(job, p, current, tasks)}
     return replace(job, ending=Ending("succeeded", 0)) if needed and needed <= done else job
+
+
+def success_of(job: JobRecord) -> Success:
+    """Whose exit code 0 makes the job a success."""
+    return job.request.success or job.framework.success
+
+
+def _without_chief(job: JobRecord, left: set[str], tasks: Mapping[str, TaskStatus], now: float) -> JobRecord:
+    """The chief has succeeded; `left` have not ended yet. Nobody waits for a chief that comes no more."""
+    lives = {p.task: tasks[p.task].incarnation for p in job.placed if p.role == "ps" and p.task in tasks}
+    if job.chief_ended is None:
+        job = replace(job, chief_ended=now, ps_lives=lives if job.framework.needs_tasks else {})
+    assert job.chief_ended is not None
+    if success_of(job) == "chief":
+        is_over = not left or not 0 <= now - job.chief_ended < FINISH_S
+        return replace(job, ending=Ending("succeeded", 0)) if is_over else job
+    lost = [task for task, life in job.ps_lives.items() if lives.get(task, life) != life]
+    if left and lost:
+        reason = f"{lost[0]} was lost after the chief had ended: {', '.join(sorted(left))} would wait for it for ever"
+        return replace(job, ending=Ending("failed", 1, reason, may_retry=True))
+    return job
+
+
+def _given_up(job: JobRecord, left: set[str], tasks: Mapping[str, TaskStatus]) -> str:
+    """A task of the cluster that the job cannot do without, and that died so often that it stays away; or empty."""
+    for placed in job.placed if job.framework.needs_tasks else ():
+        task = tasks.get(placed.task)
+        if task is not None and task.state in BAD and (placed.role == "ps" or placed.name in left):
+            return f"{task.name} is {task.state}: {task.last_error}"
+    return ""
 
 
 def _never_came(
@@ -312,6 +360,8 @@ def _next_generation(job: JobRecord, reason: str, not_before: float) -> JobRecor
         not_before=not_before,
         why_again=reason,
         ending=None,
+        chief_ended=None,
+        ps_lives={},
     )
 
 

@@ -10,7 +10,7 @@ from dtfctl.launcher.frameworks import jax, tensorflow, torch
 from dtfctl.launcher.frameworks.base import Framework, Group, Member
 from dtfctl.launcher.model import Framework as Name
 
-DTF = Framework("dtf", needs_tasks=True, sees_tasks=True)
+DTF = Framework("dtf", needs_tasks=True, sees_tasks=True, success="chief")
 """The tasks of the cluster are its servers; a process that dies reconnects to them."""
 COMMAND = Framework("command", sees_tasks=True, gpus="own", interpreter=False)
 """Any program: every process for itself."""

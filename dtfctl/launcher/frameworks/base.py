@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from dtfctl.launcher.agent.contract import GpuView
-from dtfctl.launcher.model import Framework as Name
+from dtfctl.launcher.model import Framework as Name, Success
 
 CLIENT_JOBS = ("chief", "worker", "evaluator")
 """The tasks a job takes for itself, in the order of its processes."""
@@ -88,4 +88,6 @@ class Framework:
     gpus: GpuView = "none"
     interpreter: bool = True
     """The script is Python."""
+    success: Success = "all"
+    """Whose exit code 0 makes a job a success, unless it says otherwise."""
     variables: Variables = _no_variables

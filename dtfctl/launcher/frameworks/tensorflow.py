@@ -41,4 +41,12 @@ def _variables(group: Group, me: Member) -> dict[str, str]:
     return {"TF_CONFIG": json.dumps(tf_config(group, me))}
 
 
-FRAMEWORK = Framework("tensorflow", brings_ps=True, has_ports=True, ports=_ports, gpus="own", variables=_variables)
+FRAMEWORK = Framework(
+    "tensorflow",
+    brings_ps=True,
+    has_ports=True,
+    ports=_ports,
+    gpus="own",
+    success="chief",
+    variables=_variables,
+)

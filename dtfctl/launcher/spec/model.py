@@ -268,6 +268,19 @@ class Recovery:
 
 
 @dataclass(frozen=True, slots=True)
+class Jobs:
+    """What holds for jobs that do not say otherwise."""
+
+    success: Literal["chief", "all"] | None = option(
+        Choice(("chief", "all")),
+        "Whose exit code 0 makes a job a success: the chief's, or that of every process.",
+        "all",
+        default=None,
+        default_text="`chief` for dtf and tensorflow, `all` for other frameworks",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Security:
     """Who may talk to whom."""
 
@@ -420,6 +433,7 @@ class ClusterSpec:
         Table(Quarantine), "When a failing host is set aside.", "{failures: 3}", factory=Quarantine
     )
     recovery: Recovery = option(Table(Recovery), "Checkpoints.", "{every: {seconds: 30}, keep: 3}", factory=Recovery)
+    jobs: Jobs = option(Table(Jobs), "What holds for jobs.", "{success: all}", factory=Jobs)
     security: Security = option(Table(Security), "Certificates.", "{tls: auto}", factory=Security)
     runtime: Runtime = option(Table(Runtime), "How tasks exchange tensors.", "{transport: tcp}", factory=Runtime)
     logs: Logs = option(Table(Logs), "Logs.", "{rotate: 64MiB, keep: 3}", factory=Logs)

@@ -47,6 +47,11 @@ def report(step: int, total: int | None = None, **metrics: float) -> bool:
     )
 
 
+def is_told() -> bool:
+    """Whether there is a submitter to tell."""
+    return bool(os.environ.get(PROGRESS_FILE))
+
+
 def note(text: str) -> bool:
     """Tell the submitter what happened, in one sentence: it becomes an event of the job.
 
@@ -93,8 +98,24 @@ def last_reported() -> int | None:
     return None
 
 
+def tell_beginning(step: int | None, how: str) -> None:
+    """Tell from where the training goes on, and what was lost.
+
+    Args:
+        step: the global step, None where there is none; how: `from model.ckpt-40`, or why it does not go on.
+    """
+    before = last_reported()
+    if step is None:
+        note(f"begins: {how}")
+    elif before is not None and step < before:
+        lost = f"steps up to {before} had been done: {before - step} are lost"
+        note(f"goes on from step {step}; {lost} ({how})")
+    else:
+        note(f"{'goes on from' if step else 'begins at'} step {step} ({how})")
+
+
 class ProgressHook(SessionRunHook):
-    """Reports the global step, and scalar tensors, at most every `every_secs` seconds; and what a recovery lost.
+    """Reports the global step, and scalar tensors, at most every `every_secs` seconds.
 
     Args:
         total: the last step; metrics: name -> scalar tensor, fetched when a report is due.
@@ -112,12 +133,6 @@ class ProgressHook(SessionRunHook):
         if step is None:
             raise RuntimeError("Global step should be created to use ProgressHook.")
         self._step = step.value()
-
-    def after_create_session(self, session: Any, coord: Any) -> None:
-        before = last_reported()
-        step = int(session.run(self._step))
-        if before is not None and step < before:
-            note(f"goes on from step {step}; steps up to {before} had been done: {before - step} are lost")
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
         self._due = time.monotonic() >= self._due_at

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from dtfctl.runtime.framework.errors import (
 )
 from dtfctl.runtime.framework.operation import Operation
 from dtfctl.runtime.train import checkpoint_management
-from dtfctl.runtime.train.progress import note
+from dtfctl.runtime.train.progress import is_told, note, tell_beginning
+from dtfctl.runtime.train.training_util import get_global_step
 
 log = logging.getLogger("dtfctl.train")
 
@@ -54,6 +56,7 @@ class SessionManager:
         self._graph = graph or context.get_default_graph()
         self._recovery_wait_secs = recovery_wait_secs
         self._local_init_feed_dict = local_init_feed_dict
+        self._restored_from = ""
 
     def prepare_session(
         self,
@@ -79,9 +82,10 @@ class SessionManager:
             RuntimeError: there is no way to initialize, or the model is not ready afterwards.
         """
         sess = self._session_of_living_model(master, config) if goes_on else None
+        self._restored_from = ""
         if sess is not None:
             _know_checkpoints(saver, checkpoint_dir)
-            restored = True
+            restored, how = True, "the model is in the cluster's tasks still"
         else:
             sess, restored = self._restore(
                 master, saver, checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint, max_wait_secs, config
@@ -93,6 +97,9 @@ class SessionManager:
                 sess.run(init_op, feed_dict=init_feed_dict)
             if init_fn is not None:
                 init_fn(sess)
+            how = f"there is no checkpoint in {checkpoint_dir}" if checkpoint_dir else "it has no checkpoint folder"
+        elif self._restored_from:
+            how = f"checkpoint {os.path.basename(self._restored_from)}"
         ready, message = self._try_local_init(sess)
         if not ready:
             raise RuntimeError(
@@ -101,7 +108,17 @@ class SessionManager:
         ready, message = self._model_ready(sess)
         if not ready:
             raise RuntimeError(f"Init operations did not make model ready.  Init op: {init_op}, error: {message}")
+        if is_told():
+            tell_beginning(self._step_of(sess), how)
         return sess
+
+    def _step_of(self, sess: Session) -> int | None:
+        """The global step of the model, if it counts any."""
+        try:
+            step = get_global_step(sess.graph)
+        except (TypeError, ValueError):
+            return None  # what is called so is none
+        return None if step is None else int(sess.run(step))
 
     def recover_session(
         self,
@@ -169,6 +186,7 @@ class SessionManager:
             return sess, False
         if exact:
             saver.restore(sess, exact)
+            self._restored_from = exact
             return sess, True
         deadline = time.monotonic() + max_wait_secs
         path = checkpoint_management.latest_checkpoint(str(checkpoint_dir))
@@ -180,6 +198,7 @@ class SessionManager:
         state = checkpoint_management.get_checkpoint_state(str(checkpoint_dir))
         older = [] if state is None else [str(p) for p in state.all_model_checkpoint_paths if p != path]
         whole = _restore_newest_whole(saver, sess, [path, *reversed(older)])
+        self._restored_from = whole.path
         if state is not None:
             saver.recover_last_checkpoints([p for p in [*older, path] if p not in whole.damaged])
         return sess, True

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from dtfctl.health.restart import RestartPolicy
 from dtfctl.launcher.agent.contract import ClientReport
-from dtfctl.launcher.controller.jobs import Clock, JobRecord, JobView, cancel, step
+from dtfctl.launcher.controller.jobs import FINISH_S, Clock, JobRecord, JobView, cancel, step
 from dtfctl.launcher.controller.queue import schedule
 from dtfctl.launcher.model import JobRequest, TaskState, TaskStatus
 
@@ -24,6 +24,7 @@ def job(job_id: str = "j-1", **request: object) -> JobRecord:
 
 
 def running(**request: object) -> JobRecord:
+    request = {"success": "all", **request}
     (started,) = schedule([job(**request)], TASKS, {}, NOW)
     assert started.state == "running"
     return started
@@ -76,10 +77,12 @@ def test_a_task_that_is_away_makes_it_recovering_and_back_again() -> None:
     assert step(recovering, clients, BY_NAME, NOW).state == "running"
 
 
-def test_a_crashed_task_is_named_with_its_error() -> None:
+def test_a_task_that_is_given_up_ends_the_job_with_the_reason() -> None:
     crashed = {**BY_NAME, "ps/0": replace(TASKS[0], state="crashed", last_error="exit code 9")}
     clients = view(("worker/0", "running", None), ("worker/1", "running", None))
-    assert step(running(), clients, crashed, NOW).reason == "ps/0 is crashed: exit code 9"
+    ending = step(running(), clients, crashed, NOW).ending
+    assert ending is not None
+    assert (ending.state, ending.reason) == ("failed", "ps/0 is crashed: exit code 9")
 
 
 def test_cancelling_a_queued_job_is_immediate_and_a_running_one_waits() -> None:
@@ -237,10 +240,33 @@ def test_cancelling_beats_a_retry() -> None:
 def test_the_chief_alone_may_decide() -> None:
     done = view(("worker/0", "done", 0), ("worker/1", "running", None))
     record = step(running(success="chief"), done, BY_NAME, NOW)
+    assert record.ending is None, "others may end by themselves"
+    assert step(record, done, BY_NAME, NOW + FINISH_S - 1).ending is None
+    record = step(record, done, BY_NAME, NOW + FINISH_S)
     assert record.ending is not None
     assert record.ending.state == "succeeded"
     over = step(record, view(("worker/0", "done", 0), ("worker/1", "stopped", 143)), BY_NAME, NOW)
     assert (over.state, over.exit_code) == ("succeeded", 0)
+
+
+def test_the_chief_decides_by_default_and_later_failures_of_others_do_not_count() -> None:
+    done = view(("worker/0", "done", 0), ("worker/1", "running", None))
+    record = step(running(success=None), done, BY_NAME, NOW)
+    over = step(record, view(("worker/0", "done", 0), ("worker/1", "failed", 9)), BY_NAME, NOW + 1)
+    assert not over.is_final
+    over = step(over, view(("worker/0", "done", 0), ("worker/1", "failed", 9)), BY_NAME, NOW + FINISH_S)
+    assert (over.state, over.exit_code) == ("succeeded", 0)
+
+
+def test_nobody_waits_for_a_chief_that_has_ended_when_the_variables_are_lost() -> None:
+    done = view(("worker/0", "done", 0), ("worker/1", "running", None))
+    record = step(running(), done, BY_NAME, NOW)
+    assert step(record, done, BY_NAME, NOW + 3600).ending is None, "it may work still"
+    again = {**BY_NAME, "ps/0": replace(TASKS[0], incarnation=7)}
+    record = step(record, done, again, NOW + 1)
+    assert record.ending is not None
+    assert record.ending.state == "failed"
+    assert "ps/0 was lost after the chief had ended" in record.ending.reason
 
 
 def test_an_end_nobody_saw_is_no_success() -> None:
