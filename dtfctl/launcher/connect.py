@@ -23,10 +23,10 @@ from dtfctl.protocol import controller_pb2 as pb
 KEPT_LOGS = 3
 """Earlier clusters of one name whose logs are kept."""
 CALL_S = 30.0
-RECONNECT_S = 15.0
+RECONNECT_S = 20.0
 RETRY_S = 0.05
 ANSWER_S = 5.0
-"""A controller that is alive but does not answer a ping in this time hangs."""
+"""Whether a controller that does not answer a ping in this time hangs, it shows itself (`pulse.py`)."""
 
 
 def existing() -> list[ClusterInfo]:
@@ -131,6 +131,7 @@ class Connection:
         self._takes_down = takes_down
         self._channel: Channel | None = None
         self._seat: Seat | None = None
+        self._outlook = ""
 
     def call(self, method: Method[Request, Reply], request: Request, *, timeout_s: float = CALL_S) -> Reply:
         """One call. When the controller dies meanwhile, again with a new one: every call may be repeated."""
@@ -144,7 +145,7 @@ class Connection:
                 if time.monotonic() > give_up:
                     raise ControllerUnreachable(
                         f"the controller of {self.paths.name} does not answer: {error.message}",
-                        f"see {self.paths.logs / 'controller.log'}",
+                        f"{self._outlook}; see {self.paths.logs / 'controller.log'}".removeprefix("; "),
                     ) from error
             time.sleep(RETRY_S)
 
@@ -167,7 +168,7 @@ class Connection:
         except PeerUnavailable:
             channel.close()
             if found is not None:
-                self.seat.does_not_answer()
+                self._outlook = self.seat.does_not_answer()
             raise
         self._channel = channel
         return channel

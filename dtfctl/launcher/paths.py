@@ -6,7 +6,8 @@
         lock                  held by an `up` or `down` while it works
         cluster.json          name, when it was made, where its sockets are
         owner.json            who brought it up, from where
-        controller.json       pid and address of the running controller
+        controller.json       pid, address and pulse of the running controller
+        run/controller.sock   where commands on its machine call it
         controller.db         desired state, jobs and events (SQLite)
         certificates/         ca, controller, cli, agents, tasks; keys 0600
         hosts/HOST/           an agent's state: agent.json, state.json, runs/, run/ (sockets), work/ID/, blobs/
@@ -74,6 +75,10 @@ class ClusterPaths:
     @property
     def controller_info(self) -> Path:
         return self.folder / "controller.json"
+
+    @property
+    def controller_socket(self) -> Path:
+        return self.folder / "run" / "controller.sock"
 
     @property
     def going_down(self) -> Path:

@@ -18,6 +18,8 @@ from dtfctl.launcher.files import private_folder
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.procfs import ProcessId, is_alive, send_signal
 from dtfctl.launcher.providers.local import died, remove_socket_folder
+from dtfctl.launcher.pulse import HANGS_S, hangs, silence_of
+from dtfctl.launcher.rpc.client import UNIX
 
 START_S = 60.0
 POLL_S = 0.01
@@ -40,8 +42,11 @@ class Seat(Protocol):
             ControllerUnreachable, NoSpace, ClusterFailed: it cannot be started.
         """
 
-    def does_not_answer(self) -> None:
-        """It was found, but does not answer: the next `start` shall not believe that it runs."""
+    def does_not_answer(self) -> str:
+        """It was found, but does not answer: where it hangs it is ended, and the next `start` starts another one.
+
+        Otherwise, what is known of it; empty: nothing.
+        """
 
     def reach(self, address: str) -> str:
         """An address of the controller's machine, as it can be called from here."""
@@ -71,10 +76,17 @@ class LocalSeat:
     def start(self) -> str:
         return start_controller(self._paths)
 
-    def does_not_answer(self) -> None:
-        found = find_controller(self._paths)
-        if found is not None:
-            end_controller(found[0])
+    def does_not_answer(self) -> str:
+        found, pulse = find_controller(self._paths), _pulse_of(self._paths)
+        if found is None:
+            return ""
+        process = found[0]
+        if hangs(process, pulse, HANGS_S):
+            end_controller(process)
+            return ""
+        silence = None if pulse is None else silence_of(process, pulse)
+        turned = "" if silence is None else f", and its loop turned {silence:.1f} s ago"
+        return f"its process runs (pid {process.pid}){turned}: it is not started again"
 
     def reach(self, address: str) -> str:
         return address
@@ -90,14 +102,21 @@ class LocalSeat:
 
 
 def find_controller(paths: ClusterPaths) -> tuple[ProcessId, str] | None:
-    """The live controller's process and address."""
+    """The live controller's process, and where it is called from its own machine."""
     try:
         content = json.loads(paths.controller_info.read_bytes())
         process = ProcessId(content["pid"], content["start_ticks"])
-        address = str(content["address"])
+        address = f"{UNIX}{content['socket']}" if "socket" in content else str(content["address"])
     except (FileNotFoundError, ValueError, KeyError):
         return None
     return (process, address) if is_alive(process) else None
+
+
+def _pulse_of(paths: ClusterPaths) -> int | None:
+    try:
+        return int(json.loads(paths.controller_info.read_bytes())["pulse"])
+    except (FileNotFoundError, ValueError, KeyError):
+        return None
 
 
 def start_controller(paths: ClusterPaths) -> str:
@@ -126,7 +145,7 @@ def start_controller(paths: ClusterPaths) -> str:
 
 
 def end_controller(process: ProcessId) -> None:
-    """One that is alive but does not answer is dying, or hangs: then it is killed; its successor adopts everything."""
+    """One that hangs is killed, if it does not end by itself; its successor adopts everything."""
     deadline = time.monotonic() + DYING_S
     while is_alive(process):
         if time.monotonic() > deadline:

@@ -1,8 +1,11 @@
 """Sockets as launcher and runtime both use them: who may come in, whose process it is, how many may wait.
 
-owner.py         whose process is at the other end of a connection within this machine
-admission.py     how many may wait at a door before they have said who they are, and who goes first
-listener.py      takes connections at any number of sockets, by those rules
-gate.py          a listener before a server that takes connections by itself, as gRPC's does
-descriptors.py   how many files a process may have open
+A process that listens does so through `listener.py`, or has a `gate.py` before it.
+
+    owner.py         whose process is at the other end of a connection within this machine
+    admission.py     how many may wait at a door before they have said who they are, and who goes first
+    listener.py      takes connections at any number of sockets, by those rules
+    gate.py          a listener before a server that takes connections by itself, as gRPC's does
+    unix.py          unix sockets at paths of any length
+    descriptors.py   how many files a process may have open
 """

@@ -35,7 +35,7 @@ class Limits:
     strangers: int
     """Connections that have not proved who they are."""
     per_source: int
-    """The same from one address; of IPv6, from one network of 64 bits."""
+    """The same from one address, of IPv6 from one network of 64 bits; within this machine from one other user."""
     within_s: float = WITHIN_S
     """How long one may take to prove it."""
 
@@ -60,11 +60,11 @@ class Admission(Generic[Guest]):
     def __len__(self) -> int:
         return len(self._since)
 
-    def enter(self, guest: Guest, source: str, now: float) -> list[Guest]:
-        """Somebody has come; who has to go for it."""
+    def enter(self, guest: Guest, source: str, now: float, *, is_mine: bool = False) -> list[Guest]:
+        """Somebody has come; who has to go for it. This user's own processes may come many at once."""
         out = []
         beside = self._of_source.get(source, {})
-        if len(beside) >= self._limits.per_source:
+        if len(beside) >= self._limits.per_source and not is_mine:
             out.append(next(iter(beside)))
         elif len(self._since) >= self._limits.strangers:
             out.append(next(iter(self._since)))

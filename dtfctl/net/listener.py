@@ -2,8 +2,7 @@
 
 Who has not proved yet who he is is a stranger. There are so many strangers at a time and no more, from one source so
 many, and where there is no room for one more the one that has waited longest goes (`admission.py`). Each has five
-seconds, however slowly he speaks. Connections of this user's own processes and of root's are not counted, as those can
-do anything anyway: nobody else can keep them out.
+seconds, however slowly he speaks.
 """
 
 from __future__ import annotations
@@ -17,10 +16,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from dtfctl.net.admission import Admission, Limits, source_of
 from dtfctl.net.owner import is_local, is_mine, owner_of
+from dtfctl.net.unix import short
 
 log = logging.getLogger(__name__)
 
@@ -218,11 +219,10 @@ class Listener:
             connection.close()
             return
         guest = Guest(self, connection, where, owner)
-        if not is_mine(owner):
-            with self._lock:
-                too_many = self._admission.enter(guest, source, time.monotonic())
-            for other in too_many:
-                other.turn_out()
+        with self._lock:
+            too_many = self._admission.enter(guest, source, time.monotonic(), is_mine=is_mine(owner))
+        for other in too_many:
+            other.turn_out()
         if not self._in_threads:
             self._meet(guest)
             return
@@ -255,6 +255,25 @@ def _names(connection: socket.socket, peer: Any, owner: int | None) -> tuple[str
     host, port = str(peer[0]), peer[1]
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return where, source_of(host) if owner is None else f"user {owner}"
+
+
+def listen_unix(path: Path) -> socket.socket:
+    """Listen at a socket that only this user can open, in the place of one that a dead process left.
+
+    Raises:
+        OSError.
+    """
+    door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        path.unlink(missing_ok=True)
+        with short(path) as name:
+            door.bind(name)
+        path.chmod(0o600)
+        door.listen(BACKLOG)
+    except BaseException:
+        door.close()
+        raise
+    return door
 
 
 def listen_tcp(host: str, port: int) -> list[socket.socket]:

@@ -50,9 +50,9 @@ class ManyHosts(LocalProvider):
         self._check(host)
         return super().start_agent(host)
 
-    def kill_agent(self, host: str) -> None:
+    def kill_agent(self, host: str, *, if_it_hangs: bool = False) -> bool:
         self._check(host)
-        super().kill_agent(host)
+        return super().kill_agent(host, if_it_hangs=if_it_hangs)
 
     def _check(self, host: str) -> None:
         if host in self.cut:

@@ -32,12 +32,15 @@ from dtfctl.launcher.errors import Conflict
 from dtfctl.launcher.files import private_folder
 from dtfctl.launcher.loop import Mailbox
 from dtfctl.launcher.procfs import dump_stacks
+from dtfctl.launcher.pulse import Pulse
 
 T = TypeVar("T")
 
 FACTS_S = 2.0
 SHORTEST_S = 0.002
 """The loop never turns faster without news."""
+LONGEST_S = 0.5
+"""Nor slower, however rarely tasks beat: who looks at its pulse must see that it lives."""
 DUMP_S = 1.0
 """For a process that hangs to write where its threads stand, before it is killed."""
 
@@ -65,6 +68,7 @@ class Agent:
         """When a task will have been silent for too long, should that be before the next tick."""
         self._due_at = 0.0
         """When there is something to do without being told."""
+        self.pulse = Pulse()
         self._mailbox = Mailbox(self._wake)
         remove_left(folder)
         self._selector = selectors.DefaultSelector()
@@ -171,6 +175,7 @@ class Agent:
         """Work until `shutdown` is done."""
         roster = self._roster
         while not self.finished:
+            self.pulse.beat()
             has_news = self._wait()
             roster.take_beats()
             now = time.monotonic()
@@ -204,7 +209,7 @@ class Agent:
         """Until something happens; whether anything but beats did."""
         has_news = False
         ended = []
-        for key, _ in self._selector.select(max(0.0, self._due_at - time.monotonic())):
+        for key, _ in self._selector.select(min(LONGEST_S, max(0.0, self._due_at - time.monotonic()))):
             if key.fileobj is self._roster.line.socket:
                 continue
             if key.fd == self._wake_read:

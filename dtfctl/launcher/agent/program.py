@@ -79,14 +79,22 @@ def main() -> int:
 
 def run(agent: Agent, certificates: Path, listen: str, ready_fd: int = -1) -> int:
     handlers = {**AgentService(agent).handlers(), **AccessService(agent, certificates).handlers()}
-    server = serve(handlers, TlsFiles.of(certificates, f"agent-{agent.host}"), f"{listen}:0")
+    socket_path = agent.folder / "agent.sock"
+    server = serve(handlers, TlsFiles.of(certificates, f"agent-{agent.host}"), f"{listen}:0", socket_path)
     me = identify(os.getpid())
     assert me is not None
-    info = {"pid": me.pid, "start_ticks": me.start_ticks, "address": f"{agent.advertise}:{server.port}"}
+    info = {
+        "pid": me.pid,
+        "start_ticks": me.start_ticks,
+        "address": f"{agent.advertise}:{server.port}",
+        "socket": str(socket_path),
+        "pulse": agent.pulse.fd,
+    }
     write_whole(agent.folder / "agent.json", json.dumps(info).encode())
     if ready_fd >= 0:
         os.close(ready_fd)
     agent.run()
     (agent.folder / "agent.json").unlink(missing_ok=True)
+    socket_path.unlink(missing_ok=True)
     server.stop(STOP_S)
     return 0

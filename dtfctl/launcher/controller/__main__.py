@@ -21,7 +21,7 @@ from dtfctl.launcher.controller.relay import Relay
 from dtfctl.launcher.controller.service import ControllerService
 from dtfctl.launcher.daemon import own_lock
 from dtfctl.launcher.errors import LauncherError
-from dtfctl.launcher.files import write_whole
+from dtfctl.launcher.files import private_folder, write_whole
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.procfs import identify
 from dtfctl.launcher.providers.hosts import HostProviders
@@ -68,7 +68,13 @@ def run(paths: ClusterPaths) -> int:
     engine.address = f"{listen}:{server.port}"
     me = identify(os.getpid())
     assert me is not None
-    found = {"pid": me.pid, "start_ticks": me.start_ticks, "address": engine.address}
+    found = {
+        "pid": me.pid,
+        "start_ticks": me.start_ticks,
+        "address": engine.address,
+        "socket": str(paths.controller_socket),
+        "pulse": engine.pulse.fd,
+    }
     write_whole(paths.controller_info, json.dumps(found).encode())
     engine.run()
     page.close()
@@ -81,11 +87,13 @@ def run(paths: ClusterPaths) -> int:
 
 def _serve(handlers: Mapping[Method[Any, Any], Handler], tls: TlsFiles, listen: str, paths: ClusterPaths) -> Server:
     """Others on the network remember where it is: on a host it takes the port that it had, where that is free."""
+    socket_path = paths.controller_socket
+    private_folder(socket_path.parent)
     if listen != LOOPBACK:
         with contextlib.suppress(ValueError, KeyError, OSError):
             before = str(json.loads(paths.controller_info.read_bytes())["address"])
-            return serve(handlers, tls, before)
-    return serve(handlers, tls, f"{listen}:0")
+            return serve(handlers, tls, before, socket_path)
+    return serve(handlers, tls, f"{listen}:0", socket_path)
 
 
 def _metrics(engine: Engine) -> str:

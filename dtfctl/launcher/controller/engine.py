@@ -29,6 +29,7 @@ from dtfctl.launcher.loop import Mailbox
 from dtfctl.launcher.model import ClusterStatus, ControllerStatus
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import Provider
+from dtfctl.launcher.pulse import Pulse
 from dtfctl.launcher.selectors import job_id, select
 from dtfctl.launcher.spec.model import ClusterSpec
 
@@ -50,6 +51,7 @@ class Engine:
         self._epoch = self.store.next_epoch()
         self._started = time.monotonic()
         self.address = ""
+        self.pulse = Pulse()
         self._mailbox = Mailbox()
         self._problem = ""
         self._changed = threading.Condition()
@@ -106,6 +108,7 @@ class Engine:
     def run(self) -> None:
         next_tick = 0.0
         while not self.finished:
+            self.pulse.beat()
             changed = self._mailbox.run_one(max(0.001, next_tick - time.monotonic()))
             changed = self._mailbox.run_all() or changed
             is_tick = time.monotonic() >= next_tick

@@ -42,6 +42,8 @@ host counts as lost, its tasks need not move."""
 MUTE_S = 10.0
 """The same for one that has not reported to this controller yet: it may just be starting."""
 REPLACE_AGAIN_S = 15.0
+LOOK_AGAIN_S = 1.0
+"""At an agent that is silent, but whose loop turns."""
 RETRY_S = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0)
 """Waits between attempts to reach an agent; the last one repeats."""
 
@@ -124,13 +126,15 @@ class AgentLink:
         return since is not None and now - since > limit and now - self._replaced_at > REPLACE_AGAIN_S
 
     def replace_agent(self) -> None:
-        """The agent hangs: end it, in a thread; `_follow` sees its connection break and starts another."""
+        """The agent seems to hang: end it if it does, in a thread; `_follow` sees that and starts another."""
         self._replaced_at = time.monotonic()
         threading.Thread(target=self._end_agent, name=f"replace-{self.host}", daemon=True).start()
 
     def _end_agent(self) -> None:
         try:
-            self._provider.kill_agent(self.host)
+            if not self._provider.kill_agent(self.host, if_it_hangs=True):
+                log.warning("the agent of %s reports nothing, but its loop turns: it is left alone", self.host)
+                self._replaced_at = time.monotonic() - REPLACE_AGAIN_S + LOOK_AGAIN_S
         except LauncherError as error:
             log.warning("the agent of %s cannot be ended: %s", self.host, error.message)
 
@@ -169,7 +173,7 @@ class AgentLink:
             self._provider.kill_agent(self.host)
 
     def _order_shutdown(self, endpoint: AgentEndpoint, grace_s: float, delete_logs: bool) -> None:
-        channel = Channel(endpoint.address, self._tls, "agent", self._cluster)
+        channel = Channel(endpoint.called_at, self._tls, "agent", self._cluster)
         try:
             request = pb.ShutdownRequest(grace_s=grace_s, epoch=self._epoch, delete_logs=delete_logs)
             deadline = time.monotonic() + CONNECT_S
@@ -253,7 +257,7 @@ class AgentLink:
         return channel.stream(methods.WATCH, request)
 
     def _connect(self, endpoint: AgentEndpoint) -> None:
-        channel = Channel(endpoint.address, self._tls, "agent", self._cluster)
+        channel = Channel(endpoint.called_at, self._tls, "agent", self._cluster)
         with self._condition:
             self._channel, self._sent = channel, None
             self._shipped = set()

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.procfs import ProcessId
+from dtfctl.launcher.rpc.client import UNIX
 from dtfctl.launcher.spec.model import ClusterSpec
 
 Cause: TypeAlias = Literal[
@@ -32,6 +33,13 @@ class AgentEndpoint:
     process: ProcessId
     through: str = ""
     """How calls get there when its port cannot be reached: `SSH`, `SSH over bastion`; empty: directly."""
+    socket: str = ""
+    """The unix socket at which it is called on this machine; empty: it is on another one."""
+
+    @property
+    def called_at(self) -> str:
+        """For a `Channel`."""
+        return f"{UNIX}{self.socket}" if self.socket else self.address
 
 
 class HostFailed(LauncherError):
@@ -85,8 +93,11 @@ class Provider(Protocol):
     def wait_ended(self, host: str, timeout_s: float) -> bool:
         """Whether within `timeout_s` no agent runs there, none is on its way, and none still puts its things away."""
 
-    def kill_agent(self, host: str) -> None:
-        """End an agent that hangs, at once; its tasks go on."""
+    def kill_agent(self, host: str, *, if_it_hangs: bool = False) -> bool:
+        """End an agent at once; its tasks go on. Whether it has ended.
+
+        `if_it_hangs`: only where its process shows that its loop does not turn (`pulse.py`).
+        """
 
     def clean(self, host: str) -> None:
         """Delete the agent's files after it has ended; logs and checkpoints stay."""

@@ -768,14 +768,32 @@ def check_python(python: str) -> None:
         raise Trouble("python", f"`python: {python}` cannot be used: {(done.stderr.strip() or 'it fails')[-200:]}")
 
 
-def kill(cluster: str, host: str, **_: Any) -> dict[str, Any]:
+def hangs(info: dict[str, Any], limit_s: float) -> bool:
+    """Whether a process itself shows that its loop does not turn; as `launcher/pulse.py`."""
+    import struct
+
+    try:
+        with open(f"/proc/{info['pid']}/stat", "rb") as file:
+            if file.read().rpartition(b")")[2].split()[0] in (b"T", b"t"):
+                return True
+        with open(f"/proc/{info['pid']}/fd/{info['pulse']}", "rb") as memory:
+            turned = struct.unpack("=d", memory.read(8))[0]
+    except (OSError, KeyError, struct.error):
+        return False
+    return time.monotonic() - float(turned) > limit_s
+
+
+def kill(cluster: str, host: str, hangs_s: float, **_: Any) -> dict[str, Any]:
+    """End the agent; where there is a limit only if its loop has not turned for so long."""
     info = find(cluster, host)
+    if info is not None and hangs_s and not hangs(info, hangs_s):
+        return {"ended": False}
     if info is not None:
         os.kill(info["pid"], signal.SIGKILL)
         deadline = time.monotonic() + 5.0
         while start_ticks(info["pid"]) == info["start_ticks"] and time.monotonic() < deadline:
             time.sleep(POLL_S)
-    return {}
+    return {"ended": True}
 
 
 def wait_ended(cluster: str, host: str, timeout_s: float, **_: Any) -> dict[str, Any]:

@@ -63,8 +63,8 @@ class HostProviders:
     def wait_ended(self, host: str, timeout_s: float) -> bool:
         return self._of(host).wait_ended(host, timeout_s)
 
-    def kill_agent(self, host: str) -> None:
-        self._of(host).kill_agent(host)
+    def kill_agent(self, host: str, *, if_it_hangs: bool = False) -> bool:
+        return self._of(host).kill_agent(host, if_it_hangs=if_it_hangs)
 
     def clean(self, host: str) -> None:
         self._of(host).clean(host)

@@ -7,6 +7,7 @@ import shutil
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 from dtfctl.launcher.certificates import ensure_certificate
 from dtfctl.launcher.daemon import is_locked, start_daemon
@@ -17,6 +18,7 @@ from dtfctl.launcher.procfs import ProcessId, is_alive, send_signal
 from dtfctl.launcher.providers.base import AgentEndpoint, OnStage, silent
 from dtfctl.launcher.providers.files import Syncs
 from dtfctl.launcher.providers.local_files import put_files
+from dtfctl.launcher.pulse import AGENT_HANGS_S, hangs
 from dtfctl.launcher.spec.model import ClusterSpec
 
 START_S = 60.0
@@ -42,14 +44,21 @@ class LocalProvider:
         self._spec = spec
 
     def find_agent(self, host: str) -> AgentEndpoint | None:
-        info = self._paths.host(host) / "agent.json"
+        content = self._info(host)
         try:
-            content = json.loads(info.read_bytes())
             process = ProcessId(content["pid"], content["start_ticks"])
             address = content["address"]
-        except (FileNotFoundError, ValueError, KeyError):
+        except KeyError:
             return None
-        return AgentEndpoint(host, address, process) if is_alive(process) else None
+        return AgentEndpoint(host, address, process, socket=content.get("socket", "")) if is_alive(process) else None
+
+    def _info(self, host: str) -> dict[str, Any]:
+        """What its agent says about itself; empty: nothing."""
+        try:
+            found: dict[str, Any] = json.loads((self._paths.host(host) / "agent.json").read_bytes())
+        except (FileNotFoundError, ValueError):
+            return {}
+        return found
 
     def refresh(self, host: str) -> None:
         spec = self._spec
@@ -98,14 +107,17 @@ class LocalProvider:
             time.sleep(POLL_S)
         return True
 
-    def kill_agent(self, host: str) -> None:
+    def kill_agent(self, host: str, *, if_it_hangs: bool = False) -> bool:
         endpoint = self.find_agent(host)
         if endpoint is None:
-            return
+            return True
+        if if_it_hangs and not hangs(endpoint.process, self._info(host).get("pulse"), AGENT_HANGS_S):
+            return False
         send_signal(endpoint.process, signal.SIGKILL)
         deadline = time.monotonic() + KILL_S
         while is_alive(endpoint.process) and time.monotonic() < deadline:
             time.sleep(POLL_S)
+        return True
 
     def clean(self, host: str) -> None:
         folder = self._paths.host(host)

@@ -29,6 +29,7 @@ from dtfctl.launcher.providers.conversation import ASK_S, HELLO_S, Conversation
 from dtfctl.launcher.providers.files import Synced, Syncs, setup_of
 from dtfctl.launcher.providers.login import Logins
 from dtfctl.launcher.providers.own_login import OwnLogin, SentSyncs
+from dtfctl.launcher.pulse import AGENT_HANGS_S
 from dtfctl.launcher.spec.model import ClusterSpec
 
 log = logging.getLogger(__name__)
@@ -107,8 +108,9 @@ class SshProvider:
         reply = self._run(self._ask(host, "wait_ended", timeout_s + ASK_S, timeout_s=timeout_s), None)
         return bool(reply["ended"])
 
-    def kill_agent(self, host: str) -> None:
-        self._run(self._ask(host, "kill", ASK_S), None)
+    def kill_agent(self, host: str, *, if_it_hangs: bool = False) -> bool:
+        limit_s = AGENT_HANGS_S if if_it_hangs else 0.0
+        return bool(self._run(self._ask(host, "kill", ASK_S, hangs_s=limit_s), None)["ended"])
 
     def clean(self, host: str) -> None:
         self._run(self._ask(host, "clean", ASK_S), None)

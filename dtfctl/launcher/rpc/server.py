@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
-import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 from google.protobuf.message import Message
@@ -19,17 +18,17 @@ from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.errors import LauncherError, name_on_wire
 from dtfctl.launcher.rpc.method import Handler, Method, PeerUnavailable
 from dtfctl.launcher.rpc.wire import CALL, END, ERROR, MESSAGE, SILENT_S, Broken, NoFrame, Wire, context_of, heart
+from dtfctl.net.admission import WITHIN_S
+from dtfctl.net.listener import Guest, Listener, listen_tcp, listen_unix
 
 log = logging.getLogger(__name__)
 
-HANDSHAKE_S = 30.0
 REQUEST_S = 120.0
 """For the rest of a request once it has begun."""
 CLOSE_S = 5.0
 """For the caller to take the end of a stream and hang up; closed sooner, its last words could be lost."""
-MOST_STRANGERS = 128
-"""Connections that have not proved yet who they are."""
 MOST_CONNECTIONS = 512
+"""Of those who have proved who they are."""
 AHEAD = 8
 """Requests of a talk that are read before the handler takes them."""
 LOOK_S = 0.5
@@ -38,7 +37,7 @@ _caller: ContextVar[str] = ContextVar("caller", default="")
 
 
 def caller() -> str:
-    """In a handler: where the call came from, `10.0.0.1:43210` or `[fd00::1]:43210`."""
+    """In a handler: where the call came from, `10.0.0.1:43210`, `[fd00::1]:43210` or `unix`."""
     return _caller.get()
 
 
@@ -74,26 +73,33 @@ class Server:
         port: at which it listens.
     """
 
-    def __init__(self, handlers: Mapping[Method[Any, Any], Handler], tls: TlsFiles, address: str) -> None:
+    def __init__(
+        self, handlers: Mapping[Method[Any, Any], Handler], tls: TlsFiles, address: str, socket_path: Path | None
+    ) -> None:
         self._table = {method.path: (method, handler) for method, handler in handlers.items()}
+        self._roles = {role for method in handlers for role in method.roles}
         self._context = context_of(tls, server=True)
         host, _, port = address.rpartition(":")
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._listener = socket.create_server((host.strip("[]"), int(port)), family=family, backlog=1024)
-        self.port: int = self._listener.getsockname()[1]
+        doors = listen_tcp(host, int(port))
+        self.port: int = doors[0].getsockname()[1]
+        try:
+            if socket_path is not None:
+                doors.append(listen_unix(socket_path))
+        except OSError:
+            for door in doors:
+                door.close()
+            raise
         self._idle = threading.Condition()
-        self._strangers = 0
         self._wires: set[Wire] = set()
         self._at_work = 0
         self._stopping = False
-        threading.Thread(target=self._accept, name="rpc-accept", daemon=True).start()
+        self._listener = Listener(doors, self._serve, name="rpc")
+        self._listener.start()
 
     def stop(self, grace_s: float) -> None:
         """No more calls; those that run get `grace_s` to answer."""
         with self._idle:
             self._stopping = True
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         with self._idle:
             self._idle.wait_for(lambda: not self._at_work, grace_s)
@@ -103,55 +109,29 @@ class Server:
 
     # ------------------------------------------------------------------ connections
 
-    def _accept(self) -> None:
-        while not self._stopping:
-            try:
-                sock, peer = self._listener.accept()
-            except OSError as error:
-                if self._stopping:
-                    return
-                log.warning("cannot take a connection: %s", error)
-                time.sleep(LOOK_S)  # out of file descriptors: some come back
-                continue
-            with self._idle:
-                takes = self._strangers < MOST_STRANGERS and len(self._wires) < MOST_CONNECTIONS
-                self._strangers += takes
-            if not takes:
-                sock.close()
-                continue
-            where = f"[{peer[0]}]:{peer[1]}" if ":" in peer[0] else f"{peer[0]}:{peer[1]}"
-            try:
-                threading.Thread(target=self._serve, args=(sock, where), name="rpc", daemon=True).start()
-            except RuntimeError as error:  # no more threads
-                log.warning("cannot serve %s: %s", where, error)
-                sock.close()
-                with self._idle:
-                    self._strangers -= 1
-
-    def _serve(self, sock: socket.socket, where: str) -> None:
-        _caller.set(where)
+    def _serve(self, guest: Guest) -> None:
+        _caller.set(guest.where)
         wire: Wire | None = None
         try:
-            try:
-                wire = Wire(sock, self._context)
-                wire.handshake(HANDSHAKE_S)
-            finally:
-                with self._idle:
-                    self._strangers -= 1
-            with self._idle:
-                self._wires.add(wire)
+            wire = Wire(guest.socket, self._context)
+            wire.handshake(WITHIN_S)
             role = wire.peer_name().partition(":")[0]
+            if role in self._roles:  # others stay strangers: they are told so when they call, and must not wait
+                guest.admit()
+            with self._idle:
+                if len(self._wires) >= MOST_CONNECTIONS:
+                    raise Broken(f"there are {MOST_CONNECTIONS} connections already")
+                self._wires.add(wire)
             while self._serve_one(wire, role):
                 pass
         except (Broken, TimeoutError, OSError) as error:
-            log.debug("%s: %s", where, error)
+            log.debug("%s: %s", guest.where, error)
         finally:
-            if wire is None:
-                sock.close()
-            else:
+            if wire is not None:
                 with self._idle:
                     self._wires.discard(wire)
                 wire.close()
+            guest.close()
 
     def _serve_one(self, wire: Wire, role: str) -> bool:
         """One call; whether there may be another one on this connection."""
@@ -320,10 +300,15 @@ def _failure(name: str, message: str, hint: str = "") -> tuple[int, bytes]:
     return ERROR, json.dumps({"error": name, "message": message, "hint": hint}).encode()
 
 
-def serve(handlers: Mapping[Method[Any, Any], Handler], tls: TlsFiles, address: str = "127.0.0.1:0") -> Server:
-    """Start a server at `HOST:PORT`; port 0 is any that is free.
+def serve(
+    handlers: Mapping[Method[Any, Any], Handler],
+    tls: TlsFiles,
+    address: str = "127.0.0.1:0",
+    socket_path: Path | None = None,
+) -> Server:
+    """Start a server at `HOST:PORT`, where port 0 is any that is free, and at a unix socket if there is a path for one.
 
     Raises:
         OSError: it cannot listen there.
     """
-    return Server(handlers, tls, address)
+    return Server(handlers, tls, address, socket_path)

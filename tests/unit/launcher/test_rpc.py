@@ -23,6 +23,7 @@ from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.rpc.method import PeerUnavailable
 from dtfctl.launcher.rpc.server import Call, Server, caller, serve
 from dtfctl.launcher.rpc.wire import CALL, END, ERROR, HEAD, LARGEST, MESSAGE, Broken, Wire, context_of
+from dtfctl.net.admission import Limits
 from dtfctl.protocol import agent_pb2 as pb
 
 WAIT_S = 60.0
@@ -447,8 +448,7 @@ def test_random_frames_do_not_hurt_the_server(serving: Serving, folder: Path) ->
 
 
 def test_strangers_cannot_take_all_places(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_side, "MOST_STRANGERS", 4)
-    monkeypatch.setattr(server_side, "HANDSHAKE_S", 1.0)
+    monkeypatch.setattr(Limits, "of_process", lambda: Limits(4, 4, 1.0))
     channel = serving({PROBE: answer})
     idle = [socket.create_connection(("127.0.0.1", server_of(channel).port), WAIT_S) for _ in range(12)]
 
