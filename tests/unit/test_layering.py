@@ -17,7 +17,7 @@ ROOT = Path(dtfctl.__file__).parent
 LAUNCHER_SIDE = [{"protocol", "net"}, {"health"}, {"launcher"}, {"cli"}]
 RUNTIME = [
     {"protocol", "net"},
-    {"runtime.framework"},
+    {"runtime.framework", "runtime.memory"},
     {"runtime.platform"},
     {"runtime.ops", "runtime.checkpoint"},
     {"runtime.compiler", "runtime.kernels", "runtime.rendezvous"},

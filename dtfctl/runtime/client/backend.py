@@ -10,6 +10,7 @@ import numpy as np
 
 from dtfctl.protocol import config_pb2, device_pb2, graph_pb2
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.memory.ownership import is_sole
 from dtfctl.runtime.platform import kept_memory
 from dtfctl.runtime.services.compiled_step import StepOptions
 from dtfctl.runtime.services.master import Master
@@ -137,18 +138,14 @@ def as_host(value: Any) -> Any:
     return value
 
 
-# References to a value nobody else holds, as `own_values` sees it: the list, the local name, getrefcount's argument.
-_UNSHARED = 3
-
-
 def own_values(values: list[Any]) -> list[Any]:
     """Fetched values as clients get them, each the client's own: what a variable or constant still holds is copied."""
     for i in range(len(values)):
         value = values[i]
         if isinstance(value, np.ndarray) and value.ndim:
+            values[i] = None
             # Flags hold their array, so they must not have a name while its references are counted.
-            if sys.getrefcount(value) > _UNSHARED or not _may_be_kept(value):
-                values[i] = value.copy()
+            values[i] = value if is_sole(value) and _may_be_kept(value) else value.copy()
         else:
             values[i] = as_host(value)
     return values

@@ -206,10 +206,7 @@ class NodeLines:
         self.careful[i] = kernel, operands
         operator = OPERATORS.get(function)
         if operator is not None:
-            # An operator refuses the None of a variable without a value.
-            value = operator.format(
-                *([f"{p}._value" if n in reads else p for n, p in enumerate(places)] if reads else places)
-            )
+            value = operator.format(*(f"{p}.read()" if n in reads else p for n, p in enumerate(places)))
         else:
             self.names[f"k{i}"] = function
             value = f"k{i}({operands})"
@@ -243,7 +240,7 @@ class NodeLines:
         if not node.signature.allows_uninitialized_input:
             for position in ref_positions(node):
                 place = self._operand(node, position, read=False)
-                yield f"if {place}.__class__ is Variable and {place}._value is None: uninitialized({place})"
+                yield f"if {place}.__class__ is Variable and not {place}._has_value: uninitialized({place})"
 
     def _operands(self, node: Node) -> str:
         reads = reads_of(node)

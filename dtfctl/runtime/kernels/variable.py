@@ -1,11 +1,11 @@
 """A variable's storage, behind ref variables (VariableV2) and resource variables (VarHandleOp) alike.
 
 Readers get the array itself, never a copy, and may keep it: a fetched weight, a tensor waiting in a socket. Writers
-update in place only when nobody else holds the array, which CPython's reference count tells, and otherwise write into a
-fresh one.
-So a value once read never changes, a training step that lets go of what it read in time costs no copy, and no reader
-needs a lock. A checkpoint's snapshot is a reader that need not cost a copy of everything: updates of few rows keep for
-it what these were, and go on in place.
+update in place only when nobody else holds the array (memory/ownership.py), and otherwise write into a fresh one. Who
+writes in place takes the array out first: so nobody comes by it before it is whole again, as a read waits that long.
+So a value once read never changes and is never half of one update, a training step that lets go of what it read in time
+costs no copy, and readers need no lock but while an update in place goes on. A checkpoint's snapshot is a reader that
+need not cost a copy of everything: updates of few rows keep for it what these were, and go on in place.
 Who had to copy a large array once, as after each checkpoint, will have to again: the array that was left to its readers
 is written into next time, as memory fresh from the system costs several times what copying does.
 """
@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import functools
 import math
-import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,10 +27,11 @@ from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import FailedPreconditionError
 from dtfctl.runtime.framework.resource_manager import Resource
 from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.memory.ownership import is_sole
 from dtfctl.runtime.platform import kept_memory, shared_memory
 
-# References to an unshared array seen by `writable`: the attribute, the local name and getrefcount's own argument.
-_UNSHARED = 3
+# How long a read waits for the end of an update before it looks whether another one has begun meanwhile.
+_LOOK_S = 0.001
 # Arrays of fewer bytes are not kept to be copied into: the allocator keeps such memory itself.
 _SPARE = 1 << 20
 
@@ -46,7 +46,7 @@ class Variable(Resource):
     """
 
     type_name = "Variable"
-    __slots__ = ("_shadow", "_snapshot", "_spare", "_value", "dtype", "lock", "name", "shape", "version")
+    __slots__ = ("_has_value", "_shadow", "_snapshot", "_spare", "_value", "dtype", "lock", "name", "shape", "version")
 
     def __init__(self, dtype: DType, shape: TensorShape, name: str = "") -> None:
         self.dtype = dtype.base_dtype
@@ -54,7 +54,9 @@ class Variable(Resource):
         self.name = name
         self.lock = threading.RLock()
         self.version = 0
+        # None while it is written in place, with the lock held, and where there is none.
         self._value: Any = None
+        self._has_value = False
         # The value before the last copy; nobody's once its readers have let go of it.
         self._spare: Any = None
         # A checkpoint that is being written from the value, and the memory of the last one for pages it kept.
@@ -63,24 +65,38 @@ class Variable(Resource):
 
     @property
     def is_initialized(self) -> bool:
-        return self._value is not None
+        return self._has_value
 
     def read(self) -> Any:
-        """The current value; it will not change under the reader.
+        """The current value; it will not change under the reader. Waits while it is written in place.
 
         Raises:
             FailedPreconditionError: nothing was assigned yet.
         """
         value = self._value
-        if value is None:
-            raise FailedPreconditionError(f"Attempting to use uninitialized value {self.name}")
-        return value
+        return value if value is not None else self._settled()
+
+    def _settled(self) -> Any:
+        """The value once nobody writes it."""
+        while self._has_value:
+            # Those who write one after the other need not let a waiting reader have the lock.
+            is_held = self.lock.acquire(timeout=_LOOK_S)
+            value = self._value
+            if is_held:
+                self.lock.release()
+            if value is not None:
+                return value
+        raise self._uninitialized()
+
+    def _uninitialized(self) -> FailedPreconditionError:
+        return FailedPreconditionError(f"Attempting to use uninitialized value {self.name}")
 
     def assign(self, value: Any) -> None:
         """Set the value. The array is shared with the caller, who must not write into it."""
         mapped = getattr(value, "base", None) is not None and is_mapped(value)
         with self.lock:
             old, self._value = self._value, value
+            self._has_value = True
             if not mapped:
                 self._spare = None
             elif _owns_memory(old):
@@ -117,26 +133,6 @@ class Variable(Resource):
                 self._value = new
                 self._now_holds(new, old)
 
-    def writable(self) -> Any:
-        """The current value as an array that may be written in place; call with `lock` held, and let go of it soon.
-
-        Raises:
-            FailedPreconditionError: nothing was assigned yet.
-        """
-        value = self._value
-        if value is None:
-            raise FailedPreconditionError(f"Attempting to use uninitialized value {self.name}")
-        if sys.getrefcount(value) > _UNSHARED or not _is_own(value):
-            if isinstance(value, (np.ndarray, np.generic)):
-                copy = self._another(value)
-                np.copyto(copy, value)
-            else:
-                copy = value.copy()
-            self._replace(value, copy)
-            value = copy
-        self.version += 1
-        return value
-
     def snapshot(self, value: Any) -> Any:
         """What keeps a value that was read while rows of the variable are updated; the value itself where none can."""
         with self.lock:
@@ -152,7 +148,7 @@ class Variable(Resource):
 
     @property
     def is_kept(self) -> bool:
-        """Whether a snapshot may be there for which `writable_at` keeps what it is told of."""
+        """Whether a snapshot may be there for which `change` keeps the rows that it is told of."""
         return self._snapshot is not None
 
     def _pending(self) -> ArraySnapshot | None:
@@ -163,43 +159,85 @@ class Variable(Resource):
             return None
         return snapshot if snapshot.is_of(self._value) else None
 
-    def writable_at(self, rows: Any, depth: int = 1) -> Any:
-        """As `writable`, for who changes nothing but some slices.
+    def change(self, write: Callable[[Any], object], rows: Any = None, depth: int = 1) -> None:
+        """Have a part of the value written: `write` gets an array that it may write into, and lets go of it; call with
+        `lock` held.
 
         Args:
-            rows: a vector of where these are in the first `depth` dimensions as if those were one; all in range.
-        """
-        snapshot = None if self._snapshot is None else self._pending()
-        value = self._value
-        if snapshot is None or sys.getrefcount(value) > _UNSHARED + 1 or not _is_own(value):
-            del value
-            return self.writable()
-        snapshot.keep(rows, value.itemsize * math.prod(value.shape[depth:]))
-        self.version += 1
-        return value
+            rows: where `write` changes nothing but some slices, a vector of where these are in the first `depth`
+                dimensions as if those were one; all in range.
 
-    def update(self, write: Callable[[Any, Any], None]) -> None:
+        Raises:
+            FailedPreconditionError: nothing was assigned yet.
+        """
+        value = self._value
+        if value is None:
+            raise self._uninitialized()
+        snapshot = None if rows is None or self._snapshot is None else self._pending()
+        try:
+            self._value = None
+            if snapshot is None:
+                is_mine = is_sole(value) and _is_own(value)
+            else:
+                # If it has ended meanwhile, it may be somebody else's reference that was counted.
+                is_mine = is_sole(value, 1) and not snapshot.is_over and _is_own(value)
+            if is_mine:
+                if snapshot is not None:
+                    snapshot.keep(rows, value.itemsize * math.prod(value.shape[depth:]))
+                write(value)
+            else:
+                # Others go on reading it.
+                self._value = value
+                fresh = self._copy(value)
+                write(fresh)
+                self._replace(value, fresh)
+                value = fresh
+        finally:
+            self._put_back(value)
+        self.version += 1
+
+    def update(self, write: Callable[[Any, Any], object]) -> None:
         """Have the next value written: `write` gets the current value and the array for the next one, which is the same
         where nobody else holds that; call with `lock` held.
 
         Raises:
             FailedPreconditionError: nothing was assigned yet.
         """
-        value = self.read()
-        if sys.getrefcount(value) > _UNSHARED or not _is_own(value):
-            fresh = self._another(value) if isinstance(value, (np.ndarray, np.generic)) else value.copy()
-            write(value, fresh)
-            self._replace(value, fresh)
-        else:
-            write(value, value)
+        value = self._value
+        if value is None:
+            raise self._uninitialized()
+        try:
+            self._value = None
+            if is_sole(value) and _is_own(value):
+                write(value, value)
+            else:
+                # Others go on reading it.
+                self._value = value
+                fresh = self._another(value) if isinstance(value, (np.ndarray, np.generic)) else value.copy()
+                write(value, fresh)
+                self._replace(value, fresh)
+                value = fresh
+        finally:
+            self._put_back(value)
         self.version += 1
+
+    def _put_back(self, value: Any) -> None:
+        if self._has_value:
+            self._value = value
+
+    def _copy(self, value: Any) -> Any:
+        if not isinstance(value, (np.ndarray, np.generic)):
+            return value.copy()
+        copy = self._another(value)
+        np.copyto(copy, value)
+        return copy
 
     def _another(self, value: Any) -> Any:
         """An array like the value for what takes its place."""
-        spare = self._spare
+        spare, self._spare = self._spare, None
         if (
             spare is not None
-            and sys.getrefcount(spare) <= _UNSHARED
+            and is_sole(spare)
             and (spare.shape, spare.strides, spare.dtype) == (value.shape, value.strides, value.dtype)
         ):
             return spare
@@ -214,10 +252,30 @@ class Variable(Resource):
         self._spare = value if value.nbytes >= _SPARE and _owns_memory(value) else None
 
     def close(self) -> None:
+        self._has_value = False
         self._value = self._spare = self._shadow = None
 
     def describe(self) -> str:
         return f"<Variable {self.name} {self.dtype.name} {self.shape}>"
+
+
+def change_all(variables: Sequence[Variable], write: Callable[..., object], rows: Any = None) -> None:
+    """As `Variable.change`, of several variables, whose arrays `write` gets in their order; call with all locks held.
+
+    Args:
+        variables: one may be there more than once.
+        rows: in the first dimension of each.
+    """
+    distinct = list(dict.fromkeys(variables))
+    if len(distinct) < len(variables):
+        places = [distinct.index(v) for v in variables]
+        change_all(distinct, lambda *arrays: write(*(arrays[i] for i in places)), rows)
+        return
+    first, *rest = distinct
+    if rest:
+        first.change(lambda array: change_all(rest, lambda *others: write(array, *others), rows), rows)
+    else:
+        first.change(write, rows)
 
 
 def _owns_memory(value: Any) -> bool:

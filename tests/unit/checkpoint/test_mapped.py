@@ -65,7 +65,7 @@ def test_a_variable_soon_has_memory_of_its_own(tmp_path: Path) -> None:
     with variable.lock:
         before = variable.read()
         del before
-        variable.writable()[0, 0] = 7
+        variable.change(lambda a: a[0, :1].fill(7))
     assert variable.read()[0, 0] == 7
 
 
@@ -79,7 +79,7 @@ def test_a_restored_value_takes_the_memory_of_the_one_before(tmp_path: Path) -> 
         settled()
         assert variable.read().ctypes.data == address and np.array_equal(variable.read(), BIG)
         with variable.lock:
-            variable.writable()[0, 0] = 7
+            variable.change(lambda a: a[0, :1].fill(7))
     # But not as long as somebody reads that one.
     held = variable.read()
     variable.assign(reader.begin_map("big")())
@@ -102,7 +102,7 @@ def test_an_update_that_comes_before_the_copy_stays(tmp_path: Path) -> None:
     variable = Variable(dtypes.float32, TensorShape(BIG.shape))
     with variable.lock:
         variable.assign(saved(tmp_path).begin_map("big")())
-        variable.writable()[0, 0] = 7
+        variable.change(lambda a: a[0, :1].fill(7))
     settled()
     assert variable.read()[0, 0] == 7 and np.array_equal(variable.read()[1], BIG[1])
 

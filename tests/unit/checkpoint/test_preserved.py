@@ -32,7 +32,7 @@ def variable_of(value: np.ndarray) -> Variable:
 def add(variable: Variable, rows: np.ndarray) -> None:
     with variable.lock:
         values = np.ones((rows.size, *variable.read().shape[1:]), variable.read().dtype)
-        scatter_rows(variable.writable_at(rows), rows, values, "Add")
+        variable.change(lambda a: scatter_rows(a, rows, values, "Add"), rows)
 
 
 def read(snapshot: ArraySnapshot, start: int, stop: int) -> np.ndarray:

@@ -110,10 +110,12 @@ def test_a_read_value_survives_later_updates(steps: Steps) -> None:
 def test_an_unshared_variable_is_updated_in_place() -> None:
     variable = Variable(dtypes.float32, TensorShape([4]), "v")
     variable.assign(np.zeros(4, np.float32))
-    with variable.lock:
-        address = variable.writable().ctypes.data
-    with variable.lock:
-        assert variable.writable().ctypes.data == address
+    addresses = [variable.read().ctypes.data]
+    for _ in range(2):
+        with variable.lock:
+            variable.change(lambda a: addresses.append(a.ctypes.data))
+            variable.update(lambda now, then: addresses.append(then.ctypes.data))
+    assert len(addresses) == 5 and len(set(addresses)) == 1
 
 
 def large_variable() -> Variable:
@@ -127,12 +129,12 @@ def test_memory_that_readers_have_let_go_of_is_copied_into() -> None:
     held = [variable.read()]
     first = held[0].ctypes.data
     with variable.lock:
-        variable.writable()[0] = 1
+        variable.change(lambda a: a.put(0, 1))
     assert held[0][0] == 0
     held.clear()
     held.append(variable.read())
     with variable.lock:
-        variable.writable()[1] = 2
+        variable.change(lambda a: a.put(1, 2))
     assert variable.read().ctypes.data == first
     assert variable.read()[:3].tolist() == [1, 2, 0] and held[0][:3].tolist() == [1, 0, 0]
 
@@ -140,17 +142,17 @@ def test_memory_that_readers_have_let_go_of_is_copied_into() -> None:
 def test_memory_that_readers_still_hold_is_not() -> None:
     variable = large_variable()
     held = []
-    for i in range(4):
+    for _ in range(4):
         held.append(variable.read())
         with variable.lock:
-            variable.writable()[0] = i + 1
+            variable.change(lambda a: np.add(a, 1, a))
     assert [a[0] for a in held] == [0, 1, 2, 3] and variable.read()[0] == 4
     # A view of an array holds it too.
     part = held[-1][:1]
     del held[-1]
     held.append(variable.read())
     with variable.lock:
-        variable.writable()[0] = 9
+        variable.change(lambda a: a.put(0, 9))
     assert part[0] == 3
 
 
@@ -158,7 +160,7 @@ def test_a_value_that_is_assigned_leaves_no_memory_behind() -> None:
     variable = large_variable()
     held = variable.read()
     with variable.lock:
-        variable.writable()
+        variable.change(lambda a: a.put(0, 1))
     gone = weakref.ref(held)
     variable.assign(np.ones(1 << 20, np.float32))
     del held
@@ -268,7 +270,7 @@ def test_concurrent_updates_are_all_counted() -> None:
     def work() -> None:
         for _ in range(200):
             with variable.lock:
-                scatter_rows(variable.writable(), np.array([1]), np.array([1]), "Add")
+                variable.change(lambda a: scatter_rows(a, np.array([1]), np.array([1]), "Add"))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:

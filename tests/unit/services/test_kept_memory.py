@@ -77,12 +77,12 @@ def test_a_variable_that_holds_a_received_tensor_is_updated_in_place(pair: Pair)
     v.assign(received(pair, np.zeros(MB, np.float32)))
     at = address(v.read())
     with v.lock:
-        v.writable()[:] = 1
+        v.change(lambda a: a.fill(1))
         v.update(lambda now, then: np.add(now, 1, then))
     assert address(v.read()) == at
     held = v.read()
     with v.lock:
-        v.writable()[:] = 7
+        v.change(lambda a: a.fill(7))
     assert held[0] == 2, "but not under a reader"
 
 

@@ -86,7 +86,7 @@ def test_an_update_leaves_what_another_task_looks_at(pair: Pair) -> None:
     for i in range(1, 6):
         with v.lock:
             if i % 2:
-                v.writable()[:] = i
+                v.change(lambda a, i=i: a.fill(i))
             else:
                 v.update(lambda now, then: np.add(now, 1, then))
         assert (v.read() == i).all()
@@ -110,7 +110,7 @@ def test_an_update_is_in_place_again_once_nobody_looks(pair: Pair) -> None:
     passed_on(pair)
     with v.lock:
         v.update(lambda now, then: np.add(now, 1, then))
-        v.writable()[:1] = 7
+        v.change(lambda a: a[:1].fill(7))
     assert address(v.read()) == at
     assert v.read()[:2].tolist() == [7, 2]
 
@@ -121,7 +121,7 @@ def test_a_view_somebody_holds_keeps_an_update_away(pair: Pair) -> None:
     passed_on(pair)
     part = v.read()[10:20]
     with v.lock:
-        v.writable()[:] = 1
+        v.change(lambda a: a.fill(1))
     assert part.tolist() == [0] * 10
     assert v.read()[10] == 1
 
@@ -154,7 +154,7 @@ def test_a_tensor_that_comes_back_was_never_copied(pair: Pair) -> None:
     del there, frame
     passed_on(pair)
     with v.lock:
-        v.writable()[:] = 0
+        v.change(lambda a: a.fill(0))
     assert back[1, 1] == 1001, "who got it back may keep it"
 
 
@@ -290,7 +290,7 @@ def test_what_a_process_was_lent_is_its_own_until_it_ends() -> None:
         assert peer.stdout.readline() == "ended\n"
         for _ in range(8):
             with v.lock:
-                v.writable()[:] += 1
+                v.change(lambda a: np.add(a, 1, a))
             shared_memory.empty((SIZE,), np.dtype(np.float32))[:] = 0
         assert blocks(link)
         print("look", file=peer.stdin, flush=True)

@@ -125,7 +125,7 @@ def _strided_slice_assign(k: KernelBuild) -> Kernel:
     def kernel(ref: Variable, begin: Any, end: Any, strides: Any, value: Any) -> Any:
         with ref.lock:
             index = indexer(ref.read().shape, begin, end, strides)
-            _assign(ref.writable(), index, value)
+            ref.change(lambda array: _assign(array, index, value))
         return ref
 
     return kernel
@@ -140,6 +140,6 @@ def _resource_strided_slice_assign(k: KernelBuild) -> Kernel:
         variable = step.resources.lookup(h.container, h.name, Variable)
         with variable.lock:
             index = indexer(variable.read().shape, begin, end, strides)
-            _assign(variable.writable(), index, value)
+            variable.change(lambda array: _assign(array, index, value))
 
     return kernel

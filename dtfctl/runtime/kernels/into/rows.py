@@ -143,10 +143,11 @@ def _add_rows(
             check(variable, indices)
             chosen = indices.reshape(-1)
             if loop is None:
-                scatter_rows(variable.writable_at(chosen), chosen, rows.reshape(count, *inner), kind)
+                flat = rows.reshape(count, *inner)
+                variable.change(lambda table: scatter_rows(table, chosen, flat, kind), chosen)
             else:
-                flat = np.ascontiguousarray(rows).reshape(count, width)
-                loop(variable.writable_at(chosen).reshape(-1, width), np.ascontiguousarray(chosen), flat, factor)
+                flat, at = np.ascontiguousarray(rows).reshape(count, width), np.ascontiguousarray(chosen)
+                variable.change(lambda table: loop(table.reshape(-1, width), at, flat, factor), chosen)
         return None if by_handle else variable
 
     return add

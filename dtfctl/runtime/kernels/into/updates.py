@@ -19,7 +19,7 @@ from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit, makes
 from dtfctl.runtime.kernels.registry import KernelBuild
 from dtfctl.runtime.kernels.state.common import variable_finder
 from dtfctl.runtime.kernels.training import rules
-from dtfctl.runtime.kernels.variable import Variable
+from dtfctl.runtime.kernels.variable import Variable, change_all
 
 
 def finder(k: KernelBuild) -> Callable[[Any], Variable]:
@@ -29,16 +29,6 @@ def finder(k: KernelBuild) -> Callable[[Any], Variable]:
 
 def _same(variable: Any) -> Any:
     return variable
-
-
-def writable(variable: Variable, shape: tuple[int, ...]) -> Any:
-    """The variable's array, to be changed in place; call with its lock held, and let go of it soon.
-
-    Raises:
-        Unfit: it has no value, or one of another shape.
-    """
-    check_shape(variable, shape)
-    return variable.writable()
 
 
 def check_shape(variable: Variable, shape: tuple[int, ...]) -> None:
@@ -82,7 +72,8 @@ def descend_by_product(
             raise Unfit
         variable = find(ref)
         with variable.lock:
-            add(-rate, a, b, writable(variable, shape))
+            check_shape(variable, shape)
+            variable.change(lambda array: add(-rate, a, b, array))
         return None if by_handle else variable
 
     return descend
@@ -277,8 +268,11 @@ def _rule(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None
                     raise Unfit
             rates = (*(r[()] for r in rest), *flags)
             var, *slots = variables
-            given = [slot.writable() for slot in slots]
-            var.update(lambda now, then: apply(rates, gradient, now, *given, then, args[-1]))
+            scratch = args[-1]
+            change_all(
+                slots,
+                lambda *given: var.update(lambda now, then: apply(rates, gradient, now, *given, then, scratch)),
+            )
         finally:
             for variable in held:
                 variable.lock.release()

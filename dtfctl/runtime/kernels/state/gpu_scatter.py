@@ -28,10 +28,13 @@ def _scatter(xp: Any, variable: Variable, indices: Any, updates: Any, kind: str)
             )
         order, rows = sorted_rows(xp, indices)
         inner = prod(shape[1:])
-        values = variable.writable()
-        arguments = (values, order, rows, contiguous(xp, updates), indices.size, inner, shape[0], int(not updates.ndim))
-        types = {"element": values.dtype.name, "index": rows.dtype.name}
-        launch(xp, "rows", f"scatter_{kind.lower()}", indices.size * inner, arguments, **types)
+        given = order, rows, contiguous(xp, updates), indices.size, inner, shape[0], int(not updates.ndim)
+
+        def write(values: Any) -> None:
+            types = {"element": values.dtype.name, "index": rows.dtype.name}
+            launch(xp, "rows", f"scatter_{kind.lower()}", indices.size * inner, (values, *given), **types)
+
+        variable.change(write)
 
 
 def _by_reference(k: KernelBuild) -> Kernel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ def _scatter(variable: Variable, indices: Any, updates: Any, kind: str, by_handl
             return
         flat = indices.reshape(-1)
         rows = updates if updates.ndim == 0 else updates.reshape((flat.size, *shape[1:]))
-        scatter_rows(variable.writable_at(flat), flat, rows, kind)
+        variable.change(lambda array: scatter_rows(array, flat, rows, kind), flat)
 
 
 def _kind(op: str) -> str:
@@ -75,16 +76,16 @@ def _resource_scatter(k: KernelBuild) -> Kernel:
     return kernel
 
 
-def _writable(variable: Variable, indices: Any) -> Any:
-    """The variable's array, to be changed at positions as scatter_nd takes them."""
+def _change(variable: Variable, indices: Any, write: Callable[[Any], object]) -> None:
+    """Have the variable's array written at positions as scatter_nd takes them."""
     depth = indices.shape[-1] if indices.ndim > 1 else 1
     shape = variable.read().shape
     if not variable.is_kept or not 0 < depth <= len(shape) or 0 in shape:
-        return variable.writable()
+        variable.change(write)
+        return
     # What is out of range is left out, or refused, later.
-    return variable.writable_at(
-        np.ravel_multi_index(tuple(indices.reshape(-1, depth).T), shape[:depth], mode="clip"), depth
-    )
+    rows = np.ravel_multi_index(tuple(indices.reshape(-1, depth).T), shape[:depth], mode="clip")
+    variable.change(write, rows, depth)
 
 
 def _ref_scatter_nd(k: KernelBuild) -> Kernel:
@@ -92,7 +93,7 @@ def _ref_scatter_nd(k: KernelBuild) -> Kernel:
 
     def kernel(ref: Variable, indices: Any, updates: Any) -> Variable:
         with ref.lock:
-            scatter_nd(_writable(ref, indices), indices, updates, kind, policy)
+            _change(ref, indices, lambda array: scatter_nd(array, indices, updates, kind, policy))
         return ref
 
     return kernel
@@ -104,7 +105,7 @@ def _resource_scatter_nd(k: KernelBuild) -> Kernel:
     def kernel(resource: Any, indices: Any, updates: Any) -> None:
         variable = find(resource)
         with variable.lock:
-            scatter_nd(_writable(variable, indices), indices, updates, kind, policy)
+            _change(variable, indices, lambda array: scatter_nd(array, indices, updates, kind, policy))
 
     return kernel
 

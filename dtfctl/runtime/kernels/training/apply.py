@@ -21,7 +21,7 @@ from dtfctl.runtime.kernels.state.common import shape_text, variable_finder
 from dtfctl.runtime.kernels.state.scatter_update import rounds
 from dtfctl.runtime.kernels.training import rules
 from dtfctl.runtime.kernels.training.gpu_rows import GPU_ROW_RULES, apply_rows_on_gpu
-from dtfctl.runtime.kernels.variable import Variable
+from dtfctl.runtime.kernels.variable import Variable, change_all
 
 Rule = Callable[..., None]
 
@@ -109,15 +109,6 @@ def _check_slots(names: Sequence[str], variables: Sequence[Variable], by_handle:
     return shapes[0]
 
 
-def _writable(variables: Sequence[Variable], rows: Any = None) -> list[Any]:
-    """Arrays to write in place, in these rows or everywhere; one array for a variable that is several arguments."""
-    arrays: dict[Variable, Any] = {}
-    for variable in variables:
-        if variable not in arrays:
-            arrays[variable] = variable.writable() if rows is None else variable.writable_at(rows)
-    return [arrays[v] for v in variables]
-
-
 def _factory(rule: Rule, core: str, sparse: bool, by_handle: bool) -> Callable[[KernelBuild], Kernel]:
     proximal = core in ("ProximalAdagrad", "Ftrl", "FtrlV2")
 
@@ -167,11 +158,15 @@ def _factory(rule: Rule, core: str, sparse: bool, by_handle: bool) -> Callable[[
                 grad, indices = inputs[grad_at], inputs[indices_at]
                 _check_rows(shape, grad, indices)
                 if xp is not np:
-                    apply_rows_on_gpu(xp, core, _writable(variables), grad, indices, {**scalars, **flags})
+                    settings = {**scalars, **flags}
+                    change_all(variables, lambda *arrays: apply_rows_on_gpu(xp, core, arrays, grad, indices, settings))
                     return None if by_handle else variables[0]
                 _check_indices(shape, indices)
                 if indices.size:
-                    _apply_rows(xp, rule, _writable(variables, indices), grad, indices, {**scalars, **flags})
+                    settings = {**scalars, **flags}
+                    change_all(
+                        variables, lambda *arrays: _apply_rows(xp, rule, arrays, grad, indices, settings), indices
+                    )
             return None if by_handle else variables[0]
 
         return by_rows if sparse else dense
@@ -209,11 +204,11 @@ def _apply_to_all(rule: Rule, xp: Any, variables: Sequence[Variable], settings: 
     """Change the slots in place, and write the variable's next value beside one that somebody holds."""
     var, *slots = variables
     if var in slots:
-        arrays = _writable(variables)
-        rule(xp, *arrays, out=arrays[0], **settings)
-        return
-    held = _writable(slots)
-    var.update(lambda now, then: rule(xp, now, *held, out=then, **settings))
+        change_all(variables, lambda *arrays: rule(xp, *arrays, out=arrays[0], **settings))
+    elif slots:
+        change_all(slots, lambda *held: var.update(lambda now, then: rule(xp, now, *held, out=then, **settings)))
+    else:
+        var.update(lambda now, then: rule(xp, now, out=then, **settings))
 
 
 def _apply_rows(xp: Any, rule: Rule, arrays: Sequence[Any], grad: Any, indices: Any, settings: dict[str, Any]) -> None:

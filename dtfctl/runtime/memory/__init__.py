@@ -1,0 +1,1 @@
+"""Who holds memory: the only place that counts references."""
