@@ -23,6 +23,8 @@ POLL_S = 5.0
 """How long one long poll waits; the next follows at once."""
 EVENT_BATCH = 1000
 ATTACH_S = 0.5
+LONGEST_LINE = 2**20
+"""Of a line that does not end so much is kept together."""
 DAEMONS = ("controller", "agent:")
 
 
@@ -169,14 +171,13 @@ def _chosen(
             if early is None:
                 yield from chosen
                 continue
-            early += chosen
+            early = _last(early + chosen, query.tail or 0)
             if batch.caught_up or batch.final:
-                yield from _last(early, query.tail or 0)
+                yield from early
                 early = None
     except BaseException:
         # What could be read is given before the error that says what could not.
-        if early:
-            yield from _last(early, query.tail or 0)
+        yield from early or []
         raise
 
 
@@ -197,6 +198,7 @@ class WholeLines:
 
     def __init__(self) -> None:
         self._parts: dict[tuple[str, str], list[LogLine]] = defaultdict(list)
+        self._lengths: dict[tuple[str, str], int] = defaultdict(int)
 
     def join(self, lines: Iterable[LogLine], *, last: bool = False) -> list[LogLine]:
         """The lines that are complete now; with `last`, also those that never will be."""
@@ -204,9 +206,12 @@ class WholeLines:
         for line in lines:
             parts = self._parts[line.source, line.stream]
             parts.append(line)
-            if line.newline:
+            length = self._lengths[line.source, line.stream] + len(line.text)
+            if line.newline or length > LONGEST_LINE:
                 done.append(_joined(parts))
                 parts.clear()
+                length = 0
+            self._lengths[line.source, line.stream] = length
         if last:
             done += [_joined(parts) for parts in self._parts.values() if parts]
         return done

@@ -51,29 +51,47 @@ class LogReader:
         self._tail = tail
         self._positions: dict[tuple[str, str], pb.LogPosition] = {}
         self._decoders: dict[tuple[str, str], codecs.IncrementalDecoder] = {}
-        self._held: list[LogLine] = []
+        self._held: dict[tuple[str, str], list[LogLine]] = {}
+        """Lines that are later than some that are still to be read. No more of these processes is asked for."""
+        self._newest: dict[tuple[str, str], float] = {}
         self.version = 0
 
     def read(self, wait_s: float) -> Batch:
         """New lines of all processes; waits up to `wait_s` for the first."""
         request = pb.LogsRequest(selector=self._selector, tail=self._tail, wait_s=wait_s, max_bytes=MAX_BYTES)
         request.positions.extend(self._positions.values())
+        for position in request.positions:
+            position.hold = (position.host, position.process) in self._held
         reply = self._connection.call(methods.READ_LOGS, request, timeout_s=wait_s + 30.0)
-        # A process of which more is to be read holds back what others wrote later than its newest line here.
-        until = math.inf
+        behind = dict.fromkeys(self._held, True)
         for chunk in reply.chunks:
-            self._positions[chunk.next.host, chunk.next.process] = chunk.next
+            key = chunk.next.host, chunk.next.process
+            self._positions[key] = chunk.next
             lines = list(self._lines(source_of(chunk.next.process), chunk.data))
-            self._held += lines
-            if lines and not chunk.at_end:
-                until = min(until, lines[-1].time)
-        self._held.sort(key=lambda line: line.time)
-        count = bisect.bisect_right(self._held, until, key=lambda line: line.time)
-        ready, self._held = self._held[:count], self._held[count:]
-        behind = any(not chunk.at_end for chunk in reply.chunks)
+            if lines:
+                self._held.setdefault(key, []).extend(lines)
+                self._newest[key] = max(line.time for line in lines)
+            behind[key] = not chunk.at_end
+        # A process of which more is to be read holds back what others wrote later than its newest line here.
+        until = min((self._newest.get(key, -math.inf) for key, more in behind.items() if more), default=math.inf)
+        ready = self._release(math.inf if reply.final else until)
         if reply.final:
-            ready += [*self._held, *self._rest()]
-        return Batch(ready, not behind, reply.final, reply.ended, tuple(reply.unreachable))
+            ready += self._rest()
+        return Batch(ready, not any(behind.values()), reply.final, reply.ended, tuple(reply.unreachable))
+
+    def _release(self, until: float) -> list[LogLine]:
+        """The held lines up to then, by time."""
+        ready: list[LogLine] = []
+        for key, lines in list(self._held.items()):
+            lines.sort(key=lambda line: line.time)
+            count = bisect.bisect_right(lines, until, key=lambda line: line.time)
+            ready += lines[:count]
+            if count == len(lines):
+                del self._held[key]
+            else:
+                self._held[key] = lines[count:]
+        ready.sort(key=lambda line: line.time)
+        return ready
 
     def _rest(self) -> list[LogLine]:
         """Bytes of characters that were never completed."""

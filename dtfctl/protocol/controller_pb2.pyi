@@ -409,16 +409,18 @@ class DesireHostsReply(_message.Message):
     def __init__(self, hosts: _Optional[_Iterable[str]] = ..., version: _Optional[int] = ...) -> None: ...
 
 class LogPosition(_message.Message):
-    __slots__ = ("process", "host", "file", "offset")
+    __slots__ = ("process", "host", "file", "offset", "hold")
     PROCESS_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     FILE_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
     process: str
     host: str
     file: int
     offset: int
-    def __init__(self, process: _Optional[str] = ..., host: _Optional[str] = ..., file: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+    hold: bool
+    def __init__(self, process: _Optional[str] = ..., host: _Optional[str] = ..., file: _Optional[int] = ..., offset: _Optional[int] = ..., hold: bool = ...) -> None: ...
 
 class LogsRequest(_message.Message):
     __slots__ = ("selector", "positions", "tail", "wait_s", "max_bytes")

@@ -102,7 +102,7 @@ ROWS = (
     Row(
         21,
         "a flood of output",
-        "bounded disk and memory, dropped lines counted, beats unharmed",
+        "bounded disk and memory, the writer waits, deleted lines counted, beats unharmed",
         {"controller MB": 200, "disk MB": 300, "false alarms": 0},
     ),
     Row(

@@ -13,6 +13,11 @@ cannot swallow an exit code. Giving the room its name is the claim to run: whoev
 agent, decides whether this start happens.
 
 A log line is `2026-01-31T12:00:00.123Z out text`; `out` or `err`, with a `+` when the line goes on in the next one.
+A file that follows others begins with `2026-01-31T12:00:00.123Z at 67108864`: so many bytes were written before it,
+also those that rotation has deleted since, so that a reader knows what it has missed.
+
+Who writes faster than BYTES_PER_S waits, as for any slow reader of a pipe; nothing is dropped for it. Only where the
+disk is full output is dropped, since a process that waits for space may be what holds it.
 """
 
 import binascii
@@ -34,6 +39,10 @@ PART_S = 0.05
 """How long the begin of a line waits for its end before it is written as a part: a prompt must be seen."""
 DRAIN_S = 0.5
 """How long output is still read after the task ended: somebody outside its group may hold the pipe."""
+LARGEST_PIPE = 2**20
+"""What a pipe may hold when its writer ends: that much is read in any case."""
+LAST_WORDS = 65536
+"""Of what a full disk did not take, the end is kept for when there is room."""
 
 
 def start_ticks(pid: int) -> int:
@@ -69,48 +78,75 @@ class StatusFile:
         os.pwrite(self._fd, line.ljust(STATUS_BYTES - 1).encode() + b"\n", 0)
 
 
+def begin_of(head: bytes) -> "tuple[int, int]":
+    """(bytes of the log before this file, length of the line that says so), from the file's first line."""
+    line, newline, _ = head.partition(b"\n")
+    words = line.split(b" ")
+    if newline and len(words) == 3 and words[1] == b"at" and words[2].isdigit():
+        return int(words[2]), len(line) + 1
+    return 0, 0
+
+
 class Log:
-    """A log file with a size limit, a rate limit, and no failure when the disk is full: it counts what it drops."""
+    """A log of files with a size limit, and no failure when the disk is full: it counts what it drops."""
 
     def __init__(self, path: str, rotate_bytes: int, keep: int, bytes_per_s: int) -> None:
         self._path = path
         self._rotate_bytes = rotate_bytes
         self._keep = keep
         self._rate = bytes_per_s
-        self._allowance = float(bytes_per_s)
+        # A burst may fill one file: a reader that is a file behind has missed nothing yet.
+        self._burst = float(max(bytes_per_s, rotate_bytes if keep else 0))
+        self._allowance = self._burst
         self._filled = time.monotonic()
         self._dropped = 0
+        self._last_words = b""
         self._second = 0
         self._stamp = ""
         self._fd = -1
         self._size = 0
+        self._begin = -1
+        """How much of the log was written before this file; -1: not known yet."""
         try:
             self._open()
         except OSError:
             self._fd = -1  # the disk is full: the first line tries again
 
-    def write(self, stream: str, chunk: bytes) -> None:
+    def pause_s(self) -> float:
+        """How long who writes has to wait now, so that the rate is kept."""
         now = time.monotonic()
-        self._allowance = min(float(self._rate), self._allowance + (now - self._filled) * self._rate)
+        self._allowance = min(self._burst, self._allowance + (now - self._filled) * self._rate)
         self._filled = now
-        if len(chunk) > self._allowance:
-            self._dropped += len(chunk)
-            return
-        self._allowance -= len(chunk)
+        return -self._allowance / self._rate if self._allowance < 0 else 0.0
+
+    def write(self, stream: str, chunk: bytes) -> None:
         stamp = self._time_stamp()
-        if self._dropped:
-            note = f"{stamp} err dtfctl: {self._dropped} bytes of output dropped (log rate limit or full disk)\n"
-            if not self._append(note.encode()):
-                self._dropped += len(chunk)
-                return
-            self._dropped = 0
         *whole, rest = chunk.split(b"\n")
         prefix = f"{stamp} {stream} ".encode()
         lines = [prefix + line + b"\n" for line in whole]
         if rest:
             lines.append(f"{stamp} {stream}+ ".encode() + rest + b"\n")
-        if not self._append(b"".join(lines)):
-            self._dropped += len(chunk)
+        data = b"".join(lines)
+        self._allowance -= len(data)
+        if self._dropped or not self._append(data):
+            self._drop(data)
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Write what a full disk did not take, as far as it is still there: how much is missing, and the last lines."""
+        if not self._dropped:
+            return
+        lost = self._dropped - len(self._last_words)
+        note = f"{self._time_stamp()} err dtfctl: {lost} bytes of output dropped here: the disk of the log was full\n"
+        if self._append((note.encode() if lost else b"") + self._last_words):
+            self._dropped, self._last_words = 0, b""
+
+    def _drop(self, data: bytes) -> None:
+        self._dropped += len(data)
+        self._last_words += data
+        if len(self._last_words) > LAST_WORDS:
+            kept = self._last_words[-LAST_WORDS:]
+            self._last_words = kept[kept.find(b"\n") + 1 :]
 
     def _time_stamp(self) -> str:
         now = time.time()
@@ -127,6 +163,8 @@ class Log:
                 self._open()
             if self._size and self._size + len(data) > self._rotate_bytes:
                 self._rotate()
+            if not self._size and self._begin:
+                data = f"{self._time_stamp()} at {self._begin}\n".encode() + data
             written = os.write(self._fd, data)
             if written < len(data):
                 os.ftruncate(self._fd, self._size)
@@ -137,18 +175,35 @@ class Log:
         return True
 
     def _open(self) -> None:
-        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._size = os.fstat(self._fd).st_size
+        if self._size:
+            self._begin = begin_of(os.pread(self._fd, 64, 0))[0]
+        elif self._begin < 0:
+            self._begin = self._end_of_former()
+
+    def _end_of_former(self) -> int:
+        """How much was written in all files before an empty one."""
+        try:
+            fd = os.open(f"{self._path}.1", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return 0
+        try:
+            return begin_of(os.pread(fd, 64, 0))[0] + os.fstat(fd).st_size
+        finally:
+            os.close(fd)
 
     def _rotate(self) -> None:
         os.close(self._fd)
         self._fd = -1
+        end = self._begin + self._size
         for number in range(self._keep, 0, -1):
             older = self._path if number == 1 else f"{self._path}.{number - 1}"
             if os.path.exists(older):
                 os.replace(older, f"{self._path}.{number}")
         if self._keep == 0:
             os.unlink(self._path)
+        self._begin = end
         self._open()
 
 
@@ -201,7 +256,7 @@ class Lines:
             self.begun = b""
 
 
-def pump(child: int, streams: dict[int, Lines]) -> None:
+def pump(child: int, streams: dict[int, Lines], log: Log) -> None:
     """Copy output to the log until the child has ended and nothing of its output is left."""
     poller = select.poll()
     child_fd = os.pidfd_open(child)
@@ -210,9 +265,15 @@ def pump(child: int, streams: dict[int, Lines]) -> None:
         poller.register(fd, select.POLLIN)
     everything = list(streams.values())
     deadline = None
-    while deadline is None or (streams and time.monotonic() < deadline):
+    left = dict.fromkeys(streams, LARGEST_PIPE)
+    """What the child may have left in each pipe."""
+    while deadline is None or (streams and (time.monotonic() < deadline or any(left.values()))):
+        pause_s = log.pause_s() if deadline is None else 0.0
+        if pause_s:
+            wait_for_end(child_fd, pause_s)
         waiting = deadline is not None or any(lines.begun for lines in everything)
-        for fd, _ in poller.poll(20 if waiting else None):
+        ready = poller.poll(20 if waiting else None)
+        for fd, _ in ready:
             if fd == child_fd:
                 os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
                 # Children that it left behind in its group would hold ports and memory that the next start needs.
@@ -221,17 +282,31 @@ def pump(child: int, streams: dict[int, Lines]) -> None:
                 deadline = time.monotonic() + DRAIN_S
                 continue
             chunk = os.read(fd, CHUNK_BYTES)
+            if deadline is not None:
+                left[fd] = max(0, left[fd] - len(chunk))
             if chunk:
                 streams[fd].add(chunk)
             else:
                 poller.unregister(fd)
-                del streams[fd]
+                del streams[fd], left[fd]
+        if deadline is not None:
+            for fd in left:
+                if all(fd != found for found, _ in ready):
+                    left[fd] = 0  # it was empty, and what comes now is somebody else's
         old = time.monotonic() - PART_S
         for lines in everything:
             if lines.begun and lines.begun_at < old:
                 lines.flush()
     for lines in everything:
         lines.flush()
+    log.catch_up()
+
+
+def wait_for_end(child_fd: int, within_s: float) -> None:
+    """Leave output where it is for so long; its writer waits when the pipe is full. Its end is not to wait."""
+    poller = select.poll()
+    poller.register(child_fd, select.POLLIN)
+    poller.poll(within_s * 1000)
 
 
 def main(argv: list[str], become: "Callable[[], None] | None" = None) -> int:
@@ -257,7 +332,7 @@ def main(argv: list[str], become: "Callable[[], None] | None" = None) -> int:
     # Before it counts as running: a running task that has said nothing has an empty log, not none.
     log = Log(log_path, int(rotate_bytes), int(keep), int(rate))
     status.started(child)
-    pump(child, {out_read: Lines("out", log), err_read: Lines("err", log)})
+    pump(child, {out_read: Lines("out", log), err_read: Lines("err", log)}, log)
     _, wait_status, usage = os.wait4(child, 0)
     code = os.waitstatus_to_exitcode(wait_status)
     status.ended(code if code >= 0 else 128 - code, max(0, -code), usage.ru_maxrss)

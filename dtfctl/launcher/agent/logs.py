@@ -1,21 +1,44 @@
 """Read the keepers' logs: by position, through rotations, and the last lines of stderr.
 
-A position is (inode, offset), so it stays right when the file is renamed by a rotation. A reader whose file has been
-deleted goes on with the oldest that is left.
+A position's offset counts from the log's very first byte, so it stays right when files are renamed by a rotation. What
+a rotation has deleted before it was read is said in its place.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dtfctl.launcher.agent.contract import LogChunk, LogPosition
+from dtfctl.launcher.agent.keeper import begin_of
 from dtfctl.launcher.patterns import compile_pattern
 
 log = logging.getLogger(__name__)
 TAIL_BYTES = 262_144
+LEAST_BYTES = 262_144
+"""Any line of a log is shorter: a keeper cuts lines at 128 KiB."""
+HEAD_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """One file of a log, open: it may be renamed or deleted meanwhile."""
+
+    fd: int
+    inode: int
+    begin: int
+    """How much of the log was written before it."""
+    head: int
+    """The length of its first line, where that is the keeper's."""
+    size: int
+
+    @property
+    def end(self) -> int:
+        return self.begin + self.size
 
 
 def files_of(log: Path) -> list[Path]:
@@ -29,53 +52,88 @@ def files_of(log: Path) -> list[Path]:
     return [*older, log] if log.exists() else older
 
 
+@contextlib.contextmanager
+def _opened(log: Path, back_to: int = 0) -> Iterator[list[_File]]:
+    """The files of one log that are not empty, oldest first, none of them twice; none that ends before `back_to`."""
+    files: list[_File] = []
+    try:
+        number = holes = 0
+        # From the newest: where a rotation comes between, one is seen twice and none is passed over.
+        while holes < 2 and (not files or not files[0].head or files[0].begin > back_to):
+            path = log.with_name(f"{log.name}.{number}") if number else log
+            number += 1
+            try:
+                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                holes += 1
+                continue
+            stat = os.fstat(fd)
+            if not stat.st_size or any(found.inode == stat.st_ino for found in files):
+                os.close(fd)
+                continue
+            begin, head = begin_of(os.pread(fd, HEAD_BYTES, 0))
+            files.insert(0, _File(fd, stat.st_ino, begin, head, stat.st_size))
+        for number in range(1, len(files)):
+            if not files[number].head:  # a keeper of an earlier version wrote it
+                files[number] = replace(files[number], begin=files[number - 1].end)
+        yield files
+    finally:
+        for file in files:
+            os.close(file.fd)
+
+
 def read(log: Path, position: LogPosition, max_bytes: int, tail: int = 0) -> LogChunk:
-    """Whole lines after `position`, at most `max_bytes` (one longer line is cut)."""
-    files = files_of(log)
-    if not files:
-        return LogChunk(position, b"", True)
-    if position.file == 0 and tail:
-        position = _tail_position(log, position.process, tail)
-    inodes = [path.stat().st_ino for path in files]
-    index, offset = (inodes.index(position.file), position.offset) if position.file in inodes else (0, 0)
-    while True:
-        with files[index].open("rb") as file:
-            inode = os.fstat(file.fileno()).st_ino
-            file.seek(offset)
-            data = file.read(max_bytes)
-        last = index == len(files) - 1
-        end = data.rfind(b"\n") + 1
-        if end == 0 and len(data) == max_bytes:
-            end = len(data)
-        if end or last:
-            at_end = last and len(data) < max_bytes
-            return LogChunk(LogPosition(position.process, inode, offset + end), data[:end], at_end)
-        index, offset = index + 1, 0
+    """Whole lines after `position`, at most `max_bytes` of them, which are `LEAST_BYTES` or more."""
+    tailing = position.file == 0 and tail > 0
+    with _opened(log, 0 if tailing else position.offset) as files:
+        if not files:
+            return LogChunk(position, b"", True)
+        at = _tail_offset(files, tail) if tailing else position.offset
+        gone = position.file and all(file.inode != position.file for file in files)
+        if gone and files[0].begin < at:
+            at = files[0].begin  # another log has this name now
+        at = min(at, files[-1].end)  # the end was cut off again: the disk was full
+        missed = max(0, files[0].begin - at)
+        at += missed
+        file = next(file for file in files if at < file.end or file is files[-1])
+        start = max(at - file.begin, file.head)
+        data = os.pread(file.fd, max_bytes, start)
+        at_end = file is files[-1] and start + len(data) >= file.size
+        data = data[: data.rfind(b"\n") + 1]
+    if missed and not data:
+        return LogChunk(position, b"", at_end)  # it is said with the first line after it
+    reached = LogPosition(position.process, file.inode, file.begin + start + len(data))
+    return LogChunk(reached, _mark(missed, data) + data if missed else data, at_end)
 
 
-def _tail_position(log: Path, process: str, tail: int) -> LogPosition:
-    """The position of the `tail`th line before the end."""
+def _mark(missed: int, data: bytes) -> bytes:
+    """The line that stands for lines that are gone."""
+    stamp = data.partition(b" ")[0]
+    amount = f"{missed / 1e6:,.0f} MB" if missed >= 1e6 else f"{missed:,} bytes"
+    note = f" err dtfctl: \u2026 {amount} of output dropped here by the limits logs.rotate and logs.keep \u2026\n"
+    return stamp + note.encode()
+
+
+def _tail_offset(files: list[_File], tail: int) -> int:
+    """Where the `tail`th line before the end begins."""
     missing = tail
-    for path in reversed(files_of(log)):
-        with path.open("rb") as file:
-            stat = os.fstat(file.fileno())
-            at = stat.st_size
-            while at > 0:
-                start = max(0, at - TAIL_BYTES)
-                file.seek(start)
-                block = file.read(at - start)
-                end = len(block)
-                while (found := block.rfind(b"\n", 0, end)) >= 0:
-                    if start + found + 1 < stat.st_size:
-                        missing -= 1
-                        if missing == 0:
-                            return LogPosition(process, stat.st_ino, start + found + 1)
-                    end = found
-                at = start
-            missing -= 1  # the first line of a file has no newline before it
-            if missing <= 0:
-                return LogPosition(process, stat.st_ino, 0)
-    return LogPosition(process)
+    for file in reversed(files):
+        at = file.size
+        while at > file.head:
+            start = max(file.head, at - TAIL_BYTES)
+            block = os.pread(file.fd, at - start, start)
+            end = len(block)
+            while (found := block.rfind(b"\n", 0, end)) >= 0:
+                if start + found + 1 < file.size:
+                    missing -= 1
+                    if missing == 0:
+                        return file.begin + start + found + 1
+                end = found
+            at = start
+        missing -= 1  # the first line of a file has no newline before it
+        if missing <= 0:
+            return file.begin
+    return files[0].begin
 
 
 def matches(log: Path, since_stamp: str, patterns: Iterable[str]) -> str:

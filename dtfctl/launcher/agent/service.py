@@ -111,13 +111,17 @@ class AgentService:
 
     def read_logs(self, request: pb.ReadLogsRequest) -> pb.ReadLogsReply:
         positions = [from_message(LogPosition, item) for item in request.positions]
-        max_bytes = min(request.max_bytes or MOST_LOG_BYTES, MOST_LOG_BYTES) // max(1, len(positions))
+        most = min(request.max_bytes or MOST_LOG_BYTES, MOST_LOG_BYTES)
+        each = max(logs.LEAST_BYTES, most // max(1, len(positions)))
         deadline = time.monotonic() + min(request.wait_s, LONGEST_WAIT_S)
         while True:
-            chunks = [
-                logs.read(self._agent.log_of(position.process), position, max(65536, max_bytes), request.tail)
-                for position in positions
-            ]
+            chunks, left = [], most
+            for position in positions:
+                if left <= 0:  # what is not read now is read when the rest has been taken
+                    chunks.append(LogChunk(position, b"", False))
+                    continue
+                chunks.append(logs.read(self._agent.log_of(position.process), position, each, request.tail))
+                left -= len(chunks[-1].data)
             if any(chunk.data for chunk in chunks) or time.monotonic() >= deadline or self._agent.finished:
                 return to_message(_Reply(tuple(chunks)), pb.ReadLogsReply)
             time.sleep(LOG_POLL_S)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dtfctl.launcher import codec
-from dtfctl.launcher.agent.contract import JobNeeds, LogPosition
+from dtfctl.launcher.agent.contract import JobNeeds, LogChunk, LogPosition
 from dtfctl.launcher.controller.engine import Engine
 from dtfctl.launcher.controller.methods import (
     APPLY,
@@ -36,6 +36,7 @@ from dtfctl.protocol import agent_pb2, controller_pb2 as pb
 
 LONGEST_WAIT_S = 20.0
 MOST_EVENTS = 1000
+MOST_LOG_BYTES = 4 * 2**20
 AGENT_AWAY_S = 0.1
 
 
@@ -165,22 +166,30 @@ class ControllerService:
             (item.host, item.process): LogPosition(item.process, item.file, item.offset) for item in request.positions
         }
         by_host: dict[str, list[LogPosition]] = defaultdict(list)
+        held = {(item.host, item.process) for item in request.positions if item.hold}
         for host, start in engine.read(lambda: engine.log_positions(request.selector)):
-            by_host[host].append(known.get((host, start.process), start))
+            if (host, start.process) not in held:
+                by_host[host].append(known.get((host, start.process), start))
         wait_s = 0.0 if final else min(request.wait_s, LONGEST_WAIT_S)
         deadline = time.monotonic() + wait_s
         reply = pb.LogsReply(ended=final)
         away: set[str] = set()
-        at_end = True
+        at_end = not held
         while True:
+            left = min(request.max_bytes or MOST_LOG_BYTES, MOST_LOG_BYTES)
             for host, positions in by_host.items():
                 alone = len(by_host) == 1
+                if left <= 0:  # the caller takes what there is before it gets more
+                    at_end = False
+                    for position in positions:
+                        _add_chunk(reply, host, LogChunk(position, at_end=False))
+                    continue
                 try:
                     chunks = engine.hosts.read_logs(
                         host,
                         positions,
                         wait_s=min(1.0, max(0.0, deadline - time.monotonic())) if alone else 0.0,
-                        max_bytes=request.max_bytes,
+                        max_bytes=left,
                         tail=request.tail,
                     )
                 except PeerUnavailable:
@@ -190,10 +199,9 @@ class ControllerService:
                     continue
                 for chunk in chunks:
                     at_end = at_end and chunk.at_end
-                    if chunk.data or chunk.next.file:
-                        item = reply.chunks.add(data=chunk.data, at_end=chunk.at_end)
-                        item.next.process, item.next.host = chunk.next.process, host
-                        item.next.file, item.next.offset = chunk.next.file, chunk.next.offset
+                    left -= len(chunk.data)
+                    if chunk.data or chunk.next.file or not chunk.at_end:
+                        _add_chunk(reply, host, chunk)
             if any(chunk.data for chunk in reply.chunks) or time.monotonic() >= deadline:
                 break
             if len(by_host) != 1:
@@ -215,6 +223,12 @@ class ControllerService:
             )
         engine.finish()
         return pb.DownReply(problems=problems)
+
+
+def _add_chunk(reply: pb.LogsReply, host: str, chunk: LogChunk) -> None:
+    item = reply.chunks.add(data=chunk.data, at_end=chunk.at_end)
+    item.next.process, item.next.host = chunk.next.process, host
+    item.next.file, item.next.offset = chunk.next.file, chunk.next.offset
 
 
 def _applied(done: Applied) -> pb.ApplyReply:

@@ -325,7 +325,7 @@ class Logs:
     )
     rotate: Bytes = option(Size(), "A log file starts anew at this size.", "64MiB", default=64 * 2**20)
     keep: int = option(Integer(low=0, high=1000), "Old log files kept per task.", "3", default=3)
-    rate: Bytes = option(Rate(), "Output above this is dropped and counted.", "10MiB/s", default=10 * 2**20)
+    rate: Bytes = option(Rate(), "Who writes more for long waits.", "10MiB/s", default=10 * 2**20)
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,3 +97,34 @@ def test_lines_that_are_followed_come_after_the_tail() -> None:
         "worker/0 b",
         "worker/0 c",
     ]
+
+
+def test_of_a_process_that_is_far_ahead_no_more_is_asked_for_than_can_be_given() -> None:
+    """Two processes with much output, one after the other: the later one's must not pile up in memory."""
+    written = {"worker/0": range(3000), "worker/1": range(3000, 6000)}
+    sizes: list[int] = []
+
+    class Hosts:
+        def call(self, method: Any, request: Any, **options: Any) -> pb.LogsReply:
+            at = {item.process: item.offset for item in request.positions}
+            held = {item.process for item in request.positions if item.hold}
+            found = pb.LogsReply()
+            for process, numbers in written.items():
+                if process in held:
+                    continue
+                begin = at.get(process, 0)
+                part = numbers[begin : begin + 100]
+                chunk = found.chunks.add(at_end=begin + len(part) == len(numbers))
+                chunk.next.process, chunk.next.host, chunk.next.offset = process, "h", begin + len(part)
+                stamps = (f"2026-01-31T{n // 3600:02d}:{n // 60 % 60:02d}:{n % 60:02d}.000Z out {n}\n" for n in part)
+                chunk.data = "".join(stamps).encode()
+            found.final = not held and not any(chunk.data for chunk in found.chunks)
+            return found
+
+    reader = output.LogReader(Hosts(), "job:x")  # type: ignore[arg-type]
+    seen = []
+    while not (batch := reader.read(0.0)).final:
+        seen += [int(line.text) for line in batch.lines]
+        sizes.append(len(batch.lines))
+    assert seen == list(range(6000))
+    assert max(sizes) <= 200

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import py_compile
+import re
+import resource
 import signal
 import subprocess
 import time
@@ -123,12 +125,88 @@ def test_the_log_is_rotated_and_old_files_are_dropped(keep: Keep, tmp_path: Path
     assert text.rstrip().endswith("line 299")
 
 
-def test_a_flood_is_dropped_and_counted(keep: Keep, tmp_path: Path) -> None:
-    keep("head -c 3000000 /dev/zero | tr '\\0' 'x'; echo; sleep 1.2; echo after", rate=200_000).wait(60)
-    text = (tmp_path / "log").read_text()
-    assert len(text) < 1_000_000
-    assert "bytes of output dropped" in text
-    assert text.rstrip().endswith("out after")
+NUMBERS = "i=0; while [ $i -lt {0} ]; do seq $((i+1)) $((i+1000)); i=$((i+1000)); done"
+
+
+def texts_after(log: Path, position: LogPosition) -> tuple[list[str], LogPosition]:
+    """The texts after `position`, and where they end."""
+    found: list[str] = []
+    while True:
+        chunk = logs.read(log, position, logs.LEAST_BYTES)
+        found += [line.split(" ", 2)[2] for line in chunk.data.decode().splitlines()]
+        position = chunk.next
+        if chunk.at_end:
+            return found, position
+
+
+def test_who_writes_faster_than_the_rate_waits_and_nothing_is_lost(keep: Keep, tmp_path: Path) -> None:
+    keep(NUMBERS.format(100_000), rotate=500_000, files=20, rate=1_000_000).wait(PATIENCE_S)
+    found, _ = texts_after(tmp_path / "log", LogPosition("x"))
+    assert found == [str(number) for number in range(1, 100_001)]
+
+
+def test_what_rotation_dropped_is_marked_in_its_place_and_the_end_is_there(keep: Keep, tmp_path: Path) -> None:
+    keep("echo first", rotate=50_000, files=1).wait(PATIENCE_S)
+    found, position = texts_after(tmp_path / "log", LogPosition("x"))
+    assert found == ["first"]
+    keep2 = keep_again(keep, tmp_path, NUMBERS.format(20_000))
+    keep2.wait(PATIENCE_S)
+    found, position = texts_after(tmp_path / "log", position)
+    mark, *rest = found
+    kept = sum(path.stat().st_size for path in tmp_path.glob("log*"))
+    assert rest == [str(number) for number in range(20_001 - len(rest), 20_001)]
+    assert 100 < len(rest) < 10_000
+    lost = position.offset - kept - len("2026-01-31T12:00:00.123Z out first\n")
+    assert (
+        mark == f"dtfctl: \u2026 {lost:,} bytes of output dropped here by the limits logs.rotate and logs.keep \u2026"
+    )
+    assert texts_after(tmp_path / "log", position) == ([], position)
+
+
+def keep_again(keep: Keep, tmp_path: Path, script: str) -> subprocess.Popen[bytes]:
+    """The next start, with the same log."""
+    for name in ("status", "room"):
+        (tmp_path / name).unlink(missing_ok=True)
+    return keep(script, rotate=50_000, files=1)
+
+
+def test_a_tail_begins_at_a_line_and_passes_over_what_the_keeper_noted(keep: Keep, tmp_path: Path) -> None:
+    keep(NUMBERS.format(3000), rotate=20_000, files=5).wait(PATIENCE_S)
+    log = tmp_path / "log"
+    for count in (1, 500, 1500, 2500):
+        position = logs.read(log, LogPosition("x"), logs.LEAST_BYTES, count).next
+        first = logs.read(log, LogPosition("x"), logs.LEAST_BYTES, count).data.split(b"\n")[0].split(b" ")[2]
+        assert int(first) == 3001 - count, position
+
+
+def test_what_is_in_the_pipe_when_the_task_is_killed_is_read_however_slow_the_rate(keep: Keep, tmp_path: Path) -> None:
+    keeper = keep("seq 1 60000; seq 60001 66000; kill -9 $$", rotate=10**6, rate=300_000, files=0)
+    keeper.wait(PATIENCE_S)
+    found, _ = texts_after(tmp_path / "log", LogPosition("x"))
+    assert found[-6000:] == [str(number) for number in range(60_001, 66_001)]
+
+
+def test_a_disk_that_was_full_leaves_a_mark_and_the_last_lines(keep: Keep, tmp_path: Path) -> None:
+    """A limit of file sizes stands for the disk; it is lifted as a disk is tidied up."""
+    keeper = keep(f"echo before; until [ -e {tmp_path}/go ]; do sleep 0.01; done; seq 1 50000; sleep 1; echo after")
+    wait_for(lambda: "before" in (((tmp_path / "log").exists() and (tmp_path / "log").read_text()) or ""))
+    before = resource.prlimit(keeper.pid, resource.RLIMIT_FSIZE, (4000, resource.RLIM_INFINITY))
+    (tmp_path / "go").touch()
+    pipe_is_read = tmp_path / "status"
+    assert pipe_is_read.exists()
+    time.sleep(0.5)
+    resource.prlimit(keeper.pid, resource.RLIMIT_FSIZE, before)
+    keeper.wait(PATIENCE_S)
+    found, _ = texts_after(tmp_path / "log", LogPosition("x"))
+    mark = next(at for at, text in enumerate(found) if "dropped here" in text)
+    assert found[0] == "before"
+    assert found[-1] == "after"
+    assert found[-1001:-1] == [str(number) for number in range(49_001, 50_001)]
+    numbers = [int(text) for text in found[1:-1] if text.isdigit()]
+    assert numbers == sorted(set(numbers))
+    lost = set(range(1, 50_001)) - set(numbers)
+    stated = int(re.search(r"(\d+) bytes", found[mark])[1])  # type: ignore[index]
+    assert stated == sum(len("2026-01-31T12:00:00.123Z out \n") + len(str(number)) for number in lost)
 
 
 def test_a_full_disk_loses_output_but_not_the_exit_code(tmp_path: Path) -> None:
