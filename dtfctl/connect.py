@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from dtfctl.net.descriptors import raise_limit
 from dtfctl.runtime.services.proxy import MasterProxy
 
 
@@ -20,6 +21,7 @@ def main(arguments: Sequence[str]) -> int:
     import grpc
 
     address, port, ca, cert, key, name = arguments
+    raise_limit()
     credentials = grpc.ssl_channel_credentials(*(Path(path).read_bytes() for path in (ca, key, cert)))
     proxy = MasterProxy(address, credentials, name)
     try:

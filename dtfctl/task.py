@@ -24,6 +24,7 @@ from dtfctl.health import beats
 from dtfctl.launcher import codec
 from dtfctl.launcher.agent.contract import ADDRESS_IN_USE_EXIT
 from dtfctl.launcher.agent.launch import TaskConfig
+from dtfctl.net.descriptors import raise_limit
 from dtfctl.runtime.framework.denormals import flush_denormals
 
 if TYPE_CHECKING:
@@ -139,6 +140,7 @@ def main() -> int:
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     flush_denormals()
+    raise_limit()
     config = codec.decode(TaskConfig, Path(sys.argv[1]).read_bytes())
     stop = threading.Event()
 

@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dtfctl.launcher.files import explained, try_lock, unlock
+from dtfctl.net.descriptors import usual_limit
 
 ONCE = '"$@" >&2 &'
 KEPT = '(until "$@"; do sleep 1; done) >&2 &'
+LIMIT = "ulimit -S -n {limit}; "
 
 
 def start_daemon(module: str, arguments: Sequence[str], *, log: Path, lock: Path, kept: bool = False) -> bool:
@@ -34,7 +36,7 @@ def start_daemon(module: str, arguments: Sequence[str], *, log: Path, lock: Path
         try:
             subprocess.run(
                 [
-                    *("/bin/sh", "-c", KEPT if kept else ONCE, "dtfctl"),
+                    *("/bin/sh", "-c", _usual_files() + (KEPT if kept else ONCE), "dtfctl"),
                     *(sys.executable, "-m", module, "--lock-fd", str(held), *arguments),
                 ],
                 stdin=subprocess.DEVNULL,
@@ -50,6 +52,12 @@ def start_daemon(module: str, arguments: Sequence[str], *, log: Path, lock: Path
     finally:
         unlock(held)
     return True
+
+
+def _usual_files() -> str:
+    """It begins with the limits of a user's programs, whatever this process has raised its own to."""
+    limit = usual_limit()
+    return LIMIT.format(limit="unlimited" if limit < 0 else limit)
 
 
 def is_locked(lock: Path) -> bool:

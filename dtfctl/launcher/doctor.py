@@ -63,7 +63,7 @@ def look_here() -> list[Finding]:
         found.append(Finding("disk", where, "error", f"{existing} cannot be written to", advice))
     disk, inodes = shutil.disk_usage(existing), os.statvfs(existing)
     found.append(_disk(where, str(existing), disk.free, inodes.f_favail))
-    files, processes = resource.getrlimit(resource.RLIMIT_NOFILE)[0], resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    files, processes = resource.getrlimit(resource.RLIMIT_NOFILE)[1], resource.getrlimit(resource.RLIMIT_NPROC)[0]
     found.append(_limits(where, files, processes))
     return found
 

@@ -1,27 +1,31 @@
-"""How many files a process may have open."""
+"""How many files a process may have open, and what those that it starts may.
+
+A shell gives 1,024, for the sake of programs that use `select`; sockets and checkpoints of a long life need more. What
+the user's own programs get is what they would have got without us.
+"""
 
 from __future__ import annotations
 
 import resource
 
-_was: int | None = None
+MOST = 1 << 20
+"""Some systems name a thousand million as their limit, and some libraries make room for as many as there may be."""
+VARIABLE = "DTF_OPEN_FILES"
+"""In the environment of `agent/keeper.py` and `agent/guard.py`: the limit for what they start. They take it away."""
+_usual: int | None = None
 
 
 def raise_limit() -> None:
-    """Raise this process's limit to the most that it may have: what the shell of a user has is for short commands."""
-    global _was
+    """Raise this process's limit to the hard one: for every process of ours that stays."""
+    global _usual
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        _was = soft
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if _usual is None:
+        _usual = soft
+    most = MOST if hard == resource.RLIM_INFINITY else min(hard, MOST)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def usual_limit() -> int:
-    """What the soft limit was before `raise_limit`."""
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] if _was is None else _was
-
-
-def restore_limit() -> None:
-    """Before a program of the user's: many still use `select`, which knows 1,024 files."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(usual_limit(), hard), hard))
+    """What it was before `raise_limit`; -1: none."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] if _usual is None else _usual

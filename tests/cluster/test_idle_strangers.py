@@ -7,6 +7,8 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,10 +19,11 @@ from dtfctl.launcher import seat
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.controller import methods
+from dtfctl.launcher.model import JobRequest
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.protocol import controller_pb2 as pb
-from tests.cluster.conftest import agent_pid, controller_pid, pids, spec_of
+from tests.cluster.conftest import agent_pid, controller_pid, pids, spec_of, wait_until
 from tests.support.waiting import eventually
 
 Up = Callable[..., Cluster]
@@ -93,3 +96,43 @@ def test_commands_on_its_machine_use_a_socket_for_this_user_alone(up: Up) -> Non
     assert paths.controller_socket.parent.stat().st_mode & 0o777 == 0o700
     cluster.down(grace_s=1.0)
     assert not paths.controller_socket.parent.exists()
+
+
+def limit_of(pid: int | None) -> int:
+    """The soft limit of open files."""
+    line = next(line for line in Path(f"/proc/{pid}/limits").read_text().splitlines() if line.startswith("Max open"))
+    return int(line.split()[3])
+
+
+LIMITED = """
+import resource, sys
+from dtfctl.launcher.api import Cluster
+from tests.cluster.conftest import spec_of
+resource.setrlimit(resource.RLIMIT_NOFILE, (1000, 3000))
+assert Cluster.up(spec_of("limits", worker=1)).cluster is not None
+"""
+
+
+def test_who_may_have_how_many_files_open(home: Path, tmp_path: Path) -> None:
+    """Processes of ours what the system allows them; the user's programs what they would have anyway."""
+    script = tmp_path / "job.py"
+    script.write_text("import resource; print('limit', resource.getrlimit(resource.RLIMIT_NOFILE)[0], flush=True)")
+    subprocess.run([sys.executable, "-c", LIMITED], check=True, timeout=120, cwd=Path(__file__).parents[2])
+    cluster = Cluster.open("limits")
+    try:
+        tasks = [task.pid for task in cluster.status().tasks]
+        for pid in (controller_pid(cluster), agent_pid(cluster), *tasks):
+            assert limit_of(pid) == 3000, Path(f"/proc/{pid}/cmdline").read_bytes()
+        job = cluster.submit(JobRequest(str(script)))
+        wait_until(lambda: "limit 1000" in {line.text for line in cluster.logs(f"job:{job}")}, "the job's own limit")
+        word = "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
+        done = subprocess.run(
+            [sys.executable, "-m", "dtfctl", "exec", "worker/0", "--", sys.executable, "-c", word],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+        assert "1000" in done.stdout
+    finally:
+        cluster.down(grace_s=1.0)

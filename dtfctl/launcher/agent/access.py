@@ -94,7 +94,7 @@ class AccessService:
             version=VERSION,
             python=platform.python_version(),
             time=time.time(),
-            open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[1],
             processes=resource.getrlimit(resource.RLIMIT_NPROC)[0],
             disk_free_bytes=disk.free,
             disk_total_bytes=disk.total,

@@ -17,6 +17,7 @@ from pathlib import Path
 from dtfctl.launcher.agent.launch import Surroundings
 from dtfctl.launcher.errors import Conflict, InternalError, UsageError
 from dtfctl.launcher.rpc.server import Call
+from dtfctl.net.descriptors import VARIABLE, usual_limit
 from dtfctl.protocol import agent_pb2 as pb
 
 GUARD = Path(__file__).with_name("guard.py")
@@ -61,7 +62,7 @@ class _Command:
         self._over = threading.Event()
         self._control_lock = threading.Lock()
         control, self._control = os.pipe2(os.O_CLOEXEC)
-        env = dict(around.env)
+        env = {**around.env, VARIABLE: str(usual_limit())}
         self._terminal = -1
         slave = -1
         if start.terminal:

@@ -11,6 +11,7 @@ byte in CONTROL_FD is the number of a signal for the command. Like the keeper, i
 import ctypes
 import fcntl
 import os
+import resource
 import select
 import signal
 import sys
@@ -86,6 +87,9 @@ def run_command(terminal: bool, folder: str, command: list[str]) -> None:
     if terminal:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     try:
+        limit = os.environ.pop("DTF_OPEN_FILES", "")  # see `net/descriptors.py`
+        if limit:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (int(limit), resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
         os.chdir(folder)
         os.execvp(command[0], command)
     except FileNotFoundError as error:
@@ -110,8 +114,11 @@ def main() -> int:
         os.dup2(null, fd)
     end = os.pidfd_open(child)
     ready: list[int] = []
+    poller = select.poll()
+    poller.register(control, select.POLLIN)
+    poller.register(end, select.POLLIN)
     while end not in ready:
-        ready, _, _ = select.select([control, end], [], [])
+        ready = [fd for fd, _ in poller.poll()]
         if control in ready:
             numbers = os.read(control, 64)
             if not numbers:

@@ -220,6 +220,7 @@ def run_child(command: list[str], out: int, err: int, memory_group: str, become:
             signal.signal(number, signal.SIG_DFL)
         if become is None:
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            usual_files()
             os.execvp(command[0], command)
     except OSError as error:
         os.write(2, f"cannot run {command[0]}: {error.strerror}\n".encode())
@@ -227,6 +228,16 @@ def run_child(command: list[str], out: int, err: int, memory_group: str, become:
     os.close(out)
     os.close(err)
     become()
+
+
+def usual_files() -> None:
+    """What the agent was allowed before it raised its own limit; see `net/descriptors.py`."""
+    limit = os.environ.pop("DTF_OPEN_FILES", "")
+    if limit:
+        import resource
+
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (int(limit), hard))
 
 
 class Lines:

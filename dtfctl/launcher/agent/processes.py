@@ -17,6 +17,7 @@ from dtfctl.launcher.agent import keeper
 from dtfctl.launcher.agent.contract import LogRules
 from dtfctl.launcher.files import explained, private_folder, write_whole
 from dtfctl.launcher.procfs import ProcessId, is_alive
+from dtfctl.net.descriptors import VARIABLE, usual_limit
 from dtfctl.values import value
 
 KEEPER = Path(keeper.__file__)
@@ -56,7 +57,7 @@ def start_keeper(arguments: Sequence[str], env: Mapping[str, str], cwd: Path) ->
         return subprocess.Popen(
             [*keeper_command(), *arguments],
             stdin=subprocess.DEVNULL,
-            env=dict(env),
+            env={**env, VARIABLE: str(usual_limit())},
             cwd=cwd,
             start_new_session=True,
         )

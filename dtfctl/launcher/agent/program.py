@@ -19,6 +19,7 @@ from dtfctl.launcher.errors import LauncherError, UsageError
 from dtfctl.launcher.files import private_folder, write_whole
 from dtfctl.launcher.procfs import identify
 from dtfctl.launcher.rpc.server import serve
+from dtfctl.net.descriptors import raise_limit
 from dtfctl.values import names_of, value
 
 STOP_S = 5.0
@@ -68,6 +69,7 @@ def main() -> int:
     )
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     own_lock(int(args.lock_fd))
+    raise_limit()
     try:
         folder, certificates = private_folder(Path(args.folder)), Path(args.certificates)
         agent = Agent(args.host, folder, Path(args.logs), certificates, args.advertise, args.came_from)

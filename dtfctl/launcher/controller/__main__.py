@@ -27,6 +27,7 @@ from dtfctl.launcher.procfs import identify
 from dtfctl.launcher.providers.hosts import HostProviders
 from dtfctl.launcher.rpc.method import Handler, Method
 from dtfctl.launcher.rpc.server import Server, serve
+from dtfctl.net.descriptors import raise_limit
 
 LOOPBACK = "127.0.0.1"
 STOP_S = 1.0
@@ -46,6 +47,7 @@ def main() -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         own_lock(args.lock_fd)
+        raise_limit()
         return run(ClusterPaths(args.folder))
     except LauncherError as error:
         log.error("%s %s", error.message, error.hint)

@@ -9,18 +9,20 @@ import logging
 import ssl
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.errors import PortTaken
 from dtfctl.launcher.procfs import port_holder
 from dtfctl.launcher.spec.model import ClusterSpec
+from dtfctl.net.admission import WITHIN_S
+from dtfctl.net.listener import Guest, Listener, listen_tcp
 
 log = logging.getLogger(__name__)
 
 PATIENCE_S = 10.0
-"""A connection that does not get on with its greeting or its question is closed."""
+"""A reader that does not get on with its question is sent away."""
 MOST_CONNECTIONS = 16
 RETRY_S = 5.0
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -53,8 +55,7 @@ class MetricsPage:
             made = None if port is None else _serve(address, self._context(), self._render)
             former, self._server = self._server, made
         if former is not None:
-            former.shutdown()
-            former.server_close()
+            former.close()
 
     def keep_open(self, spec: ClusterSpec) -> None:
         """As `open`; where the port is taken, tried again until it is free. For a controller that starts again."""
@@ -77,8 +78,7 @@ class MetricsPage:
         with self._lock:
             former, self._server = self._server, None
         if former is not None:
-            former.shutdown()
-            former.server_close()
+            former.close()
 
     def _context(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -91,7 +91,7 @@ class MetricsPage:
 
 def _serve(address: tuple[str, int], context: ssl.SSLContext, render: Callable[[], str]) -> _Server:
     try:
-        server = _Server(address, context, render)
+        return _Server(address, context, render)
     except OSError as error:
         holder = port_holder(address[1])
         who = f" by pid {holder[0]} ({holder[1]})" if holder else ""
@@ -99,45 +99,43 @@ def _serve(address: tuple[str, int], context: ssl.SSLContext, render: Callable[[
             f"the port {address[1]} of the metrics page is taken{who}: {error.strerror}",
             "free it, or choose another: `metrics: {port: N}`",
         ) from None
-    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
-    return server
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    allow_reuse_address = True
+class _Server:
+    """One port, open from the start until `close`."""
 
     def __init__(self, address: tuple[str, int], context: ssl.SSLContext, render: Callable[[], str]) -> None:
         self.wanted = address
         self.render = render
         self._context = context
         self._places = threading.BoundedSemaphore(MOST_CONNECTIONS)
-        super().__init__(address, _Handler)
+        self._listener = Listener(listen_tcp(*address), self._meet, name="metrics")
+        self._listener.start()
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._places.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
+    def close(self) -> None:
+        self._listener.close()
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
+    def _meet(self, guest: Guest) -> None:
         try:
-            super().process_request_thread(request, client_address)
+            guest.socket.settimeout(WITHIN_S)
+            secure = self._context.wrap_socket(guest.socket, server_side=True, do_handshake_on_connect=False)
+            guest.socket = secure
+            secure.do_handshake()
+            guest.admit()
+            if self._places.acquire(blocking=False):
+                try:
+                    secure.settimeout(PATIENCE_S)
+                    _Handler(secure, guest.where, self)  # type: ignore[arg-type]
+                finally:
+                    self._places.release()
+        except OSError as error:
+            log.debug("the metrics page refused %s: %s", guest.where, error)
         finally:
-            self._places.release()
-
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        """In a thread of the connection's own: a stranger who says nothing keeps nobody else waiting."""
-        request.settimeout(PATIENCE_S)
-        with self._context.wrap_socket(request, server_side=True) as secure:
-            super().finish_request(secure, client_address)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        log.debug("the metrics page refused %s", client_address, exc_info=True)
+            guest.close()
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+    server: _Server  # type: ignore[assignment]
     server_version = "dtfctl"
     sys_version = ""
 

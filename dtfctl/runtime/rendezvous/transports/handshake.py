@@ -8,14 +8,11 @@ specification turns encryption off; on one host it is a unix socket that only pr
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
-import ipaddress
 import logging
 import os
 import secrets
-import select
 import socket
 import ssl
 import struct
@@ -27,14 +24,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from dtfctl.net.admission import WITHIN_S
+from dtfctl.net.listener import BACKLOG, Guest, Listener, TurnedOut, listen_tcp
 from dtfctl.runtime.framework.errors import UnauthenticatedError, UnavailableError
 from dtfctl.runtime.platform.shared_memory import Arena, default_size
 
 log = logging.getLogger(__name__)
 TIMEOUT_S = 10.0
 TICKET_S = 30.0
-# Strangers that may be half way through at once.
-MAX_STRANGERS = 64
 MAX_TICKETS = 4096
 _HELLO = struct.Struct("<8s16s32sQ")
 _REPLY = struct.Struct("<32s32sQ")
@@ -290,10 +287,7 @@ class Door(Generic[T]):
         self._new_arena = new_arena
         self._tls = tls
         self._tickets: Tickets[T] = Tickets()
-        self._strangers = threading.BoundedSemaphore(MAX_STRANGERS)
-        self._listeners: list[socket.socket] = []
-        self._stop_read, self._stop_write = os.pipe()
-        self._thread: threading.Thread | None = None
+        self._listener: Listener | None = None
         self.unix_name = ""
         self.port = 0
 
@@ -304,16 +298,22 @@ class Door(Generic[T]):
             OSError.
         """
         unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listeners.append(unix)
-        self.unix_name = f"dtfctl-{secrets.token_hex(16)}"
-        unix.bind("\0" + self.unix_name)
-        if tcp_host is not None:
-            tcp = socket.create_server((tcp_host.strip("[]"), 0), family=_family(tcp_host), backlog=128)
-            self._listeners.append(tcp)
-            self.port = tcp.getsockname()[1]
-        unix.listen(128)
-        self._thread = threading.Thread(target=self._accept, daemon=True, name="dtf-door")
-        self._thread.start()
+        doors = [unix]
+        try:
+            name = f"dtfctl-{secrets.token_hex(16)}"
+            unix.bind("\0" + name)
+            unix.listen(BACKLOG)
+            if tcp_host is not None:
+                doors += listen_tcp(tcp_host, 0)
+                self.port = doors[1].getsockname()[1]
+        except BaseException:
+            for door in doors:
+                door.close()
+            raise
+        self.unix_name = name
+        # Without TLS a ticket is the only thing that a stranger lacks: who is of this machine has to be of this user.
+        self._listener = Listener(doors, self._meet, name="dtf-door", owners_only=self._tls is None)
+        self._listener.start()
 
     def offer(self, purpose: T) -> Offer:
         """An invitation for one connection."""
@@ -322,56 +322,35 @@ class Door(Generic[T]):
 
     def close(self) -> None:
         """Stop listening; connections made stay."""
-        os.close(self._stop_write)
-        if self._thread is not None:
-            self._thread.join(5.0)
-        for listener in self._listeners:
-            listener.close()
-        os.close(self._stop_read)
+        if self._listener is not None:
+            self._listener.close()
 
-    def _accept(self) -> None:
-        poll = select.poll()
-        poll.register(self._stop_read, select.POLLIN | select.POLLHUP)
-        by_fd = {listener.fileno(): listener for listener in self._listeners}
-        for fd in by_fd:
-            poll.register(fd, select.POLLIN)
-        while True:
-            for fd, _ in poll.poll():
-                listener = by_fd.get(fd)
-                if listener is None:
-                    return
-                try:
-                    sock, _ = listener.accept()
-                except OSError as e:
-                    # Out of descriptors, most likely: those who wait must try again.
-                    log.warning("a connection could not be accepted: %s", e)
-                    time.sleep(0.1)
-                    continue
-                if not self._strangers.acquire(blocking=False):
-                    sock.close()
-                    continue
-                threading.Thread(target=self._meet, args=(sock,), daemon=True, name="dtf-handshake").start()
-
-    def _meet(self, sock: socket.socket) -> None:
+    def _meet(self, guest: Guest) -> None:
         try:
-            sock.settimeout(TIMEOUT_S)
-            joined, purpose = self._admit(sock)
+            guest.socket.settimeout(WITHIN_S)
+            joined, purpose = self._admit(guest)
+            try:
+                guest.admit()
+            except TurnedOut:
+                joined.drop()
+                raise
         except (OSError, UnauthenticatedError, UnavailableError, struct.error) as e:
             log.info("a connection was refused: %s", e)
-            sock.close()
+            guest.close()
             return
-        finally:
-            self._strangers.release()
         self._joined(joined, purpose)
 
-    def _admit(self, sock: socket.socket) -> tuple[Joined, T]:
+    def _admit(self, guest: Guest) -> tuple[Joined, T]:
+        sock = guest.socket
         is_unix = sock.family == socket.AF_UNIX
         if is_unix:
             _check_user(sock)
         elif self._tls is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock = self._tls.server.wrap_socket(sock, server_side=True)
-            _check_role(sock)
+            secure = self._tls.server.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+            guest.socket = sock = secure
+            secure.do_handshake()
+            _check_role(secure)
         arena: Arena | None = None
         data, fds = _receive(sock, _HELLO.size, is_unix)
         try:
@@ -398,20 +377,12 @@ class Door(Generic[T]):
                 os.close(fd)
             if arena is not None:
                 arena.close()
-            sock.close()
             raise
 
 
-def _check_role(sock: socket.socket) -> None:
-    assert isinstance(sock, ssl.SSLSocket)
+def _check_role(sock: ssl.SSLSocket) -> None:
     subject: Any = (sock.getpeercert() or {}).get("subject", ())
     names = [value for part in subject for key, value in part if key == "commonName"]
     role = str(names[0]).partition(":")[0] if names else ""
     if role != ROLE:
         raise UnauthenticatedError(f"A certificate for {role!r} does not admit to what tasks may do")
-
-
-def _family(host: str) -> socket.AddressFamily:
-    with contextlib.suppress(ValueError):
-        return socket.AF_INET6 if ipaddress.ip_address(host.strip("[]")).version == 6 else socket.AF_INET
-    return socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0][0]
