@@ -104,7 +104,8 @@ def _prepare(
     """What the controller needs, where it is to run."""
     is_new = connect.read_created(paths) is None
     created = connect.prepare(paths)
-    if not paths.seat.exists() and (paths.database.exists() or not far_seat.host_of(spec)):
+    has_begun = paths.database.exists() or (paths.folder / "hosts").exists()
+    if not paths.seat.exists() and (has_begun or not far_seat.host_of(spec)):
         return Connection(paths)
 
     def on_stage(host: str, stage: Stage, detail: str) -> None:
@@ -233,10 +234,14 @@ def _down(paths: ClusterPaths, grace_s: float, force: bool, keep_logs: bool) -> 
         # Started again if need be: a killed `up` may have left a controller that is still on its way.
         try:
             connection.call(methods.PING, pb.Nothing())
-        except ClusterFailed:
-            if (paths.folder / "hosts").exists():
+        except ClusterFailed as error:
+            if not (paths.folder / "hosts").exists():
+                return ()  # it cannot start, and never had an agent to stop
+            if not force:
                 raise
-            return ()  # it cannot start, and never had an agent to stop
+            ownership.give_up(paths)
+            connection.seat.forget(keep_logs)
+            return (f"nothing was stopped: {error.message}",)
         except (LoginError, ControllerUnreachable) as error:
             if not force or not isinstance(connection.seat, far_seat.FarSeat):
                 raise

@@ -186,6 +186,8 @@ class ClusterStatus:
     jobs: tuple[JobStatus, ...]
     problems: tuple[str, ...]
     """One sentence each; empty when all is well."""
+    notes: tuple[str, ...] = ()
+    """What a person is to know although all is well: until the next `up`."""
 
     @property
     def running(self) -> int:
@@ -194,7 +196,7 @@ class ClusterStatus:
 
     @property
     def healthy(self) -> bool:
-        return not self.problems and self.running == len(self.tasks)
+        return not self.problems and bool(self.tasks) and self.running == len(self.tasks)
 
 
 @value

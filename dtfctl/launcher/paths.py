@@ -8,6 +8,7 @@
         owner.json            who brought it up, from where
         controller.json       pid, address and pulse of the running controller
         run/controller.sock   where commands on its machine call it
+        spec.json             a copy of the spec
         controller.db         desired state, jobs and events (SQLite)
         certificates/         ca, controller, cli, agents, tasks; keys 0600
         hosts/HOST/           an agent's state: agent.json, state.json, runs/, run/ (sockets), work/ID/, blobs/
@@ -92,6 +93,11 @@ class ClusterPaths:
     @property
     def database(self) -> Path:
         return self.folder / "controller.db"
+
+    @property
+    def spec(self) -> Path:
+        """A copy of the spec, for a controller that has lost its database."""
+        return self.folder / "spec.json"
 
     @property
     def certificates(self) -> Path:

@@ -181,6 +181,7 @@ def remove_files(paths: ClusterPaths) -> None:
         shutil.rmtree(folder, ignore_errors=True)
     for name in ("", "-wal", "-shm", "-journal"):
         paths.database.with_name(paths.database.name + name).unlink(missing_ok=True)
+    paths.spec.unlink(missing_ok=True)
     if paths.jobs.is_dir():
         for job in paths.jobs.iterdir():
             for item in job.iterdir():

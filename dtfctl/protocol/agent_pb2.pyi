@@ -333,6 +333,43 @@ class RenewRequest(_message.Message):
     revision: int
     def __init__(self, epoch: _Optional[int] = ..., revision: _Optional[int] = ...) -> None: ...
 
+class KeepRequest(_message.Message):
+    __slots__ = ("epoch", "revision", "base", "entries", "removed")
+    class EntriesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    revision: int
+    base: int
+    entries: _containers.ScalarMap[str, str]
+    removed: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, epoch: _Optional[int] = ..., revision: _Optional[int] = ..., base: _Optional[int] = ..., entries: _Optional[_Mapping[str, str]] = ..., removed: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class RecallRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RecallReply(_message.Message):
+    __slots__ = ("copy", "state", "boot", "happening")
+    COPY_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    BOOT_FIELD_NUMBER: _ClassVar[int]
+    HAPPENING_FIELD_NUMBER: _ClassVar[int]
+    copy: bytes
+    state: bytes
+    boot: str
+    happening: int
+    def __init__(self, copy: _Optional[bytes] = ..., state: _Optional[bytes] = ..., boot: _Optional[str] = ..., happening: _Optional[int] = ...) -> None: ...
+
 class ProbeRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -229,7 +229,7 @@ class JobStatus(_message.Message):
     def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., replication: _Optional[str] = ..., script: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., submitted: _Optional[float] = ..., started: _Optional[float] = ..., ended: _Optional[float] = ..., exit_code: _Optional[int] = ..., reason: _Optional[str] = ..., restarts: _Optional[int] = ..., checkpoint_dir: _Optional[str] = ..., position: _Optional[int] = ..., clients: _Optional[_Iterable[_Union[ClientStatus, _Mapping]]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., framework: _Optional[str] = ..., priority: _Optional[int] = ..., tasks: _Optional[_Iterable[str]] = ..., starts: _Optional[int] = ...) -> None: ...
 
 class ClusterStatus(_message.Message):
-    __slots__ = ("name", "created", "controller", "hosts", "tasks", "jobs", "problems", "version", "usable", "settled")
+    __slots__ = ("name", "created", "controller", "hosts", "tasks", "jobs", "problems", "version", "usable", "settled", "notes")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CREATED_FIELD_NUMBER: _ClassVar[int]
     CONTROLLER_FIELD_NUMBER: _ClassVar[int]
@@ -240,6 +240,7 @@ class ClusterStatus(_message.Message):
     VERSION_FIELD_NUMBER: _ClassVar[int]
     USABLE_FIELD_NUMBER: _ClassVar[int]
     SETTLED_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
     name: str
     created: float
     controller: ControllerStatus
@@ -250,7 +251,8 @@ class ClusterStatus(_message.Message):
     version: int
     usable: bool
     settled: bool
-    def __init__(self, name: _Optional[str] = ..., created: _Optional[float] = ..., controller: _Optional[_Union[ControllerStatus, _Mapping]] = ..., hosts: _Optional[_Iterable[_Union[HostStatus, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[TaskStatus, _Mapping]]] = ..., jobs: _Optional[_Iterable[_Union[JobStatus, _Mapping]]] = ..., problems: _Optional[_Iterable[str]] = ..., version: _Optional[int] = ..., usable: bool = ..., settled: bool = ...) -> None: ...
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., created: _Optional[float] = ..., controller: _Optional[_Union[ControllerStatus, _Mapping]] = ..., hosts: _Optional[_Iterable[_Union[HostStatus, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[TaskStatus, _Mapping]]] = ..., jobs: _Optional[_Iterable[_Union[JobStatus, _Mapping]]] = ..., problems: _Optional[_Iterable[str]] = ..., version: _Optional[int] = ..., usable: bool = ..., settled: bool = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class JobRequest(_message.Message):
     __slots__ = ("script", "args", "name", "env", "replication", "submission_id", "framework", "retries", "resume", "cwd", "priority", "max_time_s", "tasks", "workers", "share", "python", "success", "exit_code_from", "tf_config", "id", "working_dir", "requirements", "extras", "packages")

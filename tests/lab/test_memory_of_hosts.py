@@ -12,7 +12,9 @@ from dtfctl.launcher import api
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.errors import Conflict, NoSuchCluster
 from dtfctl.launcher.model import JobRequest
+from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.spec.model import HostGroup, HostName, Recovery
+from tests.cluster.commands import Shell
 from tests.cluster.conftest import STUB_COMMAND, controller_pid, task, wait_until
 from tests.lab.conftest import cluster_of
 from tests.lab.netns import Lab
@@ -123,3 +125,86 @@ def test_a_cluster_is_its_owners_alone(home: Path, lab: Lab, tmp_path: Path, mon
     for name in lab.names:
         assert lab.left_over(name) == []
         assert not (lab.home(name) / ".dtfctl/clusters/t/owner.json").exists()
+
+
+def rebuilt(cluster: Cluster) -> list[str]:
+    return [event.reason for event in cluster.events() if event.kind == "controller.rebuilt"]
+
+
+def test_a_database_that_is_damaged_or_gone_is_made_anew_by_the_hosts(home: Path, lab: Lab, tmp_path: Path) -> None:
+    shared = shared_folder(lab)
+    stop = shared / "stop-rebuild"
+    recovery = Recovery(checkpoint=str(shared / "rebuild"))
+    result = Cluster.up(cluster_of(lab, ps=1, worker=2, recovery=recovery))
+    assert result.exit_code == 0, result
+    cluster = Cluster.open("t")
+    script = tmp_path / "train.py"
+    script.write_text(TRAIN)
+    trains = cluster.submit(JobRequest(str(script), env={"STOP": str(stop)}))
+    waits = cluster.submit(JobRequest(str(script), env={"STOP": str(stop)}))
+    wait_until(lambda: cluster.job(trains).is_final or steps(cluster, trains) > 20, "it trains")
+    before, epoch = incarnations(cluster), cluster.status().controller.epoch
+    paths = ClusterPaths.of("t")
+    wait_until(lambda: all(trains in text and waits in text for text in copies(lab)), "every host keeps the jobs")
+
+    os.kill(controller_pid(cluster), signal.SIGKILL)
+    data = bytearray(paths.database.read_bytes())
+    data[100:] = bytes(len(data) - 100)
+    paths.database.write_bytes(data)
+    paths.database.with_name("controller.db-wal").unlink(missing_ok=True)
+    shell = Shell(home.parent, {**os.environ, "NO_COLOR": "1"})
+    done = shell("status")
+    assert done.returncode == 0, done.stderr
+    assert "note: controller.db was damaged" in done.stdout and "Traceback" not in done.stderr
+    assert "made anew from 3 hosts: 3 tasks, 2 active jobs" in done.stdout
+    cluster = Cluster.open("t")
+    assert [kept.stat().st_size for kept in paths.logs.glob("controller.db.*")][:1] == [len(data)], "it is kept"
+    assert len(rebuilt(cluster)) == 1
+    assert cluster.status().controller.epoch > epoch
+    assert [(job.id, job.state) for job in cluster.jobs()][::-1] == [(trains, "running"), (waits, "queued")]
+
+    # Now it is gone, with an agent and a host.
+    (agent,) = lab.processes(lab.names[1], "dtfctl.launcher.agent --cluster")
+    os.kill(controller_pid(cluster), signal.SIGKILL)
+    os.kill(agent, signal.SIGKILL)
+    for path in (*paths.folder.glob("controller.db*"), paths.spec):
+        path.unlink()
+    cluster = Cluster.open("t")
+    assert "controller.db was gone; made anew from 3 hosts: 3 tasks, 2 active jobs" in rebuilt(cluster)[-1]
+    seen = steps(cluster, trains)
+    wait_until(lambda: cluster.job(trains).is_final or steps(cluster, trains) > seen + 20, "it goes on")
+    assert cluster.job(trains).state == "running", cluster.job(trains).reason
+    wait_until(lambda: cluster.status().healthy, "all is well")
+    assert incarnations(cluster) == before, "no task was restarted"
+    assert Cluster.up(cluster_of(lab, ps=1, worker=2, recovery=recovery)).changes == ()
+    assert cluster.status().notes == ()
+    stop.touch()
+    wait_until(lambda: all(job.is_final for job in cluster.jobs()), "both end")
+    assert [job.state for job in cluster.jobs()] == ["succeeded", "succeeded"], cluster.jobs()
+
+    # Gone once more, and nobody can be asked: then nothing is claimed.
+    os.kill(controller_pid(cluster), signal.SIGKILL)
+    for path in paths.folder.glob("controller.db*"):
+        path.unlink()
+    for name in lab.names:
+        lab.cut(name)
+    try:
+        done = shell("status")
+        assert done.returncode == 1 and "none of the hosts that know what runs can be asked" in done.stderr, done
+        done = shell("down", "--force")
+        assert done.returncode == 5 and "nothing was stopped" in done.stderr, done
+    finally:
+        for name in lab.names:
+            lab.mend(name)
+    again = Cluster.up(cluster_of(lab), task_command=STUB_COMMAND)
+    assert again.exit_code == 0, again
+    assert Cluster.down_by_name("t", grace_s=0.5)[1] == ()
+    assert [lab.left_over(name) for name in lab.names] == [[], [], []]
+
+
+def copies(lab: Lab) -> list[str]:
+    """What each host keeps."""
+    return [
+        next((lab.home(host.name) / ".dtfctl/clusters/t/hosts" / host.address).glob("copy.json")).read_text()
+        for host in lab.hosts
+    ]

@@ -39,6 +39,12 @@ class Reports:
             self._version += 1
             self._changed.notify_all()
 
+    @property
+    def newest_happening(self) -> int:
+        """The number of the last thing that happened."""
+        with self._changed:
+            return self._count
+
     def close(self) -> None:
         """The loop has ended: nobody waits any more."""
         with self._changed:

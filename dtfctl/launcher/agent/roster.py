@@ -106,7 +106,7 @@ class Roster:
         self._expected: frozenset[str] = frozenset()
         self._task_tls = task_tls
         self._cores = usable_cores()
-        self._state_file = folder / "state.json"
+        self._state_file = folder / state.FILE
         saved = state.load(self._state_file)
         self._sockets = Path(saved.socket_folder) if saved.socket_folder else make_socket_folder(folder)
         private_folder(self._sockets)

@@ -6,18 +6,21 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from dtfctl.launcher.agent import launch, logs
+from dtfctl.launcher.agent import launch, logs, state
 from dtfctl.launcher.agent.agent import Agent
 from dtfctl.launcher.agent.contract import HostOrders, LogChunk, LogPosition, Packages
+from dtfctl.launcher.agent.copybook import Copybook
 from dtfctl.launcher.agent.deltas import ReportFilter
 from dtfctl.launcher.agent.facts import probe
 from dtfctl.launcher.agent.methods import (
     APPLY,
     EXAMINE,
+    KEEP,
     PROBE,
     PUT_BLOB,
     PUT_SCRIPT,
     READ_LOGS,
+    RECALL,
     RENEW,
     SHUTDOWN,
     WATCH,
@@ -46,6 +49,7 @@ class AgentService:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
+        self._copybook = Copybook(agent.folder)
 
     def handlers(self) -> dict[Method, Handler]:  # type: ignore[type-arg]
         return {
@@ -55,6 +59,8 @@ class AgentService:
             EXAMINE: self.examine,
             WATCH: self.watch,
             RENEW: self.renew,
+            KEEP: self.keep,
+            RECALL: self.recall,
             PROBE: self.probe,
             READ_LOGS: self.read_logs,
             SHUTDOWN: self.shutdown,
@@ -70,6 +76,18 @@ class AgentService:
         controller = caller()
         return pb.Applied(
             revision=self._agent.call(lambda: self._agent.renew(request.epoch, request.revision, controller))
+        )
+
+    def keep(self, request: pb.KeepRequest) -> pb.Applied:
+        self._copybook.take(request.epoch, request.revision, request.base, dict(request.entries), request.removed)
+        return pb.Applied(revision=request.revision)
+
+    def recall(self, request: pb.RecallRequest) -> pb.RecallReply:
+        return pb.RecallReply(
+            copy=self._copybook.content(),
+            state=state.content(self._agent.folder / state.FILE),
+            boot=self._agent.boot,
+            happening=self._agent.reports.newest_happening,
         )
 
     def probe(self, request: pb.ProbeRequest) -> pb.ProbeReply:

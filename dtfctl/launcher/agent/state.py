@@ -12,6 +12,8 @@ from dtfctl.launcher.files import write_whole
 from dtfctl.launcher.procfs import boot_id
 from dtfctl.values import field, replace, value
 
+FILE = "state.json"
+
 
 @value
 class Saved:
@@ -40,6 +42,14 @@ def load(path: Path) -> Saved:
         for name, record in saved.records.items()
     }
     return Saved(boot_id(), "", saved.orders, records, saved.going_down)
+
+
+def content(path: Path) -> bytes:
+    """The file as it is; empty where there is none."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def save(path: Path, socket_folder: Path, orders: HostOrders, records: dict[str, Record], going_down: bool) -> None:

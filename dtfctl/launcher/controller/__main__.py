@@ -15,6 +15,7 @@ from typing import Any
 
 from dtfctl.launcher import metrics
 from dtfctl.launcher.certificates import TlsFiles
+from dtfctl.launcher.controller import rebuild
 from dtfctl.launcher.controller.engine import Engine
 from dtfctl.launcher.controller.page import MetricsPage
 from dtfctl.launcher.controller.relay import Relay
@@ -59,6 +60,9 @@ def run(paths: ClusterPaths) -> int:
     created = float(info["created"])
     listen = str(info.get("listen", LOOPBACK))
     providers = HostProviders(paths)
+    problem = rebuild.damage(paths)
+    if problem:
+        rebuild.rebuild(paths, providers, problem)
     engine = Engine(paths, created, providers)
     tls = TlsFiles.of(paths.certificates, "controller")
     page = MetricsPage(lambda: _metrics(engine), tls, TlsFiles.of(paths.readers, "metrics"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sqlite3
 import threading
 import time
 from collections import Counter
@@ -18,13 +19,14 @@ from typing import TypeVar
 from dtfctl._version import VERSION
 from dtfctl.launcher.agent.contract import LogPosition
 from dtfctl.launcher.controller import view
+from dtfctl.launcher.controller.copies import CopyMaker
 from dtfctl.launcher.controller.hosts import HostBoard
 from dtfctl.launcher.controller.jobboard import JobBoard
 from dtfctl.launcher.controller.joborders import working_folder
 from dtfctl.launcher.controller.memory import Memory
-from dtfctl.launcher.controller.store import Store
+from dtfctl.launcher.controller.store import Store, is_damage
 from dtfctl.launcher.controller.taskboard import TaskBoard
-from dtfctl.launcher.errors import NoSpace
+from dtfctl.launcher.errors import ClusterFailed, NoSpace
 from dtfctl.launcher.loop import Mailbox
 from dtfctl.launcher.model import ClusterStatus, ControllerStatus
 from dtfctl.launcher.paths import ClusterPaths
@@ -39,6 +41,7 @@ T = TypeVar("T")
 TURN_S = 0.25
 """The loop looks at clocks (silent agents, time limits) this often; everything else wakes it."""
 NO_SPACE_RETRY_S = 1.0
+NO_SPEC = "nobody has said yet what it is to be: dtfctl up FILE"
 
 
 class Engine:
@@ -58,10 +61,12 @@ class Engine:
         self._version = 1
         self._last_event = 0
         self.finished = False
+        self._damage: ClusterFailed | None = None
         self._memory = Memory(self.store)
         self.hosts = HostBoard(paths, self._memory, self._epoch, provider, self._mailbox, self._no_space)
         self.tasks = TaskBoard(paths, self._memory, self.hosts)
         self.jobs = JobBoard(paths, self._memory, self.hosts)
+        self.copies = CopyMaker(paths, self._memory, self._epoch)
         self.hosts.ensure_all()
         count = len(self._memory.tasks)
         adopted = f"adopts {count} tasks" if self._epoch > 1 and count else ""
@@ -79,11 +84,19 @@ class Engine:
             try:
                 with self.store.transaction():
                     return function()
-            except BaseException:
+            except BaseException as error:
+                self._look_for_damage(error)
                 self._load()
                 raise
 
         return self._mailbox.call(run, timeout_s)
+
+    def _look_for_damage(self, error: BaseException) -> None:
+        """A database that is damaged ends this controller; the next one makes a new one of what the hosts keep."""
+        if is_damage(error):
+            text = f"{self.paths.database} was damaged while it was in use ({error})"
+            self._damage = ClusterFailed(text, "run the command again: the hosts know what it held")
+            raise self._damage from error
 
     def read(self, function: Callable[[], T], timeout_s: float = 30.0) -> T:
         """As `call`, for a function that changes nothing: who only looks must not make news for others who look."""
@@ -116,10 +129,15 @@ class Engine:
                 next_tick = time.monotonic() + TURN_S
             elif not changed:
                 continue
+            if self._damage is not None:
+                raise self._damage
             try:
                 self._turn(is_tick)
             except NoSpace as error:
                 self._no_space(error)
+            except sqlite3.DatabaseError as error:
+                self._look_for_damage(error)
+                raise
         self._mailbox.close()
 
     def _turn(self, is_tick: bool) -> None:
@@ -138,6 +156,7 @@ class Engine:
             if memory.changed:
                 self.tasks.move()
             self._step_jobs()
+        self.copies.look(time.monotonic(), self.hosts.links())
         if memory.changed:
             memory.changed = False
             self.tasks.send_orders()
@@ -192,7 +211,9 @@ class Engine:
                 ([self._problem] if self._problem else [])
                 + self.tasks.links.problems()
                 + view.problems(hosts, memory.hosts, tasks)
+                + ([] if memory.spec is not None else [NO_SPEC])
             ),
+            notes=memory.notes,
         )
         settled = memory.spec is not None and not memory.changed and view.is_settled(tasks, hosts)
         return status, self._version, view.is_usable(memory.spec, tasks), settled

@@ -86,6 +86,10 @@ class HostBoard:
         script = Path(self._memory.find_job(job_id).script)
         return script.read_bytes()
 
+    def links(self) -> list[AgentLink]:
+        """To every host that stays."""
+        return [host.link for host in self.all.values() if not host.is_leaving]
+
     def start_none(self) -> None:
         """From now on an agent that has died stays so, unless it is needed to stop what it left."""
         for host in self.all.values():

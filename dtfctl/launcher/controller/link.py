@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from dtfctl.launcher.agent import methods
 from dtfctl.launcher.agent.contract import HostOrders, LogChunk, LogPosition, Report
+from dtfctl.launcher.agent.copybook import Copy
 from dtfctl.launcher.agent.deltas import ReportMerger, order_changes
 from dtfctl.launcher.blobs import Blobs
 from dtfctl.launcher.certificates import TlsFiles
@@ -32,6 +33,8 @@ SHIP_S = 120.0
 SHUTDOWN_MARGIN_S = 30.0
 END_S = 5.0
 CONNECT_S = 10.0
+KEEP_S = 30.0
+KEEP_AGAIN_S = 5.0
 RENEW_S = 1.0
 """Leases are renewed this often; the shortest lease is several times longer."""
 RENEW_AGAIN_S = 0.2
@@ -82,6 +85,9 @@ class AgentLink:
         self._channel: Channel | None = None
         self._orders: HostOrders | None = None
         self._sent: HostOrders | None = None
+        self._copy: Copy | None = None
+        self._kept: Copy | None = None
+        self._keep_at = 0.0
         self._closing = False
         self.renews = True
         """False: the host is taken for lost, and whatever runs there is to end with its lease."""
@@ -109,6 +115,14 @@ class AgentLink:
         """The newest orders; older ones that were not sent yet are dropped."""
         with self._condition:
             self._orders = orders
+            self._condition.notify_all()
+
+    def set_copy(self, copy: Copy) -> None:
+        """What the host is to keep; it goes there before the next orders do."""
+        if copy is self._copy:
+            return
+        with self._condition:
+            self._copy = copy
             self._condition.notify_all()
 
     def close(self) -> None:
@@ -259,7 +273,7 @@ class AgentLink:
     def _connect(self, endpoint: AgentEndpoint) -> None:
         channel = Channel(endpoint.called_at, self._tls, "agent", self._cluster)
         with self._condition:
-            self._channel, self._sent = channel, None
+            self._channel, self._sent, self._kept, self._keep_at = channel, None, None, 0.0
             self._shipped = set()
             self._files.forget()
             self._condition.notify_all()
@@ -277,6 +291,8 @@ class AgentLink:
                 if self._closing:
                     return
                 orders, channel, sent = self._orders, self._channel, self._sent
+            if channel is not None and self._must_keep():
+                self._keep(channel)
             if orders is None or channel is None:
                 continue
             if orders is sent:
@@ -300,7 +316,34 @@ class AgentLink:
                     self._sent = orders
 
     def _has_work(self) -> bool:
-        return self._channel is not None and self._orders is not None and self._orders is not self._sent
+        if self._channel is None:
+            return False
+        return self._must_keep() or (self._orders is not None and self._orders is not self._sent)
+
+    def _must_keep(self) -> bool:
+        return self._copy is not None and self._copy is not self._kept and time.monotonic() >= self._keep_at
+
+    def _keep(self, channel: Channel) -> None:
+        """Let the host keep the copy. Orders do not wait for one that cannot: it is tried again later."""
+        new, old = self._copy, self._kept
+        assert new is not None
+        request = pb.KeepRequest(epoch=self._epoch, revision=new.revision)
+        if old is None:
+            request.entries.update(new.entries)
+        else:
+            request.base = old.revision
+            request.entries.update({key: text for key, text in new.entries.items() if old.entries.get(key) != text})
+            request.removed.extend(old.entries.keys() - new.entries.keys())
+        try:
+            channel.call(methods.KEEP, request, timeout_s=KEEP_S)
+        except LauncherError as error:
+            log.warning("%s does not keep the copy: %s", self.host, error.message)
+            with self._condition:
+                self._kept, self._keep_at = None, time.monotonic() + (0.0 if old is not None else KEEP_AGAIN_S)
+            return
+        with self._condition:
+            if channel is self._channel:
+                self._kept = new
 
     def _renew(self, channel: Channel, orders: HostOrders) -> None:
         """The host's lease goes on, as long as it is not taken for lost.

@@ -23,6 +23,8 @@ class Memory:
         self.jobs: list[JobRecord] = []
         """In the order of submission."""
         self.task_command: tuple[str, ...] = ()
+        self.notes: tuple[str, ...] = ()
+        """What a person is to know, until the next `up`."""
         self.hosts: dict[str, HostRow] = {}
         """Of every host that is remembered for something."""
         self.going_down = False
@@ -52,11 +54,19 @@ class Memory:
         self.jobs = self.store.jobs()
         command = self.store.get("task_command")
         self.task_command = codec.decode(tuple[str, ...], command) if command else ()
+        note = self.store.get("note")
+        self.notes = (note,) if note else ()
         self.changed = True
 
     def store_going_down(self) -> None:
         self.store.put("going_down", "1")
         self.store.add_event("cluster.down-requested", "cluster", "by the user")
+
+    def forget_notes(self) -> None:
+        """They have been seen: the user does something about the cluster."""
+        if self.notes:
+            self.store.put("note", "")
+            self.notes = ()
 
     def put_task(self, row: TaskRow) -> None:
         self.store.put_task(row)

@@ -19,6 +19,7 @@ from dtfctl.launcher.files import no_space
 from dtfctl.launcher.model import Event
 from dtfctl.launcher.spec.model import ClusterSpec
 
+DAMAGED_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 SCHEMA_VERSION = 3
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -99,6 +100,12 @@ class HostRow:
     why: str = ""
     failures: tuple[float, ...] = ()
     """When tasks failed on it."""
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether the database is not one any more."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return isinstance(error, sqlite3.DatabaseError) and code is not None and code & 0xFF in DAMAGED_CODES
 
 
 class Store:
@@ -245,7 +252,7 @@ class Store:
 
 def read_events(path: Path, after: int, since: float, limit: int) -> list[Event]:
     """Events with a higher number than `after` that are not older than `since`, oldest first; for any thread."""
-    db = sqlite3.connect(path, timeout=5.0)
+    db = sqlite3.connect(f"{path.as_uri()}?mode=rw", timeout=5.0, uri=True)  # none is made where it was deleted
     try:
         rows = db.execute(
             "SELECT seq, time, kind, subject, reason, incarnation FROM events"

@@ -68,6 +68,7 @@ class TaskBoard:
         change = take_over(memory.spec, spec, memory.tasks, placed, task_command != memory.task_command, chosen)
         meant = tuple(name for name in placed if chosen is not None and name in chosen)
         if not dry_run:
+            memory.forget_notes()
             self._hosts.try_again()
         if dry_run or not change.lines:
             if not dry_run:

@@ -404,8 +404,7 @@ def check_owner(request: dict[str, Any]) -> None:
     if stamp is None or stamp["authority"] == owner["authority"]:
         return
     if stamp["authority"] in owner["given_up"]:
-        if request["do"] == "ensure":
-            evict(cluster)
+        evict(cluster)
         return
     raise Trouble("owner", *foreign(cluster, stamp, owner))
 
