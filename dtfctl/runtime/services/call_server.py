@@ -1,9 +1,9 @@
-"""A server on gRPC's core, with as few changes of threads as a call can have.
+"""A CallServer on gRPC's core, with as few changes of threads as a call can have.
 
 One thread takes what happens from gRPC's completion queue; as dtfctl.runtime has it set up, it is also the one
 that reads sockets. It never runs a handler: once a request is complete, a thread of the pool does, and sends the answer
 itself. The server that comes with gRPC for Python starts a handler when it only knows that there will be a request,
-and then wakes it twice.
+and then wakes it twice. The interface of the core is not documented: call_servers.py decides whether this is used.
 """
 
 from __future__ import annotations
@@ -13,80 +13,57 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
 import grpc
 from grpc._cython import cygrpc
 
-from dtfctl.errors import Signal
 from dtfctl.net.gate import Gate
 from dtfctl.runtime.executor.workers import WORKERS
+from dtfctl.runtime.services.calls import FOR_EVER_S, GIVEN_UP, NO_REQUEST, Call, Handler, Refused, Stream, no_method
 from dtfctl.runtime.services.deadlines import DEADLINES
 
 log = logging.getLogger(__name__)
 
-_Tag: TypeAlias = tuple["Call", Callable[[Any], None]]
+_Tag: TypeAlias = tuple["CoreCall", Callable[[Any], None]]
 _NEW_CALL, _SHUTDOWN = "new call", "shutdown"
 _NO_FLAGS = 0
-# Without a deadline gRPC says that a time beyond any counting is left.
-_FOR_EVER_S = 1e8
+# Versions of grpcio, from and to, whose core has been seen to serve in this way.
+TRIED = (1, 68), (1, 85)
+_USED: dict[str, tuple[str, ...]] = {
+    "CompletionQueue": ("poll",),
+    "Server": (
+        "add_http2_port",
+        "cancel_all_calls",
+        "destroy",
+        "register_completion_queue",
+        "request_call",
+        "shutdown",
+        "start",
+    ),
+    "CallError": ("ok",),
+    "ReceiveCloseOnServerOperation": ("cancelled",),
+    "ReceiveMessageOperation": ("message",),
+    "SendInitialMetadataOperation": (),
+    "SendMessageOperation": (),
+    "SendStatusFromServerOperation": (),
+    "auth_context": (),
+}
 
 
-class Refused(Signal):
-    """What a handler raises to end its call with another status than OK."""
-
-    def __init__(self, code: grpc.StatusCode, details: str) -> None:
-        super().__init__(details)
-        self.code = code
-        self.details = details
-
-
-@dataclass(frozen=True)
-class Unary:
-    """A method with one request and one answer.
-
-    Attributes:
-        function: the answer to a request; may block, and may raise Refused.
-    """
-
-    function: Callable[[bytes, Call], bytes]
-
-    def begin(self, call: Call) -> None:
-        call.receive(lambda data: self._received(call, data))
-
-    def _received(self, call: Call, data: bytes | None) -> None:
-        if data is None:
-            call.end(grpc.StatusCode.UNIMPLEMENTED, "The method needs exactly one request")
+def missing() -> list[str]:
+    """What this module uses of gRPC's core, and does not find there."""
+    found = []
+    for name, parts in _USED.items():
+        thing = getattr(cygrpc, name, None)
+        if thing is None:
+            found.append(name)
         else:
-            call.run(lambda: call.end(grpc.StatusCode.OK, "", self.function(data, call)))
+            found += [f"{name}.{part}" for part in parts if not hasattr(thing, part)]
+    return found
 
 
-@dataclass(frozen=True)
-class Stream:
-    """A method with any number of messages both ways.
-
-    Attributes:
-        function: an iterator of what to send; may block, and may raise Refused. Waiting for the next message, it can be
-            told that the call is over by `Call.on_gone` only.
-    """
-
-    function: Callable[[Iterator[bytes], Call], Iterator[bytes]]
-
-    def begin(self, call: Call) -> None:
-        call.run(lambda: self._serve(call))
-
-    def _serve(self, call: Call) -> None:
-        for message in self.function(_Requests(call), call):
-            if not call.send(message):
-                return
-        call.end(grpc.StatusCode.OK, "")
-
-
-Handler: TypeAlias = Unary | Stream
-
-
-class CallServer:
+class CoreCallServer:
     """Methods may be called from any thread.
 
     Args:
@@ -108,7 +85,7 @@ class CallServer:
         self._core.register_completion_queue(self._queue)
         self._lock = threading.Lock()
         # Calls that gRPC's core will still say something about, and how many handlers run: also of calls that are over.
-        self._calls: set[Call] = set()
+        self._calls: set[CoreCall] = set()
         self._running = 0
         self._is_started = False
         self._is_stopping = False
@@ -196,7 +173,7 @@ class CallServer:
             if not event.success:
                 return
             is_one_too_many = len(self._calls) >= self._most_calls
-            call = Call(self, event)
+            call = CoreCall(self, event)
             self._calls.add(call)
         call.watch()
         for gate in self._gates:
@@ -205,9 +182,9 @@ class CallServer:
         if is_one_too_many:
             call.end(*_TOO_MANY)
         elif handler is None:
-            call.end(grpc.StatusCode.UNIMPLEMENTED, f"There is no method {call.method}")
+            call.end(grpc.StatusCode.UNIMPLEMENTED, no_method(call.method))
         else:
-            handler.begin(call)
+            _begin(call, handler)
 
     def _ask_for_call(self) -> None:
         self._core.request_call(self._queue, self._queue, _NEW_CALL)
@@ -224,7 +201,7 @@ class CallServer:
 
     # For calls --------------------------------------------------------------------------------------------------------
 
-    def forget(self, call: Call) -> None:
+    def forget(self, call: CoreCall) -> None:
         """The core has nothing more to say about it."""
         with self._lock:
             self._calls.discard(call)
@@ -253,15 +230,10 @@ class CallServer:
         return True
 
 
-class Call:
-    """One call, for its handler. Methods may be called from any thread.
+class CoreCall:
+    """One call; a `Call` for its handler. Methods may be called from any thread."""
 
-    Attributes:
-        method: its path.
-        metadata: what the client says besides the request: names and values.
-    """
-
-    def __init__(self, server: CallServer, event: Any) -> None:
+    def __init__(self, server: CoreCallServer, event: Any) -> None:
         self.method: str = event.call_details.method.decode(errors="replace")
         self.metadata: tuple[tuple[str, str | bytes], ...] = event.invocation_metadata
         self._deadline: float = event.call_details.deadline
@@ -297,7 +269,7 @@ class Call:
     def time_left(self) -> float | None:
         """Seconds until its deadline; None without one."""
         left = self._deadline - time.time()
-        return max(left, 0.0) if left < _FOR_EVER_S else None
+        return max(left, 0.0) if left < FOR_EVER_S else None
 
     def peer(self) -> str:
         """gRPC's name for the other end; for one that came through a gate, the gate's, after `unix-abstract:`."""
@@ -398,7 +370,7 @@ class Call:
 class _Requests(Iterator[bytes]):
     """The messages of a stream."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: CoreCall) -> None:
         self._call = call
 
     def __next__(self) -> bytes:
@@ -407,12 +379,35 @@ class _Requests(Iterator[bytes]):
         if message is not None:
             return message
         if self._call.is_gone:
-            raise ConnectionError("The other end has given up the stream, or is gone")
+            raise ConnectionError(GIVEN_UP)
         raise StopIteration
 
 
 def _ignore(_event: Any) -> None:
     """Nothing follows from it."""
+
+
+def _begin(call: CoreCall, handler: Handler) -> None:
+    if isinstance(handler, Stream):
+        stream = handler.function
+        call.run(lambda: _serve(call, stream))
+    else:
+        function = handler.function
+        call.receive(lambda data: _received(call, function, data))
+
+
+def _received(call: CoreCall, function: Callable[[bytes, Call], bytes], data: bytes | None) -> None:
+    if data is None:
+        call.end(*NO_REQUEST)
+    else:
+        call.run(lambda: call.end(grpc.StatusCode.OK, "", function(data, call)))
+
+
+def _serve(call: CoreCall, function: Callable[[Iterator[bytes], Call], Iterator[bytes]]) -> None:
+    for message in function(_Requests(call), call):
+        if not call.send(message):
+            return
+    call.end(grpc.StatusCode.OK, "")
 
 
 _TOO_MANY = grpc.StatusCode.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!"

@@ -22,7 +22,7 @@ from dtfctl.runtime.rendezvous.reactor import REACTOR
 from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, this_place
 from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
-from dtfctl.runtime.services.call_server import Call, Handler, Unary
+from dtfctl.runtime.services.calls import Call, Handler, Unary
 from dtfctl.runtime.services.client_parts import ClientParts, send_fetched
 from dtfctl.runtime.services.client_plans import client_plan
 from dtfctl.runtime.services.compiled_step import StepOptions

@@ -16,7 +16,8 @@ from google.protobuf.message import DecodeError
 from dtfctl.net import listener
 from dtfctl.net.gate import Gate, Inside
 from dtfctl.runtime.framework.errors import Code, InternalError, InvalidArgumentError, OpError
-from dtfctl.runtime.services.call_server import Call, CallServer, Handler, Refused, Unary
+from dtfctl.runtime.services.call_servers import make_call_server
+from dtfctl.runtime.services.calls import Call, CallServer, Handler, Refused, Unary
 
 log = logging.getLogger(__name__)
 # Longer status messages could exceed gRPC's limit for metadata.
@@ -96,7 +97,7 @@ def service(name: str, methods: Mapping[str, Handler]) -> dict[str, Handler]:
 
 
 def new_server(find: Callable[[str], Handler | None]) -> CallServer:
-    return CallServer(find, SERVER_OPTIONS, MAX_CALLS)
+    return make_call_server(find, SERVER_OPTIONS, MAX_CALLS)
 
 
 def listen_tcp(server: CallServer, address: str, credentials: grpc.ServerCredentials | None) -> int:

@@ -11,7 +11,7 @@ from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import CancelledError, FailedPreconditionError, InvalidArgumentError, OpError
 from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor
-from dtfctl.runtime.services.call_server import Call, Handler
+from dtfctl.runtime.services.calls import Call, Handler
 from dtfctl.runtime.services.compiled_step import StepOptions
 from dtfctl.runtime.services.grpc_tools import service, unary
 from dtfctl.runtime.services.job_scope import JobScope

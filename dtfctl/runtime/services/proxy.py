@@ -14,7 +14,7 @@ from typing import Any
 
 import grpc
 
-from dtfctl.runtime.services.call_server import Call, Handler, Unary
+from dtfctl.runtime.services.calls import Call, Handler, Unary
 from dtfctl.runtime.services.grpc_tools import CHANNEL_OPTIONS, listen_tcp, new_server
 from dtfctl.runtime.services.master_service import NAME
 

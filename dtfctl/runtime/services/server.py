@@ -16,7 +16,7 @@ from dtfctl.runtime.framework.device_spec import DeviceSpec, device_name, task_n
 from dtfctl.runtime.framework.errors import CancelledError, OpError
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.rendezvous.transports.handshake import TlsContexts
-from dtfctl.runtime.services.call_server import CallServer
+from dtfctl.runtime.services.calls import CallServer
 from dtfctl.runtime.services.client_service import ClientService
 from dtfctl.runtime.services.deadlines import DEADLINES
 from dtfctl.runtime.services.exchange import Exchange

@@ -17,7 +17,7 @@ from dtfctl.runtime.framework.errors import (
 )
 from dtfctl.runtime.rendezvous.transports.grpc_stream import FROM_LIFE, FROM_TASK, TO_LIFE, ServerLink
 from dtfctl.runtime.rendezvous.transports.handshake import ROLE, this_place
-from dtfctl.runtime.services.call_server import Call, Handler, Stream
+from dtfctl.runtime.services.calls import Call, Handler, Stream
 from dtfctl.runtime.services.exchange import Exchange
 from dtfctl.runtime.services.grpc_tools import refuse, service, unary
 from dtfctl.runtime.services.links import LinkMaker

@@ -1,11 +1,9 @@
-"""The server on gRPC's core: what its handlers and its clients can count on."""
+"""The servers of calls, ours on gRPC's core and grpcio's own: what their handlers and clients can count on."""
 
 from __future__ import annotations
 
 import gc
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,19 +11,34 @@ from typing import Any
 import grpc
 import pytest
 
-from dtfctl.runtime.services.call_server import Call, CallServer, Handler, Refused, Stream, Unary
+from dtfctl.runtime.services.call_server import CoreCallServer
+from dtfctl.runtime.services.call_servers import Maker, fault_of
+from dtfctl.runtime.services.calls import Call, Handler, Refused, Stream, Unary
 from dtfctl.runtime.services.grpc_tools import SERVER_OPTIONS, listen_tcp
+from dtfctl.runtime.services.public_call_server import PublicCallServer
 from tests.support.waiting import eventually
 
 BOUND_S = 60.0
 ECHO = Unary(lambda data, _call: data)
 
 
+SERVERS: list[type[Any]] = [CoreCallServer, PublicCallServer]
+
+
+@pytest.fixture(params=SERVERS, autouse=True, ids=["core", "public"])
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Maker:
+    maker: Maker = request.param
+    monkeypatch.setattr(Served, "kind", maker)
+    return maker
+
+
 class Served:
     """A server with these methods, and a client."""
 
+    kind: type[Any] = CoreCallServer
+
     def __init__(self, most_calls: int = 1000, **methods: Handler) -> None:
-        self.server = CallServer({f"/t.T/{n}": h for n, h in methods.items()}.get, SERVER_OPTIONS, most_calls)
+        self.server = self.kind({f"/t.T/{n}": h for n, h in methods.items()}.get, SERVER_OPTIONS, most_calls)
         self.port = listen_tcp(self.server, "127.0.0.1:0", None)
         self.server.start()
         self.channel = self.connect()
@@ -258,6 +271,10 @@ def test_more_calls_than_allowed_are_refused_until_some_have_ended() -> None:
         eventually(is_served)
 
 
+def _is_call(thing: object) -> bool:
+    return type(thing).__name__ in ("CoreCall", "PublicCall")
+
+
 def test_calls_leave_nothing_behind() -> None:
     def fail(_data: bytes, _call: Call) -> bytes:
         raise Refused(grpc.StatusCode.ABORTED, "")
@@ -270,7 +287,7 @@ def test_calls_leave_nothing_behind() -> None:
 
     def is_clean() -> bool:
         gc.collect()
-        return not any(type(o) is Call and o._server is served.server for o in gc.get_objects())
+        return not any(getattr(o, "_server", None) is served.server for o in gc.get_objects() if _is_call(o))
 
     eventually(is_clean)
 
@@ -378,8 +395,12 @@ def test_stopping_cancels_what_does_not_end(grace_s: float) -> None:
         blocking.let_go.set()
 
 
-def test_a_server_that_was_never_started_can_be_stopped() -> None:
-    assert CallServer({}.get).stop(0).is_set()
+def test_a_server_that_was_never_started_can_be_stopped(kind: Maker) -> None:
+    assert kind({}.get, (), 10).stop(0).is_set()
+
+
+def test_both_do_all_that_is_asked_of_them(kind: Maker) -> None:
+    assert fault_of(kind) == ""
 
 
 def test_stopping_amid_calls() -> None:
@@ -410,22 +431,3 @@ def test_stopping_amid_calls() -> None:
                 thread.join(BOUND_S)
             assert not any(t.is_alive() for t in threads)
         assert codes <= {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN}
-
-
-@pytest.mark.parametrize("module", ["dtfctl.connect", "dtfctl.runtime.services.server", "dtfctl.runtime.train"])
-def test_grpc_is_told_who_reads_before_it_is_imported(module: str) -> None:
-    """Said later, it has no effect."""
-    program = (
-        "import importlib, os, sys\n"
-        "class Watch:\n"
-        "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'grpc': print(os.environ.get('GRPC_EXPERIMENTS'))\n"
-        "sys.meta_path.insert(0, Watch())\n"
-        "importlib.import_module(sys.argv[1])\n"
-        "import grpc\n"
-    )
-    environment = {name: value for name, value in os.environ.items() if name != "GRPC_EXPERIMENTS"}
-    done = subprocess.run(
-        [sys.executable, "-c", program, module], env=environment, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["-event_engine_listener"]

@@ -18,6 +18,7 @@ from dtfctl.runtime.framework.errors import AbortedError, InvalidArgumentError, 
 from dtfctl.runtime.framework.tensor_codec import object_array
 from dtfctl.runtime.rendezvous.frames import Kind, Message
 from dtfctl.runtime.rendezvous.transports.handshake import this_place
+from dtfctl.runtime.services import call_servers
 from tests.support.clusters import InProcessCluster, in_process_cluster
 from tests.support.waiting import eventually
 from tests.unit.services.graphs import FLOAT, GraphBuilder, mul_graph, waiting_graph
@@ -26,10 +27,15 @@ PS = "/job:ps/task:0"
 ONE = np.float32(1.0).reshape(())
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[InProcessCluster]:
-    with in_process_cluster({"ps": 1, "worker": 1}, peer_timeout_s=10.0) as running:
-        yield running
+@pytest.fixture(scope="module", params=["core", "public"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[InProcessCluster]:
+    """Tasks with either server of calls."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(call_servers.CHOICE, request.param)
+        call_servers.chosen.cache_clear()
+        with in_process_cluster({"ps": 1, "worker": 1}, peer_timeout_s=10.0) as running:
+            yield running
+    call_servers.chosen.cache_clear()
 
 
 def opened(cluster: InProcessCluster, graph: Any, **options: Any) -> GrpcBackend:

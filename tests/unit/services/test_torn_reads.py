@@ -5,7 +5,6 @@ Every update changes all elements alike, so a value whose elements differ is of 
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +20,8 @@ from tests.support.clusters import InProcessCluster, in_process_cluster
 
 ROWS, WIDTH = 1024, 1024
 PS, WORKER, OTHER = "/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"
-READS = 600 if os.environ.get("DTF_NIGHTLY") else 8
+# How many reads a test makes: enough to see most of what is torn, and enough to see all.
+every_count = pytest.mark.parametrize("reads", [8, pytest.param(600, marks=pytest.mark.nightly)])
 
 
 def _optimizer(make: Callable[[], Any]) -> Callable[[Any], list[Any]]:
@@ -96,7 +96,7 @@ def is_whole(value: Any) -> bool:
     return bool((value == value.flat[0]).all())
 
 
-def read_beside_writes(program: Program, writing: Any, reading: Any, reads: int = READS) -> tuple[int, int]:
+def read_beside_writes(program: Program, writing: Any, reading: Any, reads: int) -> tuple[int, int]:
     """How many values were read while others wrote, and how many of them were torn."""
     writing.run(program.init)
     read, torn = 0, 0
@@ -129,12 +129,13 @@ def read_beside_writes(program: Program, writing: Any, reading: Any, reads: int 
     return read, torn
 
 
+@every_count
 @pytest.mark.parametrize("use_resource", [True, False], ids=["resource", "ref"])
 @pytest.mark.parametrize("writer", WRITERS)
-def test_reads_in_this_process(writer: str, use_resource: bool) -> None:
+def test_reads_in_this_process(writer: str, use_resource: bool, reads: int) -> None:
     program = Program(writer, use_resource)
     with tf.Session(graph=program.graph) as session:
-        read, torn = read_beside_writes(program, session, session)
+        read, torn = read_beside_writes(program, session, session, reads)
     assert not torn, f"{torn} of {read} were torn"
 
 
@@ -153,20 +154,22 @@ def session_of(cluster: InProcessCluster, worker: int, graph: tf.Graph, by_clien
     return session
 
 
+@every_count
 @pytest.mark.parametrize("use_resource", [True, False], ids=["resource", "ref"])
 @pytest.mark.parametrize("writer", ["assign_add", "sgd", "adam", "sparse sgd"])
-def test_reads_of_other_tasks(cluster: InProcessCluster, writer: str, use_resource: bool) -> None:
+def test_reads_of_other_tasks(cluster: InProcessCluster, writer: str, use_resource: bool, reads: int) -> None:
     program = Program(writer, use_resource, PS, OTHER)
     with (
         session_of(cluster, 0, program.graph) as writing,
         session_of(cluster, 1, program.graph, by_client=True) as reading,
     ):
-        read, torn = read_beside_writes(program, writing, reading)
+        read, torn = read_beside_writes(program, writing, reading, reads)
     assert not torn, f"{torn} of {read} were torn"
 
 
+@every_count
 @pytest.mark.parametrize("use_resource", [True, False], ids=["resource", "ref"])
-def test_rows_that_are_looked_up(use_resource: bool) -> None:
+def test_rows_that_are_looked_up(use_resource: bool, reads: int) -> None:
     """A look-up of rows is one read, too."""
     program = Program("assign_add", use_resource)
     with program.graph.as_default():
@@ -174,13 +177,14 @@ def test_rows_that_are_looked_up(use_resource: bool) -> None:
         rows = tf.constant(np.random.RandomState(1).randint(0, ROWS, 600))
         program.values = [tf.gather(v, rows), tf.nn.embedding_lookup(v, rows), tf.reduce_max(v) - tf.reduce_min(v)]
     with tf.Session(graph=program.graph) as session:
-        read, torn = read_beside_writes(program, session, session)
+        read, torn = read_beside_writes(program, session, session, reads)
         assert not session.run(program.values[2])
     assert not torn, f"{torn} of {read} were torn"
 
 
+@every_count
 @pytest.mark.parametrize("writer", ["assign_add", "sgd", "sparse sgd"])
-def test_checkpoints(writer: str, tmp_path: Path) -> None:
+def test_checkpoints(writer: str, tmp_path: Path, reads: int) -> None:
     """What is saved beside updates is a value that there was."""
     program = Program(writer, True)
     with program.graph.as_default():
@@ -196,7 +200,7 @@ def test_checkpoints(writer: str, tmp_path: Path) -> None:
             return [tf.train.load_variable(saved[-1], "v")]
 
     with tf.Session(graph=program.graph) as session:
-        read, torn = read_beside_writes(program, session, Saving(), max(READS // 10, 4))
+        read, torn = read_beside_writes(program, session, Saving(), reads // 2)
     assert not torn, f"{torn} of {read} were torn"
 
 

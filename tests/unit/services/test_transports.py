@@ -30,7 +30,7 @@ from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.rendezvous.transports.grpc_stream import METHOD, ClientLink, ServerLink
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, TlsContexts, connect_tcp, connect_unix
 from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
-from dtfctl.runtime.services.call_server import Call, Stream
+from dtfctl.runtime.services.calls import Call, Stream
 from dtfctl.runtime.services.grpc_tools import listen_tcp, new_server
 
 A, B = "/job:a/replica:0/task:0", "/job:b/replica:0/task:0"
