@@ -16,8 +16,9 @@ A log line is `2026-01-31T12:00:00.123Z out text`; `out` or `err`, with a `+` wh
 A file that follows others begins with `2026-01-31T12:00:00.123Z at 67108864`: so many bytes were written before it,
 also those that rotation has deleted since, so that a reader knows what it has missed.
 
-Who writes faster than BYTES_PER_S waits, as for any slow reader of a pipe; nothing is dropped for it. Only where the
-disk is full output is dropped, since a process that waits for space may be what holds it.
+Who writes faster than BYTES_PER_S waits, as for any slow reader of a pipe; nothing is dropped for it. So it does where
+rotation would delete what somebody is just reading: the agent writes into LOG_FILE.read how far that one is, while it
+reads on. Only where the disk is full output is dropped, since a process that waits for space may be what holds it.
 """
 
 import binascii
@@ -41,6 +42,9 @@ DRAIN_S = 0.5
 """How long output is still read after the task ended: somebody outside its group may hold the pipe."""
 LARGEST_PIPE = 2**20
 """What a pipe may hold when its writer ends: that much is read in any case."""
+READING_S = 10.0
+"""So long after its last step a reader may still be there; then nothing waits for it any more."""
+AWAIT_S = 0.1
 LAST_WORDS = 65536
 """Of what a full disk did not take, the end is kept for when there is room."""
 
@@ -117,7 +121,23 @@ class Log:
         now = time.monotonic()
         self._allowance = min(self._burst, self._allowance + (now - self._filled) * self._rate)
         self._filled = now
-        return -self._allowance / self._rate if self._allowance < 0 else 0.0
+        if self._allowance < 0:
+            return -self._allowance / self._rate
+        return AWAIT_S if self._is_awaited() else 0.0
+
+    def _is_awaited(self) -> bool:
+        """Whether somebody is reading what the next rotation deletes."""
+        try:
+            fd = os.open(f"{self._path}.read", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                if abs(time.time() - os.fstat(fd).st_mtime) > READING_S:
+                    return False
+                reached = int(os.read(fd, 64))
+            finally:
+                os.close(fd)
+            return reached < self._end_of(f"{self._path}.{self._keep}" if self._keep else self._path)
+        except (OSError, ValueError):
+            return False
 
     def write(self, stream: str, chunk: bytes) -> None:
         stamp = self._time_stamp()
@@ -180,12 +200,12 @@ class Log:
         if self._size:
             self._begin = begin_of(os.pread(self._fd, 64, 0))[0]
         elif self._begin < 0:
-            self._begin = self._end_of_former()
+            self._begin = self._end_of(f"{self._path}.1")
 
-    def _end_of_former(self) -> int:
-        """How much was written in all files before an empty one."""
+    def _end_of(self, path: str) -> int:
+        """How much had been written when that file was full; 0 where there is none."""
         try:
-            fd = os.open(f"{self._path}.1", os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return 0
         try:
@@ -279,9 +299,8 @@ def pump(child: int, streams: dict[int, Lines], log: Log) -> None:
     left = dict.fromkeys(streams, LARGEST_PIPE)
     """What the child may have left in each pipe."""
     while deadline is None or (streams and (time.monotonic() < deadline or any(left.values()))):
-        pause_s = log.pause_s() if deadline is None else 0.0
-        if pause_s:
-            wait_for_end(child_fd, pause_s)
+        while deadline is None and (pause_s := log.pause_s()) and not has_ended(child_fd, pause_s):
+            pass
         waiting = deadline is not None or any(lines.begun for lines in everything)
         ready = poller.poll(20 if waiting else None)
         for fd, _ in ready:
@@ -313,11 +332,11 @@ def pump(child: int, streams: dict[int, Lines], log: Log) -> None:
     log.catch_up()
 
 
-def wait_for_end(child_fd: int, within_s: float) -> None:
+def has_ended(child_fd: int, within_s: float) -> bool:
     """Leave output where it is for so long; its writer waits when the pipe is full. Its end is not to wait."""
     poller = select.poll()
     poller.register(child_fd, select.POLLIN)
-    poller.poll(within_s * 1000)
+    return bool(poller.poll(within_s * 1000))
 
 
 def main(argv: list[str], become: "Callable[[], None] | None" = None) -> int:

@@ -22,6 +22,8 @@ TAIL_BYTES = 262_144
 LEAST_BYTES = 262_144
 """Any line of a log is shorter: a keeper cuts lines at 128 KiB."""
 HEAD_BYTES = 64
+NOTED_FROM = 2**20
+"""Most logs are never so long, and need no note of who reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,18 @@ def read(log: Path, position: LogPosition, max_bytes: int, tail: int = 0) -> Log
         return LogChunk(position, b"", at_end)  # it is said with the first line after it
     reached = LogPosition(position.process, file.inode, file.begin + start + len(data))
     return LogChunk(reached, _mark(missed, data) + data if missed else data, at_end)
+
+
+def note_reader(log: Path, chunk: LogChunk) -> None:
+    """Tell the log's keeper how far somebody has come, so that rotation waits for that."""
+    if chunk.next.offset < NOTED_FROM and not log.with_name(f"{log.name}.1").exists():
+        return
+    with contextlib.suppress(OSError):  # the disk is full: what is deleted is said at least
+        fd = os.open(log.with_name(f"{log.name}.read"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.pwrite(fd, b"%020d" % chunk.next.offset, 0)
+        finally:
+            os.close(fd)
 
 
 def _mark(missed: int, data: bytes) -> bytes:

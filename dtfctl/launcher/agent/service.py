@@ -138,8 +138,12 @@ class AgentService:
                 if left <= 0:  # what is not read now is read when the rest has been taken
                     chunks.append(LogChunk(position, b"", False))
                     continue
-                chunks.append(logs.read(self._agent.log_of(position.process), position, each, request.tail))
-                left -= len(chunks[-1].data)
+                log = self._agent.log_of(position.process)
+                chunk = logs.read(log, position, each, request.tail)
+                if chunk.data:
+                    logs.note_reader(log, chunk)
+                chunks.append(chunk)
+                left -= len(chunk.data)
             if any(chunk.data for chunk in chunks) or time.monotonic() >= deadline or self._agent.finished:
                 return to_message(_Reply(tuple(chunks)), pb.ReadLogsReply)
             time.sleep(LOG_POLL_S)

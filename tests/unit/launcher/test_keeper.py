@@ -163,6 +163,25 @@ def test_what_rotation_dropped_is_marked_in_its_place_and_the_end_is_there(keep:
     assert texts_after(tmp_path / "log", position) == ([], position)
 
 
+def test_rotation_waits_for_who_is_reading_what_it_would_delete(keep: Keep, tmp_path: Path) -> None:
+    """A reader that takes a little now and then gets all of far more than the files hold."""
+    log = tmp_path / "log"
+    keeper = keep(NUMBERS.format(120_000), rotate=10**6, files=1, rate=10**6)
+    found: list[str] = []
+    position = LogPosition("x")
+    while True:
+        over = keeper.poll() is not None
+        chunk = logs.read(log, position, logs.LEAST_BYTES)
+        if chunk.data:
+            logs.note_reader(log, chunk)
+        found += [line.split(" ", 2)[2] for line in chunk.data.decode().splitlines()]
+        position = chunk.next
+        if over and chunk.at_end:
+            break
+        time.sleep(0.4)
+    assert found == [str(number) for number in range(1, 120_001)]
+
+
 def keep_again(keep: Keep, tmp_path: Path, script: str) -> subprocess.Popen[bytes]:
     """The next start, with the same log."""
     for name in ("status", "room"):
