@@ -13,17 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dtfctl.net.descriptors import raise_limit
+from dtfctl.net.tls import Identity
 from dtfctl.runtime.services.proxy import MasterProxy
 
 
 def main(arguments: Sequence[str]) -> int:
-    # Not before the runtime, which has something to say to it first.
-    import grpc
-
     address, port, ca, cert, key, name = arguments
     raise_limit()
-    credentials = grpc.ssl_channel_credentials(*(Path(path).read_bytes() for path in (ca, key, cert)))
-    proxy = MasterProxy(address, credentials, name)
+    proxy = MasterProxy(address, Identity(Path(ca), Path(cert), Path(key)), name)
     try:
         bound = proxy.start(f"127.0.0.1:{port}")
     except OSError as error:

@@ -185,7 +185,7 @@ ORDER = (
     + ("hosts", "connect")
     + ("submit", "jobs", "job", "cancel", "logs", "events", "why")
     + ("exec", "attach", "ssh", "get", "put")
-    + ("top", "doctor", "metrics")
+    + ("top", "doctor", "certificates", "metrics")
     + ("config", "schema", "completion", "version")
 )
 

@@ -7,7 +7,21 @@ from collections.abc import Sequence
 import typer
 
 from dtfctl._version import VERSION
-from dtfctl.cli import about, clusters, connect, files, hosts, jobs, remote, scale, streams, submit, tasks, watching
+from dtfctl.cli import (
+    about,
+    certificates,
+    clusters,
+    connect,
+    files,
+    hosts,
+    jobs,
+    remote,
+    scale,
+    streams,
+    submit,
+    tasks,
+    watching,
+)
 from dtfctl.cli._command import (
     ClusterOption,
     Launcher,
@@ -23,7 +37,7 @@ from dtfctl.cli._command import (
 )
 from dtfctl.cli._plain import PlainGroup
 
-MODULES = (clusters, tasks, scale, connect, submit, jobs, streams, remote, watching, files, hosts, about)
+MODULES = (clusters, tasks, scale, connect, submit, jobs, streams, remote, watching, files, hosts, certificates, about)
 """The modules whose commands exist; importing them declares the commands."""
 
 HELP = """Start clusters of TensorFlow-style ps and worker tasks, keep them healthy, and run jobs on them.

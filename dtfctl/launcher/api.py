@@ -25,6 +25,7 @@ from dtfctl.launcher.connect import Connection
 from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import Conflict, ControllerUnreachable, DeadlineExpired, LauncherError, NotFound
 from dtfctl.launcher.model import (
+    CertificateStatus,
     ClusterInfo,
     ClusterStatus,
     Event,
@@ -410,6 +411,12 @@ class Cluster:
         if host.is_local:
             raise Conflict(f"{host.name} is this machine", "there is nothing to log in to")
         return ssh_command(host, spec.ssh, home() / "known_hosts")
+
+    def certificates(self, *, renew: bool = False) -> list[CertificateStatus]:
+        """When each certificate of the cluster ends. `renew`: replace all of them first, with new keys."""
+        request = pb.CertificatesRequest(renew=renew)
+        reply = self._connection.call(methods.CERTIFICATES, request, timeout_s=60.0)
+        return [from_message(CertificateStatus, item) for item in reply.certificates]
 
     def metrics(self, *, timeout_s: float = 10.0) -> str:
         """The metrics page, as Prometheus sees it.

@@ -103,7 +103,7 @@ def _prepare(
 ) -> Connection:
     """What the controller needs, where it is to run."""
     is_new = connect.read_created(paths) is None
-    created = connect.prepare(paths)
+    created = connect.prepare(paths, spec.security.lifetime)
     has_begun = paths.database.exists() or (paths.folder / "hosts").exists()
     if not paths.seat.exists() and (has_begun or not far_seat.host_of(spec)):
         return Connection(paths)

@@ -1,15 +1,23 @@
 """A certificate authority for each cluster, and one certificate for each process.
 
-A certificate's common name is `ROLE` or `ROLE:NAME`; the role decides what its holder may ask for (`rpc.py`). Every
-certificate is valid for the server name `ROLE.CLUSTER.dtfctl` and for loopback, as server and as client.
+A certificate's common name is `ROLE` or `ROLE:NAME`; the role decides what its holder may ask for (`rpc.py`), the name
+which host's agent or which task it is. A certificate begins with a line that says when it ends, so that whoever looks
+at the clock need not parse it.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dtfctl.launcher.files import private_folder, write_whole
+from dtfctl.net.tls import Identity, task_host
 from dtfctl.values import value
 
 if TYPE_CHECKING:
@@ -18,9 +26,16 @@ if TYPE_CHECKING:
 
 Role: TypeAlias = Literal["controller", "agent", "cli", "task", "metrics"]
 
-LIFETIME_DAYS = 825
+DAY_S = 86400.0
+LIFETIME_S = 825 * DAY_S
+AUTHORITY_LIFETIME_S = 10 * 365 * DAY_S
 BACKDATED_HOURS = 24
 """Hosts' clocks differ; a certificate made now must be valid on one that is behind."""
+SLACK_S = 60.0
+RENEW_AT = 1 / 3
+"""Of its lifetime a certificate has left when it is renewed."""
+_MARK = "valid until {until:.0f}, made for {lifetime:.0f} seconds"
+_MARKED = re.compile(rb"valid until (\d+), made for (\d+) seconds\n")
 
 
 @value
@@ -39,80 +54,201 @@ class TlsFiles:
     def exist(self) -> bool:
         return self.ca.exists() and self.cert.exists() and self.key.exists()
 
+    def identity(self) -> Identity:
+        """What to speak TLS with."""
+        return Identity(self.ca, self.cert, self.key)
 
-def server_name(role: Role, cluster: str) -> str:
-    return f"{role}.{cluster}.dtfctl"
+
+@value
+class Issued:
+    """A new certificate, as text."""
+
+    name: str
+    """Of its files, without suffix."""
+    cert: bytes
+    key: bytes
+    until: float
+    """When it ends, in seconds since the epoch."""
+
+    def save(self, folder: Path) -> None:
+        """Write it to `folder`. Its reader may come in between, and then reads again (`net.tls.Identity`)."""
+        write_whole(folder / f"{self.name}.key", self.key)
+        write_whole(folder / f"{self.name}.pem", self.cert)
+
+
+def server_name(role: Role, cluster: str, name: str = "") -> str:
+    """What a certificate of that role is valid for; of a task its own name in the cluster's domain."""
+    domain = f"{role}.{cluster}.dtfctl"
+    if role != "task" or not name:
+        return domain
+    job, _, index = name.partition("/")
+    return task_host(job, int(index), domain)
+
+
+def file_name(role: Role, name: str = "") -> str:
+    """The name of a certificate's files, without suffix."""
+    return f"{role}-{name.replace('/', '-')}" if name else role
+
+
+class Authority:
+    """The cluster's authority, whose key is in `folder`; reading it takes a moment."""
+
+    def __init__(self, folder: Path, cluster: str) -> None:
+        from cryptography import x509
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        self._cluster = cluster
+        self.pem = (folder / "ca.pem").read_bytes()
+        key = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), password=None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        self._key = key
+        self._subject = x509.load_pem_x509_certificate(self.pem).subject
+
+    def issue(self, role: Role, name: str = "", hosts: tuple[str, ...] = (), lifetime_s: float = LIFETIME_S) -> Issued:
+        """A new key and a certificate for it.
+
+        Args:
+            hosts: addresses beside loopback under which the process is reached.
+        """
+        import ipaddress
+
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.x509.oid import ExtendedKeyUsageOID
+
+        names: list[x509.GeneralName] = [x509.DNSName(server_name(role, self._cluster, name))]
+        if role != "task":
+            names += [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        for host in hosts:
+            try:
+                names.append(x509.IPAddress(ipaddress.ip_address(host)))
+            except ValueError:
+                names.append(x509.DNSName(host))
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = (
+            _builder(_name(f"{role}:{name}" if name else role), self._subject, key.public_key(), lifetime_s)
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(
+                x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
+                critical=False,
+            )
+            .sign(self._key, hashes.SHA256())
+        )
+        until = certificate.not_valid_after_utc.timestamp()
+        return Issued(file_name(role, name), _certificate_pem(certificate, lifetime_s), _key_pem(key), until)
 
 
 def ensure_authority(folder: Path, cluster: str) -> None:
     """Make the cluster's authority unless it is there."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
 
     private_folder(folder)
     if (folder / "ca.pem").exists() and (folder / "ca.key").exists():
         return
     key = ec.generate_private_key(ec.SECP256R1())
-    name = _name(f"authority of cluster {cluster}")
-    usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
-    certificate = (
-        _builder(name, name, key.public_key())
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage, critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    _save(folder / "ca.key", folder / "ca.pem", key, certificate)
+    write_whole(folder / "ca.key", _key_pem(key))
+    write_whole(folder / "ca.pem", _authority_pem(_name(f"authority of cluster {cluster}"), key))
 
 
-def ensure_certificate(folder: Path, cluster: str, role: Role, name: str = "", hosts: tuple[str, ...] = ()) -> TlsFiles:
-    """The certificate of one process, made by the cluster's authority unless it is there.
-
-    `hosts`: addresses beside loopback under which the process is reached.
-    """
-    import ipaddress
-
+def renew_authority(folder: Path) -> None:
+    """Give the authority's key a certificate that ends later. What it has signed before stays valid."""
     from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import ExtendedKeyUsageOID
 
-    files = TlsFiles.of(folder, f"{role}-{name.replace('/', '-')}" if name else role)
-    if files.exist:
-        return files
-    authority_key = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), password=None)
-    assert isinstance(authority_key, ec.EllipticCurvePrivateKey)
-    authority = x509.load_pem_x509_certificate(files.ca.read_bytes())
-    key = ec.generate_private_key(ec.SECP256R1())
-    names: list[x509.GeneralName] = [
-        x509.DNSName(server_name(role, cluster)),
-        x509.DNSName("localhost"),
-        x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
-    ]
-    for host in hosts:
-        try:
-            names.append(x509.IPAddress(ipaddress.ip_address(host)))
-        except ValueError:
-            names.append(x509.DNSName(host))
-    certificate = (
-        _builder(_name(f"{role}:{name}" if name else role), authority.subject, key.public_key())
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(
-            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
-            critical=False,
-        )
-        .sign(authority_key, hashes.SHA256())
-    )
-    _save(files.key, files.cert, key, certificate)
+    with _locked(folder):
+        subject = x509.load_pem_x509_certificate((folder / "ca.pem").read_bytes()).subject
+        key = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), password=None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        write_whole(folder / "ca.pem", _authority_pem(subject, key))
+
+
+def ensure_certificate(
+    folder: Path,
+    cluster: str,
+    role: Role,
+    name: str = "",
+    hosts: tuple[str, ...] = (),
+    lifetime_s: float = LIFETIME_S,
+) -> TlsFiles:
+    """The certificate of one process, made by the authority in `folder` unless it is there and lasts."""
+    files = TlsFiles.of(folder, file_name(role, name))
+    if not files.exist or _ends_soon(files.cert):
+        renew_certificate(folder, cluster, role, name, hosts, lifetime_s)
     return files
+
+
+def renew_certificate(
+    folder: Path,
+    cluster: str,
+    role: Role,
+    name: str = "",
+    hosts: tuple[str, ...] = (),
+    lifetime_s: float = LIFETIME_S,
+) -> None:
+    """Put a new certificate in the place of that which there is."""
+    with _locked(folder):
+        Authority(folder, cluster).issue(role, name, hosts, lifetime_s).save(folder)
+
+
+def is_due(until: float, now: float, lifetime_s: float) -> bool:
+    """Whether a certificate that ends at `until` is to be replaced: soon, or when none shall last so long any more."""
+    return not lifetime_s * RENEW_AT <= until - now <= lifetime_s + SLACK_S
 
 
 def expiry(certificate: Path) -> float:
     """When a PEM certificate ends to be valid, in seconds since the epoch."""
+    return _times(certificate)[0]
+
+
+def renew_if_due(folder: Path, cluster: str, role: Role) -> None:
+    """Renew one that is there for as long a time as it was made for, where this machine has the authority's key."""
+    path = folder / f"{file_name(role)}.pem"
+    if _ends_soon(path) and (folder / "ca.key").exists():
+        renew_certificate(folder, cluster, role, lifetime_s=_times(path)[1])
+
+
+def _ends_soon(certificate: Path) -> bool:
+    until, lifetime_s = _times(certificate)
+    return is_due(until, time.time(), lifetime_s)
+
+
+def _times(certificate: Path) -> tuple[float, float]:
+    """When it ends, and how long it is valid in all."""
+    data = certificate.read_bytes()
+    if marked := _MARKED.match(data):
+        return float(marked[1]), float(marked[2])
     from cryptography import x509
 
-    return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc.timestamp()
+    return x509.load_pem_x509_certificate(data).not_valid_after_utc.timestamp(), LIFETIME_S
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One writer at a time: a key and a certificate of two writers would not belong together."""
+    fd = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _authority_pem(name: x509.Name, key: ec.EllipticCurvePrivateKey) -> bytes:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+
+    usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
+    certificate = (
+        _builder(name, name, key.public_key(), AUTHORITY_LIFETIME_S)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return _certificate_pem(certificate, AUTHORITY_LIFETIME_S)
 
 
 def _name(common: str) -> x509.Name:
@@ -122,7 +258,9 @@ def _name(common: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, lifetime_s: float
+) -> x509.CertificateBuilder:
     import datetime
 
     from cryptography import x509
@@ -135,15 +273,22 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicK
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=BACKDATED_HOURS))
-        .not_valid_after(now + datetime.timedelta(days=LIFETIME_DAYS))
+        .not_valid_after(now + datetime.timedelta(seconds=lifetime_s))
     )
 
 
-def _save(key_path: Path, cert_path: Path, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
+def _certificate_pem(certificate: x509.Certificate, lifetime_s: float) -> bytes:
     from cryptography.hazmat.primitives import serialization
 
-    private = key.private_bytes(
+    until = certificate.not_valid_after_utc.timestamp()
+    return f"{_MARK.format(until=until, lifetime=lifetime_s)}\n".encode() + certificate.public_bytes(
+        serialization.Encoding.PEM
+    )
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    from cryptography.hazmat.primitives import serialization
+
+    return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    write_whole(key_path, private)
-    write_whole(cert_path, certificate.public_bytes(serialization.Encoding.PEM))

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 
 from dtfctl.launcher import ownership, paths as layout
-from dtfctl.launcher.certificates import TlsFiles, ensure_authority, ensure_certificate
+from dtfctl.launcher.certificates import LIFETIME_S, TlsFiles, ensure_authority, ensure_certificate, renew_if_due
 from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import Conflict, ControllerUnreachable, NoSuchCluster
 from dtfctl.launcher.files import private_folder, try_lock, unlock, write_whole
@@ -88,7 +88,7 @@ def operation(paths: ClusterPaths, what: str) -> Iterator[None]:
         unlock(lock)
 
 
-def prepare(paths: ClusterPaths) -> float:
+def prepare(paths: ClusterPaths, lifetime_s: float = LIFETIME_S) -> float:
     """Folder, certificates and cluster.json, as far as they are missing; when the cluster was made."""
     private_folder(layout.home())
     private_folder(paths.folder)
@@ -96,11 +96,11 @@ def prepare(paths: ClusterPaths) -> float:
         set_logs_aside(paths)
     private_folder(paths.logs)
     ensure_authority(paths.certificates, paths.name)
-    ensure_certificate(paths.certificates, paths.name, "controller")
-    ensure_certificate(paths.certificates, paths.name, "cli")
+    ensure_certificate(paths.certificates, paths.name, "controller", lifetime_s=lifetime_s)
+    ensure_certificate(paths.certificates, paths.name, "cli", lifetime_s=lifetime_s)
     ownership.ensure(paths)
     ensure_authority(paths.readers, paths.name)
-    ensure_certificate(paths.readers, paths.name, "metrics")
+    ensure_certificate(paths.readers, paths.name, "metrics", lifetime_s=lifetime_s)
     created = read_created(paths)
     if created is None:
         created = time.time()
@@ -161,6 +161,7 @@ class Connection:
         found = self.seat.find()
         if found is None and self.paths.going_down.exists() and not self._takes_down:
             raise NoSuchCluster(f"cluster {self.paths.name} is being taken down", "wait until that has finished")
+        renew_if_due(self.paths.certificates, self.paths.name, "cli")
         tls = TlsFiles.of(self.paths.certificates, "cli")
         channel = Channel(found or self.seat.start(), tls, "controller", self.paths.name)
         try:

@@ -262,6 +262,20 @@ JobItem: TypeAlias = JobOutput | JobProgress | JobChanged | JobEnded
 
 
 @value
+class CertificateStatus:
+    """A certificate of a cluster."""
+
+    name: str
+    """`ca`, `controller`, `cli`, `metrics`, `agent-HOST`, `task-JOB-INDEX`; empty where the host has not said."""
+    host: str
+    """Which has it; empty: the machine of the controller."""
+    until: float
+    """When it ends, in seconds since the epoch."""
+    problem: str = ""
+    """Why it was not renewed."""
+
+
+@value
 class JobRequest:
     """What `submit` sends."""
 

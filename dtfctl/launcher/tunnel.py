@@ -60,7 +60,8 @@ class Tunnel:
         self._process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "dtfctl.connect", self._seat.reach(found.address), str(port)),
-                *(str(self._tls.ca), str(self._tls.cert), str(self._tls.key), server_name("task", paths.name)),
+                *(str(self._tls.ca), str(self._tls.cert), str(self._tls.key)),
+                server_name("task", paths.name, found.name),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

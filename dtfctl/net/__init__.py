@@ -6,6 +6,7 @@ A process that listens does so through `listener.py`, or has a `gate.py` before 
     admission.py     how many may wait at a door before they have said who they are, and who goes first
     listener.py      takes connections at any number of sockets, by those rules
     gate.py          a listener before a server that takes connections by itself, as gRPC's does
+    tls.py           who this process is in TLS, and whom it lets in
     unix.py          unix sockets at paths of any length
     descriptors.py   how many files a process may have open
 """

@@ -6,6 +6,39 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class CertifyRequest(_message.Message):
+    __slots__ = ("authority", "certificates", "tasks")
+    AUTHORITY_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATES_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    authority: bytes
+    certificates: _containers.RepeatedCompositeFieldContainer[Certificate]
+    tasks: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, authority: _Optional[bytes] = ..., certificates: _Optional[_Iterable[_Union[Certificate, _Mapping]]] = ..., tasks: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Certificate(_message.Message):
+    __slots__ = ("name", "cert", "key")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CERT_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    cert: bytes
+    key: bytes
+    def __init__(self, name: _Optional[str] = ..., cert: _Optional[bytes] = ..., key: _Optional[bytes] = ...) -> None: ...
+
+class Certified(_message.Message):
+    __slots__ = ("until",)
+    class UntilEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    until: _containers.ScalarMap[str, float]
+    def __init__(self, until: _Optional[_Mapping[str, float]] = ...) -> None: ...
+
 class RestartRules(_message.Message):
     __slots__ = ("when", "attempts", "within_s", "first_s", "then_s", "factor", "max_s", "jitter", "healthy_after_s", "never_exit", "only_exit", "limited", "never_log", "together")
     WHEN_FIELD_NUMBER: _ClassVar[int]

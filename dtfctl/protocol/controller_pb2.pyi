@@ -11,6 +11,30 @@ class Nothing(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class CertificatesRequest(_message.Message):
+    __slots__ = ("renew",)
+    RENEW_FIELD_NUMBER: _ClassVar[int]
+    renew: bool
+    def __init__(self, renew: bool = ...) -> None: ...
+
+class CertificateStatus(_message.Message):
+    __slots__ = ("name", "host", "until", "problem")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    host: str
+    until: float
+    problem: str
+    def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., until: _Optional[float] = ..., problem: _Optional[str] = ...) -> None: ...
+
+class CertificatesReply(_message.Message):
+    __slots__ = ("certificates",)
+    CERTIFICATES_FIELD_NUMBER: _ClassVar[int]
+    certificates: _containers.RepeatedCompositeFieldContainer[CertificateStatus]
+    def __init__(self, certificates: _Optional[_Iterable[_Union[CertificateStatus, _Mapping]]] = ...) -> None: ...
+
 class ControllerStatus(_message.Message):
     __slots__ = ("pid", "address", "epoch", "uptime_s", "version")
     PID_FIELD_NUMBER: _ClassVar[int]

@@ -50,12 +50,13 @@ def test_the_right_certificates_are_let_in(up: Up) -> None:
 def test_a_task_or_an_agent_may_not_command_the_controller_nor_the_user_an_agent(up: Up) -> None:
     controller, agent = endpoints(up())
     folder = ClusterPaths.of("t").certificates
-    for name in ("task-localhost", "agent-localhost", "controller"):
+    task = TlsFiles.of(ClusterPaths.of("t").host("localhost") / "certificates", "task-worker-0")
+    for files in (task, TlsFiles.of(folder, "agent-localhost"), TlsFiles.of(folder, "controller")):
         with pytest.raises(InternalError, match="may not call"):
-            ask(controller, TlsFiles.of(folder, name))
-    for name in ("task-localhost", "cli"):
+            ask(controller, files)
+    for files in (task, TlsFiles.of(folder, "cli")):
         with pytest.raises(InternalError, match="may not call"):
-            ask(agent, TlsFiles.of(folder, name), "agent")
+            ask(agent, files, "agent")
 
 
 def test_a_certificate_of_another_authority_is_refused(up: Up, tmp_path: Path) -> None:

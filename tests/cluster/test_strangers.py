@@ -85,7 +85,11 @@ def authority_and_reader(running: Running, number: int) -> tuple[Path, TlsFiles,
     """
     if number == running.metrics_port:
         return running.paths.readers, TlsFiles.of(running.paths.readers, "metrics"), PAGE
-    return running.paths.certificates, TlsFiles.of(running.paths.certificates, "task-localhost"), PREFACE
+    return (
+        running.paths.certificates,
+        TlsFiles.of(running.paths.host("localhost") / "certificates", "task-worker-0"),
+        PREFACE,
+    )
 
 
 def tunnel_port(running: Running) -> int:

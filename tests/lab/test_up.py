@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from dtfctl.launcher.api import Cluster
-from dtfctl.launcher.model import JobEnded, JobOutput, JobRequest, JobStatus
+from dtfctl.launcher.model import CertificateStatus, JobEnded, JobOutput, JobRequest, JobStatus
 from dtfctl.launcher.spec.model import Health
 from tests.cluster.conftest import PATIENCE_S, STUB_COMMAND, controller_pid, kill, pids, wait_until
 from tests.lab.conftest import cluster_of
@@ -69,13 +70,24 @@ def test_up_job_and_down_on_three_hosts(home: Path, lab: Lab, tmp_path: Path) ->
         assert not list((lab.home(name) / ".dtfctl/clusters").rglob("*.key"))
 
 
-def test_training_over_three_hosts_outlives_the_controller(home: Path, lab: Lab) -> None:
+def renew_when_it_trains(cluster: Cluster) -> list[CertificateStatus]:
+    """Renew all certificates while the cluster's one job is at work; those there are then."""
+    other = Cluster.open(cluster.name)
+    wait_until(lambda: any(job.progress is not None for job in other.jobs()), "it trains")
+    return other.certificates(renew=True)
+
+
+def test_training_over_three_hosts_outlives_the_controller_and_its_certificates(home: Path, lab: Lab) -> None:
     pytest.importorskip("sklearn", reason="the example's data set comes with scikit-learn")
     cluster = Cluster.up(cluster_of(lab)).cluster
     assert cluster is not None
     before = pids(cluster)
     kill(controller_pid(cluster))
-    ended, output = run_job(cluster, JobRequest(str(EXAMPLE), ("--steps", "400")))
+    with ThreadPoolExecutor(1) as aside:
+        # Between hosts it is TLS that carries a job's steps.
+        renewal = aside.submit(renew_when_it_trains, cluster)
+        ended, output = run_job(cluster, JobRequest(str(EXAMPLE), ("--steps", "400")))
+        assert [item for item in renewal.result() if item.problem] == []
     assert (ended.state, ended.exit_code) == ("succeeded", 0), output
     accuracy = re.search(r"held-out digits: ([\d.]+)%", output)
     assert accuracy is not None and float(accuracy[1]) >= 90.0

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from dtfctl._version import VERSION
 from dtfctl.launcher.agent.agent import Agent
 from dtfctl.launcher.agent.methods import EXEC, FETCH, INSPECT, STORE
-from dtfctl.launcher.certificates import expiry
 from dtfctl.launcher.errors import UsageError
 from dtfctl.launcher.procfs import memory_bytes
 from dtfctl.launcher.rpc.method import Handler, Method
@@ -99,7 +98,7 @@ class AccessService:
             disk_free_bytes=disk.free,
             disk_total_bytes=disk.total,
             inodes_free=inodes.f_favail,
-            certificate_until=expiry(self._certificates / f"agent-{self._agent.host}.pem"),
+            certificate_until=min(self._agent.keyring.held().values(), default=0.0),
             loose_files=loose_files([folder, self._certificates]),
             memory_bytes=memory_bytes()[0],
             gpus=[to_message(gpu, pb.Gpu) for gpu in read_gpus()],

@@ -20,6 +20,7 @@ from dtfctl.launcher.agent import launch
 from dtfctl.launcher.agent.contract import HostOrders
 from dtfctl.launcher.agent.facts import HostFacts, read_facts
 from dtfctl.launcher.agent.judge import judge, stands_still
+from dtfctl.launcher.agent.keyring import Keyring
 from dtfctl.launcher.agent.lease import Lease, can_reach, way_back
 from dtfctl.launcher.agent.lifecycle import hangs
 from dtfctl.launcher.agent.reports import Reports
@@ -27,7 +28,6 @@ from dtfctl.launcher.agent.roster import Roster
 from dtfctl.launcher.agent.seeds import Seed
 from dtfctl.launcher.agent.start.preparations import Preparations
 from dtfctl.launcher.agent.unit import Unit
-from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.errors import Conflict
 from dtfctl.launcher.files import private_folder
 from dtfctl.launcher.loop import Mailbox
@@ -77,9 +77,9 @@ class Agent:
         self.finished = False
         self._facts: HostFacts = read_facts(folder)
         self._facts_at = 0.0
-        task_tls = TlsFiles.of(certificates, f"task-{host}")
+        self.keyring = Keyring(host, certificates, folder)
         logs = private_folder(log_folder)
-        self._roster = Roster(host, folder, logs, task_tls, advertise, self._selector, self.look_again)
+        self._roster = Roster(host, folder, logs, self.keyring, advertise, self._selector, self.look_again)
         self._selector.register(self._roster.line.socket, selectors.EVENT_READ, None)
         self._lease = Lease()
         self._controller = ""

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 from dtfctl.launcher import codec
 from dtfctl.launcher.agent.contract import ClientOrder, HostOrders, TaskOrder
 from dtfctl.launcher.certificates import TlsFiles
+from dtfctl.launcher.errors import InternalError
 from dtfctl.launcher.files import private_folder, write_whole
 from dtfctl.values import value
 
 if TYPE_CHECKING:
+    from dtfctl.launcher.agent.keyring import Keyring
     from dtfctl.launcher.agent.line import TaskLine
     from dtfctl.launcher.agent.start.preparations import Prepared
 
@@ -122,7 +124,7 @@ class Context:
     orders: HostOrders
     addresses: Mapping[str, str]
     cores: int
-    tls: TlsFiles
+    keyring: Keyring
     gpus: Mapping[str, tuple[int, ...]]
     """Of this host's tasks."""
 
@@ -140,7 +142,7 @@ def task_start(context: Context, order: TaskOrder, incarnation: int, gpus: tuple
     """Write the task's configuration file; how to run it.
 
     Raises:
-        NoSpace, OSError: the file cannot be written.
+        NoSpace, OSError: the file cannot be written. InternalError: the task has no certificate.
     """
     table: dict[str, dict[int, str]] = {}
     for name, address in context.addresses.items():
@@ -148,6 +150,9 @@ def task_start(context: Context, order: TaskOrder, incarnation: int, gpus: tuple
         table.setdefault(job, {})[int(index)] = address
     file_name = order.name.replace("/", "-")
     orders, line = context.orders, context.line
+    tls = context.keyring.of_task(order.name) if orders.tls else None
+    if tls is not None and not tls.exist:
+        raise InternalError(f"{order.name} has no certificate yet", "the controller sends one before it orders a start")
     config = TaskConfig(
         cluster=table,
         job=order.job,
@@ -157,7 +162,7 @@ def task_start(context: Context, order: TaskOrder, incarnation: int, gpus: tuple
         socket_path=line.client_path(order.name),
         control_path=line.control_path(order.name),
         agent_path=line.beats_path,
-        tls=context.tls if orders.tls else None,
+        tls=tls,
         state_folder=private_folder(context.agent_folder / "tasks" / file_name),
         beat_s=orders.health.beat_s,
         grace_s=order.grace_s,

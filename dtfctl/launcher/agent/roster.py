@@ -31,6 +31,7 @@ from dtfctl.launcher.agent.contract import (
 from dtfctl.launcher.agent.deltas import complete, remembered
 from dtfctl.launcher.agent.facts import HostFacts, usable_cores
 from dtfctl.launcher.agent.hands import Hands
+from dtfctl.launcher.agent.keyring import Keyring
 from dtfctl.launcher.agent.lifecycle import (
     Action,
     Order,
@@ -50,7 +51,6 @@ from dtfctl.launcher.agent.reports import Reports, compose
 from dtfctl.launcher.agent.seeds import Seed
 from dtfctl.launcher.agent.start.preparations import Preparations
 from dtfctl.launcher.agent.unit import Unit
-from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.errors import LauncherError, NoSpace, NoSuchTask
 from dtfctl.launcher.files import private_folder
 from dtfctl.launcher.paths import environments_of, make_socket_folder
@@ -74,7 +74,7 @@ class Roster:
         host: str,
         folder: Path,
         log_folder: Path,
-        task_tls: TlsFiles,
+        keyring: Keyring,
         advertise: str,
         selector: selectors.BaseSelector,
         wake: Callable[[], None] = lambda: None,
@@ -104,7 +104,7 @@ class Roster:
         self.hands = Hands(folder, selector)
         self.preparations = Preparations(folder, environments_of(folder.absolute()), wake)
         self._expected: frozenset[str] = frozenset()
-        self._task_tls = task_tls
+        self._keyring = keyring
         self._cores = usable_cores()
         self._state_file = folder / state.FILE
         saved = state.load(self._state_file)
@@ -305,7 +305,7 @@ class Roster:
             self.orders,
             addresses,
             self._cores,
-            self._task_tls,
+            self._keyring,
             {name: other.record.gpus for name, other in self.units.items() if other.is_task},
         )
 

@@ -14,6 +14,7 @@ from dtfctl.launcher.agent.deltas import ReportFilter
 from dtfctl.launcher.agent.facts import probe
 from dtfctl.launcher.agent.methods import (
     APPLY,
+    CERTIFY,
     EXAMINE,
     KEEP,
     PROBE,
@@ -25,6 +26,7 @@ from dtfctl.launcher.agent.methods import (
     SHUTDOWN,
     WATCH,
 )
+from dtfctl.launcher.certificates import Issued
 from dtfctl.launcher.errors import DeadlineExpired, ScriptError
 from dtfctl.launcher.files import private_folder, write_whole
 from dtfctl.launcher.paths import environments_of
@@ -57,6 +59,7 @@ class AgentService:
             PUT_SCRIPT: self.put_script,
             PUT_BLOB: self.put_blob,
             EXAMINE: self.examine,
+            CERTIFY: self.certify,
             WATCH: self.watch,
             RENEW: self.renew,
             KEEP: self.keep,
@@ -116,6 +119,13 @@ class AgentService:
         (python,) = launch.interpreter(command)
         packages, root = from_message(Packages, request.packages), environments_of(self._agent.folder.absolute())
         return examine(python, packages, launch.lent_modules(command), root)
+
+    def certify(self, request: pb.CertifyRequest) -> pb.Certified:
+        keyring = self._agent.keyring
+        if request.authority:
+            issued = [Issued(item.name, item.cert, item.key, 0.0) for item in request.certificates]
+            keyring.take(request.authority, issued, request.tasks)
+        return pb.Certified(until=keyring.held())
 
     def watch(self, request: pb.WatchRequest) -> Iterator[pb.Report]:
         seen = request.happening if request.boot == self._agent.boot else 0

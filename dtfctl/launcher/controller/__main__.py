@@ -16,6 +16,7 @@ from typing import Any
 from dtfctl.launcher import metrics
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.controller import rebuild
+from dtfctl.launcher.controller.certificate_service import CertificateService
 from dtfctl.launcher.controller.engine import Engine
 from dtfctl.launcher.controller.page import MetricsPage
 from dtfctl.launcher.controller.relay import Relay
@@ -66,7 +67,8 @@ def run(paths: ClusterPaths) -> int:
     engine = Engine(paths, created, providers)
     tls = TlsFiles.of(paths.certificates, "controller")
     page = MetricsPage(lambda: _metrics(engine), tls, TlsFiles.of(paths.readers, "metrics"))
-    handlers = {**ControllerService(engine, page.open).handlers(), **Relay(engine).handlers()}
+    services = (ControllerService(engine, page.open), Relay(engine), CertificateService(engine))
+    handlers = {method: handler for service in services for method, handler in service.handlers().items()}
     server = _serve(handlers, tls, listen, paths)
     known = engine.current_spec()
     if known is not None:

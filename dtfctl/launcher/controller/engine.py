@@ -19,6 +19,7 @@ from typing import TypeVar
 from dtfctl._version import VERSION
 from dtfctl.launcher.agent.contract import LogPosition
 from dtfctl.launcher.controller import view
+from dtfctl.launcher.controller.certify import OwnCertificates
 from dtfctl.launcher.controller.copies import CopyMaker
 from dtfctl.launcher.controller.hosts import HostBoard
 from dtfctl.launcher.controller.jobboard import JobBoard
@@ -64,6 +65,7 @@ class Engine:
         self._damage: ClusterFailed | None = None
         self._memory = Memory(self.store)
         self.hosts = HostBoard(paths, self._memory, self._epoch, provider, self._mailbox, self._no_space)
+        self._certificates = OwnCertificates(paths, self.hosts.lifetime_s)
         self.tasks = TaskBoard(paths, self._memory, self.hosts)
         self.jobs = JobBoard(paths, self._memory, self.hosts)
         self.copies = CopyMaker(paths, self._memory, self._epoch)
@@ -151,8 +153,9 @@ class Engine:
         with self.store.transaction():
             if is_tick:
                 self.hosts.judge()
-            if is_tick:
                 self.tasks.look_at_links()
+                if renewed := self._certificates.look(time.monotonic()):
+                    self.store.add_event("controller.certified", "controller", f"new: {', '.join(renewed)}")
             if memory.changed:
                 self.tasks.move()
             self._step_jobs()

@@ -13,8 +13,9 @@ from pathlib import Path
 from dtfctl.health.monitor import Monitor
 from dtfctl.launcher.agent.contract import Happening, LogChunk, LogPosition, Report
 from dtfctl.launcher.blobs import Blobs
-from dtfctl.launcher.certificates import TlsFiles
+from dtfctl.launcher.certificates import LIFETIME_S, TlsFiles
 from dtfctl.launcher.controller import plan
+from dtfctl.launcher.controller.certify import HostCertificates
 from dtfctl.launcher.controller.hostbook import HostBook
 from dtfctl.launcher.controller.link import AgentLink
 from dtfctl.launcher.controller.memory import Memory
@@ -74,6 +75,8 @@ class HostBoard:
             on_report=lambda host, report, counts: self._mailbox.post(lambda: self._on_report(host, report, counts)),
             on_lost=lambda host, problem: self._mailbox.post(lambda: self._on_lost(host, problem)),
             on_endpoint=lambda end: self._mailbox.post(lambda: self._on_endpoint(end)),
+            certificates=HostCertificates(self._paths.certificates, self._paths.name, name, self.lifetime_s),
+            on_renewed=lambda host, names: self._mailbox.post(lambda: self._on_renewed(host, names)),
         )
         if self._memory.going_down:
             link.start_none()
@@ -89,6 +92,15 @@ class HostBoard:
     def links(self) -> list[AgentLink]:
         """To every host that stays."""
         return [host.link for host in self.all.values() if not host.is_leaving]
+
+    def lifetime_s(self) -> float:
+        """Of new certificates. Any thread."""
+        spec = self._memory.spec
+        return LIFETIME_S if spec is None else spec.security.lifetime
+
+    def _on_renewed(self, name: str, certificates: list[str]) -> None:
+        with self._memory.store.transaction():
+            self._memory.store.add_event("host.certified", f"host:{name}", f"new: {', '.join(certificates)}")
 
     def start_none(self) -> None:
         """From now on an agent that has died stays so, unless it is needed to stop what it left."""

@@ -18,6 +18,7 @@ from dtfctl.launcher.agent.copybook import Copy
 from dtfctl.launcher.agent.deltas import ReportMerger, order_changes
 from dtfctl.launcher.blobs import Blobs
 from dtfctl.launcher.certificates import TlsFiles
+from dtfctl.launcher.controller.certify import HostCertificates
 from dtfctl.launcher.controller.shipping import FileShipper
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.providers.base import LASTING_CAUSES, AgentEndpoint, HostFailed, Provider
@@ -35,6 +36,8 @@ END_S = 5.0
 CONNECT_S = 10.0
 KEEP_S = 30.0
 KEEP_AGAIN_S = 5.0
+EXPIRED = "certificate has expired"
+"""OpenSSL's words."""
 RENEW_S = 1.0
 """Leases are renewed this often; the shortest lease is several times longer."""
 RENEW_AGAIN_S = 0.2
@@ -67,6 +70,8 @@ class AgentLink:
         on_report: Callable[[str, Report, bool], None],
         on_lost: Callable[[str, LauncherError], None],
         on_endpoint: Callable[[AgentEndpoint], None],
+        certificates: HostCertificates,
+        on_renewed: Callable[[str, list[str]], None],
     ) -> None:
         self.host = host
         self._cluster = cluster
@@ -78,9 +83,13 @@ class AgentLink:
         """The stored script of a job, by the job's id."""
         self._shipped: set[tuple[str, str]] = set()
         self._files = FileShipper(host, blobs)
+        self._is_new = True
+        """What certificates the agent has is not known."""
         self._on_report = on_report
         self._on_lost = on_lost
         self._on_endpoint = on_endpoint
+        self.certificates = certificates
+        self._on_renewed = on_renewed
         self._condition = threading.Condition()
         self._channel: Channel | None = None
         self._orders: HostOrders | None = None
@@ -187,7 +196,7 @@ class AgentLink:
             self._provider.kill_agent(self.host)
 
     def _order_shutdown(self, endpoint: AgentEndpoint, grace_s: float, delete_logs: bool) -> None:
-        channel = Channel(endpoint.called_at, self._tls, "agent", self._cluster)
+        channel = Channel(endpoint.called_at, self._tls, "agent", self._cluster, self.host)
         try:
             request = pb.ShutdownRequest(grace_s=grace_s, epoch=self._epoch, delete_logs=delete_logs)
             deadline = time.monotonic() + CONNECT_S
@@ -211,6 +220,13 @@ class AgentLink:
             if self._channel is None:
                 raise PeerUnavailable(f"the agent of {self.host} is not connected")
             return self._channel
+
+    def renew_certificates(self) -> int:
+        """Have all certificates of the host replaced at once; see `HostCertificates.wait_renewed`."""
+        number = self.certificates.renew()
+        with self._condition:
+            self._condition.notify_all()
+        return number
 
     # ------------------------------------------------------------------ threads
 
@@ -242,6 +258,8 @@ class AgentLink:
             if self._closing:
                 return
             self._disconnect()
+            if EXPIRED in problem.message:
+                self._replace_expired()
             self._on_lost(self.host, problem)
             failures += 1
             lasting = isinstance(problem, HostFailed) and problem.cause in LASTING_CAUSES
@@ -249,6 +267,14 @@ class AgentLink:
                 pause = None if lasting else RETRY_S[min(failures, len(RETRY_S)) - 1]
                 self._condition.wait_for(lambda: self._closing or self._hurry, pause)
                 self._hurry = False
+
+    def _replace_expired(self) -> None:
+        """Nobody could renew its certificate in time: it gets another as it got its first, and goes on."""
+        try:
+            with self._starting:
+                self._provider.start_agent(self.host)
+        except LauncherError as error:
+            log.warning("the certificate of %s has ended and is not renewed: %s", self.host, error)
 
     def _find_or_start(self) -> AgentEndpoint:
         with self._starting:
@@ -271,11 +297,12 @@ class AgentLink:
         return channel.stream(methods.WATCH, request)
 
     def _connect(self, endpoint: AgentEndpoint) -> None:
-        channel = Channel(endpoint.called_at, self._tls, "agent", self._cluster)
+        channel = Channel(endpoint.called_at, self._tls, "agent", self._cluster, self.host)
         with self._condition:
             self._channel, self._sent, self._kept, self._keep_at = channel, None, None, 0.0
             self._shipped = set()
             self._files.forget()
+            self._is_new = True
             self._condition.notify_all()
 
     def _disconnect(self) -> None:
@@ -297,10 +324,12 @@ class AgentLink:
                 continue
             if orders is sent:
                 self._renew(channel, orders)
+                self._certify_or_note(channel, orders)
                 continue
             try:
                 self._ship_scripts(channel, orders)
                 self._files.ship(channel, orders)
+                self._certify(channel, orders)
                 whole = replace(orders, epoch=self._epoch)
                 message = order_changes(None if sent is None else replace(sent, epoch=self._epoch), whole)
                 channel.call(methods.APPLY, to_message(message, pb.HostOrders), timeout_s=APPLY_S)
@@ -318,7 +347,8 @@ class AgentLink:
     def _has_work(self) -> bool:
         if self._channel is None:
             return False
-        return self._must_keep() or (self._orders is not None and self._orders is not self._sent)
+        has_orders = self._orders is not None and (self._orders is not self._sent or self.certificates.is_pending())
+        return self._must_keep() or has_orders
 
     def _must_keep(self) -> bool:
         return self._copy is not None and self._copy is not self._kept and time.monotonic() >= self._keep_at
@@ -364,6 +394,29 @@ class AgentLink:
         if held != orders.revision:
             with self._condition:
                 self._sent = None
+
+    def _certify(self, channel: Channel, orders: HostOrders) -> None:
+        """Tasks have certificates before they are started, and others before these end."""
+        with self._condition:
+            is_new, self._is_new = self._is_new, False
+        if is_new:
+            self.certificates.forget()
+        try:
+            renewed = self.certificates.provide(channel, orders)
+        except BaseException:
+            with self._condition:
+                self._is_new = True
+            raise
+        if renewed:
+            self._on_renewed(self.host, renewed)
+
+    def _certify_or_note(self, channel: Channel, orders: HostOrders) -> None:
+        try:
+            self._certify(channel, orders)
+        except LauncherError as error:
+            log.warning("the certificates of %s are not renewed: %s", self.host, error)
+            with self._condition:
+                self._condition.wait_for(lambda: self._closing, RENEW_AGAIN_S)
 
     def probe(self) -> str:
         """What is wrong with the host; empty when it can start processes and write files. Any thread."""

@@ -20,6 +20,7 @@ SCALE = Method(SERVICE, "Scale", pb.ScaleRequest, pb.ApplyReply, CLI)
 DESIRE_HOSTS = Method(SERVICE, "DesireHosts", pb.DesireHostsRequest, pb.DesireHostsReply, CLI)
 READ_LOGS = Method(SERVICE, "ReadLogs", pb.LogsRequest, pb.LogsReply, CLI)
 EVENTS = Method(SERVICE, "Events", pb.EventsRequest, pb.EventsReply, CLI)
+CERTIFICATES = Method(SERVICE, "Certificates", pb.CertificatesRequest, pb.CertificatesReply, CLI)
 DOWN = Method(SERVICE, "Down", pb.DownRequest, pb.DownReply, CLI)
 
 READ_SPEC = Method(SERVICE, "ReadSpec", pb.Nothing, pb.SpecReply, CLI)

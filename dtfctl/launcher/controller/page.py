@@ -6,7 +6,6 @@ That certificate comes from an authority of its own, so that it opens nothing bu
 from __future__ import annotations
 
 import logging
-import ssl
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
@@ -18,6 +17,7 @@ from dtfctl.launcher.procfs import port_holder
 from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.net.admission import WITHIN_S
 from dtfctl.net.listener import Guest, Listener, listen_tcp
+from dtfctl.net.tls import Identity
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +34,7 @@ class MetricsPage:
     def __init__(self, render: Callable[[], str], server: TlsFiles, readers: TlsFiles) -> None:
         """`server`: what the page shows who it is with; `readers`: the authority of who may read it."""
         self._render = render
-        self._files = server
-        self._readers = readers
+        self._identity = Identity(readers.ca, server.cert, server.key)
         self._server: _Server | None = None
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -52,7 +51,7 @@ class MetricsPage:
         with self._lock:
             if self._server is not None and self._server.wanted == address:
                 return
-            made = None if port is None else _serve(address, self._context(), self._render)
+            made = None if port is None else _serve(address, self._identity, self._render)
             former, self._server = self._server, made
         if former is not None:
             former.close()
@@ -80,18 +79,10 @@ class MetricsPage:
         if former is not None:
             former.close()
 
-    def _context(self) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.load_cert_chain(self._files.cert, self._files.key)
-        context.load_verify_locations(self._readers.ca)
-        context.verify_mode = ssl.CERT_REQUIRED
-        return context
 
-
-def _serve(address: tuple[str, int], context: ssl.SSLContext, render: Callable[[], str]) -> _Server:
+def _serve(address: tuple[str, int], identity: Identity, render: Callable[[], str]) -> _Server:
     try:
-        return _Server(address, context, render)
+        return _Server(address, identity, render)
     except OSError as error:
         holder = port_holder(address[1])
         who = f" by pid {holder[0]} ({holder[1]})" if holder else ""
@@ -104,10 +95,10 @@ def _serve(address: tuple[str, int], context: ssl.SSLContext, render: Callable[[
 class _Server:
     """One port, open from the start until `close`."""
 
-    def __init__(self, address: tuple[str, int], context: ssl.SSLContext, render: Callable[[], str]) -> None:
+    def __init__(self, address: tuple[str, int], identity: Identity, render: Callable[[], str]) -> None:
         self.wanted = address
         self.render = render
-        self._context = context
+        self._identity = identity
         self._places = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self._listener = Listener(listen_tcp(*address), self._meet, name="metrics")
         self._listener.start()
@@ -118,7 +109,9 @@ class _Server:
     def _meet(self, guest: Guest) -> None:
         try:
             guest.socket.settimeout(WITHIN_S)
-            secure = self._context.wrap_socket(guest.socket, server_side=True, do_handshake_on_connect=False)
+            secure = self._identity.server_context().wrap_socket(
+                guest.socket, server_side=True, do_handshake_on_connect=False
+            )
             guest.socket = secure
             secure.do_handshake()
             guest.admit()

@@ -571,14 +571,20 @@ def last_line(path: str) -> str:
     return lines[-1][:500] if lines else "its log is empty"
 
 
+def put_certificates(cluster: str, certificates: dict[str, str]) -> str:
+    """The folder they are in; a key comes before what is signed with it. An agent that runs reads them again."""
+    keys = private("clusters", cluster, "certificates")
+    for name in sorted(certificates, key=lambda name: not name.endswith(".key")):
+        write_whole(os.path.join(keys, os.path.basename(name)), certificates[name].encode())
+    return keys
+
+
 def start(
     cluster: str, host: str, python: str, address: str, certificates: dict[str, str], arguments: list[str]
 ) -> dict[str, Any]:
     folder = folder_of(cluster, host)
     logs = private("clusters", cluster, "logs")
-    keys = private("clusters", cluster, "certificates")
-    for name, text in certificates.items():
-        write_whole(os.path.join(keys, os.path.basename(name)), text.encode())
+    keys = put_certificates(cluster, certificates)
     log = os.path.join(logs, f"agent-{host}.log")
     own = f"[{address}]" if ":" in address else address
     words = ["--cluster", cluster, "--host", host, "--folder", folder, "--logs", logs, "--certificates", keys]
@@ -687,6 +693,8 @@ def ensure(
     if info is None:
         say(stage="starting", detail="")
         info = start(cluster, host, python_of(runtime), address or known["address"], certificates, arguments)
+    else:
+        put_certificates(cluster, certificates)
     return {"facts": known, "agent": info}
 
 

@@ -70,7 +70,6 @@ class LocalProvider:
         paths = self._paths
         others = () if self.advertise == LOOPBACK else (self.advertise,)
         ensure_certificate(paths.certificates, paths.name, "agent", host, others)
-        ensure_certificate(paths.certificates, paths.name, "task", host, others)
         log = private_folder(paths.logs) / f"agent-{host}.log"
         lock = private_folder(paths.host(host)) / "agent.lock"
         arguments = [

@@ -373,14 +373,13 @@ class SshProvider:
         return plain
 
     def _certificates(self, host: str, address: str) -> dict[str, str]:
-        """What the agent and the tasks of a host prove themselves with: file name to content."""
+        """What the agent of a host proves itself with: file name to content."""
         folder, cluster = self._paths.certificates, self._paths.name
         addresses = (address,) if address else ()
         found = {"ca.pem": (folder / "ca.pem").read_text()}
-        for role in ("agent", "task"):
-            files = ensure_certificate(folder, cluster, role, host, addresses)
-            found[files.cert.name] = files.cert.read_text()
-            found[files.key.name] = files.key.read_text()
+        files = ensure_certificate(folder, cluster, "agent", host, addresses)
+        for path in (files.cert, files.key):
+            found[path.name] = path.read_text()
         return found
 
     async def _in_thread(self, work: Callable[[], T]) -> T:

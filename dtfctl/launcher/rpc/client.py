@@ -14,7 +14,7 @@ from typing import Any, Generic
 from dtfctl.launcher.certificates import Role, TlsFiles, server_name
 from dtfctl.launcher.errors import InternalError, LauncherError, from_wire
 from dtfctl.launcher.rpc.method import Method, PeerUnavailable, Reply, Request
-from dtfctl.launcher.rpc.wire import CALL, END, ERROR, MESSAGE, SILENT_S, Broken, Wire, context_of, heart
+from dtfctl.launcher.rpc.wire import CALL, END, ERROR, MESSAGE, SILENT_S, Broken, Wire, heart
 from dtfctl.net.unix import short
 
 CONNECT_S = 20.0
@@ -25,12 +25,18 @@ UNIX = "unix:"
 
 
 class Channel:
-    """Calls to one process; any thread. Every call has a deadline."""
+    """Calls to one process; any thread. Every call has a deadline.
 
-    def __init__(self, address: str, tls: TlsFiles, role: Role, cluster: str) -> None:
+    Args:
+        role, name: whom the process has to be; without a name anyone in that role.
+    """
+
+    def __init__(self, address: str, tls: TlsFiles, role: Role, cluster: str, name: str = "") -> None:
         self.address = address
-        self._context = context_of(tls, server=False)
+        self._identity = tls.identity()
+        self._identity.client_context()
         self._server = server_name(role, cluster)
+        self._who = f"{role}:{name}" if name else ""
         self._lock = threading.Lock()
         self._idle: list[Wire] = []
         self._used: set[Wire] = set()
@@ -117,7 +123,7 @@ class Channel:
             sock = _connected(self.address, max(0.001, within_s))
         except OSError as error:
             raise self._unavailable(error, within_s) from None
-        wire = Wire(sock, self._context, self._server)
+        wire = Wire(sock, self._identity.client_context(), self._server)
         with self._lock:
             self._used.add(wire)
             closed = self._closed
@@ -125,6 +131,8 @@ class Channel:
             if closed:
                 raise Broken("the channel was closed")
             wire.handshake(max(0.0, deadline - time.monotonic()))
+            if self._who and wire.peer_name() != self._who:
+                raise Broken(f"it is {wire.peer_name()}, not {self._who}")
         except BaseException as error:
             self._release(wire, reusable=False)
             if isinstance(error, (Broken, TimeoutError)):

@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.errors import LauncherError, name_on_wire
 from dtfctl.launcher.rpc.method import Handler, Method, PeerUnavailable
-from dtfctl.launcher.rpc.wire import CALL, END, ERROR, MESSAGE, SILENT_S, Broken, NoFrame, Wire, context_of, heart
+from dtfctl.launcher.rpc.wire import CALL, END, ERROR, MESSAGE, SILENT_S, Broken, NoFrame, Wire, heart
 from dtfctl.net.admission import WITHIN_S
 from dtfctl.net.listener import Guest, Listener, listen_tcp, listen_unix
 
@@ -78,7 +78,8 @@ class Server:
     ) -> None:
         self._table = {method.path: (method, handler) for method, handler in handlers.items()}
         self._roles = {role for method in handlers for role in method.roles}
-        self._context = context_of(tls, server=True)
+        self._identity = tls.identity()
+        self._identity.server_context()  # who cannot prove who he is does not serve
         host, _, port = address.rpartition(":")
         doors = listen_tcp(host, int(port))
         self.port: int = doors[0].getsockname()[1]
@@ -113,7 +114,7 @@ class Server:
         _caller.set(guest.where)
         wire: Wire | None = None
         try:
-            wire = Wire(guest.socket, self._context)
+            wire = Wire(guest.socket, self._identity.server_context())
             wire.handshake(WITHIN_S)
             role = wire.peer_name().partition(":")[0]
             if role in self._roles:  # others stay strangers: they are told so when they call, and must not wait

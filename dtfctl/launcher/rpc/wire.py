@@ -19,10 +19,9 @@ import struct
 import threading
 import time
 import weakref
-from typing import Any
 
 from dtfctl.errors import Signal
-from dtfctl.launcher.certificates import TlsFiles
+from dtfctl.net.tls import common_name
 
 CALL, MESSAGE, END, ERROR, PING = range(1, 6)
 HEAD = struct.Struct("!BI")
@@ -43,18 +42,6 @@ class Broken(Signal):
 
 class NoFrame(Broken):
     """The other end speaks something else."""
-
-
-def context_of(tls: TlsFiles, *, server: bool) -> ssl.SSLContext:
-    """Lets in only who has a certificate of the cluster's authority."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.verify_mode = ssl.CERT_REQUIRED
-    context.load_verify_locations(tls.ca)
-    context.load_cert_chain(tls.cert, tls.key)
-    if server:
-        context.num_tickets = 0  # connections are kept, not begun again
-    return context
 
 
 class Wire:
@@ -101,8 +88,7 @@ class Wire:
 
     def peer_name(self) -> str:
         """The common name in the other end's certificate."""
-        subject: Any = (self._tls.getpeercert() or {}).get("subject", ())
-        return next((text for part in subject for key, text in part if key == "commonName"), "")
+        return common_name(self._tls.getpeercert())
 
     def shut(self) -> None:
         """Whoever reads or writes is told that it is over; any thread, any number of times."""

@@ -290,6 +290,9 @@ class Security:
         "auto",
         default="auto",
     )
+    lifetime: Seconds = option(
+        Duration(), "Of certificates; they are renewed when a third of it is left.", "825d", default=825 * 86400.0
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from dtfctl.runtime.rendezvous.transports.handshake import (
     Door,
     Joined,
     Offer,
-    TlsContexts,
+    TaskTls,
     connect_tcp,
     connect_unix,
     this_place,
@@ -47,7 +47,7 @@ class LinkMaker:
     """
 
     def __init__(
-        self, task: str, life: int, owner: LinkOwner, choice: str, tls: TlsContexts | None, encrypt: bool = True
+        self, task: str, life: int, owner: LinkOwner, choice: str, tls: TaskTls | None, encrypt: bool = True
     ) -> None:
         self._task = task
         self._life = life
@@ -59,7 +59,7 @@ class LinkMaker:
         self._door: Door[tuple[str, int]] | None = None
         if self._choice != "grpc":
             new_arena = common_arena if self._choice in ("auto", "shm") else None
-            self._door = Door(self._joined, new_arena, tls if encrypt else None)
+            self._door = Door(self._joined, new_arena, tls if encrypt else None, task_of=lambda peer: peer[0])
 
     def listen(self, host: str) -> None:
         """Let peers connect. `host`: where this task listens.
@@ -123,7 +123,7 @@ class LinkMaker:
             offer = Offer(answer.place, answer.unix_name, answer.port, answer.ticket, answer.secret, answer.encrypted)
             try:
                 if kind == "tcp":
-                    joined = self._connect_tcp(offer, address)
+                    joined = self._connect_tcp(offer, address, task)
                 else:
                     joined = self._connect_unix(offer)
                 return self._started(joined, task, life)
@@ -145,10 +145,10 @@ class LinkMaker:
             raise UnavailableError("the tasks are not on one host")
         return connect_unix(offer, common_arena)
 
-    def _connect_tcp(self, offer: Offer, address: str) -> Joined:
+    def _connect_tcp(self, offer: Offer, address: str, task: str) -> Joined:
         if not offer.port:
             raise UnavailableError("the peer does not offer it")
-        return connect_tcp(offer, address.rpartition(":")[0], self._tls)
+        return connect_tcp(offer, address.rpartition(":")[0], self._tls, task)
 
     def _started(self, joined: Joined, task: str, life: int) -> SocketLink:
         try:

@@ -22,7 +22,7 @@ from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.services.links import LinkMaker
 from dtfctl.runtime.services.threads import submit
 
-ChannelFactory = Callable[[str], grpc.Channel]
+ChannelFactory = Callable[[str, str], grpc.Channel]
 # How long a request that needs no computing may take before the peer counts as gone.
 REQUEST_TIMEOUT_S = 30.0
 SERVICE = "/dtf.WorkerService/"
@@ -94,7 +94,7 @@ class Peers:
     Args:
         task, life: this task and its incarnation.
         addresses: of all tasks, by task name.
-        connect: makes a channel to an address.
+        connect: makes a channel to a task at an address.
         on_lost: called with a task, the life and the reason when the link to it breaks or it is reported down.
     """
 
@@ -353,8 +353,17 @@ class Peers:
     def _channel(self, peer: _Peer) -> grpc.Channel:
         with self._lock:
             if peer.channel is None:
-                peer.channel = self._connect(peer.address)
+                peer.channel = self._connect(peer.task, peer.address)
             return peer.channel
+
+    def renew_channels(self) -> None:
+        """Make the next request to each peer over a new channel: this task proves itself with another certificate now.
+
+        What is on its way over the old ones ends as it would have; they go with it.
+        """
+        with self._lock:
+            for peer in self._peers.values():
+                peer.channel = None
 
     def request(self, task: str, method: str, message: Any, answer: Any, timeout_s: float = REQUEST_TIMEOUT_S) -> Any:
         """Call a method of a peer's worker service.

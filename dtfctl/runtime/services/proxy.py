@@ -14,10 +14,13 @@ from typing import Any
 
 import grpc
 
+from dtfctl.net.tls import Identity
 from dtfctl.runtime.services.calls import Call, Handler, Unary
+from dtfctl.runtime.services.deadlines import DEADLINES
 from dtfctl.runtime.services.grpc_tools import CHANNEL_OPTIONS, listen_tcp, new_server
 from dtfctl.runtime.services.master_service import NAME
 
+LOOK_S = 5.0
 _WAITS = frozenset({f"/{NAME}/CreateSession", f"/{NAME}/Reset"})
 
 
@@ -26,21 +29,26 @@ class MasterProxy:
 
     Args:
         address: the task's "host:port".
-        credentials: of a certificate the cluster's authority made; None where the task itself serves plaintext.
+        identity: of a certificate the cluster's authority made; None where the task itself serves plaintext.
         server_name: the name the task's certificate is valid for.
     """
 
-    def __init__(self, address: str, credentials: grpc.ChannelCredentials | None, server_name: str = "") -> None:
-        self._credentials = credentials
+    def __init__(self, address: str, identity: Identity | None, server_name: str = "") -> None:
+        self._identity = identity
         self._server_name = server_name
+        self._address = address
+        self._generation = 0 if identity is None else identity.generation()
         self._forward = _Forward(self._connect(address))
+        self._stopped = False
         self._server = new_server(self._forward.find)
 
     def _connect(self, address: str) -> grpc.Channel:
-        if self._credentials is None:
+        if self._identity is None:
             return grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+        pem = self._identity.pem()
+        credentials = grpc.ssl_channel_credentials(pem.ca, pem.key, pem.cert)
         name = (("grpc.ssl_target_name_override", self._server_name),) if self._server_name else ()
-        return grpc.secure_channel(address, self._credentials, options=(*CHANNEL_OPTIONS, *name))
+        return grpc.secure_channel(address, credentials, options=(*CHANNEL_OPTIONS, *name))
 
     def start(self, listen: str = "127.0.0.1:0") -> int:
         """Listen; the port.
@@ -50,14 +58,28 @@ class MasterProxy:
         """
         port = listen_tcp(self._server, listen, None)
         self._server.start()
+        if self._identity is not None:
+            DEADLINES.after(LOOK_S, self._look_at_certificate)
         return port
+
+    def _look_at_certificate(self) -> None:
+        """A port may be open for months; what runs through it goes on when the certificate is renewed."""
+        if self._stopped or self._identity is None:
+            return
+        now = self._identity.generation()
+        if now != self._generation:
+            self._generation = now
+            self._forward.renew(self._connect(self._address))
+        DEADLINES.after(LOOK_S, self._look_at_certificate)
 
     def move(self, address: str) -> None:
         """The task is at `address` now. What still runs at the old one is cancelled."""
+        self._address = address
         self._forward.replace(self._connect(address))
 
     def stop(self) -> None:
         """Cancel what runs and close."""
+        self._stopped = True
         self._server.stop(0).wait(5.0)
         self._forward.close()
 
@@ -73,6 +95,11 @@ class _Forward:
         with self._lock:
             old, self._channel = self._channel, channel
         old.close()
+
+    def renew(self, channel: grpc.Channel) -> None:
+        """Begin calls on another channel; those on the former end as they would have."""
+        with self._lock:
+            self._channel = channel
 
     def close(self) -> None:
         self._channel.close()

@@ -6,16 +6,18 @@ import logging
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import grpc
 
+from dtfctl.net.tls import Identity
 from dtfctl.protocol import config_pb2
 from dtfctl.runtime.framework.denormals import denormals_flushed
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.device_spec import DeviceSpec, device_name, task_name
 from dtfctl.runtime.framework.errors import CancelledError, OpError
 from dtfctl.runtime.framework.resource_manager import ResourceManager
-from dtfctl.runtime.rendezvous.transports.handshake import TlsContexts
+from dtfctl.runtime.rendezvous.transports.handshake import TaskTls
 from dtfctl.runtime.services.calls import CallServer
 from dtfctl.runtime.services.client_service import ClientService
 from dtfctl.runtime.services.deadlines import DEADLINES
@@ -33,6 +35,8 @@ from dtfctl.runtime.services.worker import ORPHAN_S, Worker
 from dtfctl.runtime.services.worker_service import WorkerService
 
 log = logging.getLogger(__name__)
+LOOK_S = 5.0
+"""How often a task looks whether its certificate was renewed."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +44,16 @@ class TlsFiles:
     """PEM files of a task's mutual TLS.
 
     Attributes:
-        ca, cert, key: the cluster's certificate authority, this task's certificate and its key.
-        server_name: the name all tasks' certificates are valid for; the first DNS name in `cert` by default.
+        ca, cert, key: the cluster's certificate authority, this task's certificate and its key; read again when they
+            change.
+        domain: the certificate of a task is valid for JOB-INDEX.domain; by default that of the first DNS name in
+            `cert`.
     """
 
     ca: Path
     cert: Path
     key: Path
-    server_name: str = ""
+    domain: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,7 +126,7 @@ class TaskServer:
         )
         self._master_service = MasterService(self.master)
         self._exchange = Exchange(self.worker, self._peers, self.master.receive)
-        contexts = None if self._tls is None or alone else self._tls.contexts()
+        contexts = None if self._tls is None or alone else self._tls.task_tls
         self._links = LinkMaker(config.task, life, self._exchange, config.transport, contexts, config.encrypt)
         self._peers.make_links_with(self._links)
         self._has_peers = not alone
@@ -164,6 +170,18 @@ class TaskServer:
         if config.socket_path is not None:
             register_local_master(f"unix:{config.socket_path}", self.master)
         DEADLINES.after(ORPHAN_S, self._sweep)
+        if self._tls is not None:
+            DEADLINES.after(LOOK_S, lambda: self._look_at_certificate(0))
+
+    def _look_at_certificate(self, before: int) -> None:
+        """Channels that stay open for months must not come back with a certificate that has ended meanwhile."""
+        if self._stopped or self._tls is None:
+            return
+        now = self._tls.generation()
+        if before not in (0, now):
+            log.info("the certificate was renewed")
+            self._peers.renew_channels()
+        DEADLINES.after(LOOK_S, lambda: self._look_at_certificate(now))
 
     def _listen(self) -> list[CallServer]:
         """Start what serves; the servers."""
@@ -301,25 +319,41 @@ class TaskServer:
         if self._peers.life_of(task) > life:
             self.worker.delete_sessions_of(task, life + 1)
 
-    def _connect(self, address: str) -> grpc.Channel:
+    def _connect(self, task: str, address: str) -> grpc.Channel:
         if self._tls is None:
             return grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
-        options = (*CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", self._tls.server_name))
-        return grpc.secure_channel(address, self._tls.client, options=options)
+        options = (*CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", self._tls.task_tls.host_of(task)))
+        return grpc.secure_channel(address, self._tls.client(), options=options)
 
 
 class _Tls:
     """Credentials for both directions."""
 
     def __init__(self, files: TlsFiles) -> None:
-        ca, cert, key = (path.read_bytes() for path in (files.ca, files.cert, files.key))
-        self.server = grpc.ssl_server_credentials(((key, cert),), ca, require_client_auth=True)
-        self.client = grpc.ssl_channel_credentials(ca, key, cert)
-        self.server_name = files.server_name or _first_dns_name(cert)
-        self._files = files
+        self._identity = Identity(files.ca, files.cert, files.key)
+        domain = files.domain or _first_dns_name(self._identity.pem().cert).partition(".")[2]
+        self.task_tls = TaskTls(self._identity, domain)
+        self.server = grpc.dynamic_ssl_server_credentials(
+            self._configuration(), self._configuration_if_new, require_client_authentication=True
+        )
 
-    def contexts(self) -> TlsContexts:
-        return TlsContexts.load(self._files.ca, self._files.cert, self._files.key, self.server_name)
+    def client(self) -> grpc.ChannelCredentials:
+        """For a new channel."""
+        pem = self._identity.pem()
+        return grpc.ssl_channel_credentials(pem.ca, pem.key, pem.cert)
+
+    def generation(self) -> int:
+        """Grows when the certificate was renewed."""
+        return self._identity.generation()
+
+    def _configuration(self) -> Any:
+        self._told = self._identity.generation()
+        pem = self._identity.pem()
+        return grpc.ssl_server_certificate_configuration(((pem.key, pem.cert),), pem.ca)
+
+    def _configuration_if_new(self) -> Any:
+        """gRPC asks with every connection that comes; None: as before."""
+        return None if self._identity.generation() == self._told else self._configuration()
 
 
 def _first_dns_name(pem: bytes) -> str:

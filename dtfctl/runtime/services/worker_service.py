@@ -16,7 +16,7 @@ from dtfctl.runtime.framework.errors import (
     UnauthenticatedError,
 )
 from dtfctl.runtime.rendezvous.transports.grpc_stream import FROM_LIFE, FROM_TASK, TO_LIFE, ServerLink
-from dtfctl.runtime.rendezvous.transports.handshake import ROLE, this_place
+from dtfctl.runtime.rendezvous.transports.handshake import holder_of, this_place
 from dtfctl.runtime.services.calls import Call, Handler, Stream
 from dtfctl.runtime.services.exchange import Exchange
 from dtfctl.runtime.services.grpc_tools import refuse, service, unary
@@ -35,7 +35,7 @@ class WorkerService:
 
     Args:
         exchange, links: take the links other tasks open.
-        needs_certificate: refuse callers whose certificate is not a task's.
+        needs_certificate: refuse callers whose certificate is not that of the task they say they are.
         clients: invites a client.
     """
 
@@ -69,28 +69,42 @@ class WorkerService:
             "OpenClient": (w.OpenClientRequest, self.open_client),
             "ClearContainers": (w.ClearContainersRequest, self.clear_containers),
         }
+        claims: dict[str, Callable[[Any], str]] = {
+            "CreateSession": lambda request: str(request.master_task),
+            "OpenLink": lambda request: str(request.task),
+        }
         handlers: dict[str, Handler] = {
-            name: unary(kind, self._checked(function)) for name, (kind, function) in methods.items()
+            name: unary(kind, self._checked(function, claims.get(name))) for name, (kind, function) in methods.items()
         }
         handlers["Stream"] = Stream(self.stream)
         return service(NAME, handlers)
 
-    def _checked(self, function: Any) -> Any:
+    def _checked(self, function: Any, claim: Callable[[Any], str] | None) -> Any:
+        """`claim`: which task a request says it comes from."""
+
         def checked(request: Any, call: Call) -> Any:
-            self._check_caller(call)
+            self._check_caller(call, "" if claim is None else claim(request))
             return function(request)
 
         return checked
 
-    def _check_caller(self, call: Call) -> None:
+    def _check_caller(self, call: Call, claimed: str) -> None:
+        """Refuse who is not a task, or another one than the one it says it is.
+
+        Raises:
+            UnauthenticatedError, PermissionDeniedError.
+        """
         if not self._needs_certificate:
             return
         names = call.auth_context().get("x509_common_name", ())
         if not names:
             raise UnauthenticatedError("Tasks talk to each other with certificates only")
-        role = names[0].decode(errors="replace").partition(":")[0]
-        if role != ROLE:
-            raise PermissionDeniedError(f"A certificate for {role!r} does not admit to what tasks may do")
+        try:
+            holder = holder_of(names[0].decode(errors="replace"))
+        except UnauthenticatedError as e:
+            raise PermissionDeniedError(e.text) from None
+        if claimed and claimed != holder:
+            raise PermissionDeniedError(f"{holder} says that it is {claimed}")
 
     # Requests ---------------------------------------------------------------------------------------------------------
 
@@ -147,8 +161,8 @@ class WorkerService:
     def stream(self, requests: Iterator[bytes], call: Call) -> Iterator[bytes]:
         """Frames both ways, where nothing better than gRPC works."""
         try:
-            self._check_caller(call)
             task, sender, receiver = _introduction(call)
+            self._check_caller(call, task)
             self._peers.check_sender(task, sender, receiver)
             link = ServerLink(task, self._life, sender, self._exchange)
             self._exchange.opened(link)

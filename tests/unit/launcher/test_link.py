@@ -42,12 +42,24 @@ class Wire:
         self.calls.append("close")
 
 
+class AllThere:
+    """Certificates that are never due."""
+
+    def forget(self) -> None: ...
+
+    def is_pending(self) -> bool:
+        return False
+
+    def provide(self, channel: Any, orders: HostOrders) -> list[str]:
+        return []
+
+
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
     monkeypatch.setattr(module, "RENEW_S", 0.01)
     monkeypatch.setattr(module, "RENEW_AGAIN_S", 0.01)
     found = Wire()
-    link = AgentLink("h", "c", 1, NOTHING, NOTHING, ("", 0), NOTHING, NOTHING, NOTHING, NOTHING, NOTHING)
+    link = AgentLink("h", "c", 1, NOTHING, NOTHING, ("", 0), *[NOTHING] * 5, AllThere(), NOTHING)
     link._channel = found  # type: ignore[assignment]
     link.set_orders(HostOrders(revision=7, lease_s=15.0))
     thread = threading.Thread(target=link._send)

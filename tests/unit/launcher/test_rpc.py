@@ -22,7 +22,7 @@ from dtfctl.launcher.rpc import client as client_side, server as server_side, wi
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.rpc.method import PeerUnavailable
 from dtfctl.launcher.rpc.server import Call, Server, caller, serve
-from dtfctl.launcher.rpc.wire import CALL, END, ERROR, HEAD, LARGEST, MESSAGE, Broken, Wire, context_of
+from dtfctl.launcher.rpc.wire import CALL, END, ERROR, HEAD, LARGEST, MESSAGE, Broken, Wire
 from dtfctl.net.admission import Limits
 from dtfctl.protocol import agent_pb2 as pb
 
@@ -65,7 +65,7 @@ def server_of(channel: Channel) -> Server:
 def wire_to(channel: Channel, folder: Path) -> Wire:
     """A connection of one's own, past the handshake."""
     sock = socket.create_connection(("127.0.0.1", server_of(channel).port), WAIT_S)
-    wire = Wire(sock, context_of(TlsFiles.of(folder, "controller"), server=False), "agent.t.dtfctl")
+    wire = Wire(sock, TlsFiles.of(folder, "controller").identity().client_context(), "agent.t.dtfctl")
     wire.handshake(WAIT_S)
     return wire
 

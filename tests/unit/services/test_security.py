@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import ssl
 import stat
 import time
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
 import pytest
 
+from dtfctl.launcher import certificates
 from dtfctl.launcher.certificates import ensure_authority, ensure_certificate
 from dtfctl.protocol import config_pb2, worker_pb2
 from dtfctl.runtime.client.grpc_backend import GrpcBackend
-from dtfctl.runtime.framework.errors import DeadlineExceededError, InvalidArgumentError
+from dtfctl.runtime.framework.errors import DeadlineExceededError, InvalidArgumentError, OpError
 from dtfctl.runtime.services.proxy import MasterProxy
 from dtfctl.runtime.services.server import TaskServer, TaskServerConfig, TlsFiles
 from tests.support.ports import free_ports
@@ -31,7 +34,9 @@ def authority(tmp_path: Path) -> Path:
     return folder
 
 
-def make_server(authority: Path, cluster: dict[str, dict[int, str]], job: str, folder: Path) -> TaskServer:
+def make_server(
+    authority: Path, cluster: dict[str, dict[int, str]], job: str, folder: Path, peer_timeout_s: float = 10.0
+) -> TaskServer:
     files = ensure_certificate(authority, "c", "task", f"{job}/0")
     return TaskServer(
         TaskServerConfig(
@@ -43,7 +48,7 @@ def make_server(authority: Path, cluster: dict[str, dict[int, str]], job: str, f
             socket_path=folder / f"{job}.sock",
             tls=TlsFiles(files.ca, files.cert, files.key),
             state_dir=folder,
-            peer_timeout_s=10.0,
+            peer_timeout_s=peer_timeout_s,
         )
     )
 
@@ -104,7 +109,7 @@ def refused(server: TaskServer, cert: Path, key: Path) -> grpc.StatusCode | None
     tls = server.config.tls
     assert tls is not None
     credentials = grpc.ssl_channel_credentials(tls.ca.read_bytes(), key.read_bytes(), cert.read_bytes())
-    options = (("grpc.ssl_target_name_override", "task.c.dtfctl"),)
+    options = (("grpc.ssl_target_name_override", "ps-0.task.c.dtfctl"),)
     with grpc.secure_channel(server.config.listen, credentials, options) as channel:
         try:
             answer = channel.unary_unary(STATUS)(b"", timeout=60.0)
@@ -112,6 +117,85 @@ def refused(server: TaskServer, cert: Path, key: Path) -> grpc.StatusCode | None
             return e.code()  # type: ignore[attr-defined, no-any-return]
     assert worker_pb2.TaskStatus.FromString(answer).task == "/job:ps/replica:0/task:0"
     return None
+
+
+def call_as(server: TaskServer, files: certificates.TlsFiles, method: str, request: Any) -> grpc.StatusCode | None:
+    """The status of a request to the worker by the holder of a certificate; None when it is answered."""
+    pem = files.identity().pem()
+    credentials = grpc.ssl_channel_credentials(pem.ca, pem.key, pem.cert)
+    options = (("grpc.ssl_target_name_override", "ps-0.task.c.dtfctl"),)
+    with grpc.secure_channel(server.config.listen, credentials, options) as channel:
+        try:
+            channel.unary_unary(f"/dtf.WorkerService/{method}")(request.SerializeToString(), timeout=60.0)
+        except grpc.RpcError as e:
+            return e.code()  # type: ignore[attr-defined, no-any-return]
+    return None
+
+
+def test_a_task_cannot_speak_for_another(two_tasks: list[TaskServer], authority: Path) -> None:
+    ps, _ = two_tasks
+    worker, other = (ensure_certificate(authority, "c", "task", name) for name in ("worker/0", "worker/1"))
+    link = worker_pb2.OpenLinkRequest(task="/job:worker/replica:0/task:0", incarnation=1, to_incarnation=1)
+    session = worker_pb2.CreateWorkerSessionRequest(
+        session="s", master_task="/job:worker/replica:0/task:0", master_incarnation=1, incarnation=1
+    )
+    for method, request in (("OpenLink", link), ("CreateSession", session)):
+        assert call_as(ps, other, method, request) is grpc.StatusCode.PERMISSION_DENIED
+        assert call_as(ps, worker, method, request) is None
+
+
+def test_nobody_takes_the_place_of_another_task(authority: Path, tmp_path: Path) -> None:
+    """A task that listens where another should be is not talked to, though the authority knows it."""
+    ports = free_ports(2)
+    cluster = {"ps": {0: f"127.0.0.1:{ports[0]}"}, "worker": {0: f"127.0.0.1:{ports[1]}"}}
+    honest = ensure_certificate(authority, "c", "task", "ps/0")
+    stolen = ensure_certificate(authority, "c", "task", "worker/1")
+    for of_ps, of_other in ((honest.cert, stolen.cert), (honest.key, stolen.key)):
+        of_ps.write_bytes(of_other.read_bytes())
+    ps, worker = (make_server(authority, cluster, job, tmp_path, peer_timeout_s=2.0) for job in cluster)
+    ps.start()
+    worker.start()
+    try:
+        backend = GrpcBackend(f"unix:{worker.config.socket_path}", config_pb2.ConfigProto())
+        with pytest.raises(OpError, match="/job:ps"):
+            backend.create(mul_graph("/job:ps/task:0"))
+            backend.run({"a:0": ONE, "b:0": ONE}, ["y:0"], [])
+    finally:
+        worker.stop(0)
+        ps.stop(0)
+
+
+def test_a_certificate_is_renewed_under_running_steps(two_tasks: list[TaskServer], authority: Path) -> None:
+    ps, worker = two_tasks
+    backend = GrpcBackend(f"unix:{worker.config.socket_path}", config_pb2.ConfigProto())
+    backend.create(mul_graph("/job:ps/task:0"))
+
+    def step() -> None:
+        assert backend.run({"a:0": ONE * 2, "b:0": ONE * 3}, ["y:0"], []) == [6.0]
+
+    step()
+    before = shown_by(ps)
+    certificates.renew_authority(authority)
+    for name in ("ps/0", "worker/0"):
+        certificates.renew_certificate(authority, "c", "task", name)
+    step()
+    assert shown_by(ps) != before
+    for server in two_tasks:
+        server._peers.renew_channels()
+    step()
+    assert worker._peers.status("/job:ps/replica:0/task:0", 60.0).result().incarnation == 1
+    again = GrpcBackend(f"unix:{worker.config.socket_path}", config_pb2.ConfigProto())
+    again.create(mul_graph("/job:ps/task:0"))
+    assert again.run({"a:0": ONE * 2, "b:0": ONE * 4}, ["y:0"], []) == [8.0]
+    again.close()
+    step()
+    backend.close()
+
+
+def shown_by(server: TaskServer) -> str:
+    """The certificate that a server shows to who comes now."""
+    host, _, port = server.config.listen.rpartition(":")
+    return ssl.get_server_certificate((host, int(port)))
 
 
 def test_taken_addresses_are_named(two_tasks: list[TaskServer], authority: Path, tmp_path: Path) -> None:
@@ -152,8 +236,7 @@ def test_a_proxy_leads_plaintext_clients_to_a_master_with_certificates(
     two_tasks: list[TaskServer], authority: Path
 ) -> None:
     files = ensure_certificate(authority, "c", "cli")
-    credentials = grpc.ssl_channel_credentials(files.ca.read_bytes(), files.key.read_bytes(), files.cert.read_bytes())
-    proxy = MasterProxy(two_tasks[1].config.listen, credentials, "task.c.dtfctl")
+    proxy = MasterProxy(two_tasks[1].config.listen, files.identity(), "worker-0.task.c.dtfctl")
     address = f"127.0.0.1:{proxy.start()}"
     backend = GrpcBackend(address, config_pb2.ConfigProto())
     backend.create(mul_graph("/job:ps/task:0"))
@@ -169,8 +252,7 @@ def test_a_proxy_leads_plaintext_clients_to_a_master_with_certificates(
 
 def test_a_step_given_up_behind_the_proxy_is_cancelled(two_tasks: list[TaskServer], authority: Path) -> None:
     files = ensure_certificate(authority, "c", "cli")
-    credentials = grpc.ssl_channel_credentials(files.ca.read_bytes(), files.key.read_bytes(), files.cert.read_bytes())
-    proxy = MasterProxy(two_tasks[1].config.listen, credentials, "task.c.dtfctl")
+    proxy = MasterProxy(two_tasks[1].config.listen, files.identity(), "worker-0.task.c.dtfctl")
     backend = GrpcBackend(f"127.0.0.1:{proxy.start()}", config_pb2.ConfigProto())
     backend.create(waiting_graph("/job:ps/task:0"))
     with pytest.raises(DeadlineExceededError):
@@ -187,8 +269,7 @@ def test_a_step_given_up_behind_the_proxy_is_cancelled(two_tasks: list[TaskServe
 def test_ports_without_certificates_serve_this_user_alone(two_tasks: list[TaskServer], authority: Path) -> None:
     """From a local port, too, that a process of this user has towards somewhere else."""
     files = ensure_certificate(authority, "c", "cli")
-    credentials = grpc.ssl_channel_credentials(files.ca.read_bytes(), files.key.read_bytes(), files.cert.read_bytes())
-    proxy = MasterProxy(two_tasks[1].config.listen, credentials, "task.c.dtfctl")
+    proxy = MasterProxy(two_tasks[1].config.listen, files.identity(), "worker-0.task.c.dtfctl")
     (port,) = free_ports(1)
     alone = TaskServer(
         TaskServerConfig(

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ from dtfctl.runtime.rendezvous.transports import handshake
 from dtfctl.runtime.rendezvous.transports.arena import Mapping
 from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.rendezvous.transports.grpc_stream import METHOD, ClientLink, ServerLink
-from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, TlsContexts, connect_tcp, connect_unix
+from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, TaskTls, connect_tcp, connect_unix
 from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
 from dtfctl.runtime.services.calls import Call, Stream
 from dtfctl.runtime.services.grpc_tools import listen_tcp, new_server
@@ -116,7 +117,11 @@ class Pair:
         door.listen("127.0.0.1")
         self._stack.callback(door.close)
         offer = door.offer("a")
-        mine = connect_tcp(offer, "127.0.0.1", tls) if kind in ("tcp", "tls") else connect_unix(offer, new_arena)
+        mine = (
+            connect_tcp(offer, "127.0.0.1", tls, "/job:a/task:0")
+            if kind in ("tcp", "tls")
+            else connect_unix(offer, new_arena)
+        )
         assert came.wait(BOUND_S)
         self.a = SocketLink(mine.sock, B, LIVES[A], LIVES[B], self.at_a, mine.arena, mine.peer_arena, name=mine.name)
         theirs = joined[0]
@@ -132,10 +137,9 @@ class Pair:
         self._stack.close()
 
 
-def contexts(folder: Path, authority: str = "ca", role: Literal["task", "cli"] = "task") -> TlsContexts:
+def contexts(folder: Path, authority: str = "ca", role: Literal["task", "cli"] = "task", name: str = "a/0") -> TaskTls:
     ensure_authority(folder / authority, "c")
-    files = ensure_certificate(folder / authority, "c", role, "a/0")
-    return TlsContexts.load(files.ca, files.cert, files.key, "task.c.dtfctl")
+    return TaskTls(ensure_certificate(folder / authority, "c", role, name).identity(), "task.c.dtfctl")
 
 
 @pytest.fixture(scope="module", params=["grpc", "tcp", "tls", "shm", "common"])
@@ -423,7 +427,7 @@ def test_a_ticket_is_good_for_one_connection(door: tuple[Door[str], list[Joined]
     made, joined = door
 
     def connect(offer: handshake.Offer) -> Joined:
-        return connect_unix(offer) if over == "unix" else connect_tcp(offer, "127.0.0.1", None)
+        return connect_unix(offer) if over == "unix" else connect_tcp(offer, "127.0.0.1", None, "/job:a/task:0")
 
     offer = made.offer("x")
     connect(offer).drop()
@@ -467,8 +471,29 @@ def test_tls_needs_the_clusters_certificate_for_a_task(tmp_path: Path) -> None:
     try:
         for other in (None, contexts(tmp_path, "other"), contexts(tmp_path, role="cli")):
             with pytest.raises((UnauthenticatedError, OSError)):
-                connect_tcp(made.offer("x"), "127.0.0.1", other).drop()
+                connect_tcp(made.offer("x"), "127.0.0.1", other, "/job:a/task:0").drop()
         assert joined == []
+    finally:
+        made.close()
+
+
+def test_a_tasks_certificate_does_not_pass_for_another_tasks(tmp_path: Path) -> None:
+    joined: list[Joined] = []
+    a, b = contexts(tmp_path), contexts(tmp_path, name="b/0")
+    tasks = {"for a": "/job:a/replica:0/task:0", "for b": "/job:b/replica:0/task:0"}
+    made: Door[str] = Door(lambda connection, purpose: joined.append(connection), tls=a, task_of=tasks.__getitem__)
+    made.listen("127.0.0.1")
+    try:
+        with pytest.raises((UnauthenticatedError, OSError)):  # b with the ticket of a
+            connect_tcp(made.offer("for a"), "127.0.0.1", b, tasks["for a"]).drop()
+        with pytest.raises(ssl.SSLCertVerificationError):  # b is wanted, and a is there
+            connect_tcp(made.offer("for a"), "127.0.0.1", a, tasks["for b"]).drop()
+        connect_tcp(made.offer("for b"), "127.0.0.1", b, tasks["for a"]).drop()
+        deadline = time.monotonic() + BOUND_S
+        while not joined and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert len(joined) == 1
+        joined[0].drop()
     finally:
         made.close()
 

@@ -14,7 +14,6 @@ import logging
 import os
 import secrets
 import socket
-import ssl
 import struct
 import threading
 import time
@@ -22,10 +21,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from dtfctl.net.admission import WITHIN_S
 from dtfctl.net.listener import BACKLOG, Guest, Listener, TurnedOut, listen_tcp
+from dtfctl.net.tls import Identity, common_name, role_and_name, task_host
+from dtfctl.runtime.framework.device_spec import DeviceSpec, task_name
 from dtfctl.runtime.framework.errors import UnauthenticatedError, UnavailableError
 from dtfctl.runtime.platform.shared_memory import Arena, default_size
 
@@ -50,22 +51,30 @@ def this_place() -> str:
 
 
 @dataclass(frozen=True)
-class TlsContexts:
-    """TLS for both directions."""
+class TaskTls:
+    """Who this task is, and the domain of the names that tasks' certificates are valid for."""
 
-    server: ssl.SSLContext
-    client: ssl.SSLContext
-    server_name: str
+    identity: Identity
+    domain: str
 
-    @classmethod
-    def load(cls, ca: Path, cert: Path, key: Path, server_name: str) -> TlsContexts:
-        server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        for context in (server, client):
-            context.minimum_version = ssl.TLSVersion.TLSv1_3
-            context.load_verify_locations(ca)
-            context.load_cert_chain(cert, key)
-            context.verify_mode = ssl.CERT_REQUIRED
-        return cls(server, client, server_name)
+    def host_of(self, task: str) -> str:
+        """The name that the certificate of `/job:worker/replica:0/task:1` must be valid for."""
+        spec = DeviceSpec.from_string(task)
+        assert spec.job is not None and spec.task is not None
+        return task_host(spec.job, spec.task, self.domain)
+
+
+def holder_of(common: str) -> str:
+    """The task whose certificate has that common name, as `/job:worker/replica:0/task:1`.
+
+    Raises:
+        UnauthenticatedError: it is not a task's.
+    """
+    role, name = role_and_name(common)
+    job, _, index = name.partition("/")
+    if role != ROLE or not job or not index.isdigit():
+        raise UnauthenticatedError(f"A certificate for {common!r} does not admit to what tasks may do")
+    return task_name(job, int(index))
 
 
 @dataclass(frozen=True)
@@ -147,8 +156,8 @@ def connect_unix(offer: Offer, new_arena: Callable[[], Arena] = private_arena) -
         raise
 
 
-def connect_tcp(offer: Offer, host: str, tls: TlsContexts | None) -> Joined:
-    """Connect to a task that may be on another host.
+def connect_tcp(offer: Offer, host: str, tls: TaskTls | None, task: str) -> Joined:
+    """Connect to `task`, which may be on another host.
 
     Raises:
         OSError, UnauthenticatedError.
@@ -159,7 +168,7 @@ def connect_tcp(offer: Offer, host: str, tls: TlsContexts | None) -> Joined:
         if offer.encrypted:
             if tls is None:
                 raise UnauthenticatedError("The peer encrypts, and this task has no certificate")
-            sock = tls.client.wrap_socket(sock, server_hostname=tls.server_name)
+            sock = tls.identity.client_context().wrap_socket(sock, server_hostname=tls.host_of(task))
         return _introduce(sock, offer, None)
     except BaseException:
         sock.close()
@@ -275,17 +284,20 @@ class Door(Generic[T]):
         joined: called in a thread of its own with each connection and what its ticket is for.
         new_arena: gives the memory to lend to those who come through the unix socket and lend theirs; None for none.
         tls: for the TCP socket; None for plain TCP.
+        task_of: the task that a ticket was given to, from what it is for; with `tls` only its certificate admits.
     """
 
     def __init__(
         self,
         joined: Callable[[Joined, T], None],
         new_arena: Callable[[], Arena] | None = private_arena,
-        tls: TlsContexts | None = None,
+        tls: TaskTls | None = None,
+        task_of: Callable[[T], str] | None = None,
     ) -> None:
         self._joined = joined
         self._new_arena = new_arena
         self._tls = tls
+        self._task_of = task_of
         self._tickets: Tickets[T] = Tickets()
         self._listener: Listener | None = None
         self.unix_name = ""
@@ -343,14 +355,16 @@ class Door(Generic[T]):
     def _admit(self, guest: Guest) -> tuple[Joined, T]:
         sock = guest.socket
         is_unix = sock.family == socket.AF_UNIX
+        holder = ""
         if is_unix:
             _check_user(sock)
         elif self._tls is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            secure = self._tls.server.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+            context = self._tls.identity.server_context()
+            secure = context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
             guest.socket = sock = secure
             secure.do_handshake()
-            _check_role(secure)
+            holder = holder_of(common_name(secure.getpeercert()))
         arena: Arena | None = None
         data, fds = _receive(sock, _HELLO.size, is_unix)
         try:
@@ -358,6 +372,8 @@ class Door(Generic[T]):
             if magic != _MAGIC:
                 raise UnauthenticatedError("A connection does not speak the protocol of tasks")
             secret, purpose = self._tickets.take(ticket)
+            if holder and self._task_of is not None and holder != self._task_of(purpose):
+                raise UnauthenticatedError(f"{holder} came with the ticket of {self._task_of(purpose)}")
             peer_arena = _one(fds, peer_size)
             if is_unix and peer_arena is not None and self._new_arena is not None:
                 arena = self._new_arena()
@@ -378,11 +394,3 @@ class Door(Generic[T]):
             if arena is not None:
                 arena.close()
             raise
-
-
-def _check_role(sock: ssl.SSLSocket) -> None:
-    subject: Any = (sock.getpeercert() or {}).get("subject", ())
-    names = [value for part in subject for key, value in part if key == "commonName"]
-    role = str(names[0]).partition(":")[0] if names else ""
-    if role != ROLE:
-        raise UnauthenticatedError(f"A certificate for {role!r} does not admit to what tasks may do")

@@ -1,0 +1,54 @@
+"""The controller's call about certificates: which there are and when they end, and new ones on demand."""
+
+from __future__ import annotations
+
+import time
+
+from dtfctl.launcher.controller.certify import own_ends, renew_own
+from dtfctl.launcher.controller.engine import Engine
+from dtfctl.launcher.controller.methods import CERTIFICATES
+from dtfctl.launcher.rpc.method import Handler, Method
+from dtfctl.protocol import controller_pb2 as pb
+
+RENEW_S = 20.0
+"""For all hosts together."""
+
+
+class CertificateService:
+    """Handlers; each runs in a thread of the server."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def handlers(self) -> dict[Method, Handler]:  # type: ignore[type-arg]
+        return {CERTIFICATES: self.certificates}
+
+    def certificates(self, request: pb.CertificatesRequest) -> pb.CertificatesReply:
+        reply = pb.CertificatesReply()
+        problems = self._renew() if request.renew else {}
+        for name, until in own_ends(self._engine.paths).items():
+            reply.certificates.add(name=name, until=until)
+        hosts = self._engine.read(lambda: dict(self._engine.hosts.all))
+        for host, known in sorted(hosts.items()):
+            held = known.link.certificates.held()
+            held.pop("ca", None)
+            problem = problems.get(host, "")
+            for name, until in sorted(held.items()):
+                reply.certificates.add(name=name, host=host, until=until, problem=problem)
+            if not held:
+                reply.certificates.add(host=host, problem=problem or "its agent has not said which it has")
+        return reply
+
+    def _renew(self) -> dict[str, str]:
+        """Replace all of them; by host, why that was not possible."""
+        engine = self._engine
+        own = renew_own(engine.paths, engine.hosts.lifetime_s(), time.time(), all_of_them=True)
+        engine.call(lambda: engine.store.add_event("controller.certified", "controller", f"new: {', '.join(own)}"))
+        hosts = engine.read(lambda: dict(engine.hosts.all))
+        asked = {name: host.link.renew_certificates() for name, host in hosts.items()}
+        deadline = time.monotonic() + RENEW_S
+        return {
+            name: "not renewed: its agent does not answer; it is tried again"
+            for name, number in asked.items()
+            if not hosts[name].link.certificates.wait_renewed(number, max(0.0, deadline - time.monotonic()))
+        }
