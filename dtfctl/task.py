@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from dtfctl import guard
 from dtfctl.health import beats
 from dtfctl.launcher import codec
 from dtfctl.launcher.agent.contract import ADDRESS_IN_USE_EXIT
@@ -53,7 +54,7 @@ class AgentLine:
         self._blas = ""
 
     def start(self) -> None:
-        threading.Thread(target=self._beat, name="beat", daemon=True).start()
+        guard.forever(self._beat, name="beat").start()
 
     def serve(self, server: TaskServer) -> None:
         """From now on the task is ready, and notes about peers go to `server`."""
@@ -62,9 +63,9 @@ class AgentLine:
         self._blas = blas_in_use()
         self._pulse = server.make_pulse(self._config.beat_s)
         self._server = server
-        threading.Thread(target=self._listen, name="notes", daemon=True, args=(server,)).start()
+        guard.forever(self._listen, name="notes", args=(server,)).start()
         self._beat_now.set()
-        threading.Thread(target=self._look, name="reach", daemon=True, args=(server,)).start()
+        guard.forever(self._look, name="reach", args=(server,)).start()
 
     def _look(self, server: TaskServer) -> None:
         """Look which tasks cannot be reached, and tell the agent at once when that changes."""
@@ -97,6 +98,7 @@ class AgentLine:
                 self._blas,
                 stuck=stuck,
                 unreachable=self._unreachable,
+                faults=guard.faults(),
             )
             try:
                 self._socket.sendto(beats.pack(beat), str(config.agent_path))
@@ -117,7 +119,7 @@ class AgentLine:
                 log.warning("ignored a datagram: %s", error)
                 continue
             for note in notes:
-                self._hear(server, note)
+                guard.call(lambda note=note: self._hear(server, note), "a note of the agent")  # type: ignore[misc]
 
     def _hear(self, server: TaskServer, note: beats.Note) -> None:
         """One note of the agent's."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dtfctl import guard
 from dtfctl.cli._command import Session, command
 from dtfctl.cli._format import plural, size
 from dtfctl.cli._output import SourceWriter
@@ -131,7 +132,7 @@ def _interact(cluster: Cluster, target: Target, words: Sequence[str], terminal: 
     streams = {"out": sys.stdout.buffer, "err": sys.stderr.buffer}
     try:
         with _raw_terminal(running) if raw else _nothing():
-            threading.Thread(target=_feed, args=(running,), name="stdin", daemon=True).start()
+            guard.once(_feed, args=(running,), name="stdin").start()
             for name, data in running:
                 stream = streams[name]
                 stream.write(data)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from dtfctl import guard
 from dtfctl.cli import _data, _tables
 from dtfctl.cli._command import Session, command
 from dtfctl.cli._format import duration
@@ -364,7 +365,7 @@ def _cancel_on_interrupt(session: Session, job_id: str) -> Iterator[list[int]]:
             sys.stderr.write(f"\nleaving; {job_id} goes on stopping, `dtfctl job {job_id}` shows it\n")
             raise _LeftError
         sys.stderr.write(f"\ncancelling {job_id}; Ctrl-C again leaves at once\n")
-        threading.Thread(target=cancel, name="cancel", daemon=True).start()
+        guard.once(cancel, name="cancel").start()
 
     if threading.current_thread() is not threading.main_thread():
         yield presses

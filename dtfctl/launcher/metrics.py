@@ -32,9 +32,9 @@ class Family:
             self.samples.append((labels, float(value)))
 
 
-def render(status: ClusterStatus, events: int) -> str:
-    """The page. `events`: how many have happened."""
-    families = [*_cluster(status, events), *_hosts(status), *_tasks(status), *_jobs(status)]
+def render(status: ClusterStatus, events: int, faults: int = 0) -> str:
+    """The page. `events`: how many have happened; `faults`: the controller's own."""
+    families = [*_cluster(status, events), _faults(status, faults), *_hosts(status), *_tasks(status), *_jobs(status)]
     return "".join(_text(family) for family in families if family.samples)
 
 
@@ -49,6 +49,16 @@ def _cluster(status: ClusterStatus, events: int) -> Iterable[Family]:
     yield _one("dtfctl_controller_uptime_seconds", "gauge", "Since this controller started.", controller.uptime_s)
     yield _one("dtfctl_controller_starts_total", "counter", "Controllers this cluster has had.", controller.epoch)
     yield _one("dtfctl_events_total", "counter", "What happened; see `dtfctl events`.", events)
+
+
+def _faults(status: ClusterStatus, own: int) -> Family:
+    family = Family("dtfctl_faults_total", "counter", "What loops and threads raised, and went on after; see the log.")
+    family.add(own, process="controller")
+    for host in status.hosts:
+        family.add(host.faults, process=f"agent:{host.name}")
+    for task in status.tasks:
+        family.add(task.faults, process=task.name)
+    return family
 
 
 def _one(name: str, kind: Kind, text: str, value: float) -> Family:

@@ -74,6 +74,8 @@ class TaskStatus:
     """Why it ended or does not start, for people; empty when all is well."""
     last_lines: tuple[str, ...] = ()
     """The last lines of stderr of a task that failed (at most 20)."""
+    faults: int = 0
+    """What its loops and threads have raised, and went on after."""
 
     @property
     def name(self) -> str:
@@ -107,6 +109,8 @@ class HostStatus:
     """Why it is drained or quarantined."""
     through: str = ""
     """How the controller calls its agent: `SSH over bastion`; empty: directly."""
+    faults: int = 0
+    """What its agent's loops and threads have raised, and went on after."""
 
 
 @value

@@ -20,6 +20,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from dtfctl import guard
 from dtfctl.net.listener import Guest, Listener, TurnedOut
 
 log = logging.getLogger(__name__)
@@ -134,7 +135,7 @@ class Gate:
 
     def start(self) -> None:
         self._started = True
-        threading.Thread(target=self._run, name=self._name, daemon=True).start()
+        guard.forever(self._run, name=self._name).start()
         self._listener.start()
 
     def shut(self) -> None:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from dtfctl import guard
 from dtfctl.net.admission import Admission, Limits, source_of
 from dtfctl.net.owner import is_local, is_mine, owner_of
 from dtfctl.net.unix import short
@@ -120,7 +121,7 @@ class Listener:
         self._closed = False
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name=f"{self._name}-accept", daemon=True)
+        self._thread = guard.forever(self._run, name=f"{self._name}-accept")
         self._thread.start()
 
     def close(self) -> None:
@@ -227,7 +228,7 @@ class Listener:
             self._meet(guest)
             return
         try:
-            threading.Thread(target=self._serve, args=(guest,), name=self._name, daemon=True).start()
+            guard.once(self._serve, args=(guest,), name=self._name).start()
         except RuntimeError as error:  # no more threads
             self._say("%s: %s cannot be served: %s", self._name, where, error)
             guest.close()

@@ -443,7 +443,7 @@ class ProgressLine(_message.Message):
     def __init__(self, step: _Optional[int] = ..., total: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., time: _Optional[float] = ...) -> None: ...
 
 class TaskReport(_message.Message):
-    __slots__ = ("job", "index", "state", "health", "pid", "address", "incarnation", "restarts", "uptime_s", "cpu_percent", "rss_bytes", "steps", "retry_in_s", "exit_code", "last_error", "last_lines", "restart_handled", "transport", "blas", "silence_s", "unreachable")
+    __slots__ = ("job", "index", "state", "health", "pid", "address", "incarnation", "restarts", "uptime_s", "cpu_percent", "rss_bytes", "steps", "retry_in_s", "exit_code", "last_error", "last_lines", "restart_handled", "transport", "blas", "silence_s", "unreachable", "faults")
     JOB_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -465,6 +465,7 @@ class TaskReport(_message.Message):
     BLAS_FIELD_NUMBER: _ClassVar[int]
     SILENCE_S_FIELD_NUMBER: _ClassVar[int]
     UNREACHABLE_FIELD_NUMBER: _ClassVar[int]
+    FAULTS_FIELD_NUMBER: _ClassVar[int]
     job: str
     index: int
     state: str
@@ -486,7 +487,8 @@ class TaskReport(_message.Message):
     blas: str
     silence_s: float
     unreachable: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, job: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[str] = ..., health: _Optional[str] = ..., pid: _Optional[int] = ..., address: _Optional[str] = ..., incarnation: _Optional[int] = ..., restarts: _Optional[int] = ..., uptime_s: _Optional[float] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., steps: _Optional[int] = ..., retry_in_s: _Optional[float] = ..., exit_code: _Optional[int] = ..., last_error: _Optional[str] = ..., last_lines: _Optional[_Iterable[str]] = ..., restart_handled: _Optional[int] = ..., transport: _Optional[str] = ..., blas: _Optional[str] = ..., silence_s: _Optional[float] = ..., unreachable: _Optional[_Iterable[str]] = ...) -> None: ...
+    faults: int
+    def __init__(self, job: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[str] = ..., health: _Optional[str] = ..., pid: _Optional[int] = ..., address: _Optional[str] = ..., incarnation: _Optional[int] = ..., restarts: _Optional[int] = ..., uptime_s: _Optional[float] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., steps: _Optional[int] = ..., retry_in_s: _Optional[float] = ..., exit_code: _Optional[int] = ..., last_error: _Optional[str] = ..., last_lines: _Optional[_Iterable[str]] = ..., restart_handled: _Optional[int] = ..., transport: _Optional[str] = ..., blas: _Optional[str] = ..., silence_s: _Optional[float] = ..., unreachable: _Optional[_Iterable[str]] = ..., faults: _Optional[int] = ...) -> None: ...
 
 class ClientReport(_message.Message):
     __slots__ = ("job_id", "job", "index", "state", "pid", "exit_code", "restarts", "last_error", "last_lines", "progress", "generation", "held", "addresses")
@@ -537,7 +539,7 @@ class Happening(_message.Message):
     def __init__(self, number: _Optional[int] = ..., time: _Optional[float] = ..., kind: _Optional[str] = ..., subject: _Optional[str] = ..., reason: _Optional[str] = ..., incarnation: _Optional[int] = ..., failure: bool = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("host", "boot", "pid", "revision", "epoch", "tasks", "clients", "happenings", "cores", "load", "memory_bytes", "memory_free_bytes", "disk_free_bytes", "gpus", "problem", "partial")
+    __slots__ = ("host", "boot", "pid", "revision", "epoch", "tasks", "clients", "happenings", "cores", "load", "memory_bytes", "memory_free_bytes", "disk_free_bytes", "gpus", "problem", "faults", "partial")
     HOST_FIELD_NUMBER: _ClassVar[int]
     BOOT_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
@@ -553,6 +555,7 @@ class Report(_message.Message):
     DISK_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    FAULTS_FIELD_NUMBER: _ClassVar[int]
     PARTIAL_FIELD_NUMBER: _ClassVar[int]
     host: str
     boot: str
@@ -569,8 +572,9 @@ class Report(_message.Message):
     disk_free_bytes: int
     gpus: int
     problem: str
+    faults: int
     partial: bool
-    def __init__(self, host: _Optional[str] = ..., boot: _Optional[str] = ..., pid: _Optional[int] = ..., revision: _Optional[int] = ..., epoch: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskReport, _Mapping]]] = ..., clients: _Optional[_Iterable[_Union[ClientReport, _Mapping]]] = ..., happenings: _Optional[_Iterable[_Union[Happening, _Mapping]]] = ..., cores: _Optional[int] = ..., load: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., memory_free_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., problem: _Optional[str] = ..., partial: bool = ...) -> None: ...
+    def __init__(self, host: _Optional[str] = ..., boot: _Optional[str] = ..., pid: _Optional[int] = ..., revision: _Optional[int] = ..., epoch: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskReport, _Mapping]]] = ..., clients: _Optional[_Iterable[_Union[ClientReport, _Mapping]]] = ..., happenings: _Optional[_Iterable[_Union[Happening, _Mapping]]] = ..., cores: _Optional[int] = ..., load: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., memory_free_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., problem: _Optional[str] = ..., faults: _Optional[int] = ..., partial: bool = ...) -> None: ...
 
 class LogPosition(_message.Message):
     __slots__ = ("process", "file", "offset")

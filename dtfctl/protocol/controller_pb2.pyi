@@ -101,7 +101,7 @@ class Progress(_message.Message):
     def __init__(self, step: _Optional[int] = ..., total: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., time: _Optional[float] = ...) -> None: ...
 
 class TaskStatus(_message.Message):
-    __slots__ = ("job", "index", "state", "health", "host", "pid", "address", "incarnation", "restarts", "uptime_s", "cpu_percent", "rss_bytes", "steps", "retry_in_s", "exit_code", "last_error", "last_lines", "transport", "blas", "silence_s")
+    __slots__ = ("job", "index", "state", "health", "host", "pid", "address", "incarnation", "restarts", "uptime_s", "cpu_percent", "rss_bytes", "steps", "retry_in_s", "exit_code", "last_error", "last_lines", "transport", "blas", "faults", "silence_s")
     JOB_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -121,6 +121,7 @@ class TaskStatus(_message.Message):
     LAST_LINES_FIELD_NUMBER: _ClassVar[int]
     TRANSPORT_FIELD_NUMBER: _ClassVar[int]
     BLAS_FIELD_NUMBER: _ClassVar[int]
+    FAULTS_FIELD_NUMBER: _ClassVar[int]
     SILENCE_S_FIELD_NUMBER: _ClassVar[int]
     job: str
     index: int
@@ -141,11 +142,12 @@ class TaskStatus(_message.Message):
     last_lines: _containers.RepeatedScalarFieldContainer[str]
     transport: str
     blas: str
+    faults: int
     silence_s: float
-    def __init__(self, job: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[str] = ..., health: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., address: _Optional[str] = ..., incarnation: _Optional[int] = ..., restarts: _Optional[int] = ..., uptime_s: _Optional[float] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., steps: _Optional[int] = ..., retry_in_s: _Optional[float] = ..., exit_code: _Optional[int] = ..., last_error: _Optional[str] = ..., last_lines: _Optional[_Iterable[str]] = ..., transport: _Optional[str] = ..., blas: _Optional[str] = ..., silence_s: _Optional[float] = ...) -> None: ...
+    def __init__(self, job: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[str] = ..., health: _Optional[str] = ..., host: _Optional[str] = ..., pid: _Optional[int] = ..., address: _Optional[str] = ..., incarnation: _Optional[int] = ..., restarts: _Optional[int] = ..., uptime_s: _Optional[float] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., steps: _Optional[int] = ..., retry_in_s: _Optional[float] = ..., exit_code: _Optional[int] = ..., last_error: _Optional[str] = ..., last_lines: _Optional[_Iterable[str]] = ..., transport: _Optional[str] = ..., blas: _Optional[str] = ..., faults: _Optional[int] = ..., silence_s: _Optional[float] = ...) -> None: ...
 
 class HostStatus(_message.Message):
-    __slots__ = ("name", "state", "agent_pid", "agent_address", "cores", "load", "memory_bytes", "memory_free_bytes", "disk_free_bytes", "gpus", "tasks", "last_error", "cause", "where", "stage", "note", "through")
+    __slots__ = ("name", "state", "agent_pid", "agent_address", "cores", "load", "memory_bytes", "memory_free_bytes", "disk_free_bytes", "gpus", "tasks", "last_error", "cause", "where", "stage", "note", "through", "faults")
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     AGENT_PID_FIELD_NUMBER: _ClassVar[int]
@@ -163,6 +165,7 @@ class HostStatus(_message.Message):
     STAGE_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
     THROUGH_FIELD_NUMBER: _ClassVar[int]
+    FAULTS_FIELD_NUMBER: _ClassVar[int]
     name: str
     state: str
     agent_pid: int
@@ -180,7 +183,8 @@ class HostStatus(_message.Message):
     stage: str
     note: str
     through: str
-    def __init__(self, name: _Optional[str] = ..., state: _Optional[str] = ..., agent_pid: _Optional[int] = ..., agent_address: _Optional[str] = ..., cores: _Optional[int] = ..., load: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., memory_free_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., tasks: _Optional[int] = ..., last_error: _Optional[str] = ..., cause: _Optional[str] = ..., where: _Optional[str] = ..., stage: _Optional[str] = ..., note: _Optional[str] = ..., through: _Optional[str] = ...) -> None: ...
+    faults: int
+    def __init__(self, name: _Optional[str] = ..., state: _Optional[str] = ..., agent_pid: _Optional[int] = ..., agent_address: _Optional[str] = ..., cores: _Optional[int] = ..., load: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., memory_free_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., tasks: _Optional[int] = ..., last_error: _Optional[str] = ..., cause: _Optional[str] = ..., where: _Optional[str] = ..., stage: _Optional[str] = ..., note: _Optional[str] = ..., through: _Optional[str] = ..., faults: _Optional[int] = ...) -> None: ...
 
 class ClientStatus(_message.Message):
     __slots__ = ("name", "host", "state", "pid", "exit_code", "restarts", "last_error", "last_lines", "progress", "task", "address")

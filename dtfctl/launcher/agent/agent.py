@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 import os
 import selectors
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from dtfctl import guard
 from dtfctl.durable import remove_left
 from dtfctl.launcher.agent import launch
 from dtfctl.launcher.agent.contract import HostOrders
@@ -144,7 +144,7 @@ class Agent:
                 reachable = can_reach(controller)
                 self._mailbox.post(lambda: self._lease.answer(time.monotonic(), reachable=reachable))
 
-            threading.Thread(target=ask, name="lease", daemon=True).start()
+            guard.once(ask, name="lease").start()
 
     def look_again(self) -> None:
         """Something that a start waits for may have come. Any thread."""
@@ -173,6 +173,13 @@ class Agent:
 
     def run(self) -> None:
         """Work until `shutdown` is done."""
+        guard.run(self._work, name="the agent's loop")
+        self._mailbox.close()
+        if self._delete_logs:
+            self._roster.delete_logs()
+        self._roster.close()
+
+    def _work(self) -> None:
         roster = self._roster
         while not self.finished:
             self.pulse.beat()
@@ -200,10 +207,6 @@ class Agent:
                 if roster.dirty
                 else max(now + SHORTEST_S, min(self._next_tick, self._look_at, roster.next_time(now)))
             )
-        self._mailbox.close()
-        if self._delete_logs:
-            roster.delete_logs()
-        roster.close()
 
     def _wait(self) -> bool:
         """Until something happens; whether anything but beats did."""

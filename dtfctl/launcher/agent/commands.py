@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from dtfctl import guard
 from dtfctl.launcher.agent.launch import Surroundings
 from dtfctl.launcher.errors import Conflict, InternalError, UsageError
 from dtfctl.launcher.rpc.server import Call
@@ -96,10 +97,8 @@ class _Command:
 
     def outputs(self, inputs: Iterator[pb.ExecInput]) -> Iterator[pb.ExecOutput]:
         sources = self._sources()
-        readers = [
-            threading.Thread(target=self._read, args=(fd, name), name="exec-read", daemon=True) for name, fd in sources
-        ]
-        threading.Thread(target=self._feed, args=(inputs,), name="exec-feed", daemon=True).start()
+        readers = [guard.once(self._read, args=(fd, name), name="exec-read") for name, fd in sources]
+        guard.once(self._feed, args=(inputs,), name="exec-feed").start()
         try:
             for reader in readers:
                 reader.start()

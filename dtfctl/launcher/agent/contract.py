@@ -239,6 +239,8 @@ class TaskReport:
     restart_handled: int = 0
     unreachable: tuple[str, ...] = ()
     """Tasks that it works with and that do not answer it."""
+    faults: int = 0
+    """What its loops and threads have raised, and went on after."""
 
     @property
     def name(self) -> str:
@@ -301,6 +303,8 @@ class Report:
     disk_free_bytes: int = 0
     gpus: int = 0
     problem: str = ""
+    faults: int = 0
+    """What the agent's loops and threads have raised, and went on after."""
     partial: bool = False
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from dtfctl import guard
 from dtfctl.health import beats
 from dtfctl.health.restart import Ending
 from dtfctl.launcher.agent import launch, logs, resources, state
@@ -420,7 +421,7 @@ class Roster:
         if not beat.stuck:
             unit.monitor.beat(now)
         unit.steps = beat.steps
-        unit.transport, unit.blas = beat.transport, beat.blas
+        unit.transport, unit.blas, unit.faults = beat.transport, beat.blas, beat.faults
         if unit.unreachable != beat.unreachable:
             unit.unreachable, self.dirty = beat.unreachable, True
         if not beat.ready or unit.record.state != "starting":
@@ -508,7 +509,15 @@ class Roster:
         """Make the report that those who watch get."""
         self.dirty = False
         report = compose(
-            Report(self.host, self.boot, os.getpid(), self.orders.revision, self.orders.epoch, problem=self.problem),
+            Report(
+                self.host,
+                self.boot,
+                os.getpid(),
+                self.orders.revision,
+                self.orders.epoch,
+                problem=self.problem,
+                faults=guard.faults(),
+            ),
             facts,
             self.units.values(),
             self.peers.addresses(),

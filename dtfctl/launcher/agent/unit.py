@@ -39,6 +39,7 @@ class Unit:
         self.steps = 0
         self.transport = ""
         self.blas = ""
+        self.faults = 0
         self.stat: ProcessStat | None = None
         self.stat_at = 0.0
         self.cpu_percent: float | None = None
@@ -159,6 +160,7 @@ class Unit:
         self.steps = 0
         self.transport = ""
         self.blas = ""
+        self.faults = 0
         self.last_lines = ()
 
     def task_report(self, address: str, now: float) -> TaskReport:
@@ -179,6 +181,7 @@ class Unit:
             steps=self.steps,
             transport=self.transport,
             blas=self.blas,
+            faults=self.faults,
             silence_s=None if self.monitor is None else self.monitor.silence_s(now),
             retry_in_s=None if record.retry_at is None else max(0.0, record.retry_at - now),
             exit_code=record.exit_code,

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dtfctl import guard
 from dtfctl.launcher import metrics
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.controller import rebuild
@@ -106,7 +107,7 @@ def _serve(handlers: Mapping[Method[Any, Any], Handler], tls: TlsFiles, listen: 
 
 def _metrics(engine: Engine) -> str:
     status, events = engine.call(lambda: (engine.status()[0], engine.store.last_event()))
-    return metrics.render(status, events)
+    return metrics.render(status, events, guard.faults())
 
 
 if __name__ == "__main__":

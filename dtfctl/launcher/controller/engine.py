@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import logging
 import os
-import sqlite3
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
+from dtfctl import guard
 from dtfctl._version import VERSION
 from dtfctl.launcher.agent.contract import LogPosition
 from dtfctl.launcher.controller import view
@@ -121,6 +121,11 @@ class Engine:
     # ------------------------------------------------------------------ the loop
 
     def run(self) -> None:
+        """Work until it is finished. What a turn raises is rolled back, and the next one begins from what is stored."""
+        guard.run(self._work, name="the controller's loop", unless=ClusterFailed)
+        self._mailbox.close()
+
+    def _work(self) -> None:
         next_tick = 0.0
         while not self.finished:
             self.pulse.beat()
@@ -137,10 +142,11 @@ class Engine:
                 self._turn(is_tick)
             except NoSpace as error:
                 self._no_space(error)
-            except sqlite3.DatabaseError as error:
+            except Exception as error:
                 self._look_for_damage(error)
-                raise
-        self._mailbox.close()
+                guard.note("a turn of the controller")
+                self._load()
+                time.sleep(guard.FIRST_PAUSE_S)
 
     def _turn(self, is_tick: bool) -> None:
         """Decide, commit, tell; no more work than there is news."""

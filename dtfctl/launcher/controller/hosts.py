@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+from dtfctl import guard
 from dtfctl.health.monitor import Monitor
 from dtfctl.launcher.agent.contract import Happening, LogChunk, LogPosition, Report
 from dtfctl.launcher.blobs import Blobs
@@ -133,7 +133,7 @@ class HostBoard:
                 log.warning("%s", problem)
             self._mailbox.post(lambda: self._gone(name))
 
-        threading.Thread(target=work, name=f"remove-{name}", daemon=True).start()
+        guard.once(work, name=f"remove-{name}").start()
 
     def _gone(self, name: str) -> None:
         self.all.pop(name, None)
@@ -269,7 +269,7 @@ class HostBoard:
             problem = host.link.probe()
             self._mailbox.post(lambda: self._probed(name, problem))
 
-        threading.Thread(target=work, name=f"probe-{name}", daemon=True).start()
+        guard.once(work, name=f"probe-{name}").start()
 
     def _probed(self, name: str, problem: str) -> None:
         host = self.all.get(name)
@@ -328,7 +328,7 @@ class HostBoard:
         for name, host in self.all.items():
             if host.state in ("up", "suspect") and not host.is_leaving:
                 host.refreshing += 1
-                threading.Thread(target=self._refresh, args=(name,), name=f"refresh-{name}", daemon=True).start()
+                guard.once(self._refresh, args=(name,), name=f"refresh-{name}").start()
 
     def _refresh(self, name: str) -> None:
         problem: HostFailed | None = None

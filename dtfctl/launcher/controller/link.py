@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from dtfctl import guard
 from dtfctl.launcher.agent import methods
 from dtfctl.launcher.agent.contract import HostOrders, LogChunk, LogPosition, Report
 from dtfctl.launcher.agent.copybook import Copy
@@ -108,8 +109,8 @@ class AgentLink:
         self._replaced_at = -REPLACE_AGAIN_S
         self._starting = threading.Lock()
         self._threads = [
-            threading.Thread(target=self._follow, name=f"follow-{host}", daemon=True),
-            threading.Thread(target=self._send, name=f"send-{host}", daemon=True),
+            guard.forever(self._follow, name=f"follow-{host}"),
+            guard.forever(self._send, name=f"send-{host}"),
         ]
 
     def start_none(self) -> None:
@@ -151,7 +152,7 @@ class AgentLink:
     def replace_agent(self) -> None:
         """The agent seems to hang: end it if it does, in a thread; `_follow` sees that and starts another."""
         self._replaced_at = time.monotonic()
-        threading.Thread(target=self._end_agent, name=f"replace-{self.host}", daemon=True).start()
+        guard.once(self._end_agent, name=f"replace-{self.host}").start()
 
     def _end_agent(self) -> None:
         try:

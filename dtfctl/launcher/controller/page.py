@@ -11,6 +11,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+from dtfctl import guard
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.errors import PortTaken
 from dtfctl.launcher.procfs import port_holder
@@ -62,7 +63,7 @@ class MetricsPage:
             self.open(spec)
         except PortTaken as error:
             log.error("%s", error.message)
-            threading.Thread(target=self._try_again, args=(spec,), name="metrics", daemon=True).start()
+            guard.forever(self._try_again, args=(spec,), name="metrics").start()
 
     def _try_again(self, spec: ClusterSpec) -> None:
         while not self._closed.wait(RETRY_S):

@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dtfctl import guard
 from dtfctl.launcher import codec
 from dtfctl.launcher.agent import copybook, methods, state
 from dtfctl.launcher.agent.lifecycle import ALIVE
@@ -177,7 +178,7 @@ def _ask_over_ssh(paths: ClusterPaths, provider: Provider, hosts: Sequence[str],
             news.notify_all()
 
     for host in hosts:
-        threading.Thread(target=ask, args=(host,), name=f"recall-{host}", daemon=True).start()
+        guard.once(ask, args=(host,), name=f"recall-{host}").start()
     begun = time.monotonic()
     with news:
         while left:

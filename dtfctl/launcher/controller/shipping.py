@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 
+from dtfctl import guard
 from dtfctl.launcher.agent.contract import HostOrders
 from dtfctl.launcher.agent.methods import PUT_BLOB
 from dtfctl.launcher.blobs import Blobs, deliver
@@ -46,7 +47,7 @@ class FileShipper:
             if not self._wanted or self._works:
                 return
             self._works = True
-        threading.Thread(target=self._run, name=f"ship-{self._host}", daemon=True).start()
+        guard.once(self._run, name=f"ship-{self._host}").start()
 
     def _run(self) -> None:
         while True:

@@ -10,7 +10,6 @@ import asyncio
 import json
 import logging
 import socket
-import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, TypeVar
 
 import asyncssh
 
+from dtfctl import guard
 from dtfctl.launcher import codec, ownership
 from dtfctl.launcher.certificates import ensure_certificate
 from dtfctl.launcher.files import private_folder, write_whole
@@ -72,7 +72,7 @@ class SshProvider:
         self._logins: Logins | None = None
         self._signs: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="ssh", daemon=True)
+        self._thread = guard.forever(self._loop.run_forever, name="ssh")
         self._thread.start()
 
     # ------------------------------------------------------------------ calls from the links' threads

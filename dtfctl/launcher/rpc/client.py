@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Generic
 
+from dtfctl import guard
 from dtfctl.launcher.certificates import Role, TlsFiles, server_name
 from dtfctl.launcher.errors import InternalError, LauncherError, from_wire
 from dtfctl.launcher.rpc.method import Method, PeerUnavailable, Reply, Request
@@ -86,7 +87,7 @@ class Channel:
                 wire.shut()  # the other side must not take what it has for everything
                 raise
 
-        threading.Thread(target=send, name="rpc-talk", daemon=True).start()
+        guard.once(send, name="rpc-talk").start()
         return Talk(self, method, wire)
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from dtfctl import guard
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.errors import LauncherError, name_on_wire
 from dtfctl.launcher.rpc.method import Handler, Method, PeerUnavailable
@@ -209,7 +210,7 @@ class _Requests:
         self._ended = False
         self._problem = ""
         self._unwanted = False
-        self._thread = threading.Thread(target=self._read, name="rpc-requests", daemon=True)
+        self._thread = guard.once(self._read, name="rpc-requests")
         self._thread.start()
 
     def __iter__(self) -> Iterator[Message]:
@@ -246,9 +247,11 @@ class _Requests:
                         self._changed.notify_all()
                 else:
                     raise Broken("what comes is no request")
-        except (Broken, OSError) as error:
+        except Exception as error:
+            if not isinstance(error, (Broken, OSError)):
+                guard.note("reading a talk")
             with self._changed:
-                self._problem = str(error)
+                self._problem = str(error) or type(error).__name__
                 self._changed.notify_all()
             self._call.end()
 

@@ -20,6 +20,7 @@ import threading
 import time
 import weakref
 
+from dtfctl import guard
 from dtfctl.errors import Signal
 from dtfctl.net.tls import common_name
 
@@ -261,7 +262,7 @@ class _Heart:
             self._wires.add(wire)
             if not self._beats:
                 self._beats = True
-                threading.Thread(target=self._run, name="rpc-heart", daemon=True).start()
+                guard.forever(self._run, name="rpc-heart").start()
 
     def remove(self, wire: Wire) -> None:
         with self._lock:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl import guard
 from dtfctl.protocol import config_pb2, graph_pb2
 from dtfctl.runtime.client.backend import Backend
 from dtfctl.runtime.client.default_session import default_session
@@ -426,7 +427,7 @@ class Session(BaseSession):
             self.close()
             return
         # After an error nothing may keep the program from going on.
-        closing = threading.Thread(target=self.close, name="SessionCloseThread", daemon=True)
+        closing = guard.once(self.close, name="SessionCloseThread")
         closing.start()
         closing.join(30.0)
         if closing.is_alive():

@@ -10,6 +10,7 @@ import queue
 import threading
 from collections.abc import Callable
 
+from dtfctl import guard
 from dtfctl.runtime.framework.denormals import flushes_denormals
 
 _IDLE_SECONDS = 10.0
@@ -29,11 +30,11 @@ class _Pool:
                 self._idle -= 1
                 self._tasks.put(task)
                 return
-        threading.Thread(target=self._work, args=(task,), name="dtfctl-kernel", daemon=True).start()
+        guard.once(self._work, args=(task,), name="dtfctl-kernel").start()
 
     def _work(self, task: Callable[[], None] | None) -> None:
         while task is not None:
-            task()
+            guard.call(task, "a kernel's thread")
             # What it holds must not wait for the next one with this thread.
             task = None
             with self._lock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from dtfctl import guard
 from dtfctl.runtime.framework.errors import CancelledError, OpError
 
 
@@ -66,7 +67,7 @@ class CancellationToken:
 
         def wake() -> None:
             # The callback may run in a thread that must not block on a busy resource.
-            threading.Thread(target=notify, daemon=True).start()
+            guard.once(notify, name="dtf-wake").start()
 
         def notify() -> None:
             with condition:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl import guard
 from dtfctl.runtime.platform.region import ALIGN, Array, Memory, Region
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ class Kept(Region):
             self._memory.madvise(mmap.MADV_HUGEPAGE)
         except OSError as e:
             log.info("large arrays are in small pages: %s", e.strerror)
-        threading.Thread(target=self._look_after, daemon=True, name="dtf-kept-memory").start()
+        guard.forever(self._look_after, name="dtf-kept-memory").start()
 
     def _look_after(self) -> None:
         while True:

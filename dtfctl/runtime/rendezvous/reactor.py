@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from dtfctl import guard
 from dtfctl.runtime.rendezvous.patience import Patience
 
 log = logging.getLogger(__name__)
@@ -126,8 +127,8 @@ class Reactor:
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._epoll.register(self._wake, select.EPOLLIN)
         self._away.acquire()
-        threading.Thread(target=self._serve, daemon=True, name="dtf-reactor").start()
-        threading.Thread(target=self._stand_in, daemon=True, name="dtf-reactor-2").start()
+        guard.forever(self._serve, name="dtf-reactor").start()
+        guard.forever(self._stand_in, name="dtf-reactor-2").start()
 
     # Waiting ----------------------------------------------------------------------------------------------------------
 
@@ -239,7 +240,7 @@ class Reactor:
                 if mask & select.EPOLLOUT:
                     thing.writable()
             except Exception:
-                log.exception("a connection could not be served")
+                guard.note("a connection that is served")
                 self.remove(thing)
 
     def _drain(self) -> None:
@@ -254,7 +255,11 @@ class Reactor:
             return
         self._next_tick = now + TICK_S
         for thing in list(self._watched.values()):
-            thing.tick(now)
+            try:
+                thing.tick(now)
+            except Exception:
+                guard.note("what a connection does by the clock")
+                self.remove(thing)
 
     def _take_lead(self) -> bool:
         with self._lock:
@@ -266,6 +271,8 @@ class Reactor:
     def _serve(self) -> None:
         """The own thread."""
         self._own = threading.get_ident()
+        if self._leader == self._own:
+            self._leave()  # it is called again
         while True:
             if not self._take_lead():
                 self._stay_away()
@@ -285,7 +292,7 @@ class Reactor:
                 try:
                     self._ready.popleft()[0]()
                 except Exception:
-                    log.exception("a step could not be run")
+                    guard.note("a step that is run")
 
     def _stay_away(self) -> None:
         """Until nobody has led for a moment, or somebody needs this thread."""

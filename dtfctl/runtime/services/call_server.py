@@ -18,6 +18,7 @@ from typing import Any, NoReturn, TypeAlias
 import grpc
 from grpc._cython import cygrpc
 
+from dtfctl import guard
 from dtfctl.net.gate import Gate
 from dtfctl.runtime.executor.workers import WORKERS
 from dtfctl.runtime.services.calls import FOR_EVER_S, GIVEN_UP, NO_REQUEST, Call, Handler, Refused, Stream, no_method
@@ -109,7 +110,7 @@ class CoreCallServer:
             self._core.start()
             self._is_started = True
             self._ask_for_call()
-        threading.Thread(target=self._serve, daemon=True, name="dtf-calls").start()
+        guard.forever(self._serve, name="dtf-calls").start()
         for gate in self._gates:
             gate.start()
 

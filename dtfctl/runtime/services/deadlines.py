@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from dtfctl import guard
+
 
 class Deadlines:
     """Calls functions at given times, unless they are withdrawn before. The functions must not block."""
@@ -26,7 +28,7 @@ class Deadlines:
             self._pending[key] = function
             heapq.heappush(self._heap, (time.monotonic() + seconds, key))
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, daemon=True, name="dtf-deadlines")
+                self._thread = guard.forever(self._run, name="dtf-deadlines")
                 self._thread.start()
             elif self._heap[0][1] == key:
                 self._condition.notify()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from dtfctl.runtime.rendezvous.frames import Message
 from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.services.links import LinkMaker
 from dtfctl.runtime.services.threads import submit
+
+log = logging.getLogger(__name__)
 
 ChannelFactory = Callable[[str, str], grpc.Channel]
 # How long a request that needs no computing may take before the peer counts as gone.
@@ -341,6 +344,9 @@ class Peers:
             except (UnavailableError, DeadlineExceededError):
                 if peer.life == life and peer.down is None:  # else it was told meanwhile why
                     found.add(peer.task)
+            except OpError as e:
+                # It has answered; or the question was cancelled with its channel, which says nothing of the peer.
+                log.info("asked whether it is there, %s says: %s", peer.task, e.message)
         return found
 
     def transports(self) -> dict[str, str]:

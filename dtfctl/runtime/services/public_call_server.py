@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 import grpc
 
+from dtfctl import guard
 from dtfctl.net.gate import Gate
 from dtfctl.runtime.executor.workers import WORKERS
 from dtfctl.runtime.services.calls import (
@@ -79,7 +80,7 @@ class PublicCallServer:
         if not self._is_started:
             self._end(None)
         elif is_first:
-            threading.Thread(target=self._end, args=(ended,), daemon=True, name="dtf-calls-end").start()
+            guard.once(self._end, args=(ended,), name="dtf-calls-end").start()
         return self._ended
 
     def _end(self, ended: Any) -> None:

@@ -19,6 +19,7 @@ from typing import Protocol
 
 import grpc
 
+from dtfctl import guard
 from dtfctl.runtime.rendezvous.reactor import REACTOR
 from dtfctl.runtime.services.client_service import PING
 from dtfctl.runtime.services.grpc_tools import CHANNEL_OPTIONS
@@ -91,13 +92,14 @@ class CallProbe:
         self._ping = self._channel.unary_unary(PING)
         # A call that blocks a thread costs half of one that is waited for by callback.
         self._asked: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
-        threading.Thread(target=self._call, name="pulse", daemon=True).start()
+        guard.forever(self._call, name="pulse").start()
 
     def ask(self, answer: Answer) -> None:
         self._asked.put(answer)
 
     def _call(self) -> None:
         while (answer := self._asked.get()) is not None:
+            was_served = False
             try:
                 self._ping(b"", timeout=CALL_S)
                 was_served = True
@@ -105,7 +107,8 @@ class CallProbe:
                 was_served = error.code() not in NOT_SERVED
             except ValueError:  # the channel is closed
                 return
-            answer(was_served)
+            finally:
+                answer(was_served)
 
     def close(self) -> None:
         self._asked.put(None)

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from dtfctl import guard
 from dtfctl.protocol import summary_pb2
 from dtfctl.runtime.kernels.io.records import tfrecord
 
@@ -42,7 +43,7 @@ class EventFileWriter:
         first = summary_pb2.Event(wall_time=time.time(), file_version="brain.Event:2")
         self._file.write(tfrecord(first.SerializeToString()))
         self._file.flush()
-        self._thread = threading.Thread(target=self._write, name="event-writer", daemon=True)
+        self._thread = guard.forever(self._write, name="event-writer")
         self._thread.start()
         self._closed = False
 

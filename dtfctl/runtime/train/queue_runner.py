@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+from dtfctl import guard
 from dtfctl.protocol import meta_graph_pb2
 from dtfctl.runtime.client.default_session import get_default_session
 from dtfctl.runtime.framework import context
@@ -147,12 +148,11 @@ class QueueRunner:
             self._exceptions = []
         name = f"QueueRunnerThread-{self.name}"
         threads = [
-            threading.Thread(target=self._run, args=(sess, op, coord), name=f"{name}-{i}")
-            for i, op in enumerate(self._enqueue_ops)
+            guard.once(self._run, args=(sess, op, coord), name=f"{name}-{i}") for i, op in enumerate(self._enqueue_ops)
         ]
         awaited = list(threads) if self._awaited_on_stop else []
         if coord is not None:
-            closing = threading.Thread(target=self._close_on_stop, args=(sess, coord), name=f"{name}-close_on_stop")
+            closing = guard.once(self._close_on_stop, args=(sess, coord), name=f"{name}-close_on_stop")
             threads.append(closing)
             awaited.append(closing)
         for thread in threads:

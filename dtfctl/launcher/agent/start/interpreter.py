@@ -8,13 +8,13 @@ import re
 import shutil
 import socket
 import subprocess
-import threading
 import urllib.parse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
 
+from dtfctl import guard
 from dtfctl.launcher.agent.contract import Packages
 from dtfctl.launcher.errors import ClusterFailed
 from dtfctl.launcher.packages import Installed, unmet
@@ -145,7 +145,7 @@ def index_answers(options: Sequence[str]) -> bool:
         except (OSError, ValueError):
             return
 
-    thread = threading.Thread(target=knock, name="index", daemon=True)
+    thread = guard.once(knock, name="index")
     thread.start()
     thread.join(INDEX_S)
     return bool(answered)

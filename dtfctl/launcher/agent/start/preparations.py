@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from dtfctl import guard
 from dtfctl.launcher.agent.contract import ClientOrder, JobNeeds
 from dtfctl.launcher.blobs import Blobs
 from dtfctl.launcher.errors import LauncherError
@@ -127,7 +127,7 @@ class Preparations:
                 work.outcome = LauncherError(f"cannot be prepared: {type(error).__name__}: {error}")
             self._wake()
 
-        threading.Thread(target=run, name=f"prepare-{order.job_id}", daemon=True).start()
+        guard.once(run, name=f"prepare-{order.job_id}").start()
 
     def _prepare(
         self, order: ClientOrder, builder: Builder, command: str, lent: Sequence[str], living: Collection[str]

@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from typing import Any
 
+from dtfctl import guard
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.dataset.core import (
@@ -72,7 +73,7 @@ class PrefetchDataset(Dataset):
             nonlocal started
             if not started:
                 started = True
-                threading.Thread(target=work, name="dataset-prefetch", daemon=True).start()
+                guard.once(work, name="dataset-prefetch").start()
             with condition:
                 iteration.cancellation.wait(condition, lambda: bool(ready))
                 item = ready[0]

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl import guard
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import (
@@ -64,7 +65,7 @@ class Dealt:
         with self._condition:
             if not self._started:
                 self._started = True
-                threading.Thread(target=self._deal, name="dataset-deal", daemon=True).start()
+                guard.once(self._deal, name="dataset-deal").start()
             mine = self._ready[shard]
             self._waiting[shard] += 1
             self._condition.notify_all()

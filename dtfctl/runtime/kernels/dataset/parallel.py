@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from dtfctl import guard
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.dataset.core import (
@@ -100,7 +101,7 @@ class _ParallelMap:
         if not self._started:
             self._started = True
             for _ in range(self._workers):
-                threading.Thread(target=self._work, name="dataset-map", daemon=True).start()
+                guard.once(self._work, name="dataset-map").start()
         with self._condition:
             self._iteration.cancellation.wait(self._condition, lambda: self._next_slot() is not None or self._at_end())
             slot = self._next_slot()
@@ -270,7 +271,7 @@ class _ParallelInterleave:
         except Exception as e:
             self._streams[i] = _Stream.failed(e)
         else:
-            threading.Thread(target=self._read, args=(stream,), name="dataset-interleave", daemon=True).start()
+            guard.once(self._read, args=(stream,), name="dataset-interleave").start()
 
     def _read(self, stream: _Stream) -> None:
         while True:

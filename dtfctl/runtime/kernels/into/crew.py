@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl import guard
 from dtfctl.runtime.framework.denormals import flush_denormals, flushes_denormals
 from dtfctl.runtime.kernels.into.registry import Into, Spec
 from dtfctl.runtime.kernels.into.threads import threaded
@@ -102,7 +103,7 @@ class Crew:
         with self._lock:
             if not self._started:
                 for n in range(self.size - 1):
-                    threading.Thread(target=self._serve, name=f"crew-{n}", daemon=True).start()
+                    guard.forever(self._serve, name=f"crew-{n}").start()
                 self._started = True
 
     def _serve(self) -> None:

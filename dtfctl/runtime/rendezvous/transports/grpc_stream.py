@@ -12,6 +12,7 @@ from typing import Any
 
 import grpc
 
+from dtfctl import guard
 from dtfctl.runtime.framework.errors import (
     InternalError,
     OpError,
@@ -147,7 +148,7 @@ class ClientLink(Endpoint):
             self._call = channel.stream_stream(METHOD)(self.outbox.chunks(), metadata=metadata)
         except ValueError:  # grpc's way to say so
             raise UnavailableError(f"{peer_task} closed the connection") from None
-        self._thread = threading.Thread(target=self._read, daemon=True, name=f"from {peer_task}")
+        self._thread = guard.once(self._read, name=f"from {peer_task}")
 
     def start(self) -> None:
         """Read from now on."""
@@ -204,7 +205,7 @@ class ServerLink(Endpoint):
 
         if not on_gone(self._ended):
             self._ended()
-        threading.Thread(target=read, daemon=True, name=f"from {self.peer_task}").start()
+        guard.once(read, name=f"from {self.peer_task}").start()
         return self.outbox.chunks()
 
     def _ended(self) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any
 
+from dtfctl import guard
 from dtfctl.protocol import summary_pb2
 from dtfctl.runtime.client.session import BaseSession
 from dtfctl.runtime.framework import context
@@ -134,7 +134,7 @@ class CheckpointSaverHook(SessionRunHook):
                 done.set_exception(e)
 
         # A daemon: a session that hangs must not keep the program from ending.
-        threading.Thread(target=write, name="checkpoint", daemon=True).start()
+        guard.once(write, name="checkpoint").start()
         self._writing = step, done
         return False
 
