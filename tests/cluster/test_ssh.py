@@ -102,7 +102,7 @@ def test_a_missing_key_file_is_said_not_dumped(home: Path, servers: SshHosts) ->
 
 
 def test_a_cluster_comes_up_on_the_good_hosts(home: Path, servers: SshHosts) -> None:
-    """The whole way: dtfctl over SFTP, certificates, agents, tasks; then nothing is left but the cache."""
+    """The whole way: dtfctl over SSH, certificates, agents, tasks; then nothing is left but the cache."""
     result = Cluster.up(spec_of(servers, [2, 4, 7]), task_command=STUB_COMMAND)
     assert (result.exit_code, result.running, result.wanted) == (5, 1, 3), result.problems
     cluster = result.cluster
@@ -114,7 +114,7 @@ def test_a_cluster_comes_up_on_the_good_hosts(home: Path, servers: SshHosts) -> 
     }
     assert cluster.down() == ()
     base = servers.home(2) / ".dtfctl"
-    assert sorted(path.name for path in base.iterdir()) == ["clusters", "packages", "runtime", "tmp"]
+    assert sorted(path.name for path in base.iterdir()) == ["clusters", "layers", "runtime", "tmp"]
     assert not list(base.rglob("*.key"))
     assert not (servers.home(4) / ".dtfctl").exists()
 

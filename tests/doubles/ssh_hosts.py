@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import asyncssh
-import numpy
 
 from dtfctl.launcher.providers.bundle import Bundles, Platform
-from dtfctl.launcher.providers.conversation import REPLY, SOURCE
+from dtfctl.launcher.providers.conversation import REPLY, source
+from tests.support.layers import lend_layers
 
 Behaviour: TypeAlias = Literal["good", "locked", "silent", "noisy", "bare"]
 START_S = 60.0
@@ -75,7 +75,7 @@ class SshHosts:
         """What dtfctl depends on is there as if it had been sent before: sending it takes most of a first `up`."""
         facts = json.loads(
             subprocess.run(
-                [sys.executable, SOURCE],
+                [sys.executable, "-I", "-S", "-c", source().decode()],
                 input='{"do": "look", "cluster": "none", "host": "none"}\n',
                 capture_output=True,
                 text=True,
@@ -84,10 +84,8 @@ class SshHosts:
             .stdout.splitlines()[1]
             .removeprefix(REPLY)
         )["facts"]
-        folder = self.home(number) / ".dtfctl" / "packages"
-        folder.mkdir(parents=True)
-        name = Bundles(self.folder / "bundles").of(Platform.of_facts(facts)).packages
-        (folder / name).symlink_to(Path(numpy.__file__).parents[1])
+        bundle = Bundles(self.folder / "bundles").of(Platform.of_facts(facts), fast=True)
+        lend_layers(self.home(number) / ".dtfctl", bundle)
 
     def __enter__(self) -> SshHosts:
         self._thread.start()

@@ -278,27 +278,17 @@ class Lab:
 
         They find what else is installed here as well, but for what begins as `without` says.
         """
-        import numpy
-
         from dtfctl.launcher.providers import conversation
         from dtfctl.launcher.providers.bundle import Bundles, Platform
+        from tests.support.layers import lend_layers
 
         question = json.dumps({"do": "look", "cluster": "none", "host": "none"})
-        told = self.sh(self._names[0], "sh", "-c", f"echo '{question}' | python3 {conversation.SOURCE}")
+        (self.root / "look.py").write_bytes(conversation.source())
+        told = self.sh(self._names[0], "sh", "-c", f"echo '{question}' | python3 {self.root / 'look.py'}")
         reply = json.loads(told.splitlines()[1].removeprefix(conversation.REPLY))
-        name = Bundles(self.root / "bundles").of(Platform.of_facts(reply["facts"])).packages
+        bundle = Bundles(self.root / "bundles").of(Platform.of_facts(reply["facts"]), fast=True)
         for host in self._names:
-            folder = self.home(host) / ".dtfctl" / "packages"
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / name).unlink(missing_ok=True)
-            source = Path(numpy.__file__).parents[1]
-            if not without:
-                (folder / name).symlink_to(source)
-                continue
-            (folder / name).mkdir()
-            for item in source.iterdir():
-                if not item.name.startswith(tuple(without)):
-                    (folder / name / item.name).symlink_to(item)
+            lend_layers(self.home(host) / ".dtfctl", bundle, without)
 
     # ------------------------------------------------------------------ faults
 

@@ -143,18 +143,3 @@ def test_a_pinned_host_key_is_accepted_once_and_then_is_the_only_one(home: Path,
     assert (result.exit_code, result.running) == (1, 2), result.problems
     line = next(n for n, text in enumerate(pins.read_text().splitlines(), 1) if text.startswith(f"{lab.net}.12 "))
     assert f"{lab.net}.12: host key changed (known_hosts:{line})" in result.problems
-
-
-def test_packages_are_sent_to_a_host_that_has_none_and_no_network(home: Path, lab: Lab) -> None:
-    name = lab.names[2]
-    lab.sh(name, "rm", "-rf", f"{HOME}/.dtfctl")
-    spec = cluster_of(lab, ps=0, worker=1, hosts=[name], python=None)
-    result = Cluster.up(spec)
-    assert (result.exit_code, result.running) == (0, 1), result.problems
-    assert result.cluster is not None
-    sent = events_of(result.cluster, "installing")
-    assert sent[0] == "packages"
-    assert re.fullmatch(r"packages \(\d+ MiB\)", sent[1])
-    assert sent[2].startswith("dtfctl (")
-    assert result.cluster.down() == ()
-    assert not list((lab.home(name) / ".dtfctl/tmp").iterdir())

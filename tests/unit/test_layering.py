@@ -29,7 +29,7 @@ RUNTIME = [
 ]
 FREE = {"task", "seed", "connect", "__main__", ""}
 """May import anything: the meeting places, which nobody imports, and the package itself."""
-SHARED = {"errors", "_version", "net", "protocol", "values", "durable", "guard"}
+SHARED = {"errors", "_version", "net", "protocol", "values", "durable", "guard", "later"}
 """May be imported from anywhere."""
 
 

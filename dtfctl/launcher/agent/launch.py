@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dtfctl import later
 from dtfctl.launcher import codec
 from dtfctl.launcher.agent.contract import ClientOrder, HostOrders, TaskOrder
 from dtfctl.launcher.certificates import TlsFiles
@@ -268,14 +269,12 @@ def lend_modules(env: dict[str, str], command: tuple[str, ...]) -> None:
     lent = lent_modules(command)
     if lent:
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [env.get("PYTHONPATH", ""), *lent]))
+        env[later.VARIABLE] = later.layers_file()
 
 
 def lent_modules(command: tuple[str, ...]) -> tuple[str, ...]:
     """Where it finds them; nothing for the agent's own Python."""
-    if not command or not command[0] or f"{os.sep}.dtfctl{os.sep}runtime{os.sep}" not in sys.prefix:
-        return ()
-    ours = (path for path in sys.path if path.startswith(sys.prefix) or f"{os.sep}.dtfctl{os.sep}packages" in path)
-    return tuple(ours)
+    return tuple(later.folders()) if command and command[0] else ()
 
 
 def interpreter(command: tuple[str, ...]) -> tuple[str, ...]:

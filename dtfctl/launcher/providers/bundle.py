@@ -1,40 +1,46 @@
-"""What a host needs to run dtfctl: its packages, taken from this machine's, and dtfctl itself; both by content hash.
+"""What a host needs to run dtfctl, in layers: dtfctl itself, the packages its tasks cannot start without, and those
+that only some programs use, which are sent once tasks run. Each goes by the hash of what it consists of.
 
-A host that runs the same kind of Python gets the files that are installed here, so it needs neither pip nor a network.
-For another kind the wheels of the same versions are downloaded here.
+A host that runs the same kind of Python gets the files that are installed here, with their bytecode, so it needs
+neither pip nor a network. For another kind the wheels of the same versions are downloaded here.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import json
 import os
-import subprocess
+import re
 import sys
 import threading
-import zipfile
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from packaging import tags
 from packaging.requirements import Requirement
 
 import dtfctl
-from dtfctl.durable import remove_left, whole_file
 from dtfctl.launcher.errors import ClusterFailed
-from dtfctl.launcher.files import private_folder
-from dtfctl.launcher.providers import host_side
-from dtfctl.launcher.providers.base import HostFailed
+from dtfctl.launcher.files import private_folder, write_whole
+from dtfctl.launcher.providers import host_layers, host_side, packing, wheels
+from dtfctl.launcher.providers.packing import Archive
 
-LAYOUT = "1"
-"""Of what is unpacked on hosts; a change makes every bundle a new one."""
+LAYOUT = "2"
+"""Of what is unpacked on hosts; a change makes every layer a new one."""
 OLDEST_GLIBC_MINOR = 5
-FIXED_TIME = (1980, 1, 1, 0, 0, 0)
-DOWNLOAD_S = 900.0
-UNPACKED_FACTOR = 4
-"""How much larger a bundle is on the disk of a host, at most, than on its way."""
+REMEMBERED = 16
+"""Kinds of hosts whose runtimes are looked for before anything is asked."""
+OPERATORS_ONLY = frozenset({"typer", "rich"})
+"""Dependencies that only the command line has."""
+MATH = frozenset({"scipy"})
+"""What few kernels use; it is as large as all else together."""
+LayerName: TypeAlias = Literal["dtfctl", "core", "math", "fast"]
+FIRST: frozenset[LayerName] = frozenset({"dtfctl", "core"})
+"""Tasks wait for these; the others come when tasks run, unless a program asks for them: then it waits."""
+SHARED_LIBRARY = re.compile(r"lib[^/]+\.so\.[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,10 @@ class Platform:
     libc: str
     """`glibc`, `musl` or empty."""
     libc_version: tuple[int, int]
+    abi: str = ""
+    """How modules in C are named there, such as `.cpython-311-x86_64-linux-gnu.so`."""
+    executable: str = ""
+    """The interpreter that runtimes lead to."""
 
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any]) -> Platform:
@@ -56,7 +66,10 @@ class Platform:
         name, version = facts["libc"]
         numbers = [int(part) for part in version.split(".")[:2] if part.isdigit()]
         libc = (numbers[0], numbers[1]) if len(numbers) == 2 else (0, 0)
-        return cls((major, minor), facts["python"], facts["implementation"], facts["machine"], name or "musl", libc)
+        return cls(
+            *((major, minor), facts["python"], facts["implementation"], facts["machine"], name or "musl", libc),
+            *(facts.get("abi", ""), facts.get("executable", "")),  # an agent does not say
+        )
 
     @property
     def platforms(self) -> list[str]:
@@ -100,77 +113,152 @@ class Platform:
             "extra": "",
         }
 
+    @property
+    def is_compiled_for(self) -> bool:
+        """Whether this Python's bytecode is that one's."""
+        return self.implementation == "CPython" == host_side.facts()["implementation"] and self.python == (
+            *sys.version_info[:2],
+        )
+
+    @property
+    def of_kind(self) -> tuple[object, ...]:
+        """What decides which packages run there."""
+        return self.python, self.implementation, self.machine, self.libc, self.libc_version
+
     def __str__(self) -> str:
         return f"Python {self.python[0]}.{self.python[1]} on {self.machine} ({self.libc})"
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
-    """Two archives and the names of what they become."""
+class Layer:
+    """A folder of modules on hosts."""
 
-    packages: str
+    name: LayerName
+    hash: str
+    pins: tuple[str, ...]
+    """`numpy==2.3.1` and so on; empty for dtfctl itself."""
+    modules: tuple[str, ...] = ()
+    """What is imported from it, where it may come later."""
+
+    @property
+    def is_first(self) -> bool:
+        return self.name in FIRST
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """All of a host's layers, and the name of the virtual environment that leads to them."""
+
     runtime: str
-    requirements: tuple[str, ...]
-    """`numpy==2.3.1` and so on."""
+    layers: tuple[Layer, ...]
+
+    def described(self) -> list[dict[str, Any]]:
+        """For `host_layers.py`."""
+        return [
+            {
+                "name": layer.name,
+                "hash": layer.hash,
+                "first": layer.is_first,
+                "modules": layer.modules,
+                "pins": layer.pins,
+            }
+            for layer in self.layers
+        ]
+
+    def layer(self, hash: str) -> Layer:
+        return next(layer for layer in self.layers if layer.hash == hash)
 
 
 class Bundles:
-    """Made on demand and kept in `cache`; safe for any thread."""
+    """Made on demand and kept in `cache`; safe for any thread. Layers are packed side by side."""
 
     def __init__(self, cache: Path) -> None:
         self._cache = cache
         self._lock = threading.Lock()
-        self._code: tuple[str, list[tuple[Path | bytes, str]]] | None = None
-        self._known: dict[Platform, Bundle] = {}
+        self._packing: dict[str, threading.Lock] = {}
+        self._packed: dict[str, Archive] = {}
+        self._code: tuple[str, list[tuple[str, Path | bytes]]] | None = None
+        self._known: dict[tuple[Platform, bool], Bundle] = {}
+        self._asked: set[Platform] = set()
 
-    def of(self, platform: Platform) -> Bundle:
-        """What such a host needs; nothing is built yet."""
+    def of(self, platform: Platform, fast: bool = False) -> Bundle:
+        """What such a host needs; nothing is packed yet.
+
+        Args:
+            fast: with what makes it faster, where that is installed here or can be had.
+        """
         with self._lock:
-            if platform not in self._known:
-                wanted = _closure(platform)
-                pins = tuple(sorted(f"{item.metadata['Name']}=={item.version}" for item in wanted))
-                kind = f"{platform.python} {platform.machine} {platform.libc}"
-                packages = _digest([LAYOUT, kind, *pins])
-                runtime = _digest([LAYOUT, packages, self._code_files()[0]])
-                self._known[platform] = Bundle(packages, runtime, pins)
-            return self._known[platform]
+            self._remember(platform)
+            found = self._known.get((platform, fast))
+            if found is None:
+                found = self._known[(platform, fast)] = self._make(platform, fast)
+            return found
 
     def likely(self) -> list[str]:
-        """The runtimes of hosts like this machine, and like those that were asked about."""
+        """The runtimes of hosts like this machine, and like those that were asked about, also by others before."""
         self.of(Platform.of_facts(host_side.facts()))
         with self._lock:
-            return [bundle.runtime for bundle in self._known.values()]
+            kinds = [*self._asked, *(kind for kind in self._remembered() if kind not in self._asked)]
+        found: dict[str, None] = {}
+        for kind in kinds:
+            for fast in (True, False):
+                found[self.of(kind, fast).runtime] = None
+        return list(found)
 
-    def packages_archive(self, platform: Platform) -> Path:
-        """A zip of the packages, as they stand in a site-packages folder.
+    def archive(self, platform: Platform, layer: Layer, tell: Callable[[str], None] = lambda _: None) -> Archive:
+        """A layer, packed.
 
         Raises:
             HostFailed: this machine's packages do not run there, and no others can be downloaded.
         """
-        bundle = self.of(platform)
         with self._lock:
-            path = private_folder(self._cache) / f"packages-{bundle.packages}.zip"
-            if not path.exists():
-                installed = _closure(platform)
-                runs = platform.tags()
-                if all(_tags_of(item) & runs for item in installed):
-                    _zip(path, (entry for item in installed for entry in _files_of(item)))
-                else:
-                    self._download(path, platform, bundle.requirements)
-            return path
+            lock = self._packing.setdefault(layer.hash, threading.Lock())
+        with lock:
+            known = self._packed.get(layer.hash)
+            if known is None or not known.path.exists():
+                path = private_folder(self._cache) / f"{layer.name}-{layer.hash}.layer"
+                if not path.exists():
+                    self._pack(path, platform, layer, tell)
+                known = self._packed[layer.hash] = packing.described(path)
+            return known
 
-    def runtime_archive(self, platform: Platform) -> Path:
-        """A zip of dtfctl's own files."""
-        bundle = self.of(platform)
-        with self._lock:
-            path = private_folder(self._cache) / f"dtfctl-{bundle.runtime}.zip"
-            if not path.exists():
-                for old in self._cache.glob("dtfctl-*.zip"):
-                    old.unlink()
-                _zip(path, self._code_files()[1])
-            return path
+    def _make(self, platform: Platform, fast: bool) -> Bundle:
+        layers = [Layer("dtfctl", _digest([LAYOUT, f"{platform.python}", self._code_files()[0]]), ())]
+        for name, part in _parts(platform).items():
+            if part.pins and (name != "fast" or fast):
+                kind = [f"{platform.python} {platform.implementation} {platform.machine} {platform.libc}"]
+                if not part.run_there:
+                    kind.append(f"{platform.libc_version}")  # other wheels, which one depends on how old it is
+                modules = () if name in FIRST else part.modules
+                layers.append(Layer(name, _digest([LAYOUT, name, *kind, *part.pins]), part.pins, modules))
+        key = [LAYOUT, platform.full_version, platform.abi, platform.executable, platform.machine, platform.libc]
+        return Bundle(_digest([*key, *(layer.hash for layer in layers)]), tuple(layers))
 
-    def _code_files(self) -> tuple[str, list[tuple[Path | bytes, str]]]:
+    def _pack(self, path: Path, platform: Platform, layer: Layer, tell: Callable[[str], None]) -> None:
+        tell(f"packs {layer.name}")
+        if layer.name == "dtfctl":
+            for old in self._cache.glob("dtfctl-*.layer"):
+                old.unlink(missing_ok=True)
+            packing.pack(path, self._code_files()[1], compiled=platform.is_compiled_for)
+            return
+        unpacked = Path(host_layers.folder_of(layer.hash))
+        if host_layers.own_layers() and unpacked.exists():
+            packing.pack(path, _files_below(unpacked), compiled=platform.is_compiled_for)
+            return
+        if _parts(platform)[layer.name].run_there:
+            items = [importlib.metadata.distribution(pin.partition("==")[0]) for pin in layer.pins]
+            files = (entry for item in items for entry in _placed(_installed_files(item)))
+            packing.pack(path, files, compiled=platform.is_compiled_for)
+            return
+        folder = path.with_suffix(".wheels")
+        try:
+            found = wheels.download(folder, str(platform), platform.python, platform.platforms, layer.pins, tell=tell)
+            files = (entry for wheel in found for entry in _placed(wheels.files_of(wheel)))
+            packing.pack(path, files, compiled=platform.is_compiled_for)
+        finally:
+            wheels.forget(folder)
+
+    def _code_files(self) -> tuple[str, list[tuple[str, Path | bytes]]]:
         if self._code is None:
             root = Path(dtfctl.__file__).parent
             files = []
@@ -184,35 +272,32 @@ class Bundles:
             # A controller that runs on a host makes bundles for the others: it has to know what it depends on.
             metadata = _own_metadata()
             digest.update(metadata.encode())
-            entries: list[tuple[Path | bytes, str]] = [(path, str(path.relative_to(root.parent))) for path in files]
-            entries.append((metadata.encode(), f"dtfctl-{dtfctl.__version__}.dist-info/METADATA"))
+            entries: list[tuple[str, Path | bytes]] = [(str(path.relative_to(root.parent)), path) for path in files]
+            entries.append((f"dtfctl-{dtfctl.__version__}.dist-info/METADATA", metadata.encode()))
             self._code = (digest.hexdigest(), entries)
         return self._code
 
-    def _download(self, path: Path, platform: Platform, requirements: Sequence[str]) -> None:
-        folder = private_folder(path.with_suffix(".wheels"))
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
-        command += ["--no-deps", "--only-binary", ":all:", "--dest", str(folder)]
-        command += ["--python-version", f"{platform.python[0]}.{platform.python[1]}", "--implementation", "cp"]
-        for name in platform.platforms:
-            command += ["--platform", name]
+    # ------------------------------------------------------------------ kinds of hosts that were met
+
+    def _remember(self, platform: Platform) -> None:
+        if platform in self._asked:
+            return
+        self._asked.add(platform)
+        before = self._remembered()
+        if platform not in before:
+            kinds = [platform, *before][:REMEMBERED]
+            private_folder(self._cache)
+            write_whole(self._cache / "kinds.json", json.dumps([astuple(kind) for kind in kinds]).encode())
+
+    def _remembered(self) -> list[Platform]:
         try:
-            done = subprocess.run(
-                [*command, *requirements], capture_output=True, text=True, timeout=DOWNLOAD_S, check=False
-            )
-        except subprocess.TimeoutExpired:
-            raise HostFailed("install", f"no packages for {platform}: the download took too long") from None
-        if done.returncode != 0:
-            said = (done.stderr.strip() or done.stdout.strip() or "pip failed").splitlines()[-1]
-            raise HostFailed(
-                "install",
-                f"needs packages for {platform}, which this machine does not have and cannot download: {said}",
-                f"use the Python of this machine there ({sys.version_info.major}.{sys.version_info.minor})",
-            )
-        _zip(path, _wheel_entries(sorted(folder.glob("*.whl"))))
-        for wheel in folder.iterdir():
-            wheel.unlink()
-        folder.rmdir()
+            kinds = json.loads((self._cache / "kinds.json").read_bytes())
+            return [
+                Platform((python[0], python[1]), full, name, machine, libc, (version[0], version[1]), abi, executable)
+                for python, full, name, machine, libc, version, abi, executable in kinds
+            ]
+        except (OSError, ValueError, TypeError, IndexError):
+            return []
 
 
 def _own_metadata() -> str:
@@ -223,28 +308,77 @@ def _own_metadata() -> str:
     return text
 
 
-def _closure(platform: Platform) -> list[importlib.metadata.Distribution]:
-    """What dtfctl depends on there, in the versions that are installed here."""
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The packages of a layer."""
+
+    pins: tuple[str, ...]
+    modules: tuple[str, ...]
+    run_there: bool
+    """Those that are here run there."""
+
+
+def _parts(platform: Platform) -> dict[LayerName, _Part]:
+    """What the layers beside dtfctl's own consist of for such a host."""
+    own = host_layers.own_layers()
+    if own:  # on a host: as it was told when it got its own, of which some may still be on their way
+        same = platform.of_kind == Platform.of_facts(host_side.facts()).of_kind
+        return {item["name"]: _Part(tuple(item["pins"]), tuple(item["modules"]), same) for item in own if item["pins"]}
     markers = platform.markers()
+    plain = _requirements("dtfctl", markers)
+    extra = [name for name in _requirements("dtfctl", {**markers, "extra": "fast"}) if name not in plain]
+    core = _closure([name for name in plain if name not in OPERATORS_ONLY | MATH], markers)
+    math = _closure([name for name in plain if name in MATH], markers, known=core)
+    installed = [name for name in extra if _is_installed(name)]
+    fast = _closure(installed, markers, known={**core, **math}) if len(installed) == len(extra) else {}
+    return {"core": _part(core, platform), "math": _part(math, platform), "fast": _part(fast, platform)}
+
+
+def _part(items: Mapping[str, importlib.metadata.Distribution], platform: Platform) -> _Part:
+    pins = tuple(sorted(f"{item.metadata['Name']}=={item.version}" for item in items.values()))
+    found = {file.parts[0] for item in items.values() for file in item.files or () if file.name == "__init__.py"}
+    runs = platform.tags()
+    return _Part(
+        pins,
+        tuple(sorted(module for module in found if module.isidentifier())),
+        all(_tags_of(item) & runs for item in items.values()),
+    )
+
+
+def _closure(
+    names: Iterable[str],
+    markers: Mapping[str, str],
+    known: Mapping[str, importlib.metadata.Distribution] | None = None,
+) -> dict[str, importlib.metadata.Distribution]:
+    """These and what they depend on there, but for what is `known`, in the versions that are installed here."""
     found: dict[str, importlib.metadata.Distribution] = {}
-    waiting = ["dtfctl"]
+    waiting = list(names)
     while waiting:
         name = waiting.pop()
+        if name in found or name in (known or ()):
+            continue
         try:
-            item = importlib.metadata.distribution(name)
+            found[name] = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
             raise ClusterFailed(
                 f"the package {name}, which hosts need, is not installed here", f"pip install {name}"
             ) from None
-        for line in item.requires or ():
-            requirement = Requirement(line)
-            if requirement.marker is not None and not requirement.marker.evaluate(markers):
-                continue
-            key = requirement.name.lower().replace("_", "-")
-            if key not in found:
-                found[key] = importlib.metadata.distribution(requirement.name)
-                waiting.append(requirement.name)
-    return [found[name] for name in sorted(found)]
+        waiting += _requirements(name, markers)
+    return {name: found[name] for name in sorted(found)}
+
+
+def _requirements(name: str, markers: Mapping[str, str]) -> list[str]:
+    asked = [Requirement(line) for line in importlib.metadata.distribution(name).requires or ()]
+    wanted = [item for item in asked if item.marker is None or item.marker.evaluate(dict(markers))]
+    return [item.name.lower().replace("_", "-") for item in wanted]
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def _tags_of(item: importlib.metadata.Distribution) -> set[tags.Tag]:
@@ -252,40 +386,37 @@ def _tags_of(item: importlib.metadata.Distribution) -> set[tags.Tag]:
     return {tag for line in lines if line.startswith("Tag: ") for tag in tags.parse_tag(line[5:].strip())}
 
 
-def _files_of(item: importlib.metadata.Distribution) -> Iterable[tuple[Path, str]]:
+def _installed_files(item: importlib.metadata.Distribution) -> Iterable[tuple[str, Path]]:
     for name in item.files or ():
-        text = str(name)
-        if not text.startswith("..") and not text.endswith(".pyc"):
-            path = Path(str(item.locate_file(name)))
-            if path.is_file():
-                yield path, text
+        path = Path(str(item.locate_file(name)))
+        if path.is_file():
+            yield str(name), path
 
 
-def _wheel_entries(wheels: Iterable[Path]) -> Iterable[tuple[bytes, str]]:
-    for wheel in wheels:
-        with zipfile.ZipFile(wheel) as source:
-            for info in source.infolist():
-                if info.is_dir():
-                    continue
-                first, _, rest = info.filename.partition("/")
-                if first.endswith(".data"):
-                    scheme, _, rest = rest.partition("/")
-                    if scheme not in ("purelib", "platlib"):
-                        continue
-                    yield source.read(info), rest
-                else:
-                    yield source.read(info), info.filename
+def _files_below(folder: Path) -> Iterable[tuple[str, Path]]:
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_file() and name != host_layers.LISTING and not name.endswith(".pyc"):
+            yield name, path
 
 
-def _zip(path: Path, entries: Iterable[tuple[Path | bytes, str]]) -> None:
-    """A zip with the same bytes for the same content; there whole or not at all."""
-    remove_left(path.parent)
-    with whole_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for content, name in entries:
-            info = zipfile.ZipInfo(name, FIXED_TIME)
-            info.compress_type = zipfile.ZIP_DEFLATED
-            info.external_attr = 0o644 << 16
-            archive.writestr(info, content.read_bytes() if isinstance(content, Path) else content)
+def _placed(files: Iterable[tuple[str, Path | bytes]]) -> Iterator[tuple[str, Path | bytes]]:
+    """Where the files of a package stand in a layer. Libraries that lie beside site-packages elsewhere lie in it, and
+    the package's RECORD says so: they are found by it."""
+    record, names = "", []
+    for name, content in files:
+        to = name
+        if name.endswith(".dist-info/RECORD"):
+            record = name
+            continue
+        if name.startswith("..") and SHARED_LIBRARY.fullmatch(name.rpartition("/")[2]):
+            to = f"libraries/{name.rpartition('/')[2]}"
+        elif not packing.is_needed(name):
+            continue
+        names.append(to)
+        yield to, content
+    if record:
+        yield record, "".join(f'"{name}",,\n' for name in names).encode()
 
 
 def _digest(parts: Sequence[str]) -> str:

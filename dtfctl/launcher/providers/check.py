@@ -95,7 +95,7 @@ async def _check(logins: Logins, bundles: Bundles, spec: ClusterSpec, host: Host
             middle = (asked + time.time()) / 2
         finally:
             connection.close()
-        bundle = await asyncio.to_thread(bundles.of, Platform.of_facts(facts))
+        bundle = await asyncio.to_thread(bundles.of, Platform.of_facts(facts), spec.fast)
         return HostCheck(
             host.name,
             python=facts["python"],

@@ -86,16 +86,19 @@ class Operator(SshProvider):
             conversation = await self._talk(host)
             facts = await conversation.facts()
             platform = Platform.of_facts(facts)
-            bundle = await self._in_thread(lambda: self._bundles.of(platform))
-            names = {"runtime": bundle.runtime, "packages": bundle.packages}
+            fast = self._spec is None or self._spec.fast
+            bundle = await self._in_thread(lambda: self._bundles.of(platform, fast))
+            # All of them before it starts: it is the controller that sends them to the other hosts.
+            layers = [{**layer, "first": True} for layer in bundle.described()]
+            names = {"runtime": bundle.runtime, "layers": layers if request["do"] == "start" else bundle.described()}
             for _ in range(2):
                 asked = {"do": "controller", **names, "request": dict(request)}
                 answer = await conversation.ask(asked, CONTROLLER_S)
                 if "need" not in answer:
                     reply: dict[str, Any] = answer["reply"]
                     return reply
-                for item in answer["need"]:
-                    await self._provide(
-                        conversation, item, platform, facts, lambda what, detail: self.on_stage(name, what, detail)
-                    )
+                await self._supply.provide(
+                    *(name, conversation, platform, bundle, answer["need"]),
+                    lambda detail: self.on_stage(name, "installing", detail),
+                )
         raise HostFailed("install", "what was sent is not there: somebody else deletes files in ~/.dtfctl")

@@ -1,13 +1,14 @@
-"""The launcher's hands on a host: read over SSH's stdin by any Python >= 3.11 there, so it imports nothing of dtfctl.
-Where dtfctl has been sent already its own Python runs it, compiled, and the agent is a fork of it: on a host that has
-all it needs nearly all that `up` costs is importing, which is then done once. What few hosts need is imported there.
+"""The launcher's hands on a host: read over SSH's stdin by any Python >= 3.11 there, so it imports nothing of dtfctl
+but its own parts, `host_*.py`, which come with it (`conversation.py`). Where dtfctl has been sent already its own
+Python runs it, compiled, and the agent is a fork of it: on a host that has all it needs nearly all that `up` costs is
+importing, which is then done once. What few hosts need is imported there.
 
 A request is one line of JSON, `{"do": NAME, ...}`, a reply one line `dtfctl:{...}`; other output (of a shell's start
 files) is not a reply. Replies with `stage` come in between; the last one of a request has `done`, `need` or `error`.
 
     ~/.dtfctl/                                    0700
-      packages/HASH/      what dtfctl depends on, unpacked; shared by clusters
-      runtime/HASH/       a virtual environment with dtfctl in it, leading to its packages
+      layers/HASH/        dtfctl and what it depends on, unpacked; shared by clusters
+      runtime/HASH/       a virtual environment of one Python that leads to its layers
       sync/HASH, setup/   marks of what was synchronised and set up
       tmp/                uploads on their way
       clusters/NAME/      certificates/, hosts/HOST/, logs/, jobs/ of one cluster
@@ -15,6 +16,7 @@ files) is not a reply. Replies with `stage` come in between; the last one of a r
 
 from __future__ import annotations
 
+import _imp
 import errno
 import fcntl
 import json
@@ -24,39 +26,25 @@ import signal
 import sys
 import time
 
+from dtfctl.launcher.providers import host_layers, host_offers
+from dtfctl.launcher.providers.host_base import BASE, Trouble, private, read_mark, say, write_mark, write_whole
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-BASE = os.path.expanduser("~/.dtfctl")
-PATH_FILE = "dtfctl-packages.pth"
 POLL_S = 0.01
 START_S = 60.0
-UNUSED_S = 14 * 86400.0
 HOSTED_S = 60.0
 END_S = 10.0
+FAILED_EXIT = 98
 LONGEST_IDLE_S = 120
 """Without a request; who needs the connection for longer asks for nothing now and then."""
 
 
-class Trouble(Exception):
-    """Cannot be done: (cause, message) or (cause, message, hint)."""
-
-
 class Needs(Exception):
     """What has to be sent first."""
-
-
-def say(**values: Any) -> None:
-    sys.stdout.write("dtfctl:" + json.dumps(values) + "\n")
-    sys.stdout.flush()
-
-
-def private(*parts: str) -> str:
-    path = os.path.join(BASE, *parts)
-    os.makedirs(path, mode=0o700, exist_ok=True)
-    return path
 
 
 def home_path(path: str) -> str:
@@ -75,6 +63,8 @@ def facts() -> dict[str, Any]:
         "implementation": names.get(sys.implementation.name, sys.implementation.name),
         "machine": os.uname().machine,
         "libc": libc(),
+        "abi": _imp.extension_suffixes()[0],
+        "executable": os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable),
         "base": BASE,
         "came_from": came_from,
         "address": address,
@@ -95,169 +85,6 @@ def libc() -> list[str]:
         return ["", ""]
 
 
-# ---------------------------------------------------------------- the bundle
-
-
-def python_of(runtime: str) -> str:
-    return os.path.join(BASE, "runtime", runtime, "bin", "python")
-
-
-def missing_of(runtime: str, packages: str) -> list[str]:
-    """What of the bundle has to be sent."""
-    if os.path.exists(python_of(runtime)):
-        return []
-    return ["runtime"] if os.path.isdir(os.path.join(BASE, "packages", packages)) else ["packages", "runtime"]
-
-
-def note_use(runtime: str, packages: str) -> None:
-    for used in (os.path.join(BASE, "runtime", runtime), os.path.join(BASE, "packages", packages)):
-        if os.path.isdir(used):
-            os.utime(used)
-
-
-def unpack_packages(archive: str, name: str, **_: Any) -> None:
-    """A zip of site-packages becomes packages/NAME, whole or not at all."""
-    import shutil
-    import zipfile
-
-    target = os.path.join(private("packages"), name)
-    fresh = f"{target}.{os.getpid()}"
-    shutil.rmtree(fresh, ignore_errors=True)
-    try:
-        with zipfile.ZipFile(archive) as file:
-            file.extractall(fresh)
-        settle(fresh, target)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-        os.unlink(archive)
-
-
-def index_answers(within_s: float) -> bool:
-    """Whether the package index can be reached; a name server that is silent must not cost minutes."""
-    import socket
-    import threading
-    import urllib.parse
-
-    if any(os.environ.get(name) for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")):
-        return True
-    index = urllib.parse.urlsplit(os.environ.get("PIP_INDEX_URL") or "https://pypi.org/simple")
-    answered = []
-
-    def knock() -> None:
-        try:
-            port = index.port or (443 if index.scheme == "https" else 80)
-            socket.create_connection((index.hostname or "", port), within_s).close()
-            answered.append(True)
-        except OSError:
-            return
-
-    thread = threading.Thread(target=knock, daemon=True)
-    thread.start()
-    thread.join(within_s)
-    return bool(answered)
-
-
-def pip_packages(requirements: list[str], name: str, index_s: float, **_: Any) -> dict[str, Any]:
-    """The same from the package index, where this host's Python has pip and the index answers."""
-    import shutil
-    import subprocess
-
-    if not index_answers(index_s):
-        return {"refused": "no package index answers"}
-    target = os.path.join(private("packages"), name)
-    fresh = f"{target}.{os.getpid()}"
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
-    command += ["--no-deps", "--only-binary", ":all:", "--retries", "0", "--timeout", str(index_s), "--no-compile"]
-    try:
-        done = subprocess.run(
-            [*command, "--target", fresh, *requirements], capture_output=True, text=True, timeout=900, check=False
-        )
-        if done.returncode != 0:
-            lines = (done.stderr.strip() or done.stdout.strip() or "pip said nothing").splitlines()
-            return {"refused": lines[-1][:500]}
-        settle(fresh, target)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return {"refused": str(error)[:500]}
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-    return {}
-
-
-def unpack_runtime(archive: str, name: str, packages: str, **_: Any) -> None:
-    """A virtual environment with dtfctl in it and a path to its packages."""
-    import shutil
-    import venv
-    import zipfile
-
-    target = os.path.join(private("runtime"), name)
-    fresh = f"{target}.{os.getpid()}"
-    shutil.rmtree(fresh, ignore_errors=True)
-    try:
-        venv.EnvBuilder(symlinks=True, with_pip=False).create(fresh)
-        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-        site = os.path.join(fresh, "lib", version, "site-packages")
-        with zipfile.ZipFile(archive) as file:
-            file.extractall(site)
-        with open(os.path.join(site, PATH_FILE), "w", encoding="utf-8") as file:
-            file.write(os.path.join(BASE, "packages", packages) + "\n")
-        settle(fresh, target)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-        os.unlink(archive)
-    forget_unused()
-
-
-def settle(fresh: str, target: str) -> None:
-    """Give a finished folder its name; somebody else's with the same content is as good (a home on a shared disk)."""
-    try:
-        os.rename(fresh, target)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or not os.path.isdir(target):
-            raise
-
-
-def forget_unused() -> None:
-    """Bundles that no `up` has asked for in two weeks go, but for those that something runs from."""
-    import shutil
-
-    def names(kind: str) -> list[str]:
-        folder = os.path.join(BASE, kind)
-        return os.listdir(folder) if os.path.isdir(folder) else []
-
-    def is_old(kind: str, name: str) -> bool:
-        return time.time() - os.stat(os.path.join(BASE, kind, name)).st_mtime > UNUSED_S
-
-    for name in names("runtime"):
-        if is_old("runtime", name) and not runs_from(os.path.join(BASE, "runtime", name)):
-            shutil.rmtree(os.path.join(BASE, "runtime", name), ignore_errors=True)
-    kept = {packages_of(name) for name in names("runtime")}
-    for name in names("packages"):
-        if is_old("packages", name) and os.path.join(BASE, "packages", name) not in kept:
-            shutil.rmtree(os.path.join(BASE, "packages", name), ignore_errors=True)
-
-
-def packages_of(runtime: str) -> str:
-    """Where the packages of a runtime are."""
-    library = os.path.join(BASE, "runtime", runtime, "lib")
-    for version in os.listdir(library) if os.path.isdir(library) else ():
-        text = read_mark(os.path.join(library, version, "site-packages", PATH_FILE))
-        if text:
-            return text.strip()
-    return ""
-
-
-def runs_from(folder: str) -> bool:
-    """Whether a process of this user is a Python of this folder."""
-    for pid in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{int(pid)}/cmdline", "rb") as file:
-                if file.read().startswith(os.fsencode(folder) + b"/"):
-                    return True
-        except (OSError, ValueError):
-            continue  # it has just ended, or is none
-    return False
-
-
 # ---------------------------------------------------------------- files and set-up
 
 
@@ -265,39 +92,6 @@ def mark_of(to: str) -> str:
     import hashlib
 
     return os.path.join(private("sync"), hashlib.sha256(home_path(to).encode()).hexdigest()[:32])
-
-
-def read_mark(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except FileNotFoundError:
-        return ""
-
-
-def write_mark(path: str, text: str) -> None:
-    write_whole(path, text.encode())
-
-
-def write_whole(path: str, data: bytes, mode: int = 0o600) -> None:
-    """As `dtfctl.durable.whole_file`, which this program cannot import: it comes to a host before the package."""
-    fresh = f"{path}.{os.getpid()}-{os.urandom(8).hex()}"
-    try:
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(fd)
-        os.rename(fresh, path)
-    except OSError:
-        if os.path.exists(fresh):
-            os.unlink(fresh)
-        raise
-    fd = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def unpack_sync(archive: str, to: str, hash: str, single: bool, **_: Any) -> None:
@@ -624,6 +418,7 @@ def start_process(python: str, words: list[str], log: str, lock: int) -> tuple[i
         return child, news
     try:
         os.close(news)
+        host_offers.let_go()
         os.setsid()
         os.chdir("/")
         for at, fd in enumerate((nothing, output, output)):
@@ -666,7 +461,7 @@ def ensure(
     cluster: str,
     host: str,
     runtime: str,
-    packages: str,
+    layers: list[dict[str, Any]],
     sync: list[dict[str, str]],
     setup: dict[str, Any],
     python: str,
@@ -679,12 +474,14 @@ def ensure(
     """Make the host what the spec says and start the agent; or say what has to be sent first."""
     private()
     known = facts()
-    missing = missing_of(runtime, packages)
+    # What runs does not need it; and to look at thousands of files takes a while on some disks.
+    missing = host_layers.missing_layers(layers, thorough=find(cluster, host) is None)
     missing += missing_files(sync)
     if missing:
         private("tmp")
         raise Needs({"need": missing, "facts": known})
-    note_use(runtime, packages)
+    host_layers.make_runtime(runtime, layers)
+    host_layers.note_use(runtime, layers)
     set_up(cluster, sync, setup)
     if python:
         check_python(python)
@@ -692,7 +489,9 @@ def ensure(
     info = find(cluster, host)
     if info is None:
         say(stage="starting", detail="")
-        info = start(cluster, host, python_of(runtime), address or known["address"], certificates, arguments)
+        info = start(
+            cluster, host, host_layers.python_of(runtime), address or known["address"], certificates, arguments
+        )
     else:
         put_certificates(cluster, certificates)
     return {"facts": known, "agent": info}
@@ -701,20 +500,21 @@ def ensure(
 # ---------------------------------------------------------------- a controller that runs here
 
 
-def controller(runtime: str, packages: str, request: dict[str, Any], **_: Any) -> dict[str, Any]:
+def controller(runtime: str, layers: list[dict[str, Any]], request: dict[str, Any], **_: Any) -> dict[str, Any]:
     """Let this host's dtfctl do something about the controller that runs here; see `controller/hosted.py`."""
     import subprocess
 
     private()
-    missing = missing_of(runtime, packages)
+    missing = host_layers.missing_layers(layers, thorough=request["do"] == "start")
     if missing:
         private("tmp")
         raise Needs({"need": missing, "facts": facts()})
-    note_use(runtime, packages)
+    host_layers.make_runtime(runtime, layers)
+    host_layers.note_use(runtime, layers)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("SSH_")}
     environment["DTFCTL_HOME"] = private("controllers")
     done = subprocess.run(
-        [python_of(runtime), "-m", "dtfctl.launcher.controller.hosted"],
+        [host_layers.python_of(runtime), "-m", "dtfctl.launcher.controller.hosted"],
         input=json.dumps(request),
         capture_output=True,
         text=True,
@@ -863,9 +663,8 @@ REQUESTS: dict[str, Callable[..., dict[str, Any] | None]] = {
     "look": look,
     "ensure": ensure,
     "files": files,
-    "unpack_packages": unpack_packages,
-    "pip_packages": pip_packages,
-    "unpack_runtime": unpack_runtime,
+    **host_layers.REQUESTS,
+    **host_offers.REQUESTS,
     "unpack_sync": unpack_sync,
     "controller": controller,
     "authorize": authorize,
@@ -882,6 +681,17 @@ def serve(unread: int = 0) -> None:
     Args:
         unread: what stands before them: the source of this program, which was not needed.
     """
+    try:
+        answer(unread)
+    except Exception as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        os._exit(FAILED_EXIT)  # not as a Python ends that cannot import this
+    finally:
+        host_offers.forget()
+
+
+def answer(unread: int) -> None:
+    """The conversation."""
     sys.stdin.buffer.read(unread)
     os.umask(0o077)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

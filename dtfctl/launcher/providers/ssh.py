@@ -7,6 +7,7 @@ links and wait for it. A host has one connection and on it one process of `host_
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import socket
@@ -20,15 +21,18 @@ import asyncssh
 from dtfctl import guard
 from dtfctl.launcher import codec, ownership
 from dtfctl.launcher.certificates import ensure_certificate
+from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.files import private_folder, write_whole
 from dtfctl.launcher.paths import ClusterPaths, home
 from dtfctl.launcher.procfs import ProcessId
+from dtfctl.launcher.providers import host_side
 from dtfctl.launcher.providers.base import AgentEndpoint, HostFailed, OnStage, Stage, silent
-from dtfctl.launcher.providers.bundle import UNPACKED_FACTOR, Bundles, Platform
+from dtfctl.launcher.providers.bundle import Bundles, Platform
 from dtfctl.launcher.providers.conversation import ASK_S, HELLO_S, Conversation
 from dtfctl.launcher.providers.files import Synced, Syncs, setup_of
 from dtfctl.launcher.providers.login import Logins
 from dtfctl.launcher.providers.own_login import OwnLogin, SentSyncs
+from dtfctl.launcher.providers.supply import UNPACK_S, Supply, mib
 from dtfctl.launcher.pulse import AGENT_HANGS_S
 from dtfctl.launcher.spec.model import ClusterSpec
 
@@ -39,10 +43,13 @@ IDLE_S = 5.0
 SIGN_S = 30.0
 """Through a connection that is kept; a fraction of `host_side.LONGEST_IDLE_S`."""
 START_S = 90.0
-UNPACK_S = 900.0
 SETUP_S = 3600.0
 KNOCK_S = 1.0
-INDEX_S = 2.0
+UNPACKED_FACTOR = 4
+"""How much larger synchronised files are on the disk of a host, at most, than on their way."""
+LATER_AFTER_S = 2.0
+"""Layers that only some programs use come so long after the last host that is being brought up."""
+LATER_RETRY_S = (10.0, 60.0, 300.0)
 BEFORE_START = frozenset({"disk", "install", "setup", "python", "owner"})
 """Causes that keep an agent from being started; with any other it may run although nobody has heard of it."""
 
@@ -71,9 +78,12 @@ class SshProvider:
         self._hosts: dict[str, _Host] = {}
         self._logins: Logins | None = None
         self._signs: set[asyncio.Task[None]] = set()
+        self._later: dict[str, asyncio.Task[None]] = {}
+        self._ensuring = 0
         self._loop = asyncio.new_event_loop()
         self._thread = guard.forever(self._loop.run_forever, name="ssh")
         self._thread.start()
+        self._supply = self._run(self._new_supply(), None)
 
     # ------------------------------------------------------------------ calls from the links' threads
 
@@ -82,13 +92,18 @@ class SshProvider:
 
     def find_agent(self, host: str) -> AgentEndpoint | None:
         known = self._remembered(host)
-        if known is not None and _answers(known.address):
-            return known
-        found = self._run(self._look(host), None)
-        return None if found is None else self._reachable(self._remember(host, found))
+        if known is None or not _answers(known.address):
+            found = self._run(self._look(host), None)
+            if found is None:
+                return None
+            known = self._reachable(self._remember(host, found))
+        self._loop.call_soon_threadsafe(self._bring_later, host)
+        return known
 
     def start_agent(self, host: str) -> AgentEndpoint:
-        return self._reachable(self._remember(host, self._run(self._ensure(host), None)))
+        found = self._reachable(self._remember(host, self._run(self._ensure(host), None)))
+        self._loop.call_soon_threadsafe(self._bring_later, host)
+        return found
 
     def _reachable(self, endpoint: AgentEndpoint) -> AgentEndpoint:
         """A firewall or a jump host may be in the way of its port: then through the SSH connection, which stays."""
@@ -105,6 +120,7 @@ class SshProvider:
         return self._memory(host).exists()
 
     def wait_ended(self, host: str, timeout_s: float) -> bool:
+        self._loop.call_soon_threadsafe(self._stop_later, host)
         reply = self._run(self._ask(host, "wait_ended", timeout_s + ASK_S, timeout_s=timeout_s), None)
         return bool(reply["ended"])
 
@@ -115,6 +131,7 @@ class SshProvider:
     def clean(self, host: str) -> None:
         self._run(self._ask(host, "clean", ASK_S), None)
         self._memory(host).unlink(missing_ok=True)
+        self._has_later(host).unlink(missing_ok=True)
 
     def forward(self, host: str, address: str) -> str:
         """An address on this machine that leads to `address` of a host, through the connection to it."""
@@ -155,6 +172,7 @@ class SshProvider:
     async def _configure(self, spec: ClusterSpec) -> None:
         before = self._spec
         self._spec = spec
+        self._supply.hosts = sum(not host.is_local for host in spec.hosts)
         self._own = await self._in_thread(lambda: OwnLogin.of(self._paths))
         ssh = spec.ssh if self._own is None else self._own.ssh(spec.ssh)
         self._syncs = Syncs(home() / "bundles", spec.sync) if self._own is None else SentSyncs(self._paths.login)
@@ -163,11 +181,32 @@ class SshProvider:
         for host in spec.hosts:
             if not host.is_local and host.name not in self._hosts:
                 self._hosts[host.name] = _Host(host.name, host.user, asyncio.Lock())
+        if any(not self.may_run(name) for name in self._hosts):
+            self._loop.run_in_executor(None, self._pack_ahead)
+
+    def _pack_ahead(self) -> None:
+        """While logins take their time: most hosts are like this machine."""
+        with contextlib.suppress(LauncherError):  # whose layers cannot be packed says so itself
+            platform = Platform.of_facts(host_side.facts())
+            for layer in self._bundles.of(platform, self._fast).layers:
+                if layer.is_first:
+                    self._loop.run_in_executor(None, self._bundles.archive, platform, layer)
+
+    @property
+    def _fast(self) -> bool:
+        return self._spec is not None and self._spec.fast
+
+    async def _new_supply(self) -> Supply:
+        return Supply(self._bundles)
 
     async def _talk(self, host: _Host) -> Conversation:
         """The host's open conversation, or a new one. The caller holds the host's lock."""
-        if host.conversation is not None and host.conversation.is_open:
-            return host.conversation
+        if host.conversation is None or not host.conversation.is_open:
+            host.conversation = await self._begin(host)
+            self._loop.call_later(IDLE_S, self._close_idle, host, host.conversation)
+        return host.conversation
+
+    async def _begin(self, host: _Host) -> Conversation:
         assert self._logins is not None
         name, user, port = host.name, host.user, None
         if self._own is not None:
@@ -175,13 +214,11 @@ class SshProvider:
             name, user, port = met.address, met.user, met.port
         connection = await self._logins.connect(name, user, lambda: self.on_stage(host.name, "connecting", ""), port)
         try:
-            host.conversation = await Conversation.begin(connection, await self._in_thread(self._bundles.likely))
+            return await Conversation.begin(connection, await self._in_thread(self._bundles.likely))
         except TimeoutError:
             raise HostFailed("unreachable", f"its shell did not answer within {HELLO_S:g} s") from None
         except (OSError, asyncssh.Error) as error:
             raise HostFailed("unreachable", f"the connection was lost: {error}") from None
-        self._loop.call_later(IDLE_S, self._close_idle, host, host.conversation)
-        return host.conversation
 
     def _close_idle(self, host: _Host, conversation: Conversation) -> None:
         if host.conversation is not conversation:
@@ -220,6 +257,13 @@ class SshProvider:
 
     async def _ensure(self, name: str) -> dict[str, Any]:
         """The agent's description, once it runs on a host that has all it needs."""
+        self._ensuring += 1
+        try:
+            return await self._ensure_alone(name)
+        finally:
+            self._ensuring -= 1
+
+    async def _ensure_alone(self, name: str) -> dict[str, Any]:
         host = self._hosts[name]
         async with host.lock:
             conversation = await self._talk(host)
@@ -232,7 +276,7 @@ class SshProvider:
             # Taken together: the spec may be another one before this host is done.
             spec, syncs = self._spec, self._syncs
             assert spec is not None
-            bundle = await self._in_thread(lambda: self._bundles.of(platform))
+            bundle = await self._in_thread(lambda: self._bundles.of(platform, spec.fast))
             synced = await self._in_thread(syncs.current)
             certificates = await self._in_thread(lambda: self._certificates(name, facts["address"]))
             request = {
@@ -241,7 +285,7 @@ class SshProvider:
                 "owner": await self._in_thread(self._owner),
                 "host": name,
                 "runtime": bundle.runtime,
-                "packages": bundle.packages,
+                "layers": bundle.described(),
                 "sync": [{"to": item.to, "hash": item.hash} for item in synced],
                 "setup": setup_of(spec, synced),
                 "python": spec.python or "",
@@ -264,12 +308,15 @@ class SshProvider:
                 if fresh:
                     await self._in_thread(lambda: self._memory(name).unlink(missing_ok=True))
                 facts = reply["facts"]
+                layers = [item for item in reply["need"] if not item.startswith("sync:")]
+                if layers:
+                    await self._supply.provide(
+                        name, conversation, platform, bundle, layers, lambda detail: stage("installing", detail)
+                    )
                 for item in reply["need"]:
                     if item.startswith("sync:"):
                         entry = synced[int(item.partition(":")[2])]
                         await self._provide_files(conversation, syncs, entry, facts, stage)
-                    else:
-                        await self._provide(conversation, item, platform, facts, stage)
             raise HostFailed("install", "what was sent is not there: somebody else deletes files in ~/.dtfctl")
 
     async def _refresh(self, name: str) -> None:
@@ -301,30 +348,68 @@ class SshProvider:
                     await self._provide_files(conversation, syncs, entry, reply["facts"], stage)
             raise HostFailed("sync", "what was sent is not there: somebody else deletes files in ~/.dtfctl")
 
-    async def _provide(
-        self,
-        conversation: Conversation,
-        item: str,
-        platform: Platform,
-        facts: dict[str, Any],
-        stage: Callable[[Stage, str], None],
-    ) -> None:
-        """Send the packages or dtfctl itself."""
-        bundle = self._bundles.of(platform)
-        if item == "packages":
-            stage("installing", "packages")
-            asked = {"do": "pip_packages", "requirements": bundle.requirements, "name": bundle.packages}
-            reply = await conversation.ask({**asked, "index_s": INDEX_S}, UNPACK_S)
-            if "refused" not in reply:
+    # ------------------------------------------------------------------ what comes when tasks run
+
+    def _has_later(self, name: str) -> Path:
+        return self._paths.host(name) / "layers"
+
+    def _bring_later(self, name: str) -> None:
+        """Begin to send a host the layers that tasks do not wait for, unless it has them or is being sent them."""
+        known = self._later.get(name)
+        if (known is None or known.done()) and not self._has_later(name).exists() and name in self._hosts:
+            self._later[name] = self._loop.create_task(self._send_later(name))
+
+    def _stop_later(self, name: str) -> None:
+        if name in self._later:
+            self._later[name].cancel()
+
+    async def _send_later(self, name: str) -> None:
+        """Over a connection of its own, as requests to the host must not wait for it."""
+        for pause in (LATER_AFTER_S, *LATER_RETRY_S):
+            await asyncio.sleep(pause)
+            while self._ensuring:
+                await asyncio.sleep(LATER_AFTER_S)
+            try:
+                await self._send_later_once(name)
                 return
-            log.info("%s: no packages from an index there (%s); sending them", facts["hostname"], reply["refused"])
-            archive = await self._in_thread(lambda: self._bundles.packages_archive(platform))
-            values: dict[str, Any] = {"do": "unpack_packages", "name": bundle.packages}
-        else:
-            archive = await self._in_thread(lambda: self._bundles.runtime_archive(platform))
-            values = {"do": "unpack_runtime", "name": bundle.runtime, "packages": bundle.packages}
-        what = "packages" if item == "packages" else "dtfctl"
-        await self._send(conversation, archive, what, values, facts, lambda detail: stage("installing", detail))
+            except HostFailed as error:
+                log.warning("%s: packages that come later: %s", name, error.message)
+                self.on_stage(name, "layer", f"not sent: {error.message}")
+            except Exception:  # nobody else would hear of it
+                log.exception("%s: a bug in sending packages that come later", name)
+                return
+
+    async def _send_later_once(self, name: str) -> None:
+        host = self._hosts[name]
+        conversation = await self._begin(host)
+        try:
+            platform = Platform.of_facts(await conversation.facts())
+            bundle = await self._in_thread(lambda: self._bundles.of(platform, self._fast))
+            asked = {"do": "later", "layers": bundle.described()}
+            missing = (await conversation.ask(asked, ASK_S))["missing"]
+            for hash in missing:
+                layer = bundle.layer(hash)
+                begun = self._loop.time()
+                try:
+                    await self._supply.provide(name, conversation, platform, bundle, [hash], lambda _: None)
+                except HostFailed as error:
+                    with contextlib.suppress(HostFailed):
+                        await conversation.ask({**asked, "why": error.message}, ASK_S)
+                    raise
+                took = self._loop.time() - begun
+                self.on_stage(name, "layer", f"{layer.name} is there: {', '.join(layer.pins)} ({took:.1f} s)")
+            if self._fast and all(layer.name != "fast" for layer in bundle.layers):
+                self.on_stage(name, "layer", "no numba and oneDNN, as they are not installed where `up` ran")
+            await self._in_thread(lambda: self._note_later(name))
+            # What it has got it may hand on to others.
+            while conversation.is_open and conversation.offers:
+                await asyncio.sleep(1.0)
+        finally:
+            await conversation.end()
+
+    def _note_later(self, name: str) -> None:
+        if self.may_run(name):
+            write_whole(self._has_later(name), b"")
 
     async def _provide_files(
         self,
@@ -353,17 +438,17 @@ class SshProvider:
         if size * UNPACKED_FACTOR > facts["free_bytes"]:
             raise HostFailed(
                 "disk",
-                f"no space: {what} needs {_mib(size * UNPACKED_FACTOR)}, {_mib(facts['free_bytes'])} are free below "
+                f"no space: {what} needs {mib(size * UNPACKED_FACTOR)}, {mib(facts['free_bytes'])} are free below "
                 f"{facts['base']}",
             )
-        tell(f"{what} ({_mib(size)})")
+        tell(f"{what} ({mib(size)})")
         told = 0
 
         def share(part: float) -> None:
             nonlocal told
             if int(part * 10) > told:
                 told = int(part * 10)
-                tell(f"{what} ({_mib(size)}, {told * 10}%)")
+                tell(f"{what} ({mib(size)}, {told * 10}%)")
 
         uploaded = await conversation.upload(archive, facts["base"], share)
         await conversation.ask({**request, "archive": uploaded}, UNPACK_S)
@@ -386,6 +471,9 @@ class SshProvider:
         return await self._loop.run_in_executor(None, work)
 
     async def _close(self) -> None:
+        for task in self._later.values():
+            task.cancel()
+        await asyncio.gather(*self._later.values(), return_exceptions=True)
         open_ones = [host.conversation for host in self._hosts.values() if host.conversation is not None]
         await asyncio.gather(*(conversation.end() for conversation in open_ones))
         if self._logins is not None:
@@ -404,7 +492,3 @@ def _answers(address: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _mib(size: float) -> str:
-    return f"{size / 2**20:.0f} MiB"

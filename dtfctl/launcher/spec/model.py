@@ -421,6 +421,12 @@ class ClusterSpec:
         '{PYTHONUNBUFFERED: "1"}',
         factory=dict,
     )
+    fast: bool = option(
+        Flag(),
+        "Whether hosts get numba and oneDNN, in the versions that are installed where `up` runs, once tasks run.",
+        "false",
+        default=True,
+    )
     ports: Ports = option(
         PortRange(),
         "Where tasks listen.",

@@ -2,63 +2,189 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import secrets
+import socket
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dtfctl.launcher.providers import host_side
+from dtfctl.launcher.providers import host_base, host_layers, host_offers, host_side, packing
 from dtfctl.launcher.providers.bundle import Platform
-from dtfctl.launcher.providers.conversation import REPLY, SOURCE, bootstrap
+from dtfctl.launcher.providers.conversation import REPLY, bootstrap, source
 
 
 @pytest.fixture
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(host_side, "BASE", str(tmp_path))
+    for module in (host_base, host_layers, host_offers, host_side):
+        monkeypatch.setattr(module, "BASE", str(tmp_path))
     return tmp_path
 
 
-def make_runtime(base: Path, name: str, packages: str, days: float) -> None:
+def make_runtime(base: Path, name: str, layer: str, days: float) -> None:
     """One that was last asked for so long ago."""
-    site = base / "runtime" / name / "lib" / "python3.11" / "site-packages"
-    site.mkdir(parents=True)
-    (base / "runtime" / name / "bin").mkdir()
-    (base / "packages" / packages).mkdir(parents=True, exist_ok=True)
-    (site / host_side.PATH_FILE).write_text(f"{base / 'packages' / packages}\n")
+    (base / "runtime" / name / "bin").mkdir(parents=True)
+    (base / "layers" / layer).mkdir(parents=True, exist_ok=True)
+    (base / "runtime" / name / host_layers.LAYERS_FILE).write_text(json.dumps([{"hash": layer}]))
     then = time.time() - days * 86400
-    for path in (base / "runtime" / name, base / "packages" / packages):
+    for path in (base / "runtime" / name, base / "layers" / layer):
         os.utime(path, (then, then))
 
 
 def left(base: Path) -> dict[str, list[str]]:
-    return {kind: sorted(os.listdir(base / kind)) for kind in ("runtime", "packages")}
+    return {kind: sorted(os.listdir(base / kind)) for kind in ("runtime", "layers")}
 
 
-def test_bundles_that_nobody_asks_for_go(base: Path) -> None:
-    make_runtime(base, "old", "old-packages", 20)
-    make_runtime(base, "new", "new-packages", 1)
-    host_side.forget_unused()
-    assert left(base) == {"runtime": ["new"], "packages": ["new-packages"]}
+def test_layers_that_nobody_asks_for_go(base: Path) -> None:
+    make_runtime(base, "old", "old-layer", 20)
+    make_runtime(base, "new", "new-layer", 1)
+    host_layers.forget_unused()
+    assert left(base) == {"runtime": ["new"], "layers": ["new-layer"]}
 
 
-def test_a_bundle_that_something_runs_from_stays_with_its_packages(base: Path) -> None:
-    make_runtime(base, "old", "old-packages", 20)
+def test_a_runtime_that_something_runs_from_stays_with_its_layers(base: Path) -> None:
+    make_runtime(base, "old", "old-layer", 20)
     python = base / "runtime" / "old" / "bin" / "python"
     python.symlink_to(sys.executable)
     words = [python, "-I", "-S", "-c", "print(flush=True); input()"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
         assert running.stdout is not None
         running.stdout.readline()  # its command line is there only some time after `exec`
-        host_side.forget_unused()
-        assert left(base) == {"runtime": ["old"], "packages": ["old-packages"]}
+        host_layers.forget_unused()
+        assert left(base) == {"runtime": ["old"], "layers": ["old-layer"]}
         assert running.stdin is not None
         running.stdin.close()
-    host_side.forget_unused()
-    assert left(base) == {"runtime": [], "packages": []}
+    host_layers.forget_unused()
+    assert left(base) == {"runtime": [], "layers": []}
+
+
+# ---------------------------------------------------------------- layers
+
+
+def packed(folder: Path, **files: str) -> packing.Archive:
+    path = folder / "a.layer"
+    packing.pack(
+        path, [(name.replace("__", "/") + ".py", text.encode()) for name, text in files.items()], compiled=True
+    )
+    return packing.described(path)
+
+
+NAME = "a" * 24
+
+
+def unpack(archive: packing.Archive, sha256: str = "") -> Path:
+    copy = archive.path.with_name("copy")
+    copy.write_bytes(archive.path.read_bytes())
+    host_layers.unpack_layer(str(copy), NAME, sha256 or archive.sha256)
+    assert not copy.exists()
+    return Path(host_layers.folder_of(NAME))
+
+
+def test_a_layer_comes_with_bytecode_that_is_used_and_names_its_own_place(base: Path, tmp_path: Path) -> None:
+    folder = unpack(packed(tmp_path, pack____init__="import sys", pack__one="def where(): return where.__code__"))
+    code = (
+        f"import sys; sys.path.insert(0, {str(folder)!r}); import importlib.util as u; from pack import one;"
+        "print(one.where().co_filename); data = open(one.__cached__, 'rb').read();"
+        "print(data[4:8] == bytes([1, 0, 0, 0]), data[8:16] == u.source_hash(open(one.__file__, 'rb').read()))"
+    )
+    (folder / "pack" / "one.py").touch()  # bytecode by time stamps would be stale now
+    said = subprocess.run([sys.executable, "-v", "-I", "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.split() == [str(folder / "pack" / "one.py"), "True", "True"]
+    assert f"code object from '{folder}/pack/__pycache__/one" in said.stderr, "it was not compiled there"
+
+
+def test_what_arrives_damaged_never_becomes_a_layer(base: Path, tmp_path: Path) -> None:
+    archive = packed(tmp_path, one="x = 1" * 1000)
+    with pytest.raises(host_base.Trouble, match="checksum"):
+        unpack(archive, "0" * 64)
+    whole = archive.path.read_bytes()
+    archive.path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(host_base.Trouble, match="middle"):
+        unpack(archive)
+    assert os.listdir(base / "layers") == []
+
+
+def test_a_layer_with_a_file_outside_of_it_is_refused(base: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.layer"
+    packing.pack(path, [("../../evil.py", b"")], compiled=False)
+    with pytest.raises(host_base.Trouble, match="evil"):
+        unpack(packing.described(path))
+    assert not list(tmp_path.rglob("evil.py"))
+
+
+@pytest.mark.parametrize("harm", ["shorter", "gone", "listing", "nothing"])
+def test_a_layer_that_is_not_whole_is_asked_for_again(base: Path, tmp_path: Path, harm: str) -> None:
+    folder = unpack(packed(tmp_path, one="x = 1", two="y = 2"))
+    if harm == "shorter":
+        (folder / "one.py").write_text("")
+    elif harm == "gone":
+        (folder / "two.py").unlink()
+    elif harm == "listing":
+        (folder / host_layers.LISTING).write_text("[[")
+    wanted = [{"name": "core", "hash": NAME, "first": True}]
+    assert host_layers.missing_layers(wanted, thorough=True) == ([] if harm == "nothing" else [NAME])
+    assert folder.exists() == (harm == "nothing")
+
+
+# ---------------------------------------------------------------- from host to host
+
+
+@pytest.fixture
+def offered(base: Path, tmp_path: Path) -> Iterator[Callable[..., dict[str, Any]]]:
+    """Asks for a file that another process offers with one token."""
+    archive = tmp_path / "offered"
+    archive.write_bytes(os.urandom(3 << 20))
+    token = secrets.token_hex(32)
+    port = host_offers.offer({NAME: str(archive)}, [token], "127.0.0.1")["port"]
+
+    def take(**changes: Any) -> dict[str, Any]:
+        asked = {"name": NAME, "size": 3 << 20, "address": "127.0.0.1", "port": port, "token": token, **changes}
+        return host_offers.take_layer(**asked)
+
+    take.__dict__["archive"] = archive
+    yield take
+    while host_offers._KEPT:
+        os.close(host_offers._KEPT.pop())
+    os.wait()
+
+
+def test_who_knows_a_token_gets_a_layer_once(offered: Any) -> None:
+    reply = offered()
+    assert Path(reply["archive"]).read_bytes() == offered.archive.read_bytes()
+    assert "refused" in offered(), "a token is good for one time"
+
+
+def test_who_does_not_know_a_token_gets_nothing(offered: Any, base: Path) -> None:
+    assert offered(token="00" * 32) == {"refused": "it was refused"}
+    assert "refused" in offered(name="b" * 24)
+    assert os.listdir(base / "tmp") == []
+    assert "archive" in offered(), "a guess does not use it up"
+
+
+def test_who_does_not_know_the_token_cannot_hand_on_either(base: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def lie() -> None:
+            connection = server.accept()[0]
+            connection.sendall(b"0" * 32)
+            connection.recv(1000)
+            connection.sendall(b"1" * 32 + b"x" * 100)
+            connection.close()
+
+        thread = threading.Thread(target=lie)
+        thread.start()
+        port = server.getsockname()[1]
+        reply = host_offers.take_layer(NAME, 100, "127.0.0.1", port, secrets.token_hex(32))
+        thread.join()
+    assert reply == {"refused": "somebody else answers there"}
 
 
 def test_facts_are_what_the_standard_library_says_of_this_machine(base: Path) -> None:
@@ -71,15 +197,25 @@ def test_facts_are_what_the_standard_library_says_of_this_machine(base: Path) ->
 
 def converse(home: Path, runtimes: tuple[str, ...]) -> list[str]:
     """What comes of the shell's command on a host with this home, the source and one request."""
-    source = SOURCE.read_bytes()
+    program = source()
     done = subprocess.run(
-        ["/bin/sh", "-c", bootstrap(len(source), runtimes)],
-        input=source + b'{"do": "look", "cluster": "c", "host": "h"}\n',
+        ["/bin/sh", "-c", bootstrap(len(program), runtimes)],
+        input=program + b'{"do": "look", "cluster": "c", "host": "h"}\n',
         capture_output=True,
         env={"HOME": str(home), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         check=True,
     )
     return done.stdout.decode().splitlines()
+
+
+def test_a_runtime_that_does_not_run_any_more_is_passed_over(tmp_path: Path) -> None:
+    """As after the Python that it leads to was replaced, or on the second kind of host that shares a home."""
+    program = tmp_path / ".dtfctl" / "runtime" / "abc" / "bin" / "python"
+    program.parent.mkdir(parents=True)
+    program.symlink_to(sys._base_executable)  # type: ignore[attr-defined]
+    hello, answer = converse(tmp_path, ("abc",))
+    assert hello.startswith(REPLY + '{"hello": 1')
+    assert '"facts"' in answer
 
 
 @pytest.mark.parametrize("is_there", [True, False])

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl import later
 from dtfctl.durable import whole_file
 from dtfctl.runtime.kernels.compiled import loops
 
@@ -31,9 +32,13 @@ LEAST_BYTES = 2 << 20
 _LOCK = threading.Lock()
 
 
-@lru_cache(1)
 def is_available() -> bool:
-    """True where numba is installed and not turned off; it is not imported for that."""
+    """True where numba is installed and not turned off; it is not imported for that. On a host it may come later."""
+    return later.arrived("fast") and _is_installed()
+
+
+@lru_cache(1)
+def _is_installed() -> bool:
     return os.environ.get("DTF_NUMBA", "1") != "0" and importlib.util.find_spec("numba") is not None
 
 

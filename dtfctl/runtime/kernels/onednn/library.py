@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl import later
 from dtfctl.errors import Signal
 
 log = logging.getLogger(__name__)
@@ -252,9 +253,13 @@ def _candidates() -> Iterator[str]:
     yield _NAME
 
 
-@lru_cache(1)
 def find_library() -> Library | None:
-    """The library, loaded and tested; None where there is none that works."""
+    """The library, loaded and tested; None where there is none that works, or while it is on its way to this host."""
+    return _found() if later.arrived("fast") else None
+
+
+@lru_cache(1)
+def _found() -> Library | None:
     from dtfctl.runtime.kernels.onednn.convolution import Convolution
 
     for path in _candidates():

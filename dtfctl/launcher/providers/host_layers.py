@@ -1,0 +1,317 @@
+"""On a host: the layers that dtfctl consists of there, and the virtual environment that leads to them.
+
+As `host_side.py` it is read by any Python >= 3.11, so it imports nothing of dtfctl but `host_base.py`.
+
+    layers/HASH/        modules, and `.files.json`, which says how long each file is
+    layers/HASH.why     why a layer that was to come did not
+    runtime/HASH/       a virtual environment of one Python, `layers.json`, and a path to its layers
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+import time
+
+from dtfctl.launcher.providers.host_base import BASE, Trouble, private, read_mark, write_mark, write_whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+PATH_FILE = "dtfctl-layers.pth"
+LAYERS_FILE = "layers.json"
+LISTING = ".files.json"
+UNUSED_S = 14 * 86400.0
+STALE_S = 3600.0
+CHECK_S = 60.0
+BLOCK = 1 << 20
+LARGEST_HEADER = 64 << 20
+
+
+# ---------------------------------------------------------------- what is there
+
+
+def folder_of(layer: str) -> str:
+    return os.path.join(BASE, "layers", layer)
+
+
+def python_of(runtime: str) -> str:
+    return os.path.join(BASE, "runtime", runtime, "bin", "python")
+
+
+def own_layers() -> list[dict[str, Any]]:
+    """Those of the runtime that this Python is of; empty elsewhere."""
+    text = read_mark(os.path.join(sys.prefix, LAYERS_FILE))
+    found: list[dict[str, Any]] = json.loads(text) if text else []
+    return found
+
+
+def is_whole(layer: str) -> bool:
+    """Whether every file of a layer is there and as long as it was."""
+    folder = folder_of(layer)
+    try:
+        with open(os.path.join(folder, LISTING), encoding="utf-8") as file:
+            return all(os.stat(os.path.join(folder, name)).st_size == size for name, size in json.load(file))
+    except (OSError, ValueError):
+        return False
+
+
+def missing_layers(layers: list[dict[str, Any]], *, thorough: bool) -> list[str]:
+    """Of those that tasks wait for, what has to be sent; what is broken is put out of the way.
+
+    Args:
+        thorough: look at every file.
+    """
+    found = []
+    for layer in layers:
+        name = layer["hash"]
+        if not layer["first"] or (is_whole(name) if thorough else os.path.isdir(folder_of(name))):
+            continue
+        discard(folder_of(name))
+        found.append(name)
+    return found
+
+
+def discard(folder: str) -> None:
+    """A folder that is broken goes, at once for who looks at its name."""
+    import shutil
+
+    aside = f"{folder}.{os.getpid()}.gone"
+    try:
+        os.rename(folder, aside)
+    except FileNotFoundError:
+        return
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def note_use(runtime: str, layers: list[dict[str, Any]]) -> None:
+    for used in (os.path.join(BASE, "runtime", runtime), *(folder_of(layer["hash"]) for layer in layers)):
+        if os.path.isdir(used):
+            os.utime(used)
+
+
+# ---------------------------------------------------------------- making it
+
+
+def unpack_layer(archive: str, name: str, sha256: str, keep: bool = False, **_: Any) -> None:
+    """An archive (`packing.py`) becomes layers/NAME, whole or not at all."""
+    import shutil
+
+    target = folder_of(name)
+    fresh = f"{os.path.join(private('layers'), name)}.{os.getpid()}"
+    shutil.rmtree(fresh, ignore_errors=True)
+    try:
+        write_mark(os.path.join(_made(fresh), LISTING), json.dumps(_unpack(archive, fresh, sha256)))
+        settle(fresh, target)
+        forget_why(name)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+        if not keep:
+            os.unlink(archive)
+
+
+def _made(folder: str) -> str:
+    os.makedirs(folder, mode=0o700)
+    return folder
+
+
+def _unpack(archive: str, folder: str, sha256: str) -> list[list[Any]]:
+    """Write the files of an archive; what was written."""
+    import hashlib
+    import zlib
+
+    digest, unpack = hashlib.sha256(), zlib.decompressobj()
+    ready, at = bytearray(), 0
+    made = {folder}
+
+    with open(archive, "rb") as source:
+
+        def take(size: int) -> bytes:
+            nonlocal at
+            while len(ready) - at < size:
+                block = source.read(BLOCK)
+                if not block:
+                    raise Trouble("install", "what was sent ends in its middle")
+                digest.update(block)
+                del ready[:at]
+                at = 0
+                ready.extend(unpack.decompress(block))
+            taken = bytes(memoryview(ready)[at : at + size])
+            at += size
+            return taken
+
+        length = int.from_bytes(take(8), "big")
+        if length > LARGEST_HEADER:
+            raise Trouble("install", "what was sent is not a layer")
+        files: list[list[Any]] = json.loads(take(length))
+        for name, size in files:
+            if os.path.isabs(name) or ".." in name.split("/"):
+                raise Trouble("install", f"what was sent has a file with the name {name}")
+            path = os.path.join(folder, name)
+            parent = os.path.dirname(path)
+            if parent not in made:
+                os.makedirs(parent, mode=0o700, exist_ok=True)
+                made.add(parent)
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                left = size
+                while left:
+                    data = take(min(left, 4 * BLOCK))
+                    left -= len(data)
+                    while data:
+                        data = data[os.write(fd, data) :]
+            finally:
+                os.close(fd)
+        while block := source.read(BLOCK):
+            digest.update(block)
+    if digest.hexdigest() != sha256:
+        raise Trouble("install", "what was sent is not what arrived: its checksum is another one")
+    return files
+
+
+def make_runtime(runtime: str, layers: list[dict[str, Any]], python: str = "") -> None:
+    """A virtual environment of this Python, or of the one it is of itself, that leads to its layers; tried out."""
+    import shutil
+    import subprocess
+
+    if os.path.exists(os.path.join(BASE, "runtime", runtime, LAYERS_FILE)):
+        if sys.prefix == os.path.join(BASE, "runtime", runtime) or not why_broken(python_of(runtime)):
+            return
+        discard(os.path.join(BASE, "runtime", runtime))
+    base = python or getattr(sys, "_base_executable", sys.executable) or sys.executable
+    target = os.path.join(private("runtime"), runtime)
+    fresh = f"{target}.{os.getpid()}"
+    shutil.rmtree(fresh, ignore_errors=True)
+    try:
+        site = os.path.join(fresh, "lib", f"python{sys.version_info.major}.{sys.version_info.minor}", "site-packages")
+        os.makedirs(site, mode=0o700)
+        os.makedirs(os.path.join(fresh, "bin"), mode=0o700)
+        for name in ("python", "python3"):
+            os.symlink(base, os.path.join(fresh, "bin", name))
+        write_whole(os.path.join(fresh, "pyvenv.cfg"), f"home = {os.path.dirname(base)}\n".encode())
+        write_mark(os.path.join(site, PATH_FILE), path_lines(layers))
+        problem = why_broken(os.path.join(fresh, "bin", "python"))
+        if problem:
+            raise Trouble("install", f"its Python ({base}) cannot run dtfctl: {problem}")
+        write_mark(os.path.join(fresh, LAYERS_FILE), json.dumps(layers))
+        settle(fresh, target)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Trouble("install", f"no virtual environment can be made of {base}: {error}") from None
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    forget_unused()
+
+
+def path_lines(layers: list[dict[str, Any]]) -> str:
+    """For a .pth file: the layers, of which those that are not there yet are looked for when they are imported."""
+    return (
+        "".join(f"{folder_of(layer['hash'])}\n" for layer in layers) + "import dtfctl.later; dtfctl.later.install()\n"
+    )
+
+
+def why_broken(python: str) -> str:
+    """What a Python says that cannot import dtfctl; empty when it can."""
+    import subprocess
+
+    code = "import ctypes, ssl, zlib; import dtfctl.launcher.providers.host_side, google.protobuf, numpy"
+    try:
+        done = subprocess.run(
+            [python, "-I", "-c", code], stdin=subprocess.DEVNULL, capture_output=True, timeout=CHECK_S, check=False
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)[:500]
+    if done.returncode == 0:
+        return ""
+    lines = done.stderr.decode(errors="replace").strip().splitlines()
+    return lines[-1][:500] if lines else f"it ended with {done.returncode}"
+
+
+def settle(fresh: str, target: str) -> None:
+    """Give a finished folder its name; somebody else's with the same content is as good (a home on a shared disk)."""
+    try:
+        os.rename(fresh, target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or not os.path.isdir(target):
+            raise
+
+
+# ---------------------------------------------------------------- layers that come later
+
+
+def later(layers: list[dict[str, Any]], why: str = "", **_: Any) -> dict[str, Any]:
+    """What of the layers that come later is missing; with `why`, that it does not come."""
+    missing = [layer["hash"] for layer in layers if not layer["first"] and not is_whole(layer["hash"])]
+    for name in missing:
+        if why:
+            write_mark(os.path.join(private("layers"), f"{name}.why"), why)
+        else:
+            forget_why(name)
+            discard(folder_of(name))
+    if missing:
+        private("tmp")
+        os.nice(10)
+    return {"missing": missing}
+
+
+def forget_why(name: str) -> None:
+    try:
+        os.unlink(f"{folder_of(name)}.why")
+    except FileNotFoundError:
+        return
+
+
+# ---------------------------------------------------------------- what nobody uses
+
+
+def forget_unused() -> None:
+    """What no `up` has asked for in two weeks goes, but for what something runs from; so do uploads that broke off."""
+    import shutil
+
+    def names(kind: str) -> list[str]:
+        folder = os.path.join(BASE, kind)
+        return os.listdir(folder) if os.path.isdir(folder) else []
+
+    def age(kind: str, name: str) -> float:
+        try:
+            return time.time() - os.stat(os.path.join(BASE, kind, name)).st_mtime
+        except FileNotFoundError:
+            return 0.0
+
+    for name in names("runtime"):
+        if age("runtime", name) > UNUSED_S and not runs_from(os.path.join(BASE, "runtime", name)):
+            shutil.rmtree(os.path.join(BASE, "runtime", name), ignore_errors=True)
+    kept = {layer["hash"] for name in names("runtime") for layer in layers_of(name)}
+    for name in names("layers"):
+        if age("layers", name) > UNUSED_S and name.partition(".")[0] not in kept:
+            shutil.rmtree(os.path.join(BASE, "layers", name), ignore_errors=True)
+    for name in names("packages"):  # as an earlier dtfctl laid it out
+        if age("packages", name) > UNUSED_S:
+            shutil.rmtree(os.path.join(BASE, "packages", name), ignore_errors=True)
+    for name in names("tmp"):
+        if age("tmp", name) > STALE_S:
+            os.unlink(os.path.join(BASE, "tmp", name))
+
+
+def layers_of(runtime: str) -> list[dict[str, Any]]:
+    text = read_mark(os.path.join(BASE, "runtime", runtime, LAYERS_FILE))
+    found: list[dict[str, Any]] = json.loads(text) if text else []
+    return found
+
+
+def runs_from(folder: str) -> bool:
+    """Whether a process of this user is a Python of this folder."""
+    for pid in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{int(pid)}/cmdline", "rb") as file:
+                if file.read().startswith(os.fsencode(folder) + b"/"):
+                    return True
+        except (OSError, ValueError):
+            continue  # it has just ended, or is none
+    return False
+
+
+REQUESTS: dict[str, Callable[..., dict[str, Any] | None]] = {"unpack_layer": unpack_layer, "later": later}

@@ -1,0 +1,178 @@
+"""On a host: layers that it has got are handed on to other hosts, which saves the operator's line.
+
+Who holds a token may take one archive with it, once. Tokens and checksums come over SSH and never cross the wire: the
+two ends prove to each other that they know one (HMAC over both sides' nonces), nobody else is answered, and what comes
+is checked against its checksum when it is unpacked. What goes over the wire is not secret: public packages, and dtfctl.
+
+As `host_side.py` it is read by any Python >= 3.11, so it imports nothing of dtfctl but `host_base.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import time
+
+from dtfctl.launcher.providers.host_base import BASE, private, say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket as sockets
+    from collections.abc import Callable
+    from typing import Any
+
+NONCE = 32
+CONNECT_S = 3.0
+STALL_S = 10.0
+OFFERED_S = 600.0
+GUESTS = 16
+"""Connections at a time; more are closed at once."""
+BLOCK = 1 << 18
+TELL_BYTES = 8 << 20
+
+
+def offer(files: dict[str, str], tokens: list[str], address: str, **_: Any) -> dict[str, Any]:
+    """Let who knows one of `tokens` have one of `files` (name to path), each once, until this process ends."""
+    import socket
+
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.bind((address, 0))
+        listener.listen(GUESTS)
+    except OSError as error:
+        listener.close()
+        return {"refused": f"no port can be opened at {address}: {error.strerror}"}
+    port = listener.getsockname()[1]
+    over, alive = os.pipe()
+    child = os.fork()
+    if child == 0:
+        # Not a thread: this process is still to be forked itself, into an agent.
+        try:
+            os.close(alive)
+            nothing = os.open(os.devnull, os.O_RDWR)
+            for fd in (0, 1, 2):
+                os.dup2(nothing, fd)
+            hand_out(listener, files, [bytes.fromhex(token) for token in tokens], over)
+        finally:
+            os._exit(0)
+    os.close(over)
+    listener.close()
+    _ARCHIVES.update(files.values())
+    _KEPT.append(alive)  # closed with this process: that is how the child knows
+    return {"port": port}
+
+
+_KEPT: list[int] = []
+_ARCHIVES: set[str] = set()
+
+
+def hand_out(listener: sockets.socket, files: dict[str, str], tokens: list[bytes], over: int) -> None:
+    """Serve until every token was used, `over` is closed, or it has taken too long."""
+    import threading
+
+    left, lock = list(tokens), threading.Lock()
+    guests: list[threading.Thread] = []
+    end = time.monotonic() + OFFERED_S
+    while (left or any(guest.is_alive() for guest in guests)) and time.monotonic() < end:
+        ready = select.select([listener.fileno(), over], [], [], 1.0)[0]
+        if over in ready:
+            return
+        guests = [guest for guest in guests if guest.is_alive()]
+        if listener.fileno() in ready:
+            connection = listener.accept()[0]
+            if len(guests) >= GUESTS:
+                connection.close()
+                continue
+            guest = threading.Thread(target=hand_over, args=(connection, files, left, lock), daemon=True)
+            guest.start()
+            guests.append(guest)
+
+
+def hand_over(connection: sockets.socket, files: dict[str, str], tokens: list[bytes], lock: Any) -> None:
+    """One guest: `name, nonce, proof` with a token that is still good gets `proof` and the file."""
+    import hmac
+
+    with connection:
+        try:
+            connection.settimeout(STALL_S)
+            nonce = os.urandom(NONCE)
+            connection.sendall(nonce)
+            name = exactly(connection, 24).decode("ascii", "replace")
+            theirs, proof = exactly(connection, NONCE), exactly(connection, NONCE)
+            with lock:
+                told = name.encode()
+                found = [
+                    token
+                    for token in tokens
+                    if hmac.compare_digest(proof, hmac.digest(token, b"take" + told + nonce + theirs, "sha256"))
+                ]
+                if not found or name not in files:
+                    return
+                tokens.remove(found[0])
+            connection.sendall(hmac.digest(found[0], b"give" + told + nonce + theirs, "sha256"))
+            with open(files[name], "rb") as file:
+                connection.sendfile(file)
+        except OSError:
+            return  # it says at the other end what went wrong
+
+
+def take_layer(name: str, size: int, address: str, port: int, token: str, **_: Any) -> dict[str, Any]:
+    """Get an archive from another host; where it lies then, or why it was not got."""
+    import hmac
+    import socket
+
+    private("tmp")
+    target = os.path.join(BASE, "tmp", f"{name}.{os.getpid()}.{os.urandom(4).hex()}")
+    key, told, got, spoken = bytes.fromhex(token), name.encode(), 0, 0
+    try:
+        with socket.create_connection((address, port), CONNECT_S) as connection, open(target, "xb") as file:
+            connection.settimeout(STALL_S)
+            theirs, nonce = exactly(connection, NONCE), os.urandom(NONCE)
+            connection.sendall(told + nonce + hmac.digest(key, b"take" + told + theirs + nonce, "sha256"))
+            proof = exactly(connection, NONCE)
+            if not hmac.compare_digest(proof, hmac.digest(key, b"give" + told + theirs + nonce, "sha256")):
+                raise OSError("somebody else answers there")
+            while got < size:
+                data = connection.recv(min(BLOCK, size - got))
+                if not data:
+                    raise OSError("it ended in its middle")
+                file.write(data)
+                got += len(data)
+                if got - spoken >= TELL_BYTES:
+                    spoken = got
+                    say(stage="installing", detail=f"{100 * got // size}%")
+    except OSError as error:
+        if os.path.exists(target):
+            os.unlink(target)
+        if error.filename:  # this host's own disk
+            raise
+        return {"refused": error.strerror or str(error) or type(error).__name__}
+    return {"archive": target}
+
+
+def exactly(connection: sockets.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = connection.recv(size - len(data))
+        if not more:
+            raise OSError("it was refused")
+        data += more
+    return data
+
+
+def let_go() -> None:
+    """In a fork that goes on by itself: this conversation's end must not wait for it."""
+    while _KEPT:
+        os.close(_KEPT.pop())
+
+
+def forget() -> None:
+    """This conversation is over: what was kept to be handed on goes."""
+    for path in _ARCHIVES:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+REQUESTS: dict[str, Callable[..., dict[str, Any] | None]] = {"offer": offer, "take_layer": take_layer}

@@ -1,0 +1,273 @@
+"""How layers get to hosts: over SSH to the first ones, which hand them on to the others.
+
+This machine's line is the narrow place, so few uploads go over it at a time, and each host that has the layers offers
+them to a few more (`host_offers.py`). A host that reaches no other, or waits for a slow one, gets them from here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from dtfctl.launcher.providers.base import HostFailed
+from dtfctl.launcher.providers.bundle import Bundle, Bundles, Layer, Platform
+from dtfctl.launcher.providers.conversation import ASK_S, Conversation
+from dtfctl.launcher.providers.packing import Archive
+
+log = logging.getLogger(__name__)
+
+OWN_UPLOADS = 2
+"""At a time, but where those are slow."""
+MOST_UPLOADS = 4
+PATIENCE_S = 3.0
+"""Who has waited for so long looks whether it is worth it, and is uploaded to beside the others where none of them will
+have finished within `SLOW_S`."""
+SLOW_S = 20.0
+OFFERS = 4
+"""Hosts that one host hands layers on to."""
+REFUSALS = 2
+"""After so many hosts could not be reached from one, it asks no other."""
+UNPACK_S = 900.0
+TAKE_S = 900.0
+
+
+@dataclass(slots=True)
+class _Offer:
+    host: str
+    conversation: Conversation
+    address: str
+    port: int
+    layers: frozenset[str]
+    tokens: list[str] = field(default_factory=list)
+
+    def serves(self, layers: Collection[str]) -> bool:
+        return self.conversation.is_open and self.layers.issuperset(layers) and len(self.tokens) >= len(layers)
+
+
+@dataclass(slots=True)
+class _Upload:
+    begun: float
+    share: float = 0.0
+
+    def left_s(self, now: float) -> float:
+        """When it ends, as far as it has got."""
+        return (now - self.begun) * (1 - self.share) / self.share if self.share else float("inf")
+
+
+class Supply:
+    """Of all hosts of a cluster; runs in one event loop."""
+
+    def __init__(self, bundles: Bundles) -> None:
+        self._bundles = bundles
+        self._offers: list[_Offer] = []
+        self._uploads: list[_Upload] = []
+        self._news = asyncio.Condition()
+        self.hosts = 1
+        """How many there are in the cluster."""
+
+    async def provide(
+        self,
+        host: str,
+        conversation: Conversation,
+        platform: Platform,
+        bundle: Bundle,
+        wanted: Sequence[str],
+        tell: Callable[[str], None],
+    ) -> None:
+        """Bring layers to a host.
+
+        Raises:
+            HostFailed: they cannot be packed, sent or unpacked.
+        """
+        layers = [bundle.layer(hash) for hash in wanted]
+        archives = await self._packed(platform, layers, tell)
+        facts = await conversation.facts()
+        total = sum(archive.size for archive in archives.values())
+        needed = sum(archive.size + archive.unpacked for archive in archives.values())
+        what = " and ".join(layer.name for layer in layers)
+        if needed > facts["free_bytes"]:
+            raise HostFailed(
+                "disk",
+                f"no space: {what} needs {mib(needed)}, {mib(facts['free_bytes'])} are free below {facts['base']}",
+            )
+        tell(f"{what} ({mib(total)})")
+        alone = False
+        while True:
+            paths, giver = await self._transfer(host, conversation, archives, facts["base"], alone, what, tell)
+            keep = self.hosts > OWN_UPLOADS and await self._offer(host, conversation, paths, facts["address"])
+            try:
+                for hash, path in paths.items():
+                    asked = {"do": "unpack_layer", "archive": path, "name": hash, "keep": keep}
+                    await conversation.ask({**asked, "sha256": archives[hash].sha256}, UNPACK_S)
+                return
+            except HostFailed as error:
+                if not giver or error.cause != "install":
+                    raise
+                # What another host handed on may not be what it should be.
+                log.warning("%s: %s; it came from %s and is sent again from here", host, error.message, giver)
+                self._offers = [offer for offer in self._offers if offer.host not in (host, giver)]
+                alone = True
+
+    async def _packed(
+        self, platform: Platform, layers: Sequence[Layer], tell: Callable[[str], None]
+    ) -> dict[str, Archive]:
+        loop = asyncio.get_running_loop()
+
+        def told(text: str) -> None:
+            loop.call_soon_threadsafe(tell, text)
+
+        made = await asyncio.gather(
+            *(asyncio.to_thread(self._bundles.archive, platform, layer, told) for layer in layers)
+        )
+        return {layer.hash: archive for layer, archive in zip(layers, made, strict=True)}
+
+    async def _transfer(
+        self,
+        host: str,
+        conversation: Conversation,
+        archives: dict[str, Archive],
+        base: str,
+        alone: bool,
+        what: str,
+        tell: Callable[[str], None],
+    ) -> tuple[dict[str, str], str]:
+        """Archives get to a host somehow; where they lie there, and which host has handed them on, if one has.
+
+        Args:
+            alone: from here only.
+        """
+        total = sum(archive.size for archive in archives.values())
+        refused: set[str] = set()
+        while True:
+            only_here = alone or len(refused) >= REFUSALS
+            async with self._source(
+                archives, refused, only_here, lambda: tell(f"{what}: waits until another host has it")
+            ) as (offer, tokens):
+                if isinstance(offer, _Upload):
+
+                    def share(percent: int) -> None:
+                        tell(f"{what} ({mib(total)}, {percent}%)")
+
+                    return await self._upload(conversation, archives, base, offer, share), ""
+                taken = await self._take(conversation, offer, tokens, archives, f"{what} ({mib(total)})", tell)
+                if len(taken) == len(archives):
+                    return taken, offer.host
+                refused.add(offer.host)
+
+    async def _take(
+        self,
+        conversation: Conversation,
+        offer: _Offer,
+        tokens: list[str],
+        archives: dict[str, Archive],
+        what: str,
+        tell: Callable[[str], None],
+    ) -> dict[str, str]:
+        """What a host gets from another one, until it is refused."""
+        tell(f"{what} from {offer.host}")
+        taken: dict[str, str] = {}
+        for token, (hash, archive) in zip(tokens, archives.items(), strict=True):
+            asked = {"do": "take_layer", "name": hash, "size": archive.size, "token": token}
+            reply = await conversation.ask(
+                {**asked, "address": offer.address, "port": offer.port},
+                TAKE_S,
+                lambda _, detail: tell(f"{what} from {offer.host}, {detail}"),
+            )
+            if "refused" in reply:
+                log.info("nothing comes from %s: %s", offer.host, reply["refused"])
+                break
+            taken[hash] = reply["archive"]
+        return taken
+
+    async def _upload(
+        self,
+        conversation: Conversation,
+        archives: dict[str, Archive],
+        base: str,
+        upload: _Upload,
+        tell: Callable[[int], None],
+    ) -> dict[str, str]:
+        total, before, told = sum(archive.size for archive in archives.values()), 0, 0
+        paths = {}
+        for hash, archive in archives.items():
+
+            def share(part: float, at: int = before, size: int = archive.size) -> None:
+                nonlocal told
+                upload.share = (at + part * size) / total
+                percent = int(100 * upload.share)
+                if percent >= told + 5:
+                    told = percent
+                    tell(percent)
+
+            paths[hash] = await conversation.upload(archive.path, base, share)
+            before += archive.size
+        return paths
+
+    @asynccontextmanager
+    async def _source(
+        self, wanted: Collection[str], refused: set[str], only_here: bool, on_wait: Callable[[], None]
+    ) -> AsyncIterator[tuple[_Offer | _Upload, list[str]]]:
+        """Who it comes from, when that has time: another host, with tokens for it, or this machine."""
+        loop = asyncio.get_running_loop()
+        begun, has_waited, tokens = loop.time(), False, []
+        async with self._news:
+            while True:
+                now = loop.time()
+                offer = None if only_here else self._best(wanted, refused)
+                may = OWN_UPLOADS
+                if now - begun >= PATIENCE_S and all(upload.left_s(now) > SLOW_S for upload in self._uploads):
+                    may = MOST_UPLOADS
+                if offer is None and len(self._uploads) < may:
+                    self._uploads.append(upload := _Upload(now))
+                    break
+                if offer is not None:
+                    offer.conversation.offers += 1
+                    tokens = [offer.tokens.pop() for _ in wanted]
+                    break
+                if not has_waited:
+                    has_waited = True
+                    on_wait()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._news.wait(), PATIENCE_S)
+        try:
+            yield offer or upload, tokens
+        finally:
+            if offer is None:
+                self._uploads.remove(upload)
+            else:
+                offer.conversation.offers -= 1
+            async with self._news:
+                self._news.notify_all()
+
+    def _best(self, wanted: Collection[str], refused: set[str]) -> _Offer | None:
+        self._offers = [offer for offer in self._offers if offer.conversation.is_open and offer.tokens]
+        able = [offer for offer in self._offers if offer.serves(wanted) and offer.host not in refused]
+        return min(able, key=lambda offer: offer.conversation.offers, default=None)
+
+    async def _offer(self, host: str, conversation: Conversation, paths: dict[str, str], address: str) -> bool:
+        """Let a host hand on what it has got; whether it does."""
+        if not address:
+            return False
+        tokens = [secrets.token_hex(32) for _ in range(OFFERS * len(paths))]
+        try:
+            reply = await conversation.ask({"do": "offer", "files": paths, "tokens": tokens, "address": address}, ASK_S)
+        except HostFailed as error:
+            log.info("%s hands nothing on: %s", host, error.message)
+            if not conversation.is_open:
+                raise
+            return False
+        if "refused" in reply:
+            log.info("%s hands nothing on: %s", host, reply["refused"])
+            return False
+        async with self._news:
+            self._offers.append(_Offer(host, conversation, address, reply["port"], frozenset(paths), tokens))
+            self._news.notify_all()
+        return True
+
+
+def mib(size: float) -> str:
+    return f"{size / 2**20:.0f} MiB"
