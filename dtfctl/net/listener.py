@@ -196,8 +196,8 @@ class Listener:
                 continue  # that one is gone again
             self._take(connection, peer)
 
-    def _make_room(self, error: OSError) -> None:
-        """No descriptor is left for another connection: the oldest stranger's is to be had."""
+    def _make_room(self, error: OSError) -> bool:
+        """No descriptor is left for another connection: the oldest stranger's is to be had, if there is one."""
         with self._lock:
             guest = self._admission.oldest()
             if guest is not None:
@@ -206,17 +206,23 @@ class Listener:
             guest.turn_out()
         self._say("%s: a connection cannot be taken: %s", self._name, error.strerror)
         time.sleep(WAIT_S)
+        return guest is not None
 
     def _take(self, connection: socket.socket, peer: Any) -> None:
-        try:
-            owner = owner_of(connection)
-            is_foreign = is_local(connection) and not is_mine(owner)
-        except OSError:  # it is gone again
-            connection.close()
-            return
+        while True:
+            try:
+                owner = owner_of(connection)
+                is_foreign = is_local(connection) and not is_mine(owner)
+                break
+            except OSError as error:
+                # To ask whose it is takes a descriptor, too.
+                if error.errno not in _FULL or not self._make_room(error):
+                    connection.close()
+                    return
         where, source = _names(connection, peer, owner)
         if self._owners_only and is_foreign:
-            self._say("%s: a connection from %s is refused: it is not this user's (%s)", self._name, where, owner)
+            whose = "nobody can say whose it is" if owner is None else f"it is user {owner}'s"
+            self._say("%s: a connection from %s is refused: %s", self._name, where, whose)
             connection.close()
             return
         guest = Guest(self, connection, where, owner)

@@ -168,7 +168,7 @@ def _ask_over_ssh(paths: ClusterPaths, provider: Provider, hosts: Sequence[str],
         recalled = None
         try:
             endpoint = provider.find_agent(host) or provider.start_agent(host)
-            recalled = _recall(paths, host, endpoint.address)
+            recalled = _recall(paths, host, endpoint.called_at)
         except LauncherError as error:
             log.warning("%s cannot be asked: %s", host, error.message)
         with news:
