@@ -36,6 +36,19 @@ def seconds(text: str, option: str) -> float:
         ) from None
 
 
+def size_in_bytes(text: str, option: str) -> int:
+    """A size given to `option`; 0 for `none`. UsageError if it is not one."""
+    from dtfctl.launcher.spec.units import parse_size
+
+    try:
+        found = 0 if text == "none" else parse_size(text)
+    except ValueError:
+        found = -1
+    if found < 0 or (found == 0 and text != "none"):
+        raise UsageError(f"`{option} {text}` is not a size", "Write it with its unit: 200MiB, 4GiB; or none.")
+    return found
+
+
 def since(text: str) -> float:
     """The moment `--since` names, in seconds since the epoch: how long ago (`10m`), or a date and time."""
     from dtfctl.launcher.spec.units import parse_duration

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from dtfctl.cli._format import age, clock, columns, duration, number, plural, size
@@ -96,6 +97,9 @@ def job_table(jobs: Sequence[JobStatus], screen: Screen, now: float, wide: bool)
     header = ["JOB", "STATE", "PROGRESS", "STARTED", "TOOK", "RESTARTS"]
     if wide:
         header += ["EXIT", "FRAMEWORK", "PRIORITY", "TASKS", "SCRIPT"]
+    limits = [limit_words(job) for job in jobs]
+    if any(limits):
+        header.append("LIMITS")
     rows = []
     for job in jobs:
         end = job.ended if job.ended is not None else now
@@ -117,7 +121,21 @@ def job_table(jobs: Sequence[JobStatus], screen: Screen, now: float, wide: bool)
                 job.script,
             ]
         rows.append(row)
+    if any(limits):
+        rows = [[*row, words or "-"] for row, words in zip(rows, limits)]
     return columns(header, rows, screen.style)
+
+
+def limit_words(job: JobStatus) -> str:
+    """What each process of a job may use: `2 cpus, 200MiB, 2 gpus`; empty where nothing limits it."""
+    parts = [f"{job.cpus:g} cpus"] if job.cpus is not None else []
+    if job.memory is not None:
+        parts.append(size(job.memory) if job.memory else "all memory")
+    if job.gpus is not None:
+        parts.append(f"{job.gpus} gpus")
+    if not parts and job.clients:
+        return re.sub(r" \([^)]*\)", "", job.clients[0].limits)
+    return ", ".join(parts)
 
 
 def progress_words(progress: Progress | None) -> str:
@@ -192,7 +210,19 @@ def job_lines(job: JobStatus, screen: Screen, now: float) -> list[str]:
     width = max(len(name) for name, _ in facts)
     out += [f"{name.ljust(width)}  {text}" for name, text in facts]
     if job.clients:
-        header = ("PROCESS", "STATE", "TASK", "HOST", "PID", "ADDRESS", "EXIT", "RESTARTS", "PROGRESS")
+        header = (
+            "PROCESS",
+            "STATE",
+            "TASK",
+            "HOST",
+            "PID",
+            "ADDRESS",
+            "EXIT",
+            "RESTARTS",
+            "MEMORY",
+            "LIMITS",
+            "PROGRESS",
+        )
         rows = [
             (
                 client.name,
@@ -203,6 +233,8 @@ def job_lines(job: JobStatus, screen: Screen, now: float) -> list[str]:
                 client.address or "-",
                 "-" if client.exit_code is None else str(client.exit_code),
                 str(client.restarts),
+                "-" if client.rss_bytes is None else size(client.rss_bytes),
+                client.limits or "-",
                 progress_words(client.progress) or "-",
             )
             for client in job.clients

@@ -19,7 +19,7 @@ from dtfctl import guard
 from dtfctl.cli import _data, _tables
 from dtfctl.cli._command import Session, command
 from dtfctl.cli._format import duration
-from dtfctl.cli._select import seconds
+from dtfctl.cli._select import seconds, size_in_bytes
 
 if TYPE_CHECKING:
     from dtfctl.launcher.api import Cluster
@@ -43,6 +43,7 @@ CHOICES = {
         "dtfctl submit --resume train-1 --max-time 2h train.py",
         "dtfctl submit --workers 2 --retries 3 train.py",
         "dtfctl submit --working-dir . --requirements requirements.txt train.py",
+        "dtfctl submit --cpus 2 --memory 4GiB train.py",
         "dtfctl submit --framework torch --python ~/venv/bin/python ddp.py",
     ],
     exits=[0, 1, 2, 3, 4, 7, 8],
@@ -84,6 +85,16 @@ def submit(
     ] = None,
     tasks: Annotated[
         str | None, typer.Option("--tasks", metavar="SEL", help="Take these: worker/0-3, or worker/0,worker/4.")
+    ] = None,
+    cpus: Annotated[
+        float | None, typer.Option("--cpus", metavar="N", help="Processors each of its processes may use: 2, 0.5.")
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option("--memory", metavar="SIZE", help="Memory of each, or none; as the task beside it by default."),
+    ] = None,
+    gpus: Annotated[
+        int | None, typer.Option("--gpus", min=0, metavar="N", help="GPUs each sees; those of its task by default.")
     ] = None,
     share: Annotated[bool, typer.Option("--share", help="Run on tasks that other jobs with --share have too.")] = False,
     framework: Annotated[
@@ -202,6 +213,9 @@ def submit(
         requirements=tuple(requirements or ()),
         extras=tuple(name for names in extra or () for name in names.split(",") if name),
         packages=cast("PackageSource", packages),
+        cpus=cpus,
+        memory=None if memory is None else size_in_bytes(memory, "--memory"),
+        gpus=gpus,
     )
     cluster = session.open()
     job_id = cluster.submit(request, screen.note)

@@ -59,6 +59,8 @@ class Ending:
 
     log_match: str = ""
     """The pattern of `never_log` that its output matches."""
+    final: bool = False
+    """Its cause would be there again: it is not restarted."""
 
     @property
     def is_failure(self) -> bool:
@@ -110,7 +112,7 @@ def decide(
     recent = tuple(t for t in history.failures if now - t < policy.within_s) + (now,)
     in_a_row = 1 if ran_s >= policy.healthy_after_s else history.since_healthy + 1
     history = replace(history, failures=recent, since_healthy=in_a_row)
-    if policy.together:
+    if policy.together or ending.final:
         return history, GiveUp("failed", "")
     if policy.when == "never":
         return history, GiveUp("failed", "restart.when is never")

@@ -131,6 +131,9 @@ class ClientStatus:
     """The task of the cluster beside which it runs."""
     address: str = ""
     """Where it listens, or its group meets (torch, jax: the chief's), where its framework asks for a port."""
+    rss_bytes: int | None = None
+    limits: str = ""
+    """How its limits are held on its host: `memory 200 MiB (control group), cpus 2 (cores 0,1)`."""
 
 
 @value
@@ -162,6 +165,10 @@ class JobStatus:
     """The tasks of the cluster that it has to itself (or shares), while and since it runs."""
     starts: int = 0
     """How often all of its processes were started together: 1 unless it was retried, or restarted as a group."""
+    cpus: float | None = None
+    """What each of its processes may use, as it was submitted; None: nothing was said."""
+    memory: int | None = None
+    gpus: int | None = None
 
     @property
     def is_final(self) -> bool:
@@ -327,6 +334,12 @@ class JobRequest:
     extras: tuple[str, ...] = ()
     """Of dtfctl: `examples`, `fast`."""
     packages: PackageSource = "auto"
+    cpus: float | None = None
+    """What each of its processes may use: processors, and parts of one."""
+    memory: int | None = None
+    """Bytes; default: the `memory` of the task beside it. 0: no limit."""
+    gpus: int | None = None
+    """How many GPUs each of its processes sees; default: those of the task beside it."""
 
 
 @value

@@ -15,17 +15,20 @@ from dtfctl.launcher import output
 from dtfctl.launcher.agent.contract import JobNeeds
 from dtfctl.launcher.connect import Connection
 from dtfctl.launcher.controller import methods
-from dtfctl.launcher.errors import ScriptError
+from dtfctl.launcher.errors import ScriptError, UsageError
 from dtfctl.launcher.model import JobChanged, JobEnded, JobItem, JobOutput, JobProgress, JobRequest, JobStatus
 from dtfctl.launcher.wire import from_message, to_message
 from dtfctl.protocol import agent_pb2, controller_pb2 as pb
 
 FOLLOW_LOGS_S = 0.3
+MOST_CPUS = 4096
+LEAST_MEMORY = 8 * 2**20
 LARGEST_SCRIPT = 32 * 2**20
 
 
 def submit(connection: Connection, request: JobRequest, tell: Callable[[str], None]) -> str:
     """See `Cluster.submit`."""
+    _check_limits(request)
     path = Path(request.script).expanduser().absolute()
     source = read_script(path, python=request.framework != "command")
     needs = JobNeeds()
@@ -35,6 +38,20 @@ def submit(connection: Connection, request: JobRequest, tell: Callable[[str], No
 
         needs = packing.pack(connection, request, path, source, tell)
     return connection.call(methods.SUBMIT, message_of(request, path, source, needs)).job_id
+
+
+def _check_limits(request: JobRequest) -> None:
+    """UsageError: nothing can run with these."""
+    if request.cpus is not None and not 0.01 <= request.cpus <= MOST_CPUS:
+        raise UsageError(
+            f"{request.cpus:g} processors cannot be a limit", f"give 0.01 to {MOST_CPUS}, such as 0.5 or 2"
+        )
+    if request.memory is not None and request.memory != 0 and request.memory < LEAST_MEMORY:
+        raise UsageError(
+            f"{request.memory} bytes of memory are too few", f"no Python starts below {LEAST_MEMORY >> 20}MiB"
+        )
+    if request.gpus is not None and request.gpus < 0:
+        raise UsageError(f"{request.gpus} GPUs cannot be had", "give 0 or more")
 
 
 def message_of(request: JobRequest, path: Path, source: bytes, needs: JobNeeds) -> pb.SubmitRequest:

@@ -179,7 +179,7 @@ class JobNeeds(_message.Message):
     def __init__(self, tree_sha256: _Optional[str] = ..., program: _Optional[str] = ..., packages: _Optional[_Union[Packages, _Mapping]] = ...) -> None: ...
 
 class ClientOrder(_message.Message):
-    __slots__ = ("job_id", "job", "index", "run", "chief", "command", "env", "cwd", "restart", "grace_s", "script", "script_sha256", "args", "slot", "generation", "ports", "first_port", "last_port", "needs_task", "gpus", "view", "remapped", "needs", "job_uid")
+    __slots__ = ("job_id", "job", "index", "run", "chief", "command", "env", "cwd", "restart", "grace_s", "script", "script_sha256", "args", "slot", "generation", "ports", "first_port", "last_port", "needs_task", "gpus", "view", "remapped", "needs", "job_uid", "memory_bytes", "cpus", "gpu_count")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -218,6 +218,9 @@ class ClientOrder(_message.Message):
     REMAPPED_FIELD_NUMBER: _ClassVar[int]
     NEEDS_FIELD_NUMBER: _ClassVar[int]
     JOB_UID_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    GPU_COUNT_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     job: str
     index: int
@@ -242,7 +245,10 @@ class ClientOrder(_message.Message):
     remapped: bool
     needs: JobNeeds
     job_uid: str
-    def __init__(self, job_id: _Optional[str] = ..., job: _Optional[str] = ..., index: _Optional[int] = ..., run: bool = ..., chief: bool = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., restart: _Optional[_Union[RestartRules, _Mapping]] = ..., grace_s: _Optional[float] = ..., script: _Optional[str] = ..., script_sha256: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., slot: _Optional[str] = ..., generation: _Optional[int] = ..., ports: _Optional[int] = ..., first_port: _Optional[int] = ..., last_port: _Optional[int] = ..., needs_task: bool = ..., gpus: _Optional[str] = ..., view: _Optional[_Mapping[str, str]] = ..., remapped: bool = ..., needs: _Optional[_Union[JobNeeds, _Mapping]] = ..., job_uid: _Optional[str] = ...) -> None: ...
+    memory_bytes: int
+    cpus: float
+    gpu_count: int
+    def __init__(self, job_id: _Optional[str] = ..., job: _Optional[str] = ..., index: _Optional[int] = ..., run: bool = ..., chief: bool = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., restart: _Optional[_Union[RestartRules, _Mapping]] = ..., grace_s: _Optional[float] = ..., script: _Optional[str] = ..., script_sha256: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., slot: _Optional[str] = ..., generation: _Optional[int] = ..., ports: _Optional[int] = ..., first_port: _Optional[int] = ..., last_port: _Optional[int] = ..., needs_task: bool = ..., gpus: _Optional[str] = ..., view: _Optional[_Mapping[str, str]] = ..., remapped: bool = ..., needs: _Optional[_Union[JobNeeds, _Mapping]] = ..., job_uid: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., cpus: _Optional[float] = ..., gpu_count: _Optional[int] = ...) -> None: ...
 
 class Peer(_message.Message):
     __slots__ = ("job", "index", "address", "incarnation", "up", "reason")
@@ -491,7 +497,7 @@ class TaskReport(_message.Message):
     def __init__(self, job: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[str] = ..., health: _Optional[str] = ..., pid: _Optional[int] = ..., address: _Optional[str] = ..., incarnation: _Optional[int] = ..., restarts: _Optional[int] = ..., uptime_s: _Optional[float] = ..., cpu_percent: _Optional[float] = ..., rss_bytes: _Optional[int] = ..., steps: _Optional[int] = ..., retry_in_s: _Optional[float] = ..., exit_code: _Optional[int] = ..., last_error: _Optional[str] = ..., last_lines: _Optional[_Iterable[str]] = ..., restart_handled: _Optional[int] = ..., transport: _Optional[str] = ..., blas: _Optional[str] = ..., silence_s: _Optional[float] = ..., unreachable: _Optional[_Iterable[str]] = ..., faults: _Optional[int] = ...) -> None: ...
 
 class ClientReport(_message.Message):
-    __slots__ = ("job_id", "job", "index", "state", "pid", "exit_code", "restarts", "last_error", "last_lines", "progress", "generation", "held", "addresses")
+    __slots__ = ("job_id", "job", "index", "state", "pid", "exit_code", "restarts", "last_error", "last_lines", "progress", "generation", "held", "addresses", "rss_bytes", "limits", "out_of_memory")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -505,6 +511,9 @@ class ClientReport(_message.Message):
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
     ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    OUT_OF_MEMORY_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     job: str
     index: int
@@ -518,7 +527,10 @@ class ClientReport(_message.Message):
     generation: int
     held: int
     addresses: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, job_id: _Optional[str] = ..., job: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., exit_code: _Optional[int] = ..., restarts: _Optional[int] = ..., last_error: _Optional[str] = ..., last_lines: _Optional[_Iterable[str]] = ..., progress: _Optional[_Union[ProgressLine, _Mapping]] = ..., generation: _Optional[int] = ..., held: _Optional[int] = ..., addresses: _Optional[_Iterable[str]] = ...) -> None: ...
+    rss_bytes: int
+    limits: str
+    out_of_memory: bool
+    def __init__(self, job_id: _Optional[str] = ..., job: _Optional[str] = ..., index: _Optional[int] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., exit_code: _Optional[int] = ..., restarts: _Optional[int] = ..., last_error: _Optional[str] = ..., last_lines: _Optional[_Iterable[str]] = ..., progress: _Optional[_Union[ProgressLine, _Mapping]] = ..., generation: _Optional[int] = ..., held: _Optional[int] = ..., addresses: _Optional[_Iterable[str]] = ..., rss_bytes: _Optional[int] = ..., limits: _Optional[str] = ..., out_of_memory: bool = ...) -> None: ...
 
 class Happening(_message.Message):
     __slots__ = ("number", "time", "kind", "subject", "reason", "incarnation", "failure")

@@ -187,7 +187,7 @@ class HostStatus(_message.Message):
     def __init__(self, name: _Optional[str] = ..., state: _Optional[str] = ..., agent_pid: _Optional[int] = ..., agent_address: _Optional[str] = ..., cores: _Optional[int] = ..., load: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., memory_free_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., tasks: _Optional[int] = ..., last_error: _Optional[str] = ..., cause: _Optional[str] = ..., where: _Optional[str] = ..., stage: _Optional[str] = ..., note: _Optional[str] = ..., through: _Optional[str] = ..., faults: _Optional[int] = ...) -> None: ...
 
 class ClientStatus(_message.Message):
-    __slots__ = ("name", "host", "state", "pid", "exit_code", "restarts", "last_error", "last_lines", "progress", "task", "address")
+    __slots__ = ("name", "host", "state", "pid", "exit_code", "restarts", "last_error", "last_lines", "progress", "task", "address", "rss_bytes", "limits")
     NAME_FIELD_NUMBER: _ClassVar[int]
     HOST_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -199,6 +199,8 @@ class ClientStatus(_message.Message):
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
     name: str
     host: str
     state: str
@@ -210,10 +212,12 @@ class ClientStatus(_message.Message):
     progress: Progress
     task: str
     address: str
-    def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., exit_code: _Optional[int] = ..., restarts: _Optional[int] = ..., last_error: _Optional[str] = ..., last_lines: _Optional[_Iterable[str]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., task: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
+    rss_bytes: int
+    limits: str
+    def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., exit_code: _Optional[int] = ..., restarts: _Optional[int] = ..., last_error: _Optional[str] = ..., last_lines: _Optional[_Iterable[str]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., task: _Optional[str] = ..., address: _Optional[str] = ..., rss_bytes: _Optional[int] = ..., limits: _Optional[str] = ...) -> None: ...
 
 class JobStatus(_message.Message):
-    __slots__ = ("id", "name", "state", "replication", "script", "args", "submitted", "started", "ended", "exit_code", "reason", "restarts", "checkpoint_dir", "position", "clients", "progress", "framework", "priority", "tasks", "starts")
+    __slots__ = ("id", "name", "state", "replication", "script", "args", "submitted", "started", "ended", "exit_code", "reason", "restarts", "checkpoint_dir", "position", "clients", "progress", "framework", "priority", "tasks", "starts", "cpus", "memory", "gpus")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -234,6 +238,9 @@ class JobStatus(_message.Message):
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     STARTS_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     state: str
@@ -254,7 +261,10 @@ class JobStatus(_message.Message):
     priority: int
     tasks: _containers.RepeatedScalarFieldContainer[str]
     starts: int
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., replication: _Optional[str] = ..., script: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., submitted: _Optional[float] = ..., started: _Optional[float] = ..., ended: _Optional[float] = ..., exit_code: _Optional[int] = ..., reason: _Optional[str] = ..., restarts: _Optional[int] = ..., checkpoint_dir: _Optional[str] = ..., position: _Optional[int] = ..., clients: _Optional[_Iterable[_Union[ClientStatus, _Mapping]]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., framework: _Optional[str] = ..., priority: _Optional[int] = ..., tasks: _Optional[_Iterable[str]] = ..., starts: _Optional[int] = ...) -> None: ...
+    cpus: float
+    memory: int
+    gpus: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., replication: _Optional[str] = ..., script: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., submitted: _Optional[float] = ..., started: _Optional[float] = ..., ended: _Optional[float] = ..., exit_code: _Optional[int] = ..., reason: _Optional[str] = ..., restarts: _Optional[int] = ..., checkpoint_dir: _Optional[str] = ..., position: _Optional[int] = ..., clients: _Optional[_Iterable[_Union[ClientStatus, _Mapping]]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., framework: _Optional[str] = ..., priority: _Optional[int] = ..., tasks: _Optional[_Iterable[str]] = ..., starts: _Optional[int] = ..., cpus: _Optional[float] = ..., memory: _Optional[int] = ..., gpus: _Optional[int] = ...) -> None: ...
 
 class ClusterStatus(_message.Message):
     __slots__ = ("name", "created", "controller", "hosts", "tasks", "jobs", "problems", "version", "usable", "settled", "notes")
@@ -283,7 +293,7 @@ class ClusterStatus(_message.Message):
     def __init__(self, name: _Optional[str] = ..., created: _Optional[float] = ..., controller: _Optional[_Union[ControllerStatus, _Mapping]] = ..., hosts: _Optional[_Iterable[_Union[HostStatus, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[TaskStatus, _Mapping]]] = ..., jobs: _Optional[_Iterable[_Union[JobStatus, _Mapping]]] = ..., problems: _Optional[_Iterable[str]] = ..., version: _Optional[int] = ..., usable: bool = ..., settled: bool = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class JobRequest(_message.Message):
-    __slots__ = ("script", "args", "name", "env", "replication", "submission_id", "framework", "retries", "resume", "cwd", "priority", "max_time_s", "tasks", "workers", "share", "python", "success", "exit_code_from", "tf_config", "id", "working_dir", "requirements", "extras", "packages")
+    __slots__ = ("script", "args", "name", "env", "replication", "submission_id", "framework", "retries", "resume", "cwd", "priority", "max_time_s", "tasks", "workers", "share", "python", "success", "exit_code_from", "tf_config", "id", "working_dir", "requirements", "extras", "packages", "cpus", "memory", "gpus")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -315,6 +325,9 @@ class JobRequest(_message.Message):
     REQUIREMENTS_FIELD_NUMBER: _ClassVar[int]
     EXTRAS_FIELD_NUMBER: _ClassVar[int]
     PACKAGES_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
     script: str
     args: _containers.RepeatedScalarFieldContainer[str]
     name: str
@@ -339,7 +352,10 @@ class JobRequest(_message.Message):
     requirements: _containers.RepeatedScalarFieldContainer[str]
     extras: _containers.RepeatedScalarFieldContainer[str]
     packages: str
-    def __init__(self, script: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., env: _Optional[_Mapping[str, str]] = ..., replication: _Optional[str] = ..., submission_id: _Optional[str] = ..., framework: _Optional[str] = ..., retries: _Optional[int] = ..., resume: _Optional[str] = ..., cwd: _Optional[str] = ..., priority: _Optional[int] = ..., max_time_s: _Optional[float] = ..., tasks: _Optional[str] = ..., workers: _Optional[int] = ..., share: bool = ..., python: _Optional[str] = ..., success: _Optional[str] = ..., exit_code_from: _Optional[str] = ..., tf_config: _Optional[str] = ..., id: _Optional[str] = ..., working_dir: _Optional[str] = ..., requirements: _Optional[_Iterable[str]] = ..., extras: _Optional[_Iterable[str]] = ..., packages: _Optional[str] = ...) -> None: ...
+    cpus: float
+    memory: int
+    gpus: int
+    def __init__(self, script: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., env: _Optional[_Mapping[str, str]] = ..., replication: _Optional[str] = ..., submission_id: _Optional[str] = ..., framework: _Optional[str] = ..., retries: _Optional[int] = ..., resume: _Optional[str] = ..., cwd: _Optional[str] = ..., priority: _Optional[int] = ..., max_time_s: _Optional[float] = ..., tasks: _Optional[str] = ..., workers: _Optional[int] = ..., share: bool = ..., python: _Optional[str] = ..., success: _Optional[str] = ..., exit_code_from: _Optional[str] = ..., tf_config: _Optional[str] = ..., id: _Optional[str] = ..., working_dir: _Optional[str] = ..., requirements: _Optional[_Iterable[str]] = ..., extras: _Optional[_Iterable[str]] = ..., packages: _Optional[str] = ..., cpus: _Optional[float] = ..., memory: _Optional[int] = ..., gpus: _Optional[int] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
     __slots__ = ("request", "source", "sha256", "needs")

@@ -60,7 +60,8 @@ def test_a_folder_and_packages_reach_every_host(cluster: Cluster, lab: Lab, tmp_
     hosts = {client.name: client.host for client in ended.clients}
     assert len(set(hosts.values())) == 2
     for number, name in enumerate(("worker/0", "worker/1")):
-        (copy,) = lab.home(_name_of(lab, hosts[name])).glob(f".dtfctl/clusters/t/hosts/*/work/{ended.id}")
+        work = lab.home(_name_of(lab, hosts[name])).glob(f".dtfctl/clusters/t/hosts/*/work/{ended.id}.*")
+        (copy,) = (path for path in work if path.is_dir())
         assert (copy / "result.txt").read_text() == str(number), "each host has its own copy"
 
 

@@ -152,6 +152,11 @@ class ClientOrder:
     remapped: bool = False
     """`view` is not the whole cluster under its own names."""
     needs: JobNeeds = field(default_factory=JobNeeds)
+    memory_bytes: int = 0
+    """It may use no more; 0: no limit."""
+    cpus: float = 0.0
+    gpu_count: int | None = None
+    """How many it is to see; None: those of its slot, as `gpus` says."""
     job_uid: str = ""
     """Of the job, for good."""
 
@@ -264,6 +269,11 @@ class ClientReport:
     held: int = 0
     """The generation of the order that the host has. `addresses` are of that one."""
     addresses: tuple[str, ...] = ()
+    rss_bytes: int | None = None
+    limits: str = ""
+    """How its limits are held, for people."""
+    out_of_memory: bool = False
+    """Its newest end was by its limit."""
 
     @property
     def name(self) -> str:

@@ -14,8 +14,9 @@ from typing import Literal
 
 from dtfctl.health.monitor import HealthLimits
 from dtfctl.health.restart import Ending
-from dtfctl.launcher.agent import launch, memory_group, processes, seeds
-from dtfctl.launcher.agent.contract import LogRules, TaskOrder
+from dtfctl.launcher.agent import launch, processes, seeds
+from dtfctl.launcher.agent.contract import LogRules
+from dtfctl.launcher.agent.start.limits import Limits
 from dtfctl.launcher.agent.unit import Unit
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.procfs import identify, kill_group, send_signal
@@ -41,11 +42,10 @@ class Hands:
         Raises:
             NoSpace, OSError: it cannot be started.
         """
-        limit = _memory_limit(unit)
-        group = self._memory_group(unit)
-        procs = str(group.procs) if limit and group.make(limit) else ""
+        held = self._limits(unit).hold(unit.record.cores)
+        unit.record = replace(unit.record, limits=held.words)
         arguments = processes.prepare_start(
-            self.folder_of(unit), what.command, log=log, rules=rules, memory_group=procs
+            self.folder_of(unit), what.command, log=log, rules=rules, held=held.arguments
         )
         unit.seed = self._seeds.seed_for(what.command, what.env)
         if unit.seed is not None:
@@ -174,13 +174,14 @@ class Hands:
         return processes.ending_of(status)
 
     def out_of_memory(self, unit: Unit) -> str:
-        """What to say of a process that the kernel ended at its limit; empty for any other."""
-        limit, group = _memory_limit(unit), self._memory_group(unit)
-        if not limit or not group.exists:
-            return ""
-        killed, peak = group.has_killed(), group.peak_bytes()
-        group.remove()
-        return f"out of memory: it used {peak >> 20} MiB, its limit is {limit >> 20} MiB" if killed else ""
+        """What to say of a process that was ended at its limit; empty for any other. Nothing limits it any more."""
+        limits = self._limits(unit)
+        killed, used = limits.release()
+        status = processes.read_status(self.folder_of(unit))
+        if status is not None and status.over_bytes:
+            killed, used = True, status.over_bytes
+        limit = limits.memory_bytes >> 20
+        return f"out of memory: it used {used >> 20} MiB, its limit is {limit} MiB" if killed else ""
 
     def clear(self, unit: Unit) -> None:
         """Delete what an incarnation that has ended left."""
@@ -194,8 +195,8 @@ class Hands:
 
         shutil.rmtree(self._runs / _folder_name(unit), ignore_errors=True)
 
-    def _memory_group(self, unit: Unit) -> memory_group.MemoryGroup:
-        return memory_group.group_of(self._agent_folder, unit.name, unit.record.incarnation)
+    def _limits(self, unit: Unit) -> Limits:
+        return Limits(self._agent_folder, unit.name, unit.record.incarnation, unit.order)
 
 
 def _pidfd(pid: int) -> int:
@@ -208,10 +209,6 @@ def _pidfd(pid: int) -> int:
 
 def _folder_name(unit: Unit) -> str:
     return unit.name.replace("/", "-").replace(":", "_")
-
-
-def _memory_limit(unit: Unit) -> int:
-    return unit.order.memory_bytes if isinstance(unit.order, TaskOrder) else 0
 
 
 def _note_pid(unit: Unit, status: processes.KeeperStatus) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 from dtfctl.health.monitor import HealthLimits
-from dtfctl.launcher.agent.contract import TaskOrder
 from dtfctl.launcher.agent.unit import Unit
 from dtfctl.values import value
 
@@ -28,7 +27,7 @@ def judge(unit: Unit, limits: HealthLimits, now: float) -> Finding | None:
         return Finding("down", f"not ready after {limits.startup_s:.0f} s") if late else None
     if record.state != "running":
         return None
-    return _memory(unit) or (_stopped(unit, limits, now) if unit.monitor is None else _beats(unit, now))
+    return _stopped(unit, limits, now) if unit.monitor is None else _beats(unit, now)
 
 
 def stands_still(unit: Unit, limits: HealthLimits, now: float, *, is_whole: bool) -> Finding | None:
@@ -43,14 +42,6 @@ def stands_still(unit: Unit, limits: HealthLimits, now: float, *, is_whole: bool
     if is_done or still < (limits.progress_s if unit.has_advanced else limits.startup_s):
         return None
     return Finding("down", f"hangs: no progress since step {latest.step} for {still:.0f} s", wants_stacks=True)
-
-
-def _memory(unit: Unit) -> Finding | None:
-    limit = unit.order.memory_bytes if isinstance(unit.order, TaskOrder) else 0
-    if not limit or unit.stat is None or unit.stat.rss_bytes <= limit:
-        return None
-    used = unit.stat.rss_bytes >> 20
-    return Finding("down", f"out of memory: it used {used} MiB, its limit is {limit >> 20} MiB")
 
 
 def _stopped(unit: Unit, limits: HealthLimits, now: float) -> Finding | None:

@@ -1,10 +1,12 @@
 """The keeper: a small process between the agent and one task, so that the task outlives the agent.
 
-    python -S -E keeper.py RUN_FOLDER LOG_FILE ROTATE_BYTES KEEP_FILES BYTES_PER_S MEMORY_GROUP COMMAND...
+    python -S -E keeper.py RUN_FOLDER LOG_FILE ROTATE_BYTES KEEP_FILES BYTES_PER_S GROUPS MEMORY_BYTES CORES COMMAND...
 
 It starts COMMAND in a session of its own, writes its output with time stamps into a rotated log, and records how it
-ended in RUN_FOLDER/status, then ends itself: that is what wakes the agent. MEMORY_GROUP is the file through which a
-process enters the control group that limits its memory, or empty. The keeper imports only modules that are built into
+ended in RUN_FOLDER/status, then ends itself: that is what wakes the agent. GROUPS are the files through which a process
+enters the control groups that limit it, joined by `;`, or empty. Where the kernel holds no limit of memory, the keeper
+looks at what COMMAND and its descendants use and kills them past MEMORY_BYTES (0: no limit); they run on CORES, such as
+`0,2` (empty: on all). The keeper imports only modules that are built into
 Python and nothing of dtfctl, because there may be one keeper for every task: half of its CPU time would be imports.
 A fork of a seed (`dtfctl/seed.py`) is a keeper, too; its COMMAND is a fork that goes on as the task.
 
@@ -38,6 +40,9 @@ STATUS_BYTES = 256
 CHUNK_BYTES = 65536
 PART_S = 0.05
 """How long the begin of a line waits for its end before it is written as a part: a prompt must be seen."""
+WATCH_MS = 50
+"""How often the memory of a process with a limit is looked at."""
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 DRAIN_S = 0.5
 """How long output is still read after the task ended: somebody outside its group may hold the pipe."""
 LARGEST_PIPE = 2**20
@@ -56,7 +61,8 @@ def start_ticks(pid: int) -> int:
 
 
 class StatusFile:
-    """`phase keeper_pid keeper_ticks task_pid task_ticks exit_code signal max_rss_kib time crc`, `-` where unknown."""
+    """`phase keeper_pid keeper_ticks task_pid task_ticks exit_code signal max_rss_kib over_kib time crc`, `-` where
+    unknown. `over_kib` is what the task used when it was killed for its limit, else 0."""
 
     def __init__(self, folder: str) -> None:
         path = os.path.join(folder, "status")
@@ -64,14 +70,14 @@ class StatusFile:
         self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self._head = f"{os.getpid()} {start_ticks(os.getpid())}"
         self._task = "- -"
-        self._write("claimed", "- - -")
+        self._write("claimed", "- - - -")
 
     def started(self, pid: int) -> None:
         self._task = f"{pid} {start_ticks(pid)}"
-        self._write("running", "- - -")
+        self._write("running", "- - - -")
 
-    def ended(self, code: int, signal_number: int, max_rss_kib: int) -> None:
-        self._write("ended", f"{code} {signal_number} {max_rss_kib}")
+    def ended(self, code: int, signal_number: int, max_rss_kib: int, over_kib: int) -> None:
+        self._write("ended", f"{code} {signal_number} {max_rss_kib} {over_kib}")
 
     def close(self) -> None:
         os.close(self._fd)
@@ -227,13 +233,82 @@ class Log:
         self._open()
 
 
-def run_child(command: list[str], out: int, err: int, memory_group: str, become: "Callable[[], None] | None") -> None:
+class Memory:
+    """What a process and its descendants use, and whether that is too much."""
+
+    def __init__(self, pid: int, limit_bytes: int) -> None:
+        self._pid = pid
+        self._limit = limit_bytes
+        self._looked_at = 0.0
+        self.over_bytes = 0
+        """What they used when they were killed for it."""
+
+    def look_if_due(self) -> None:
+        """Kill them if they use more than the limit. Memory that they share is counted once before that."""
+        now = time.monotonic()
+        if now - self._looked_at >= WATCH_MS / 1000:
+            self._looked_at = now
+            self._look()
+
+    def _look(self) -> None:
+        family = descendants(self._pid)
+        if sum(resident_bytes(pid) for pid in family) <= self._limit:
+            return
+        used = sum(own_bytes(pid) for pid in family)
+        if used <= self._limit:
+            return
+        self.over_bytes = used
+        for pid in reversed(family):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                continue
+
+
+def descendants(pid: int) -> list[int]:
+    """A process and all below it; the children that one left behind when it ended are not found."""
+    found = [pid]
+    for parent in found:
+        try:
+            for thread in os.listdir(f"/proc/{parent}/task"):
+                with open(f"/proc/{parent}/task/{thread}/children", "rb") as file:
+                    found += [int(word) for word in file.read().split()]
+        except OSError:
+            continue
+    return found
+
+
+def resident_bytes(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            return int(file.read().split()[1]) * PAGE_BYTES
+    except (OSError, IndexError):
+        return 0
+
+
+def own_bytes(pid: int) -> int:
+    """As `resident_bytes`, with what it shares divided among those that share it."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+            for line in file:
+                if line.startswith(b"Pss:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return resident_bytes(pid)
+
+
+def run_child(
+    command: list[str], out: int, err: int, groups: str, cores: str, become: "Callable[[], None] | None"
+) -> None:
     """In the forked child: become COMMAND, or what `become` makes of it. Does not return."""
     try:
         os.setsid()
-        if memory_group:
-            with open(memory_group, "w") as procs:
+        for group in groups.split(";") if groups else ():
+            with open(group, "w") as procs:
                 procs.write("0")
+        if cores:
+            os.sched_setaffinity(0, [int(core) for core in cores.split(",")])
         os.dup2(out, 1)
         os.dup2(err, 2)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -287,7 +362,7 @@ class Lines:
             self.begun = b""
 
 
-def pump(child: int, streams: dict[int, Lines], log: Log) -> None:
+def pump(child: int, streams: dict[int, Lines], log: Log, memory: "Memory | None" = None) -> None:
     """Copy output to the log until the child has ended and nothing of its output is left."""
     poller = select.poll()
     child_fd = os.pidfd_open(child)
@@ -299,10 +374,13 @@ def pump(child: int, streams: dict[int, Lines], log: Log) -> None:
     left = dict.fromkeys(streams, LARGEST_PIPE)
     """What the child may have left in each pipe."""
     while deadline is None or (streams and (time.monotonic() < deadline or any(left.values()))):
-        while deadline is None and (pause_s := log.pause_s()) and not has_ended(child_fd, pause_s):
+        while deadline is None and (pause_s := log.pause_s()) and not has_ended(child_fd, pause_s, memory):
             pass
         waiting = deadline is not None or any(lines.begun for lines in everything)
-        ready = poller.poll(20 if waiting else None)
+        watched = None if deadline is not None else memory
+        ready = poller.poll(20 if waiting else WATCH_MS if watched is not None else None)
+        if watched is not None:
+            watched.look_if_due()
         for fd, _ in ready:
             if fd == child_fd:
                 os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
@@ -332,16 +410,23 @@ def pump(child: int, streams: dict[int, Lines], log: Log) -> None:
     log.catch_up()
 
 
-def has_ended(child_fd: int, within_s: float) -> bool:
+def has_ended(child_fd: int, within_s: float, memory: "Memory | None") -> bool:
     """Leave output where it is for so long; its writer waits when the pipe is full. Its end is not to wait."""
     poller = select.poll()
     poller.register(child_fd, select.POLLIN)
-    return bool(poller.poll(within_s * 1000))
+    if memory is None:
+        return bool(poller.poll(within_s * 1000))
+    until = time.monotonic() + within_s
+    while (left_s := until - time.monotonic()) > 0:
+        if poller.poll(min(WATCH_MS, left_s * 1000)):
+            return True
+        memory.look_if_due()
+    return False
 
 
 def main(argv: list[str], become: "Callable[[], None] | None" = None) -> int:
     """`become`: what the task is, in a fork that need not start a program; it ends by raising SystemExit."""
-    folder, log_path, rotate_bytes, keep, rate, memory_group, *command = argv
+    folder, log_path, rotate_bytes, keep, rate, groups, memory_bytes, cores, *command = argv
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     try:
@@ -356,16 +441,18 @@ def main(argv: list[str], become: "Callable[[], None] | None" = None) -> int:
             for fd in (out_read, err_read):
                 os.close(fd)
             status.close()
-        run_child(command, out_write, err_write, memory_group, become)
+        run_child(command, out_write, err_write, groups, cores, become)
     os.close(out_write)
     os.close(err_write)
     # Before it counts as running: a running task that has said nothing has an empty log, not none.
     log = Log(log_path, int(rotate_bytes), int(keep), int(rate))
     status.started(child)
-    pump(child, {out_read: Lines("out", log), err_read: Lines("err", log)}, log)
+    memory = Memory(child, int(memory_bytes)) if int(memory_bytes) else None
+    pump(child, {out_read: Lines("out", log), err_read: Lines("err", log)}, log, memory)
     _, wait_status, usage = os.wait4(child, 0)
     code = os.waitstatus_to_exitcode(wait_status)
-    status.ended(code if code >= 0 else 128 - code, max(0, -code), usage.ru_maxrss)
+    over_kib = 0 if memory is None else memory.over_bytes >> 10
+    status.ended(code if code >= 0 else 128 - code, max(0, -code), usage.ru_maxrss, over_kib)
     return 0
 
 

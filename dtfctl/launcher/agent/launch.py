@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Mapping
@@ -185,10 +186,15 @@ def _task_env(context: Context, order: TaskOrder, gpus: tuple[int, ...]) -> dict
     return task_environment(base, order, gpus if some_gpus else None)
 
 
-def _client_env(context: Context, order: ClientOrder) -> dict[str, str]:
+def _client_env(context: Context, order: ClientOrder, gpus: tuple[int, ...]) -> dict[str, str]:
     progress = progress_path(context.agent_folder, order)
     base = base_environment(os.environ, context.cores, len(context.orders.tasks))
-    if any(task.gpus for task in context.orders.tasks) and order.gpus != "none":
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        if order.cpus and name not in os.environ:
+            base[name] = str(max(1, math.ceil(order.cpus)))
+    if order.gpu_count is not None and order.gpus != "host":
+        base["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
+    elif any(task.gpus for task in context.orders.tasks) and order.gpus != "none":
         base["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, visible_gpus(context, order)))
     target = context.line.client_path(order.slot)
     return client_environment(base, order, context.addresses, target, progress, context.orders.cluster)
@@ -226,7 +232,7 @@ def surroundings(
     if isinstance(order, TaskOrder):
         env = _task_env(context, order, gpus)
     elif isinstance(order, ClientOrder):
-        env = _client_env(context, order)
+        env = _client_env(context, order, gpus)
         folder = working_folder(context, order.cwd)
     else:
         env = base_environment(os.environ, context.cores, 1)
@@ -238,10 +244,10 @@ def surroundings(
     return Surroundings(env, folder)
 
 
-def client_start(context: Context, order: ClientOrder, prepared: Prepared) -> Start:
+def client_start(context: Context, order: ClientOrder, prepared: Prepared, gpus: tuple[int, ...]) -> Start:
     """How to run a job's process beside its task."""
     private_folder(progress_path(context.agent_folder, order).parent)
-    env = _client_env(context, order)
+    env = _client_env(context, order, gpus)
     if "DTF_CHECKPOINT_DIR" in env:
         env["DTF_CHECKPOINT_DIR"] = str(private_folder(Path(env["DTF_CHECKPOINT_DIR"]).expanduser()))
     if "PYTHONPATH" in env:
@@ -294,7 +300,7 @@ def visible_gpus(context: Context, order: ClientOrder) -> tuple[int, ...]:
     if order.gpus == "own":
         return context.gpus.get(order.slot, ())
     mine = [other for other in context.orders.clients if other.job_id == order.job_id]
-    return tuple(gpu for other in mine for gpu in context.gpus.get(other.slot, ()))
+    return tuple(gpu for other in mine for gpu in context.gpus.get(other.slot, ())[: other.gpu_count])
 
 
 def progress_path(agent_folder: Path, order: ClientOrder) -> Path:

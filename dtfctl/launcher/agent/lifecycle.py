@@ -71,6 +71,12 @@ class Record:
     """Of a job's process, for generation `ports_of` of its job."""
     ports_of: int = 0
     gpus: tuple[int, ...] = ()
+    cores: tuple[int, ...] = ()
+    """Those it is kept on, where the kernel does not count its time."""
+    limits: str = ""
+    """How its limits are held, for people."""
+    out_of_memory: bool = False
+    """Its newest end was by its limit."""
     keeper_pid: int = 0
     keeper_ticks: int = 0
     task_pid: int = 0
@@ -134,6 +140,7 @@ def _starting(record: Record, order: Order, now: float) -> Record:
         kill_at=None,
         killed=False,
         hung="",
+        out_of_memory=False,
         keeper_pid=0,
         keeper_ticks=0,
         task_pid=0,

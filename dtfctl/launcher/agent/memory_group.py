@@ -1,7 +1,7 @@
 """A task's memory limit as the kernel enforces it: a control group, where this user may make one.
 
-Where not (no root, nothing delegated), the agent watches the task's memory instead and ends it when it looks and finds
-too much; see `judge.py`. Both versions of control groups are known; version 2 needs a delegated group that holds no
+Where not (no root, nothing delegated), the keeper watches the task's memory instead and ends it when it looks and finds
+too much; see `keeper.py`. Both versions of control groups are known; version 2 needs a delegated group that holds no
 process itself.
 """
 
@@ -45,7 +45,7 @@ class MemoryGroup:
             self.folder.mkdir(exist_ok=True)
             (self.folder / self.limit_file).write_text(str(limit_bytes))
         except OSError as error:
-            log.info("no control group for a memory limit (%s); the agent watches instead", error)
+            log.info("no control group for a memory limit (%s); the keeper watches instead", error)
             self.remove()
             return False
         return True
@@ -74,15 +74,25 @@ class MemoryGroup:
 
 def group_of(agent_folder: Path, unit: str, incarnation: int) -> MemoryGroup:
     """The group of an incarnation of `unit` (`worker/1`), whether or not it was made."""
-    whose = zlib.crc32(f"{socket.gethostname()} {agent_folder}".encode())
-    name = f"dtfctl-{whose:08x}-{unit.replace('/', '-').replace(':', '-')}-{incarnation}"
-    if (ROOT / "cgroup.controllers").exists():
-        return MemoryGroup(_own_group("") / name, "memory.max", "memory.peak", "memory.events")
-    parent = _own_group("memory")
+    name = name_of(agent_folder, unit, incarnation)
+    if is_version_2():
+        return MemoryGroup(own_group("") / name, "memory.max", "memory.peak", "memory.events")
+    parent = own_group("memory")
     return MemoryGroup(parent / name, "memory.limit_in_bytes", "memory.max_usage_in_bytes", "memory.oom_control")
 
 
-def _own_group(controller: str) -> Path:
+def name_of(agent_folder: Path, unit: str, incarnation: int) -> str:
+    """What an incarnation's groups are called."""
+    whose = zlib.crc32(f"{socket.gethostname()} {agent_folder}".encode())
+    return f"dtfctl-{whose:08x}-{unit.replace('/', '-').replace(':', '-')}-{incarnation}"
+
+
+def is_version_2() -> bool:
+    """Whether this host has the one hierarchy of version 2."""
+    return (ROOT / "cgroup.controllers").exists()
+
+
+def own_group(controller: str) -> Path:
     """This process's group in the hierarchy of a controller; "" for version 2's only one."""
     base = ROOT / controller if controller else ROOT
     for line in Path("/proc/self/cgroup").read_text().splitlines():

@@ -35,20 +35,22 @@ class KeeperStatus:
     exit_code: int | None = None
     signal: int = 0
     max_rss_bytes: int = 0
+    over_bytes: int = 0
+    """What it used when its keeper killed it for its limit; 0: it did not."""
 
 
 def prepare_start(
-    folder: Path, command: Sequence[str], *, log: Path, rules: LogRules, memory_group: str = ""
+    folder: Path, command: Sequence[str], *, log: Path, rules: LogRules, held: Sequence[str] = ("", "0", "")
 ) -> tuple[str, ...]:
     """Make what a start of `command` needs; the arguments of its keeper. `folder` is new and belongs to this start.
 
-    `memory_group`: the file through which the process enters the control group that limits its memory.
+    `held`: GROUPS, MEMORY_BYTES and CORES of `keeper.py`.
     """
     private_folder(folder)
     private_folder(log.parent)
     make_room(folder)
     limits = str(rules.rotate_bytes), str(rules.keep), str(rules.bytes_per_s)
-    return str(folder), str(log), *limits, memory_group, *command
+    return str(folder), str(log), *limits, *held, *command
 
 
 def start_keeper(arguments: Sequence[str], env: Mapping[str, str], cwd: Path) -> subprocess.Popen[bytes]:
@@ -94,14 +96,15 @@ def read_status(folder: Path) -> KeeperStatus | None:
     body, _, crc = text.strip().rpartition(" ")
     if not body or f"{zlib.crc32(body.encode()):08x}" != crc:
         return None
-    phase, keeper_pid, keeper_ticks, task_pid, task_ticks, code, number, rss, _time = body.split()
+    phase, keeper_pid, keeper_ticks, task_pid, task_ticks, code, number, rss, *rest = body.split()
     if phase not in ("claimed", "running", "ended"):
         return None
     keeper = ProcessId(int(keeper_pid), int(keeper_ticks))
     task = None if task_pid == "-" else ProcessId(int(task_pid), int(task_ticks))
     if phase != "ended":
         return KeeperStatus("claimed" if phase == "claimed" else "running", keeper, task)
-    return KeeperStatus("ended", keeper, task, int(code), int(number), int(rss) * 1024)
+    over = int(rest[0]) * 1024 if len(rest) == 2 else 0  # a keeper of an older version does not say
+    return KeeperStatus("ended", keeper, task, int(code), int(number), int(rss) * 1024, over)
 
 
 def wait_started(folder: Path, timeout_s: float = CLAIM_WAIT_S) -> KeeperStatus | None:

@@ -8,6 +8,7 @@ from dtfctl.launcher.agent import ports
 from dtfctl.launcher.agent.contract import ClientOrder, TaskOrder
 from dtfctl.launcher.agent.facts import gpu_count
 from dtfctl.launcher.agent.lifecycle import Record, cannot_start
+from dtfctl.launcher.agent.start.limits import allowed_cores, cores_for
 from dtfctl.launcher.agent.unit import Unit
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.values import replace
@@ -38,9 +39,11 @@ def first_ports(units: Collection[Unit]) -> list[tuple[Unit, Record]]:
 def for_start(unit: Unit, record: Record, units: Collection[Unit]) -> Record:
     """The record of a start, with the port it had if that is still free, and GPUs nobody uses; or failed."""
     order = unit.order
-    if not isinstance(order, TaskOrder):
+    if isinstance(order, ClientOrder):
+        return _of_client(unit, order, record, units)
+    if order is None:
         return record
-    others = [other for other in units if other is not unit and other.is_task]
+    others = [other for other in units if other is not unit]
     try:
         port = ports.choose(order.first_port, order.last_port, {o.record.port for o in others}, record.port)
         return replace(record, port=port, gpus=_choose_gpus(order.gpus, others))
@@ -61,6 +64,26 @@ def for_generation(unit: Unit, units: Collection[Unit]) -> Record:
     except LauncherError as error:
         return replace(cannot_start(record, error.message), restart_handled=order.generation)
     return replace(record, ports=tuple(found), ports_of=order.generation)
+
+
+def _of_client(unit: Unit, order: ClientOrder, record: Record, units: Collection[Unit]) -> Record:
+    """Of a job's process: the cores it is kept on, and its GPUs, those of its slot before others that nobody has."""
+    others = [other for other in units if other is not unit]
+    if order.cpus:
+        taken = [other.record.cores for other in others if other.record.is_alive]
+        record = replace(record, cores=cores_for(order.cpus, allowed_cores(), taken))
+    if order.gpu_count is None:
+        return record
+    slot = next((other.record.gpus for other in others if other.name == order.slot), ())
+    used = {gpu for other in others if other.record.is_alive for gpu in other.record.gpus}
+    busy = {gpu for other in others if not other.is_task and other.record.is_alive for gpu in other.record.gpus}
+    mine = [gpu for gpu in slot if gpu not in busy]
+    mine += [gpu for gpu in range(gpu_count()) if gpu not in used] if order.gpus != "host" else []
+    if len(mine) < order.gpu_count:
+        where = "its slot has" if order.gpus == "host" else "this host has"
+        why = f"needs {order.gpu_count} GPUs, {where} {len(mine)} for it"
+        return replace(cannot_start(record, why), restart_handled=order.generation)
+    return replace(record, gpus=tuple(mine[: order.gpu_count]))
 
 
 def _choose_gpus(count: int, others: Collection[Unit]) -> tuple[int, ...]:

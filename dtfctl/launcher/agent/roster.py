@@ -286,7 +286,7 @@ class Roster:
             if isinstance(order, TaskOrder):
                 start = launch.task_start(context, order, unit.record.incarnation, unit.record.gpus)
             else:
-                start = launch.client_start(context, order, self.preparations.result(order))
+                start = launch.client_start(context, order, self.preparations.result(order), unit.record.gpus)
                 unit.progress = unit.progress or ProgressFile(launch.progress_path(self.folder, order))
             self.hands.start(unit, start, log=self.log_of(unit.log_name), rules=self.orders.logs)
         except (OSError, LauncherError) as error:
@@ -356,8 +356,10 @@ class Roster:
         import random
 
         hungry = self.hands.out_of_memory(unit)
-        if hungry and record.state != "stopping":
-            record = replace(record, hung=hungry)
+        if hungry and record.state != "stopping" and (unit.is_task or ending.is_failure):
+            record = replace(record, hung=hungry, out_of_memory=True)
+            # A job's process would use as much again; its whole job may be tried again by --retries.
+            ending = replace(ending, final=not unit.is_task)
         after = ended(record, order, policy, ending, now=time.monotonic(), rand=random.random())
         after = replace(after, keeper_pid=0, keeper_ticks=0, task_pid=0, task_ticks=0)
         self.hands.clear(unit)

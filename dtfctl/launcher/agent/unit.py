@@ -216,4 +216,7 @@ class Unit:
             generation=record.restart_handled if record.incarnation else 0,
             held=self._held_generation(),
             addresses=tuple(f"{advertise}:{port}" for port in record.ports),
+            rss_bytes=None if self.stat is None else self.stat.rss_bytes,
+            limits=record.limits,
+            out_of_memory=record.out_of_memory,
         )

@@ -62,8 +62,19 @@ def _order(
         view=view,
         needs=job.needs,
         job_uid=job.uid,
+        memory_bytes=memory_of(spec, job, placed.task) or 0,
+        cpus=request.cpus or 0.0,
+        gpu_count=request.gpus,
         remapped=bool(view) and (set(view) != set(place_of) or any(name != task for name, task in view.items())),
     )
+
+
+def memory_of(spec: ClusterSpec, job: JobRecord, task: str) -> int | None:
+    """What a process of the job may use beside `task`: what was asked for, else as much as the task itself."""
+    if job.request.memory is not None:
+        return job.request.memory or None
+    group = spec.tasks.get(task.partition("/")[0])
+    return None if group is None else group.memory
 
 
 def working_folder(spec: ClusterSpec, job: JobRecord, host: str) -> str:

@@ -314,7 +314,8 @@ def _not_its_fault(job: JobRecord, current: Mapping[str, ClientReport], tasks: M
     """The process that ended by no fault of the program, and why; empty when there is none."""
     for placed in job.processes:
         report, task = current.get(placed.name), tasks.get(placed.task)
-        if report is not None and report.state in BAD and _is_from_outside(report.exit_code):
+        from_outside = report is not None and not report.out_of_memory and _is_from_outside(report.exit_code)
+        if report is not None and report.state in BAD and from_outside:
             return f"{placed.name}: {report.last_error}"
         if task is not None and task.state == "lost" and (report is None or report.state != "done"):
             return f"{placed.name}: its host {task.host} is lost"
@@ -454,5 +455,7 @@ def _client_status(job: JobRecord, placed: Placed, report: ClientReport | None, 
         last_lines=report.last_lines,
         progress=report.progress,
         task=placed.task,
+        rss_bytes=report.rss_bytes,
+        limits=report.limits,
         address=report.addresses[0] if report.addresses and job.generation == report.held else "",
     )

@@ -179,6 +179,9 @@ def job_status(job: JobRecord, position: int | None) -> JobStatus:
         priority=job.request.priority,
         tasks=tuple(placed.task for placed in job.placed if placed.runs or placed.role != "ps"),
         starts=job.generation if job.placed else 0,
+        cpus=job.request.cpus,
+        memory=job.request.memory,
+        gpus=job.request.gpus,
     )
 
 

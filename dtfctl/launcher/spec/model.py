@@ -191,7 +191,13 @@ class TaskGroup:
         default_text="every group",
     )
     gpus: int = option(Integer(low=0, high=64), "GPUs of each task, set as CUDA_VISIBLE_DEVICES.", "1", default=0)
-    memory: Bytes | None = option(Size(), "Memory limit of each task.", "24GiB", default=None, default_text="none")
+    memory: Bytes | None = option(
+        Size(),
+        "Memory limit of each task, and of each process of a job beside one.",
+        "24GiB",
+        default=None,
+        default_text="none",
+    )
     env: Mapping[str, str] = option(
         MapOf(Text(), "an environment variable", ENV_NAME),
         "Environment of these tasks, over the cluster's.",

@@ -40,13 +40,15 @@ def test_job_in_detail(dtfctl: Dtfctl) -> None:
         last_lines=("ValueError: no",),
         task="worker/1",
         address="10.0.0.1:5",
+        rss_bytes=50 * 2**20,
+        limits="cpus 1",
     )
     fake = FakeLauncher(status(jobs=[job(state="failed", reason="worker/0 exited 1", exit_code=1, clients=(failed,))]))
     lines = dtfctl("job", "digits-1", fake=fake).out.splitlines()
     assert lines[0] == "digits-1 failed: worker/0 exited 1"
     assert lines[-5:] == [
-        "PROCESS   STATE   TASK      HOST       PID  ADDRESS     EXIT  RESTARTS  PROGRESS",
-        "worker/0  failed  worker/1  localhost  -    10.0.0.1:5  1     0         -",
+        "PROCESS   STATE   TASK      HOST       PID  ADDRESS     EXIT  RESTARTS  MEMORY  LIMITS  PROGRESS",
+        "worker/0  failed  worker/1  localhost  -    10.0.0.1:5  1     0         50MiB   cpus 1  -",
         "",
         "last lines of worker/0:",
         "  ValueError: no",

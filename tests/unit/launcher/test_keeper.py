@@ -8,7 +8,9 @@ import re
 import resource
 import signal
 import subprocess
+import sys
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +18,14 @@ import pytest
 
 from dtfctl.launcher.agent import keeper as keeper_module, logs
 from dtfctl.launcher.agent.contract import LogPosition
-from dtfctl.launcher.agent.processes import ending_of, forbid_start, keeper_command, make_room, read_status
+from dtfctl.launcher.agent.processes import (
+    KeeperStatus,
+    ending_of,
+    forbid_start,
+    keeper_command,
+    make_room,
+    read_status,
+)
 
 PATIENCE_S = 60.0
 Keep = Callable[..., "subprocess.Popen[bytes]"]
@@ -29,7 +38,7 @@ def keep(tmp_path: Path) -> Keep:
     def start(script: str, *, rotate: int = 10**6, files: int = 2, rate: int = 10**7) -> subprocess.Popen[bytes]:
         make_room(tmp_path)
         command = [*keeper_command(), str(tmp_path), str(tmp_path / "log"), str(rotate)]
-        return subprocess.Popen([*command, str(files), str(rate), "", "/bin/sh", "-c", script])
+        return subprocess.Popen([*command, str(files), str(rate), "", "0", "", "/bin/sh", "-c", script])
 
     return start
 
@@ -67,7 +76,7 @@ def test_a_signal_is_recorded_as_a_shell_would(keep: Keep, tmp_path: Path) -> No
 
 def test_a_command_that_is_not_there_ends_with_127(tmp_path: Path) -> None:
     make_room(tmp_path)
-    command = [*keeper_command(), str(tmp_path), str(tmp_path / "log"), "1000", "1", "1000", ""]
+    command = [*keeper_command(), str(tmp_path), str(tmp_path / "log"), "1000", "1", "1000", "", "0", ""]
     subprocess.run([*command, "/no/such/program"], check=True, timeout=PATIENCE_S)
     status = read_status(tmp_path)
     assert status is not None
@@ -231,7 +240,7 @@ def test_a_disk_that_was_full_leaves_a_mark_and_the_last_lines(keep: Keep, tmp_p
 def test_a_full_disk_loses_output_but_not_the_exit_code(tmp_path: Path) -> None:
     """/dev/full answers every write with 'no space left'."""
     make_room(tmp_path)
-    command = [*keeper_command(), str(tmp_path), "/dev/full", "1000", "0", "1000000", ""]
+    command = [*keeper_command(), str(tmp_path), "/dev/full", "1000", "0", "1000000", "", "0", ""]
     subprocess.run([*command, "/bin/sh", "-c", "echo lost; exit 5"], check=True, timeout=PATIENCE_S)
     status = read_status(tmp_path)
     assert status is not None
@@ -331,6 +340,66 @@ def test_it_runs_from_source_where_nothing_compiled_is_kept(tmp_path: Path, monk
 def test_a_process_enters_its_memory_group_before_it_runs(tmp_path: Path) -> None:
     make_room(tmp_path)
     group = tmp_path / "procs"
-    command = [*keeper_command(), str(tmp_path), str(tmp_path / "log"), "1000", "1", "1000", str(group)]
+    command = [*keeper_command(), str(tmp_path), str(tmp_path / "log"), "1000", "1", "1000", str(group), "0", ""]
     subprocess.run([*command, "/bin/cat", str(group)], check=True, timeout=PATIENCE_S)
     assert lines(tmp_path) == [("out+", "0")], "0 is whoever writes it"
+
+
+def run_limited(folder: Path, memory_bytes: int, cores: str, code: str) -> KeeperStatus | None:
+    """Run Python code under a keeper that holds its limits."""
+    make_room(folder)
+    command = [
+        *keeper_command(),
+        str(folder),
+        str(folder / "log"),
+        "100000",
+        "1",
+        "100000",
+        "",
+        str(memory_bytes),
+        cores,
+    ]
+    subprocess.run([*command, sys.executable, "-c", code], check=True, timeout=PATIENCE_S)
+    return read_status(folder)
+
+
+def test_what_uses_more_memory_than_it_may_is_killed_and_it_is_written_down(tmp_path: Path) -> None:
+    status = run_limited(tmp_path, 60 << 20, "", "import time\nx = bytearray(150 << 20)\ntime.sleep(600)")
+    assert status is not None
+    assert (status.exit_code, status.signal) == (137, signal.SIGKILL)
+    assert 60 << 20 < status.over_bytes < 400 << 20
+
+
+def test_the_memory_of_its_children_counts_and_what_they_share_counts_once(tmp_path: Path) -> None:
+    forks = (
+        "import os, time\nx = bytearray(60 << 20)\nfor _ in range(4):\n    os.fork() or time.sleep(1) or os._exit(0)\n"
+    )
+    status = run_limited(tmp_path, 140 << 20, "", forks + "for _ in range(4):\n    os.wait()\n")
+    assert status is not None and (status.exit_code, status.over_bytes) == (0, 0), "five see the same 60 MiB"
+    apart = tmp_path / "apart"
+    apart.mkdir()
+    code = "import os, time\nif not os.fork():\n    os.setsid(); x = bytearray(200 << 20); time.sleep(600)\nos.wait()"
+    status = run_limited(apart, 140 << 20, "", code)
+    assert status is not None and status.over_bytes > 140 << 20, "also in a session of its own"
+
+
+def test_it_runs_on_its_cores(tmp_path: Path) -> None:
+    core = min(os.sched_getaffinity(0))
+    run_limited(tmp_path, 0, str(core), "import os; print(os.sched_getaffinity(0))")
+    assert lines(tmp_path) == [("out", str({core}))]
+
+
+def test_what_a_keeper_of_an_older_version_wrote_is_read(tmp_path: Path) -> None:
+    text = "ended 10 20 30 40 3 0 1024 1700000000.000"
+    (tmp_path / "status").write_text(f"{text} {zlib.crc32(text.encode()):08x}\n")
+    status = read_status(tmp_path)
+    assert status is not None and (status.exit_code, status.over_bytes) == (3, 0)
+
+
+def test_memory_is_looked_at_also_while_output_waits(tmp_path: Path) -> None:
+    make_room(tmp_path)
+    command = [*keeper_command(), str(tmp_path), str(tmp_path / "log"), "1000000", "1", "1000", "", str(80 << 20), ""]
+    code = "print('x' * 200_000, flush=True)\nx = bytearray(200 << 20)\nimport time; time.sleep(600)"
+    subprocess.run([*command, sys.executable, "-c", code], check=True, timeout=PATIENCE_S * 4)
+    status = read_status(tmp_path)
+    assert status is not None and status.over_bytes > 80 << 20

@@ -1,8 +1,8 @@
 """What a job's processes wait for on a host before they start: its files, its working copy, its packages.
 
     AGENT/blobs/HASH             what was sent
-    AGENT/work/JOB/              the job's working folder on this host; its own, it may write there
-    AGENT/work/JOB.tree          the hash of what was unpacked there
+    AGENT/work/JOB.UID/          the job's working folder on this host; its own, it may write there
+    AGENT/work/JOB.UID.tree      the hash of what was unpacked there
 
 The agent's loop asks; the work is done in a thread for each job.
 """
@@ -31,6 +31,7 @@ KEPT_COPIES = 20
 """Working folders of jobs that have ended."""
 BLOBS_BYTES = 4 * 2**30
 Key: TypeAlias = tuple[str, int, tuple[str, ...], JobNeeds]
+"""The job's key, and what of it makes a difference."""
 
 
 @value
@@ -105,8 +106,9 @@ class Preparations:
 
     def folder_of(self, job_id: str) -> Path | None:
         """The working folder of a job on this host, also of one that has ended."""
-        path = self._folder / "work" / job_id
-        return path if job_id and Path(job_id).name == job_id and path.is_dir() else None
+        copies = [mark.with_suffix("") for mark in (self._folder / "work").glob("*.tree")]
+        own = [path for path in copies if path.name.partition(".")[0] == job_id and path.is_dir()]
+        return max(own, key=lambda path: path.stat().st_mtime, default=None)
 
     # ------------------------------------------------------------------ the work
 
@@ -115,7 +117,7 @@ class Preparations:
 
         builder = Builder(self._environments, self.blobs)
         work = self._works[_key(order)] = _Work(builder)
-        living = {job_id for job_id, *_ in self._works}
+        living = {job for job, *_ in self._works}
 
         def run() -> None:
             try:
@@ -135,25 +137,25 @@ class Preparations:
         needs = order.needs
         for name in needs.files:
             self.blobs.used(name)
-        folder = str(self._unpack(order.job_id, needs.tree_sha256, living)) if needs.tree_sha256 else ""
+        folder = str(self._unpack(order.key, needs.tree_sha256, living)) if needs.tree_sha256 else ""
         self.blobs.prune(set(needs.files), BLOBS_BYTES)
         if needs.packages.is_empty:
             return Prepared(folder)
         made = builder.environment(command, needs.packages, lent)
         return Prepared(folder, made.python, made.folder)
 
-    def _unpack(self, job_id: str, sha256: str, living: Collection[str]) -> Path:
+    def _unpack(self, job: str, sha256: str, living: Collection[str]) -> Path:
         """The job's working folder. What a process of it wrote there stays when it starts again."""
         import shutil
 
         from dtfctl.launcher import archive, trees
 
-        target = private_folder(self._folder / "work") / job_id
-        mark = target.with_name(f"{job_id}.tree")
+        target = private_folder(self._folder / "work") / job
+        mark = target.with_name(f"{job}.tree")
         if target.is_dir() and mark.is_file() and mark.read_text() == sha256:
             return target
         self._forget_old(living)
-        fresh = target.with_name(f".{job_id}")
+        fresh = target.with_name(f".{job}")
         for old in (fresh, target):
             shutil.rmtree(old, ignore_errors=True)
         trees.receive(archive.read(self.blobs.path(sha256)), fresh)
@@ -172,4 +174,4 @@ class Preparations:
 
 
 def _key(order: ClientOrder) -> Key:
-    return order.job_id, order.generation, order.command, order.needs
+    return order.key, order.generation, order.command, order.needs

@@ -1,0 +1,97 @@
+"""Which cores and GPUs a job's process gets among others, and how limits are shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from dtfctl.cli._tables import limit_words
+from dtfctl.health.restart import Ending, GiveUp, RestartHistory, RestartPolicy, decide
+from dtfctl.launcher.agent import resources
+from dtfctl.launcher.agent.contract import ClientOrder, ClientReport, GpuView, TaskOrder
+from dtfctl.launcher.agent.lifecycle import Record
+from dtfctl.launcher.agent.unit import Unit
+from dtfctl.launcher.controller import jobs
+from dtfctl.launcher.model import ClientStatus, JobStatus
+
+
+def task(name: str, *gpus: int) -> Unit:
+    unit = Unit(name, Record(state="running", gpus=gpus))
+    role, _, index = name.partition("/")
+    unit.order = TaskOrder(role, int(index), gpus=len(gpus))
+    return unit
+
+
+def client(slot: str, count: int | None, *, gpus: tuple[int, ...] = (), view: GpuView = "own", cpus: float = 0) -> Unit:
+    unit = Unit(f"job:a:{slot}", Record(state="running" if gpus else "pending", gpus=gpus))
+    unit.order = ClientOrder("a", "worker", 0, slot=slot, gpu_count=count, gpus=view, cpus=cpus, generation=3)
+    return unit
+
+
+def given(unit: Unit, *others: Unit) -> Record:
+    return resources.for_start(unit, unit.record, [unit, *others])
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four GPUs and four cores."""
+    monkeypatch.setattr(resources, "gpu_count", lambda: 4)
+    monkeypatch.setattr(resources, "allowed_cores", lambda: [0, 1, 2, 3])
+
+
+def test_a_process_gets_its_slots_gpus_before_others() -> None:
+    mine, other = task("worker/0", 2), task("worker/1", 0)
+    assert given(client("worker/0", None), mine, other).gpus == (), "what its slot has, by its order"
+    assert given(client("worker/0", 1), mine, other).gpus == (2,)
+    assert given(client("worker/0", 3), mine, other).gpus == (2, 1, 3), "never those of another task"
+    assert given(client("worker/0", 0), mine, other).gpus == ()
+    taken = client("worker/1", 2, gpus=(0, 1))
+    assert given(client("worker/0", 2), mine, other, taken).gpus == (2, 3)
+
+
+def test_gpus_that_are_not_there_fail_the_generation() -> None:
+    record = given(client("worker/0", 4), task("worker/0", 2), task("worker/1", 0))
+    assert (record.state, record.restart_handled) == ("failed", 3)
+    assert record.reason == "needs 4 GPUs, this host has 3 for it"
+    record = given(client("worker/0", 2, view="host"), task("worker/0", 2))
+    assert record.reason == "needs 2 GPUs, its slot has 1 for it", "a group sees the GPUs of its slots by their ranks"
+
+
+def test_processes_are_kept_on_different_cores_while_there_are_any() -> None:
+    first = client("worker/0", None, cpus=1.5)
+    first.record = given(first)
+    assert first.record.cores == (0, 1)
+    first.record = Record(state="running", cores=first.record.cores)
+    assert given(client("worker/1", None, cpus=2), first).cores == (2, 3)
+    assert given(client("worker/1", None, cpus=3), first).cores == (0, 2, 3)
+
+
+def test_an_end_whose_cause_stays_is_final_whatever_the_rules() -> None:
+    for policy in (RestartPolicy(), RestartPolicy(when="always"), RestartPolicy(limited=True, only_exit=(75,))):
+        ending = Ending(137, signal=9, final=True, forced=True)
+        _, decision = decide(policy, RestartHistory(), ran_s=1.0, ending=ending, now=1.0, rand=0.5)
+        assert decision == GiveUp("failed", "")
+
+
+def test_a_group_is_not_started_again_because_one_of_it_used_too_much() -> None:
+    request = jobs.JobRequest("job.py", framework="torch")
+    placed = (jobs.Placed("worker/0", "worker/0"),)
+    job = jobs.JobRecord("a", request, "", "", "", 0.0, state="running", placed=placed, released=True, generation=1)
+    report = ClientReport("a", "worker", 0, "failed", exit_code=137, last_error="killed by SIGKILL", generation=1)
+    view = jobs.JobView({"a": {"worker/0": report}})
+    assert jobs.step(job, view, {}, 1.0).generation == 2, "killed from outside"
+    hungry = ClientReport(
+        "a", "worker", 0, "failed", exit_code=137, last_error="out of memory", generation=1, out_of_memory=True
+    )
+    after = jobs.step(job, jobs.JobView({"a": {"worker/0": hungry}}), {}, 1.0)
+    assert (after.state, after.exit_code, after.reason) == ("failed", 137, "worker/0: out of memory")
+
+
+def test_limits_are_shown_as_they_were_asked_for_or_else_as_they_are_held() -> None:
+    job = JobStatus("a", "a", "running", "between-graph", "a.py")
+    assert limit_words(job) == ""
+    asked = JobStatus("a", "a", "running", "between-graph", "a.py", cpus=1.5, memory=200 << 20, gpus=2)
+    assert limit_words(asked) == "1.5 cpus, 200MiB, 2 gpus"
+    held = JobStatus("a", "a", "running", "between-graph", "a.py", clients=(
+        ClientStatus("worker/0", "h", "running", limits="memory 300 MiB (control group)"),
+    ))  # fmt: skip
+    assert limit_words(held) == "memory 300 MiB"
