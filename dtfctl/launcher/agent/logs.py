@@ -10,12 +10,12 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dtfctl.launcher.agent.contract import LogChunk, LogPosition
 from dtfctl.launcher.agent.keeper import begin_of
 from dtfctl.launcher.patterns import compile_pattern
+from dtfctl.values import replace, value
 
 log = logging.getLogger(__name__)
 TAIL_BYTES = 262_144
@@ -26,7 +26,7 @@ NOTED_FROM = 2**20
 """Most logs are never so long, and need no note of who reads them."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _File:
     """One file of a log, open: it may be renamed or deleted meanwhile."""
 
