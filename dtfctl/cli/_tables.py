@@ -207,6 +207,8 @@ def job_lines(job: JobStatus, screen: Screen, now: float) -> list[str]:
         facts.append(("progress", progress_words(job.progress)))
     if job.checkpoint_dir:
         facts.append(("checkpoints", job.checkpoint_dir))
+    if job.checkpoint:
+        facts.append(("newest kept", f"{job.checkpoint} on {', '.join(job.checkpoint_hosts)}"))
     width = max(len(name) for name, _ in facts)
     out += [f"{name.ljust(width)}  {text}" for name, text in facts]
     if job.clients:

@@ -163,6 +163,10 @@ class JobStatus:
     priority: int = 0
     tasks: tuple[str, ...] = ()
     """The tasks of the cluster that it has to itself (or shares), while and since it runs."""
+    checkpoint: str = ""
+    """The newest that is whole on as many hosts as the file wants; empty: none yet, or nothing is copied."""
+    checkpoint_hosts: tuple[str, ...] = ()
+    """These hosts."""
     starts: int = 0
     """How often all of its processes were started together: 1 unless it was retried, or restarted as a group."""
     cpus: float | None = None

@@ -250,6 +250,94 @@ class ClientOrder(_message.Message):
     gpu_count: int
     def __init__(self, job_id: _Optional[str] = ..., job: _Optional[str] = ..., index: _Optional[int] = ..., run: bool = ..., chief: bool = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., cwd: _Optional[str] = ..., restart: _Optional[_Union[RestartRules, _Mapping]] = ..., grace_s: _Optional[float] = ..., script: _Optional[str] = ..., script_sha256: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., slot: _Optional[str] = ..., generation: _Optional[int] = ..., ports: _Optional[int] = ..., first_port: _Optional[int] = ..., last_port: _Optional[int] = ..., needs_task: bool = ..., gpus: _Optional[str] = ..., view: _Optional[_Mapping[str, str]] = ..., remapped: bool = ..., needs: _Optional[_Union[JobNeeds, _Mapping]] = ..., job_uid: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., cpus: _Optional[float] = ..., gpu_count: _Optional[int] = ...) -> None: ...
 
+class FolderPeer(_message.Message):
+    __slots__ = ("host", "address")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    address: str
+    def __init__(self, host: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
+
+class FolderOrder(_message.Message):
+    __slots__ = ("path", "job_id", "hold", "peers", "gates")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
+    PEERS_FIELD_NUMBER: _ClassVar[int]
+    GATES_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    job_id: str
+    hold: bool
+    peers: _containers.RepeatedCompositeFieldContainer[FolderPeer]
+    gates: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, path: _Optional[str] = ..., job_id: _Optional[str] = ..., hold: bool = ..., peers: _Optional[_Iterable[_Union[FolderPeer, _Mapping]]] = ..., gates: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class FolderReport(_message.Message):
+    __slots__ = ("path", "whole", "in_step", "files", "bytes", "problem")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_FIELD_NUMBER: _ClassVar[int]
+    IN_STEP_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    whole: _containers.RepeatedScalarFieldContainer[str]
+    in_step: bool
+    files: int
+    bytes: int
+    problem: str
+    def __init__(self, path: _Optional[str] = ..., whole: _Optional[_Iterable[str]] = ..., in_step: bool = ..., files: _Optional[int] = ..., bytes: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
+
+class FolderEntry(_message.Message):
+    __slots__ = ("path", "version", "size", "sha256", "mtime_ns", "deleted")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    MTIME_NS_FIELD_NUMBER: _ClassVar[int]
+    DELETED_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    version: int
+    size: int
+    sha256: str
+    mtime_ns: int
+    deleted: bool
+    def __init__(self, path: _Optional[str] = ..., version: _Optional[int] = ..., size: _Optional[int] = ..., sha256: _Optional[str] = ..., mtime_ns: _Optional[int] = ..., deleted: bool = ...) -> None: ...
+
+class ListFilesRequest(_message.Message):
+    __slots__ = ("path", "tag")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    tag: str
+    def __init__(self, path: _Optional[str] = ..., tag: _Optional[str] = ...) -> None: ...
+
+class FileList(_message.Message):
+    __slots__ = ("tag", "entries")
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    tag: str
+    entries: _containers.RepeatedCompositeFieldContainer[FolderEntry]
+    def __init__(self, tag: _Optional[str] = ..., entries: _Optional[_Iterable[_Union[FolderEntry, _Mapping]]] = ...) -> None: ...
+
+class ReadFileRequest(_message.Message):
+    __slots__ = ("folder", "path", "sha256", "offset")
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    folder: str
+    path: str
+    sha256: str
+    offset: int
+    def __init__(self, folder: _Optional[str] = ..., path: _Optional[str] = ..., sha256: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class FilePiece(_message.Message):
+    __slots__ = ("data",)
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    def __init__(self, data: _Optional[bytes] = ...) -> None: ...
+
 class Peer(_message.Message):
     __slots__ = ("job", "index", "address", "incarnation", "up", "reason")
     JOB_FIELD_NUMBER: _ClassVar[int]
@@ -267,7 +355,7 @@ class Peer(_message.Message):
     def __init__(self, job: _Optional[str] = ..., index: _Optional[int] = ..., address: _Optional[str] = ..., incarnation: _Optional[int] = ..., up: bool = ..., reason: _Optional[str] = ...) -> None: ...
 
 class HostOrders(_message.Message):
-    __slots__ = ("cluster", "epoch", "revision", "tasks", "clients", "peers", "expected", "task_command", "restart", "health", "logs", "tls", "transport", "encrypt", "jobs", "bad_host_log", "lease_s", "base")
+    __slots__ = ("cluster", "epoch", "revision", "tasks", "clients", "peers", "expected", "task_command", "restart", "health", "logs", "tls", "transport", "encrypt", "jobs", "bad_host_log", "lease_s", "folders", "base")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
@@ -285,6 +373,7 @@ class HostOrders(_message.Message):
     JOBS_FIELD_NUMBER: _ClassVar[int]
     BAD_HOST_LOG_FIELD_NUMBER: _ClassVar[int]
     LEASE_S_FIELD_NUMBER: _ClassVar[int]
+    FOLDERS_FIELD_NUMBER: _ClassVar[int]
     BASE_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     epoch: int
@@ -303,8 +392,9 @@ class HostOrders(_message.Message):
     jobs: _containers.RepeatedScalarFieldContainer[str]
     bad_host_log: _containers.RepeatedScalarFieldContainer[str]
     lease_s: float
+    folders: _containers.RepeatedCompositeFieldContainer[FolderOrder]
     base: int
-    def __init__(self, cluster: _Optional[str] = ..., epoch: _Optional[int] = ..., revision: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskOrder, _Mapping]]] = ..., clients: _Optional[_Iterable[_Union[ClientOrder, _Mapping]]] = ..., peers: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., expected: _Optional[_Iterable[str]] = ..., task_command: _Optional[_Iterable[str]] = ..., restart: _Optional[_Union[RestartRules, _Mapping]] = ..., health: _Optional[_Union[HealthRules, _Mapping]] = ..., logs: _Optional[_Union[LogRules, _Mapping]] = ..., tls: bool = ..., transport: _Optional[str] = ..., encrypt: bool = ..., jobs: _Optional[_Iterable[str]] = ..., bad_host_log: _Optional[_Iterable[str]] = ..., lease_s: _Optional[float] = ..., base: _Optional[int] = ...) -> None: ...
+    def __init__(self, cluster: _Optional[str] = ..., epoch: _Optional[int] = ..., revision: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskOrder, _Mapping]]] = ..., clients: _Optional[_Iterable[_Union[ClientOrder, _Mapping]]] = ..., peers: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., expected: _Optional[_Iterable[str]] = ..., task_command: _Optional[_Iterable[str]] = ..., restart: _Optional[_Union[RestartRules, _Mapping]] = ..., health: _Optional[_Union[HealthRules, _Mapping]] = ..., logs: _Optional[_Union[LogRules, _Mapping]] = ..., tls: bool = ..., transport: _Optional[str] = ..., encrypt: bool = ..., jobs: _Optional[_Iterable[str]] = ..., bad_host_log: _Optional[_Iterable[str]] = ..., lease_s: _Optional[float] = ..., folders: _Optional[_Iterable[_Union[FolderOrder, _Mapping]]] = ..., base: _Optional[int] = ...) -> None: ...
 
 class Script(_message.Message):
     __slots__ = ("name", "sha256", "content")
@@ -551,7 +641,7 @@ class Happening(_message.Message):
     def __init__(self, number: _Optional[int] = ..., time: _Optional[float] = ..., kind: _Optional[str] = ..., subject: _Optional[str] = ..., reason: _Optional[str] = ..., incarnation: _Optional[int] = ..., failure: bool = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("host", "boot", "pid", "revision", "epoch", "tasks", "clients", "happenings", "cores", "load", "memory_bytes", "memory_free_bytes", "disk_free_bytes", "gpus", "problem", "faults", "partial")
+    __slots__ = ("host", "boot", "pid", "revision", "epoch", "tasks", "clients", "happenings", "cores", "load", "memory_bytes", "memory_free_bytes", "disk_free_bytes", "gpus", "problem", "faults", "address", "folders", "partial")
     HOST_FIELD_NUMBER: _ClassVar[int]
     BOOT_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
@@ -568,6 +658,8 @@ class Report(_message.Message):
     GPUS_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     FAULTS_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    FOLDERS_FIELD_NUMBER: _ClassVar[int]
     PARTIAL_FIELD_NUMBER: _ClassVar[int]
     host: str
     boot: str
@@ -585,8 +677,10 @@ class Report(_message.Message):
     gpus: int
     problem: str
     faults: int
+    address: str
+    folders: _containers.RepeatedCompositeFieldContainer[FolderReport]
     partial: bool
-    def __init__(self, host: _Optional[str] = ..., boot: _Optional[str] = ..., pid: _Optional[int] = ..., revision: _Optional[int] = ..., epoch: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskReport, _Mapping]]] = ..., clients: _Optional[_Iterable[_Union[ClientReport, _Mapping]]] = ..., happenings: _Optional[_Iterable[_Union[Happening, _Mapping]]] = ..., cores: _Optional[int] = ..., load: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., memory_free_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., problem: _Optional[str] = ..., faults: _Optional[int] = ..., partial: bool = ...) -> None: ...
+    def __init__(self, host: _Optional[str] = ..., boot: _Optional[str] = ..., pid: _Optional[int] = ..., revision: _Optional[int] = ..., epoch: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskReport, _Mapping]]] = ..., clients: _Optional[_Iterable[_Union[ClientReport, _Mapping]]] = ..., happenings: _Optional[_Iterable[_Union[Happening, _Mapping]]] = ..., cores: _Optional[int] = ..., load: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., memory_free_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., gpus: _Optional[int] = ..., problem: _Optional[str] = ..., faults: _Optional[int] = ..., address: _Optional[str] = ..., folders: _Optional[_Iterable[_Union[FolderReport, _Mapping]]] = ..., partial: bool = ...) -> None: ...
 
 class LogPosition(_message.Message):
     __slots__ = ("process", "file", "offset")

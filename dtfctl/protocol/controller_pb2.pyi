@@ -217,7 +217,7 @@ class ClientStatus(_message.Message):
     def __init__(self, name: _Optional[str] = ..., host: _Optional[str] = ..., state: _Optional[str] = ..., pid: _Optional[int] = ..., exit_code: _Optional[int] = ..., restarts: _Optional[int] = ..., last_error: _Optional[str] = ..., last_lines: _Optional[_Iterable[str]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., task: _Optional[str] = ..., address: _Optional[str] = ..., rss_bytes: _Optional[int] = ..., limits: _Optional[str] = ...) -> None: ...
 
 class JobStatus(_message.Message):
-    __slots__ = ("id", "name", "state", "replication", "script", "args", "submitted", "started", "ended", "exit_code", "reason", "restarts", "checkpoint_dir", "position", "clients", "progress", "framework", "priority", "tasks", "starts", "cpus", "memory", "gpus")
+    __slots__ = ("id", "name", "state", "replication", "script", "args", "submitted", "started", "ended", "exit_code", "reason", "restarts", "checkpoint_dir", "position", "clients", "progress", "framework", "priority", "tasks", "starts", "cpus", "memory", "gpus", "checkpoint", "checkpoint_hosts")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -241,6 +241,8 @@ class JobStatus(_message.Message):
     CPUS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_HOSTS_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     state: str
@@ -264,7 +266,9 @@ class JobStatus(_message.Message):
     cpus: float
     memory: int
     gpus: int
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., replication: _Optional[str] = ..., script: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., submitted: _Optional[float] = ..., started: _Optional[float] = ..., ended: _Optional[float] = ..., exit_code: _Optional[int] = ..., reason: _Optional[str] = ..., restarts: _Optional[int] = ..., checkpoint_dir: _Optional[str] = ..., position: _Optional[int] = ..., clients: _Optional[_Iterable[_Union[ClientStatus, _Mapping]]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., framework: _Optional[str] = ..., priority: _Optional[int] = ..., tasks: _Optional[_Iterable[str]] = ..., starts: _Optional[int] = ..., cpus: _Optional[float] = ..., memory: _Optional[int] = ..., gpus: _Optional[int] = ...) -> None: ...
+    checkpoint: str
+    checkpoint_hosts: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., replication: _Optional[str] = ..., script: _Optional[str] = ..., args: _Optional[_Iterable[str]] = ..., submitted: _Optional[float] = ..., started: _Optional[float] = ..., ended: _Optional[float] = ..., exit_code: _Optional[int] = ..., reason: _Optional[str] = ..., restarts: _Optional[int] = ..., checkpoint_dir: _Optional[str] = ..., position: _Optional[int] = ..., clients: _Optional[_Iterable[_Union[ClientStatus, _Mapping]]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., framework: _Optional[str] = ..., priority: _Optional[int] = ..., tasks: _Optional[_Iterable[str]] = ..., starts: _Optional[int] = ..., cpus: _Optional[float] = ..., memory: _Optional[int] = ..., gpus: _Optional[int] = ..., checkpoint: _Optional[str] = ..., checkpoint_hosts: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ClusterStatus(_message.Message):
     __slots__ = ("name", "created", "controller", "hosts", "tasks", "jobs", "problems", "version", "usable", "settled", "notes")

@@ -12,7 +12,7 @@ import selectors
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from dtfctl import guard
 from dtfctl.durable import remove_left
@@ -28,11 +28,14 @@ from dtfctl.launcher.agent.roster import Roster
 from dtfctl.launcher.agent.seeds import Seed
 from dtfctl.launcher.agent.start.preparations import Preparations
 from dtfctl.launcher.agent.unit import Unit
-from dtfctl.launcher.errors import Conflict
+from dtfctl.launcher.errors import Conflict, NotFound
 from dtfctl.launcher.files import private_folder
 from dtfctl.launcher.loop import Mailbox
 from dtfctl.launcher.procfs import dump_stacks
 from dtfctl.launcher.pulse import Pulse
+
+if TYPE_CHECKING:
+    from dtfctl.launcher.checkpoints.folders import Folders
 
 T = TypeVar("T")
 
@@ -84,6 +87,21 @@ class Agent:
         self._lease = Lease()
         self._controller = ""
         self._lease.renew(time.monotonic(), self._roster.orders.lease_s)
+
+    @property
+    def folders(self) -> Folders:
+        """Of jobs' checkpoints.
+
+        Raises:
+            NotFound: there are none.
+        """
+        if self._roster.folders is None:
+            raise NotFound("no job keeps checkpoints here")
+        return self._roster.folders
+
+    def listens_at(self, address: str) -> None:
+        """Other hosts reach it there."""
+        self._roster.address = address
 
     @property
     def boot(self) -> str:

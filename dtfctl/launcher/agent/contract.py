@@ -192,6 +192,41 @@ class Peer:
 
 
 @value
+class FolderPeer:
+    """Another host, and its agent."""
+
+    host: str
+    address: str
+
+
+@value
+class FolderOrder:
+    """A job's checkpoint folder, which hosts that share no disk keep alike."""
+
+    path: str
+    job_id: str = ""
+    hold: bool = False
+    """All of it is to be here; else only what is written here is told to others."""
+    peers: tuple[FolderPeer, ...] = ()
+    gates: tuple[str, ...] = ()
+    """Tasks that start here only when all of it is."""
+
+
+@value
+class FolderReport:
+    """How much of a job's checkpoint folder a host has."""
+
+    path: str
+    whole: tuple[str, ...] = ()
+    """The newest checkpoints that are whole here, oldest first."""
+    in_step: bool = False
+    """All that others have is here."""
+    files: int = 0
+    bytes: int = 0
+    problem: str = ""
+
+
+@value
 class HostOrders:
     cluster: str = ""
     epoch: int = 0
@@ -216,6 +251,7 @@ class HostOrders:
     """Regular expressions; a match in what a failed process wrote puts the blame on the host."""
     lease_s: float = 0.0
     """Without a word of the controller for so long, everything here is stopped; 0: never."""
+    folders: tuple[FolderOrder, ...] = ()
     base: int = 0
     """Not 0: `peers` are only those that changed since the orders of this revision, and all else is as it was there."""
 
@@ -315,6 +351,9 @@ class Report:
     problem: str = ""
     faults: int = 0
     """What the agent's loops and threads have raised, and went on after."""
+    address: str = ""
+    """Of the agent, as other hosts reach it."""
+    folders: tuple[FolderReport, ...] = ()
     partial: bool = False
 
 

@@ -56,10 +56,14 @@ class ReportMerger:
     def __init__(self) -> None:
         self._tasks: dict[str, TaskReport] = {}
         self._clients: dict[str, ClientReport] = {}
+        self._folders: frozenset[tuple[str, bool, bool]] = frozenset()
 
     def add(self, report: Report) -> tuple[Report, bool]:
         """(the whole report, whether a state, an address or the like has changed)."""
         counts = not report.partial or bool(report.clients)
+        folders = frozenset((folder.path, folder.files > 0, folder.in_step) for folder in report.folders)
+        counts = counts or folders != self._folders
+        self._folders = folders
         tasks, clients = (self._tasks, self._clients) if report.partial else ({}, {})
         for task in report.tasks:
             before = tasks.get(task.name)

@@ -39,6 +39,10 @@ class Keyring:
         """The files of `worker/1`."""
         return TlsFiles.of(self._own, file_name("task", task))
 
+    def of_agent(self) -> TlsFiles:
+        """The agent's own files, with which it asks the agents of other hosts."""
+        return TlsFiles.of(self._shared, self._agent)
+
     def held(self) -> dict[str, float]:
         """When each certificate ends, by its name."""
         paths = [self._shared / f"{AUTHORITY}.pem", self._shared / f"{self._agent}.pem", *self._own.glob("task-*.pem")]

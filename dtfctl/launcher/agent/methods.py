@@ -9,6 +9,8 @@ from dtfctl.protocol import agent_pb2 as pb
 SERVICE = "dtf.agent.Agent"
 CONTROLLER: frozenset[Role] = frozenset({"controller"})
 
+AGENT: frozenset[Role] = frozenset({"agent"})
+
 APPLY = Method(SERVICE, "Apply", pb.HostOrders, pb.Applied, CONTROLLER)
 PUT_SCRIPT = Method(SERVICE, "PutScript", pb.Script, pb.Applied, CONTROLLER)
 PUT_BLOB = Method(SERVICE, "PutBlob", pb.BlobPiece, pb.BlobHeld, CONTROLLER)
@@ -19,6 +21,8 @@ KEEP = Method(SERVICE, "Keep", pb.KeepRequest, pb.Applied, CONTROLLER)
 RECALL = Method(SERVICE, "Recall", pb.RecallRequest, pb.RecallReply, CONTROLLER)
 PROBE = Method(SERVICE, "Probe", pb.ProbeRequest, pb.ProbeReply, CONTROLLER)
 READ_LOGS = Method(SERVICE, "ReadLogs", pb.ReadLogsRequest, pb.ReadLogsReply, CONTROLLER)
+LIST_FILES = Method(SERVICE, "ListFiles", pb.ListFilesRequest, pb.FileList, AGENT)
+READ_FILE = Method(SERVICE, "ReadFile", pb.ReadFileRequest, pb.FilePiece, AGENT)
 SHUTDOWN = Method(SERVICE, "Shutdown", pb.ShutdownRequest, pb.Report, CONTROLLER)
 CERTIFY = Method(SERVICE, "Certify", pb.CertifyRequest, pb.Certified, CONTROLLER)
 EXEC = Method(SERVICE, "Exec", pb.ExecInput, pb.ExecOutput, CONTROLLER, talks=True)

@@ -85,6 +85,7 @@ def run(agent: Agent, certificates: Path, listen: str, ready_fd: int = -1) -> in
     server = serve(handlers, TlsFiles.of(certificates, f"agent-{agent.host}"), f"{listen}:0", socket_path)
     me = identify(os.getpid())
     assert me is not None
+    agent.listens_at(f"{agent.advertise}:{server.port}")
     info = {
         "pid": me.pid,
         "start_ticks": me.start_ticks,

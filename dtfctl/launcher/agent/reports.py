@@ -33,6 +33,10 @@ class Reports:
             self._count += 1
             self._happenings.append(Happening(self._count, time.time(), kind, subject, reason, incarnation, failure))
 
+    def tell(self, kind: str, subject: str, reason: str) -> None:
+        """As `happened`, of what is no process."""
+        self.happened(kind, subject, reason, 0)
+
     def publish(self, report: Report) -> None:
         with self._changed:
             self._report = report

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dtfctl import guard
 from dtfctl.health import beats
@@ -56,6 +56,9 @@ from dtfctl.launcher.errors import LauncherError, NoSpace, NoSuchTask
 from dtfctl.launcher.files import private_folder
 from dtfctl.launcher.paths import environments_of, make_socket_folder
 from dtfctl.values import replace
+
+if TYPE_CHECKING:
+    from dtfctl.launcher.checkpoints.folders import Folders
 
 log = logging.getLogger(__name__)
 
@@ -106,6 +109,10 @@ class Roster:
         self.preparations = Preparations(folder, environments_of(folder.absolute()), wake)
         self._expected: frozenset[str] = frozenset()
         self._keyring = keyring
+        self.folders: Folders | None = None
+        """Of jobs' checkpoints, once there are any."""
+        self.address = ""
+        """Of this agent, as other hosts reach it."""
         self._cores = usable_cores()
         self._state_file = folder / state.FILE
         saved = state.load(self._state_file)
@@ -131,12 +138,26 @@ class Roster:
         for name, unit in self.units.items():
             unit.order = wanted.get(name)
         self.preparations.keep(orders.clients)
+        self._take_folders()
         for unit, record in resources.first_ports(self.units.values()):
             self.set(unit, record)
         self.peers.update(orders.peers, orders.expected)
         self.dirty = True
         if ended:
             self.save_or_note()  # what their environments held leaves this host with them
+
+    def _take_folders(self) -> None:
+        if self.folders is None:
+            if not self.orders.folders:
+                return
+            # Imported by the first who needs it: most agents' starts do not.
+            from dtfctl.launcher.checkpoints.folders import Folders
+
+            self.folders = Folders(self._keyring.of_agent(), self.reports.tell)
+        try:
+            self.folders.take(self.orders.folders, self.orders.cluster)
+        except NoSpace as error:
+            self._no_space(error)
 
     def end_all(self, grace_s: float) -> None:
         """Nothing is to run any more."""
@@ -164,6 +185,8 @@ class Roster:
         """The agent has ended."""
         import shutil
 
+        if self.folders is not None:
+            self.folders.close()
         self.preparations.close()
         self.hands.close()
         self.line.close()
@@ -252,6 +275,8 @@ class Roster:
     def _may_start(self, unit: Unit, places_known: bool) -> bool:
         # What a host had to run before it was lost may run elsewhere by now.
         if self.orders.lease_s and not self.is_told:
+            return False
+        if self.folders is not None and self.folders.holds_back(unit.name):
             return False
         order = unit.order
         if not isinstance(order, ClientOrder):
@@ -519,6 +544,8 @@ class Roster:
                 self.orders.epoch,
                 problem=self.problem,
                 faults=guard.faults(),
+                address=self.address,
+                folders=() if self.folders is None else self.folders.reports(),
             ),
             facts,
             self.units.values(),

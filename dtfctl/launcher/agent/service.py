@@ -17,9 +17,11 @@ from dtfctl.launcher.agent.methods import (
     CERTIFY,
     EXAMINE,
     KEEP,
+    LIST_FILES,
     PROBE,
     PUT_BLOB,
     PUT_SCRIPT,
+    READ_FILE,
     READ_LOGS,
     RECALL,
     RENEW,
@@ -66,6 +68,8 @@ class AgentService:
             RECALL: self.recall,
             PROBE: self.probe,
             READ_LOGS: self.read_logs,
+            LIST_FILES: lambda request: self._agent.folders.list_files(request),
+            READ_FILE: lambda request: self._agent.folders.read_file(request),
             SHUTDOWN: self.shutdown,
         }
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dtfctl.launcher.agent.contract import ClientReport, JobNeeds, key_of
 from dtfctl.launcher.blobs import Blobs
-from dtfctl.launcher.controller import jobs, ledger, plan, queue, view
+from dtfctl.launcher.controller import folders, jobs, ledger, plan, queue, view
 from dtfctl.launcher.controller.hosts import HostBoard
 from dtfctl.launcher.controller.memory import Memory
 from dtfctl.launcher.errors import Conflict, ScriptError, UsageError
@@ -22,6 +22,7 @@ from dtfctl.launcher.model import JobRequest, JobStatus, TaskStatus
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.procfs import boot_id
 from dtfctl.launcher.spec.model import ClusterSpec
+from dtfctl.values import replace as replace_value
 
 BLOBS_BYTES = 8 * 2**30
 """Of files of jobs that have ended."""
@@ -202,7 +203,13 @@ class JobBoard:
         """Those jobs, or all, the newest first."""
         every = self._memory.jobs
         wanted = [self._memory.find_job(job_id) for job_id in ids] if ids else list(reversed(every))
-        return view.job_statuses(wanted, every)
+        spec, reports, lost = self._memory.spec, self._hosts.reports(), self._hosts.lost()
+        copies = 0 if spec is None else min(spec.recovery.copies, len(spec.hosts))
+        found = []
+        for job, status in zip(wanted, view.job_statuses(wanted, every), strict=True):
+            name, hosts = folders.acknowledged(job, copies, reports, lost)
+            found.append(replace_value(status, checkpoint=name, checkpoint_hosts=hosts) if name else status)
+        return found
 
     def is_final(self, job_id: str) -> bool:
         return self._memory.find_job(job_id).is_final

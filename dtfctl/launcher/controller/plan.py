@@ -18,6 +18,7 @@ from dtfctl.launcher.agent.contract import (
     Report,
     TaskOrder,
 )
+from dtfctl.launcher.controller.folders import folder_orders
 from dtfctl.launcher.controller.joborders import client_orders
 from dtfctl.launcher.controller.jobs import JobRecord
 from dtfctl.launcher.controller.moves import failures_elsewhere
@@ -43,6 +44,8 @@ class Observed:
     reports: Mapping[str, Report] = field(default_factory=dict)
     down: frozenset[str] = frozenset()
     """Hosts that are lost: the tasks of the others do not wait for theirs."""
+    now: float = 0.0
+    """By the wall clock."""
 
 
 def reconcile(desired: Desired, observed: Observed) -> dict[str, HostOrders]:
@@ -56,6 +59,7 @@ def reconcile(desired: Desired, observed: Observed) -> dict[str, HostOrders]:
     peers = peers_of(desired.tasks, observed)
     place_of = {row.name: row.host for row in desired.tasks}
     rules = restart_policy(spec)
+    folders = folder_orders(spec, desired.jobs, place_of, observed.reports, observed.down, observed.now)
     return {
         host: HostOrders(
             cluster=desired.cluster,
@@ -78,6 +82,7 @@ def reconcile(desired: Desired, observed: Observed) -> dict[str, HostOrders]:
             encrypt=spec.runtime.encrypt == "auto",
             bad_host_log=spec.restart.bad_host_when.log,
             lease_s=0.0 if spec.is_local else spec.health.lease,
+            folders=folders.get(host, ()),
         )
         for host, rows in by_host.items()
     }

@@ -158,7 +158,7 @@ class TaskBoard:
 
     def send_orders(self) -> None:
         """Hand every host's link what the host has not been told yet."""
-        observed = plan.Observed(self._hosts.reports(), self._hosts.lost())
+        observed = plan.Observed(self._hosts.reports(), self._hosts.lost(), time.time())
         for name, orders in plan.reconcile(self._desired(), observed).items():
             host = self._hosts.ensure(name)
             assert host is not None

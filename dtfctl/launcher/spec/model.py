@@ -271,6 +271,13 @@ class Recovery:
     )
     every: Every = option(Table(Every), "Bound on lost work.", "{seconds: 30}", factory=lambda: Every(seconds=30.0))
     keep: int = option(Integer(low=1, high=100_000), "Newest checkpoints kept.", "3", default=3)
+    copies: int = option(
+        Integer(low=1, high=1000),
+        "Hosts that have every checkpoint, at least; those of ps tasks and the chief always do. Without meaning where "
+        "`checkpoint` names a folder that all hosts share.",
+        "3",
+        default=2,
+    )
 
 
 @dataclass(frozen=True, slots=True)

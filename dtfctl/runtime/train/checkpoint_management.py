@@ -15,6 +15,10 @@ from dtfctl.runtime.checkpoint.atomic import atomic_file
 from dtfctl.runtime.framework.local_path import local_path
 
 CheckpointState = meta_graph_pb2.CheckpointState
+COPIED = ".dtfctl"
+"""Is in a folder whose files the agents of a job's hosts bring to each other."""
+COPY_S = 20.0
+"""A checkpoint that has not come from another host so long after it was written is passed over."""
 
 
 def _state_file(save_dir: str, latest_filename: str | None) -> Path:
@@ -128,15 +132,30 @@ def get_checkpoint_state(checkpoint_dir: str, latest_filename: str | None = None
 def latest_checkpoint(checkpoint_dir: str, latest_filename: str | None = None) -> str | None:
     """Prefix of the newest complete checkpoint in a folder, or None.
 
-    One whose files are missing (deleted, or never finished) is passed over for the next older one.
+    One whose files are missing (deleted, or never finished) is passed over for the next older one. In a folder that
+    hosts keep alike, one that was just written elsewhere is on its way: then this waits for it.
     """
     state = get_checkpoint_state(checkpoint_dir, latest_filename)
     if state is None:
         return None
+    if (Path(local_path(checkpoint_dir)) / COPIED).is_dir():
+        _wait_for_copy(_state_file(checkpoint_dir, latest_filename), state.model_checkpoint_path)
     for path in [state.model_checkpoint_path, *reversed(state.all_model_checkpoint_paths)]:
         if checkpoint_exists(path):
             return str(path)
     return None
+
+
+def _wait_for_copy(state_file: Path, prefix: str) -> None:
+    """Until the checkpoint is here, or was written so long ago that it comes no more."""
+    deadline = time.monotonic() + COPY_S
+    while not checkpoint_exists(prefix) and time.monotonic() < deadline:
+        try:
+            if time.time() - state_file.stat().st_mtime > COPY_S:
+                return
+        except FileNotFoundError:
+            return
+        time.sleep(0.05)
 
 
 def checkpoint_exists(checkpoint_prefix: str) -> bool:

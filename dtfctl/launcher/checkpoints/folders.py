@@ -1,0 +1,75 @@
+"""The checkpoint folders of all jobs on this host: what the controller wants of them, and what other hosts ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dtfctl.launcher.agent.contract import FolderOrder, FolderReport
+from dtfctl.launcher.certificates import TlsFiles
+from dtfctl.launcher.checkpoints.replica import Replica, Tell
+from dtfctl.launcher.errors import NotFound
+from dtfctl.launcher.wire import to_message
+from dtfctl.protocol import agent_pb2 as pb
+
+
+class Folders:
+    """`take` and `close` belong to the agent's loop; all else may be called by any thread."""
+
+    def __init__(self, tls: TlsFiles, tell: Tell) -> None:
+        self._tls = tls
+        self._tell = tell
+        self._replicas: dict[str, Replica] = {}
+
+    def take(self, orders: Iterable[FolderOrder], cluster: str) -> None:
+        """From now on these are wanted.
+
+        Raises:
+            NoSpace.
+        """
+        wanted = {order.path: order for order in orders}
+        replicas = dict(self._replicas)
+        for path in replicas.keys() - wanted.keys():
+            replicas.pop(path).close()
+        for path, order in wanted.items():
+            if path in replicas:
+                replicas[path].set_order(order)
+            else:
+                replicas[path] = Replica(order, self._tls, cluster, self._tell)
+                replicas[path].start()
+        self._replicas = replicas
+
+    def holds_back(self, name: str) -> bool:
+        """Whether a task or a job's process must not start yet, as what it would read is still on its way."""
+        return any(name in replica.order.gates and not replica.opens_gate for replica in self._replicas.values())
+
+    def reports(self) -> tuple[FolderReport, ...]:
+        return tuple(replica.report() for replica in self._replicas.values())
+
+    def list_files(self, request: pb.ListFilesRequest) -> pb.FileList:
+        """What is here of a folder; nothing but the tag where the caller has that list.
+
+        Raises:
+            NotFound: no job has that folder, or not yet.
+        """
+        record = self._replica(request.path).record
+        tag = record.tag  # first: what changes meanwhile is listed again
+        reply = pb.FileList(tag=tag)
+        if tag != request.tag:
+            reply.entries.extend(to_message(entry, pb.FolderEntry) for entry in record.entries.values())
+        return reply
+
+    def read_file(self, request: pb.ReadFileRequest) -> pb.FilePiece:
+        """A piece of a file. Raises NotFound."""
+        record = self._replica(request.folder).record
+        return pb.FilePiece(data=record.read(request.path, request.sha256, request.offset))
+
+    def _replica(self, path: str) -> Replica:
+        found = self._replicas.get(path)
+        if found is None:
+            raise NotFound(f"no job has the folder {path[:200]}")
+        return found
+
+    def close(self) -> None:
+        for replica in self._replicas.values():
+            replica.close()
+        self._replicas = {}

@@ -1,0 +1,279 @@
+"""The files of one folder on this host: which there are, in which version; told to others and taken from them.
+
+The record lies in the folder itself (`.dtfctl/files.json`): a folder that was deleted as a whole takes its record
+along, and is filled again instead of being emptied everywhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import secrets
+import stat
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from dtfctl.launcher import codec
+from dtfctl.launcher.checkpoints.manifest import MOST_FILES, Entry, goes_with, is_newer, is_replicated
+from dtfctl.launcher.errors import NotFound, TransferFailed
+from dtfctl.launcher.files import OUT_OF_SPACE, no_space, private_folder, write_whole
+from dtfctl.values import field, value
+
+OWN = ".dtfctl"
+SETTLE_S = 0.4
+"""A file that has not changed for so long is finished."""
+PIECE_BYTES = 4 * 2**20
+
+Mark = tuple[int, int, int]
+"""Size, time of change and inode of a file: what differs when it was written again."""
+
+
+@value
+class _Saved:
+    entries: tuple[Entry, ...] = ()
+    marks: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+
+
+class Record:
+    """Any thread. Files are looked at by `scan`, one caller at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = private_folder(folder)
+        private_folder(folder / OWN)
+        self._file = folder / OWN / "files.json"
+        self._lock = threading.RLock()
+        self._boot = secrets.token_hex(4)
+        self._count = 1
+        saved = self._load()
+        self._entries = {entry.path: entry for entry in saved.entries}
+        self._marks: dict[str, Mark] = dict(saved.marks)
+        self._fresh: dict[str, tuple[Mark, float]] = {}
+        """Files that were written since, what they looked like, and when they were first seen so."""
+        self._heard = 0
+        for name in os.listdir(folder / OWN):
+            if name.startswith("incoming-"):
+                (folder / OWN / name).unlink(missing_ok=True)
+
+    def _load(self) -> _Saved:
+        try:
+            return codec.decode(_Saved, self._file.read_text())
+        except (FileNotFoundError, ValueError, TypeError, AttributeError):
+            return _Saved()  # what is there is told as if it were new
+
+    def _save(self) -> None:
+        saved = _Saved(tuple(self._entries.values()), self._marks)
+        write_whole(self._file, codec.encode(saved).encode())
+
+    @property
+    def tag(self) -> str:
+        """Changes with every change of an entry."""
+        with self._lock:
+            return f"{self._boot}:{self._count}"
+
+    @property
+    def entries(self) -> dict[str, Entry]:
+        with self._lock:
+            return dict(self._entries)
+
+    @property
+    def busy(self) -> set[str]:
+        """Files that are being written, by this host's processes."""
+        with self._lock:
+            return set(self._fresh)
+
+    # ------------------------------------------------------------------ what this host's processes write
+
+    def scan(self) -> bool:
+        """Take notice of what was written and deleted here; whether anything is new.
+
+        Raises:
+            NoSpace.
+        """
+        if not self._file.parent.is_dir():
+            with self._lock:  # the folder was taken away as a whole
+                self._entries, self._marks, self._fresh = {}, {}, {}
+            private_folder(self.folder)
+            private_folder(self._file.parent)
+        found = self._look()
+        now, finished = time.monotonic(), []
+        with self._lock:
+            for path, mark in found.items():
+                if self._marks.get(path) == mark:
+                    self._fresh.pop(path, None)
+                    continue
+                before = self._fresh.get(path)
+                if before is None or before[0] != mark:
+                    self._fresh[path] = (mark, now)
+                elif now - before[1] >= SETTLE_S:
+                    finished.append((path, mark))
+            for path in self._fresh.keys() - found.keys():
+                del self._fresh[path]
+            gone = [path for path in self._marks if path not in found]
+        hashed = [(path, mark, sha) for path, mark in finished if (sha := self._hash(path, mark)) is not None]
+        if not hashed and not gone:
+            return False
+        with self._lock:
+            for path in gone:
+                self._marks.pop(path, None)
+                self._put(Entry(path, self._next(path), deleted=True))
+            for path, mark, sha in hashed:
+                self._fresh.pop(path, None)
+                self._marks[path] = mark
+                known = self._entries.get(path)
+                if known is None or known.deleted or (known.sha256, known.size) != (sha, mark[0]):
+                    self._put(Entry(path, self._next(path), mark[0], sha, mark[1]))
+            self._save()
+        return True
+
+    def _next(self, path: str) -> int:
+        known = self._entries.get(path)
+        return 1 if known is None else known.version + 1
+
+    def _put(self, entry: Entry) -> None:
+        self._entries[entry.path] = entry
+        self._count += 1
+
+    def _look(self) -> dict[str, Mark]:
+        found: dict[str, Mark] = {}
+        for at, folders, names in os.walk(self.folder):
+            inside = os.path.relpath(at, self.folder)
+            base = "" if inside == "." else inside + "/"
+            folders[:] = [name for name in folders if is_replicated(f"{base}{name}/x")]
+            for name in names:
+                path = base + name
+                if not is_replicated(path) or len(found) >= MOST_FILES:
+                    continue
+                with contextlib.suppress(OSError):
+                    info = os.lstat(os.path.join(at, name))
+                    if stat.S_ISREG(info.st_mode):
+                        found[path] = (info.st_size, info.st_mtime_ns, info.st_ino)
+        return found
+
+    def _hash(self, path: str, mark: Mark) -> str | None:
+        """None: it is being written again, or gone."""
+        digest = hashlib.sha256()
+        try:
+            with self._open(path) as file:
+                while data := file.read(PIECE_BYTES):
+                    digest.update(data)
+                return digest.hexdigest() if _mark_of(os.fstat(file.fileno())) == mark else None
+        except OSError:
+            return None
+
+    def _open(self, path: str):  # type: ignore[no-untyped-def]
+        fd = os.open(self.folder / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return os.fdopen(fd, "rb")
+
+    # ------------------------------------------------------------------ for others, and from them
+
+    def read(self, path: str, sha256: str, offset: int) -> bytes:
+        """A piece of a file of this version.
+
+        Raises:
+            NotFound: there is another version by now, or none.
+        """
+        with self._lock:
+            entry, mark = self._entries.get(path), self._marks.get(path)
+        gone = NotFound(f"{path} is no longer there in that version")
+        if entry is None or entry.deleted or entry.sha256 != sha256 or mark is None:
+            raise gone
+        try:
+            with self._open(path) as file:
+                if _mark_of(os.fstat(file.fileno())) != mark:
+                    raise gone
+                data: bytes = os.pread(file.fileno(), PIECE_BYTES, max(0, offset))
+                return data
+        except OSError:
+            raise gone from None
+
+    def remove(self, entry: Entry) -> None:
+        """Another host has deleted it."""
+        with self._lock:
+            known = self._entries
+            others = goes_with(entry.path, known) if not self._is_gone(entry.path) else []
+            self._unlink(entry.path)
+            self._put(entry)
+            for path in others:
+                self._unlink(path)
+                self._put(Entry(path, self._next(path), deleted=True))
+            self._save()
+
+    def _is_gone(self, path: str) -> bool:
+        known = self._entries.get(path)
+        return known is None or known.deleted
+
+    def _unlink(self, path: str) -> None:
+        mark = self._marks.pop(path, None)
+        with contextlib.suppress(OSError):
+            target = self._inside(path)
+            if _mark_of(os.lstat(target)) == mark:  # else it has just been written again
+                target.unlink()
+
+    def _inside(self, path: str) -> Path:
+        """Raises TransferFailed: a link leads out of the folder."""
+        whole = self.folder / path
+        if whole.parent.resolve() != (self.folder.resolve() / path).parent:
+            raise TransferFailed(f"{path} leads out of {self.folder} through a link")
+        return whole
+
+    def store(self, entry: Entry, pieces: Callable[[int], bytes]) -> bool:
+        """Take a file over, of which `pieces` gives what begins at an offset; False: it was written here meanwhile.
+
+        Raises:
+            TransferFailed: it is not what it was said to be; NoSpace.
+        """
+        temporary = self.folder / OWN / f"incoming-{secrets.token_hex(6)}"
+        try:
+            digest, size = hashlib.sha256(), 0
+            with temporary.open("xb") as file:
+                while size < entry.size:
+                    data = pieces(size)
+                    if not data or size + len(data) > entry.size:
+                        raise TransferFailed(f"{entry.path} has another length than it was said to have")
+                    file.write(data)
+                    digest.update(data)
+                    size += len(data)
+                file.flush()
+                os.fsync(file.fileno())
+            if digest.hexdigest() != entry.sha256:
+                raise TransferFailed(f"{entry.path} was damaged on its way")
+            os.utime(temporary, ns=(entry.mtime_ns, entry.mtime_ns))
+            return self._take_place(temporary, entry)
+        except OSError as error:
+            if error.errno in OUT_OF_SPACE:
+                raise no_space(self.folder) from error
+            raise TransferFailed(f"cannot write {entry.path}: {error.strerror}") from None
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _take_place(self, temporary: Path, entry: Entry) -> bool:
+        target = self.folder / entry.path
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        target = self._inside(entry.path)
+        with self._lock:
+            try:
+                there: Mark | None = _mark_of(os.lstat(target))
+            except OSError as error:
+                if error.errno != errno.ENOENT:
+                    raise
+                there = None
+            if there != self._marks.get(entry.path) or not is_newer(entry, self._entries.get(entry.path)):
+                return False  # what was written here gets a higher number, and wins
+            os.replace(temporary, target)
+            handle = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            self._marks[entry.path] = _mark_of(os.lstat(target))
+            self._put(entry)
+            self._save()
+        return True
+
+
+def _mark_of(info: os.stat_result) -> Mark:
+    return info.st_size, info.st_mtime_ns, info.st_ino

@@ -1,0 +1,204 @@
+"""Keep a job's checkpoint folder as other hosts have it: one thread a folder, which asks their agents and takes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+from dtfctl.launcher.agent.contract import FolderOrder, FolderPeer, FolderReport
+from dtfctl.launcher.agent.methods import LIST_FILES, READ_FILE
+from dtfctl.launcher.certificates import TlsFiles
+from dtfctl.launcher.checkpoints.manifest import STATE, Entry, is_complete, is_data_of, is_newer, listed, to_take, whole
+from dtfctl.launcher.checkpoints.record import Record
+from dtfctl.launcher.errors import LauncherError, NotFound
+from dtfctl.launcher.rpc.client import Channel
+from dtfctl.launcher.wire import from_message
+from dtfctl.protocol import agent_pb2 as pb
+
+log = logging.getLogger(__name__)
+
+ROUND_S = 0.25
+EACH_S = 0.02
+"""For each peer, rounds are longer by this."""
+LONGEST_STATE = 2**20
+CALL_S = 5.0
+PIECE_S = 60.0
+AGAIN_S = 2.0
+"""A peer that did not answer is left alone for so long."""
+GATE_S = 120.0
+"""A task waits no longer than this for what cannot be had."""
+
+Tell = Callable[[str, str, str], None]
+"""Kind, subject and reason of a happening."""
+
+
+class Replica:
+    """One folder."""
+
+    def __init__(self, order: FolderOrder, tls: TlsFiles, cluster: str, tell: Tell) -> None:
+        self.order = order
+        self.record = Record(Path(order.path).expanduser())
+        self._tls = tls
+        self._cluster = cluster
+        self._tell = tell
+        self._began = time.monotonic()
+        self._wake = threading.Event()
+        self._closed = False
+        self._channels: dict[str, Channel] = {}
+        self._tags: dict[str, str] = {}
+        """Of the newest list of each peer of which everything is here."""
+        self._retry_at: dict[str, float] = {}
+        self._problem = ""
+        self._in_step = False
+        self._was_in_step = False
+        self._named: tuple[str, ...] | None = None
+        self._taken = 0
+        self._from: set[str] = set()
+        self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closed = True
+        self._wake.set()
+        for channel in list(self._channels.values()):
+            channel.close()
+
+    def set_order(self, order: FolderOrder) -> None:
+        if order != self.order:
+            self.order = order
+            self._wake.set()
+
+    @property
+    def opens_gate(self) -> bool:
+        """Whether what needs the folder may start."""
+        return not self.order.hold or self._was_in_step or time.monotonic() - self._began > GATE_S
+
+    def report(self) -> FolderReport:
+        entries = self.record.entries
+        live = [entry for entry in entries.values() if not entry.deleted]
+        return FolderReport(
+            self.order.path,
+            whole(entries, self._named),
+            self._in_step or not self.order.hold,
+            len(live),
+            sum(entry.size for entry in live),
+            self._problem,
+        )
+
+    # ------------------------------------------------------------------ the thread
+
+    def _run(self) -> None:
+        while not self._closed:
+            try:
+                self.record.scan()
+                self._named = self._read_state()
+                if self.order.hold:
+                    self._round()
+                problem = ""
+            except LauncherError as error:
+                problem = error.message
+            except OSError as error:
+                problem = f"{self.order.path}: {error}"
+            except Exception as error:  # a folder that nobody looks after any more must not look like one
+                log.exception("%s: a bug", self.order.path)
+                problem = f"a bug in dtfctl: {type(error).__name__}: {error}"
+            if problem and problem != self._problem:
+                self._tell("job.checkpoint-problem", f"job:{self.order.job_id}", problem)
+            self._problem = problem
+            self._wake.wait(ROUND_S + EACH_S * len(self.order.peers))
+            self._wake.clear()
+
+    def _read_state(self) -> tuple[str, ...] | None:
+        """What TensorFlow's `checkpoint` file lists, once it is the same for others; None where there is none."""
+        try:
+            with (self.record.folder / STATE).open(encoding="utf-8", errors="replace") as file:
+                text = file.read(LONGEST_STATE)
+        except OSError:
+            return None
+        return self._named if STATE in self.record.busy else listed(text)
+
+    def _round(self) -> None:
+        """Ask every peer once, and take what is new."""
+        in_step, problem = True, None
+        for peer in self.order.peers:
+            if self._closed:
+                return
+            if time.monotonic() < self._retry_at.get(peer.host, 0.0):
+                in_step = False
+                continue
+            try:
+                in_step = self._ask(peer) and in_step
+            except NotFound:
+                in_step = False  # it was written again, or the peer has no such order yet
+            except LauncherError as error:
+                in_step, problem = False, error
+                self._retry_at[peer.host] = time.monotonic() + AGAIN_S
+        self._in_step = in_step
+        if in_step and not self._was_in_step:
+            self._was_in_step = True
+            if self._taken and self.order.gates:
+                text = f"{self._taken} files from {', '.join(sorted(self._from))}"
+                self._tell("job.checkpoint-fetched", f"job:{self.order.job_id}", text)
+        if problem is not None:
+            log.info("%s: %s", self.order.path, problem.message)
+
+    def _ask(self, peer: FolderPeer) -> bool:
+        """Whether everything that the peer has is here."""
+        channel = self._channel(peer)
+        request = pb.ListFilesRequest(path=self.order.path, tag=self._tags.get(peer.host, ""))
+        reply = channel.call(LIST_FILES, request, timeout_s=CALL_S)
+        if reply.tag == request.tag:
+            return True
+        theirs = [from_message(Entry, entry) for entry in reply.entries]
+        if not self._take_all(peer, channel, theirs):
+            return False
+        self._tags[peer.host] = reply.tag
+        return True
+
+    def _channel(self, peer: FolderPeer) -> Channel:
+        known = self._channels.get(peer.host)
+        if known is None or known.address != peer.address:
+            if known is not None:
+                known.close()
+            self._tags.pop(peer.host, None)
+            known = self._channels[peer.host] = Channel(peer.address, self._tls, "agent", self._cluster, peer.host)
+        return known
+
+    def _take_all(self, peer: FolderPeer, channel: Channel, theirs: Iterable[Entry]) -> bool:
+        theirs = list(theirs)
+        done = True
+        for entry in to_take(self.record.entries, theirs, self.record.busy):
+            if self._closed:
+                return False
+            if entry.deleted:
+                self.record.remove(entry)
+                continue
+            if not self._is_whole_with(entry, theirs):
+                done = False  # its data come from another host, or did not come
+                continue
+            try:
+                taken = self.record.store(entry, partial(self._piece, channel, entry))
+            except NotFound:
+                done = False
+                continue
+            self._taken += taken
+            self._from.add(peer.host)
+            done = done and taken
+        own, busy = self.record.entries, self.record.busy
+        return done and not any(e.path in busy and is_newer(e, own.get(e.path)) for e in theirs)
+
+    def _is_whole_with(self, entry: Entry, theirs: Iterable[Entry]) -> bool:
+        """Whether a file may appear here; an index may when all data of its checkpoint are here."""
+        own = {path: known for path, known in self.record.entries.items() if not known.deleted}
+        of_its = {other.path for other in theirs if not other.deleted and is_data_of(other.path, entry.path)}
+        return is_complete(entry.path, own) and of_its <= own.keys()
+
+    def _piece(self, channel: Channel, entry: Entry, offset: int) -> bytes:
+        request = pb.ReadFileRequest(folder=self.order.path, path=entry.path, sha256=entry.sha256, offset=offset)
+        return channel.call(READ_FILE, request, timeout_s=PIECE_S).data

@@ -1,0 +1,269 @@
+"""Folders that hosts keep alike: versions, what may appear when, and what a record notices and takes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from dtfctl.launcher.agent.contract import FolderReport, Report
+from dtfctl.launcher.checkpoints import record as module
+from dtfctl.launcher.checkpoints.manifest import (
+    Entry,
+    is_allowed,
+    is_complete,
+    is_newer,
+    is_replicated,
+    listed,
+    to_take,
+    whole,
+)
+from dtfctl.launcher.checkpoints.record import Record
+from dtfctl.launcher.controller.folders import acknowledged, folder_orders, holders_of
+from dtfctl.launcher.controller.jobs import JobRecord, Placed
+from dtfctl.launcher.errors import NotFound, TransferFailed
+from dtfctl.launcher.model import ClientStatus, JobRequest
+from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, Recovery, TaskGroup
+from dtfctl.values import replace
+
+DATA, INDEX, STATE = "m-1.data-00000-of-00002", "m-1.index", "checkpoint"
+OTHER_DATA = "m-1.data-00001-of-00002"
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SETTLE_S", 0.0)
+
+
+def settled(folder: Path) -> Record:
+    record = Record(folder)
+    look(record)
+    return record
+
+
+def look(record: Record) -> None:
+    record.scan()  # seen
+    record.scan()  # and not changed since
+
+
+def give(giver: Record, taker: Record) -> list[str]:
+    """Bring over all that is newer, as a replica does; what was brought."""
+    taken = []
+    for entry in to_take(taker.entries, giver.entries.values(), taker.busy):
+        if entry.deleted:
+            taker.remove(entry)
+        elif not is_complete(entry.path, taker.entries) or not taker.store(entry, reading(giver, entry)):
+            continue
+        taken.append(entry.path)
+    return taken
+
+
+def reading(giver: Record, entry: Entry) -> Callable[[int], bytes]:
+    return lambda at: giver.read(entry.path, entry.sha256, at)
+
+
+def test_data_come_before_what_says_that_they_are_whole_and_deletions_last() -> None:
+    theirs = [Entry(STATE, 1), Entry("m-0.index", 2, deleted=True), Entry(INDEX, 1), Entry(DATA, 1)]
+    assert [entry.path for entry in to_take({}, theirs, ())] == [DATA, INDEX, STATE, "m-0.index"]
+    assert to_take({}, theirs, {DATA})[0].path == INDEX, "what is being written here is left alone"
+
+
+def test_an_index_appears_only_when_all_data_are_here() -> None:
+    assert not is_complete(INDEX, {DATA: Entry(DATA, 1)})
+    assert is_complete(INDEX, {DATA: Entry(DATA, 1), OTHER_DATA: Entry(OTHER_DATA, 1)})
+    assert not is_complete(INDEX, {DATA: Entry(DATA, 1), OTHER_DATA: Entry(OTHER_DATA, 2, deleted=True)})
+
+
+@pytest.mark.parametrize(
+    "path",
+    [".hidden", "a/.b/c", "x.tmp", "x.part", "m-1.index.tempstate12", "m_temp_ab/part-0", "events.out.tfevents.1"],
+)
+def test_what_is_unfinished_or_a_log_is_not_replicated(path: str) -> None:
+    assert not is_replicated(path)
+
+
+@pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a//b", "a/../b", "", "a/./b", ".dtfctl/files.json", "a\0b"])
+def test_no_name_of_another_host_leads_out_of_the_folder(path: str) -> None:
+    assert not is_allowed(Entry(path, 1))
+    assert to_take({}, [Entry(path, 1)], ()) == []
+
+
+def test_all_hosts_come_to_the_same_conclusion_about_two_versions() -> None:
+    one, two = Entry("x", 3, sha256="aa"), Entry("x", 3, sha256="bb")
+    assert (is_newer(one, two), is_newer(two, one)) == (False, True)
+
+
+def test_files_go_from_one_record_to_another_and_changes_and_deletions_follow(tmp_path: Path) -> None:
+    one, two = Record(tmp_path / "one"), Record(tmp_path / "two")
+    for name in (DATA, OTHER_DATA, INDEX, "m-1.meta", "sub/weights.pt"):
+        path = tmp_path / "one" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(name)
+    look(one)
+    assert give(one, two) == [DATA, OTHER_DATA, "m-1.meta", "sub/weights.pt", INDEX]
+    assert give(one, two) == []
+    assert (tmp_path / "two/sub/weights.pt").read_text() == "sub/weights.pt"
+    look(two)
+    assert give(two, one) == [], "a copy is no change"
+    assert whole(two.entries) == ("sub/weights.pt", "m-1")
+
+    (tmp_path / "two/sub/weights.pt").write_text("newer")
+    look(two)
+    assert give(two, one) == ["sub/weights.pt"]
+    assert (tmp_path / "one/sub/weights.pt").read_text() == "newer"
+
+    (tmp_path / "two" / INDEX).unlink()
+    look(two)
+    give(two, one)
+    left = sorted(path.name for path in (tmp_path / "one").iterdir() if path.is_file())
+    assert left == [], "what belongs to a deleted index goes with it"
+    look(one)
+    assert settled(tmp_path / "one").entries == one.entries, "the record is on the disk"
+
+
+def test_a_folder_that_was_deleted_as_a_whole_is_filled_again(tmp_path: Path) -> None:
+    one, two = Record(tmp_path / "one"), Record(tmp_path / "two")
+    (tmp_path / "one/x").write_text("x")
+    look(one)
+    give(one, two)
+    shutil.rmtree(tmp_path / "two")
+    look(two)
+    assert give(two, one) == []
+    assert give(one, two) == ["x"]
+
+
+def test_what_comes_damaged_or_too_long_is_not_taken_and_leaves_nothing(tmp_path: Path) -> None:
+    record = Record(tmp_path)
+    entry = Entry("x", 1, 3, hashlib.sha256(b"abc").hexdigest())
+    for content in (b"abd", b"abcd", b""):
+        with pytest.raises(TransferFailed):
+            record.store(entry, lambda at, content=content: content[at:])  # type: ignore[misc]
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == []
+    assert record.store(entry, lambda at: b"abc"[at:])
+
+
+def test_a_file_that_is_written_here_meanwhile_wins(tmp_path: Path) -> None:
+    record = Record(tmp_path)
+    (tmp_path / "x").write_text("mine")
+    entry = Entry("x", 7, 3, hashlib.sha256(b"abc").hexdigest())
+    assert not record.store(entry, lambda at: b"abc"[at:])
+    assert (tmp_path / "x").read_text() == "mine"
+
+
+def test_only_the_version_that_was_told_is_given(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("first")
+    record = settled(tmp_path)
+    sha = record.entries["x"].sha256
+    assert record.read("x", sha, 2) == b"rst"
+    (tmp_path / "x").write_text("second")
+    with pytest.raises(NotFound):
+        record.read("x", sha, 0)
+    (tmp_path / "x").unlink()
+    os.symlink("/etc/passwd", tmp_path / "x")
+    with pytest.raises(NotFound):
+        record.read("x", sha, 0)
+
+
+def test_no_file_is_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    record = Record(tmp_path / "folder")
+    os.symlink(tmp_path / "outside", tmp_path / "folder/sub")
+    with pytest.raises(TransferFailed):
+        record.store(Entry("sub/x", 1, 3, hashlib.sha256(b"abc").hexdigest()), lambda at: b"abc"[at:])
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_a_checkpoint_that_the_state_no_longer_lists_does_not_count() -> None:
+    names = [f"m-{n}.{kind}" for n in (1, 2) for kind in ("index", "data-00000-of-00001")]
+    own = {name: Entry(name, 1, mtime_ns=at) for at, name in enumerate(names)}
+    assert whole(own) == ("m-1", "m-2")
+    assert whole(own, listed('model_checkpoint_path: "/c/m-1"\nall_model_checkpoint_paths: "/c/m-1"\n')) == ("m-1",)
+
+
+# Which hosts ------------------------------------------------------------------------------------------------------
+
+PLACES = {"ps/0": "a", "worker/0": "b", "worker/1": "c"}
+
+
+def spec(**recovery: object) -> ClusterSpec:
+    names = tuple(HostName(name) for name in "abcd")
+    tasks = {"ps": TaskGroup(1), "worker": TaskGroup(2)}
+    return ClusterSpec("t", tasks, host_groups={"all": HostGroup(names)}, recovery=Recovery(**recovery))  # type: ignore[arg-type]
+
+
+def job(**request: object) -> JobRecord:
+    placed = (Placed("worker/0", "worker/0"), Placed("worker/1", "worker/1"), Placed("ps/0", "ps/0", runs=False))
+    clients = (ClientStatus("worker/0", "b", "running"),)
+    return JobRecord(
+        "j-1",
+        JobRequest("x.py", **request),
+        "",
+        "",
+        "~/j",
+        0.0,
+        state="running",
+        placed=placed,
+        clients=clients,  # type: ignore[arg-type]
+    )
+
+
+def reports(**folders: FolderReport) -> dict[str, Report]:
+    return {
+        name: Report(name, address=f"{name}:1", folders=(folders[name],) if name in folders else ()) for name in "abcd"
+    }
+
+
+@dataclass(frozen=True)
+class Case:
+    copies: int
+    framework: str
+    holders: tuple[str, ...]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(1, "dtf", ("a", "b")),
+        Case(2, "dtf", ("a", "b")),
+        Case(3, "dtf", ("a", "b", "c")),
+        Case(4, "dtf", ("a", "b", "c", "d")),
+        Case(1, "torch", ("b", "c", "a")),
+    ],
+)
+def test_who_restores_holds_checkpoints_and_others_up_to_the_copies_wanted(case: Case) -> None:
+    found = holders_of(job(framework=case.framework), spec(copies=case.copies), PLACES, list("abcd"))
+    assert found == case.holders
+
+
+def test_orders_name_the_others_and_none_are_given_where_a_folder_is_shared() -> None:
+    orders = folder_orders(spec(), [job()], PLACES, reports(), (), 1.0)
+    assert {host: (order.hold, [p.host for p in order.peers], order.gates) for host, (order,) in orders.items()} == {
+        "a": (True, ["b", "c"], ()),
+        "b": (True, ["a", "c"], ()),
+        "c": (False, ["a", "b"], ()),
+    }
+    assert folder_orders(spec(checkpoint="/mnt/c"), [job()], PLACES, reports(), (), 1.0) == {}
+
+
+def test_what_reads_checkpoints_waits_for_them_once_there_are_some() -> None:
+    some = reports(b=FolderReport("~/j", files=3))
+    moved = {**PLACES, "ps/0": "d"}
+    orders = folder_orders(spec(), [job()], moved, some, {"a"}, 1.0)
+    assert orders["d"][0].gates == ("ps/0",)
+    assert orders["b"][0].gates == ("job:j-1:worker/0",)
+    assert "a" not in orders
+    assert all("a" not in [peer.host for peer in order.peers] for (order,) in orders.values())
+
+
+def test_a_checkpoint_is_kept_when_it_is_whole_on_enough_hosts_and_the_chief_would_go_on_from_it() -> None:
+    both, one = FolderReport("~/j", ("m-1", "m-2")), FolderReport("~/j", ("m-1",))
+    assert acknowledged(job(), 2, reports(a=both, b=both), ()) == ("m-2", ("a", "b"))
+    assert acknowledged(job(), 2, reports(a=both, b=one), ()) == ("m-1", ("a", "b"))
+    assert acknowledged(job(), 2, reports(a=both, b=both), {"a"}) == ("", ())
+    back = replace(both, whole=("m-2", "m-1"))
+    assert acknowledged(job(), 2, reports(a=both, b=back), ())[0] == "m-1"
