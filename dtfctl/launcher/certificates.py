@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dtfctl.launcher.files import private_folder, write_whole
 from dtfctl.net.tls import Identity, task_host
@@ -35,6 +35,7 @@ SLACK_S = 60.0
 RENEW_AT = 1 / 3
 """Of its lifetime a certificate has left when it is renewed."""
 _MARK = "valid until {until:.0f}, made for {lifetime:.0f} seconds"
+_KEY = re.compile(rb"key ([0-9a-f]{32})\n")
 _MARKED = re.compile(rb"valid until (\d+), made for (\d+) seconds\n")
 
 
@@ -216,6 +217,24 @@ def _ends_soon(certificate: Path) -> bool:
     return is_due(until, time.time(), lifetime_s)
 
 
+def authority_name(folder: Path) -> str:
+    """Name the authority in `folder` by its key, which stays when its certificate is renewed."""
+    data = (folder / "ca.pem").read_bytes()
+    if marked := _KEY.search(data.partition(b"-----BEGIN")[0]):
+        return marked[1].decode()
+    from cryptography import x509
+
+    return _key_name(x509.load_pem_x509_certificate(data).public_key())
+
+
+def _key_name(key: Any) -> str:
+    import hashlib
+
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    return hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()[:32]
+
+
 def _times(certificate: Path) -> tuple[float, float]:
     """When it ends, and how long it is valid in all."""
     data = certificate.read_bytes()
@@ -248,7 +267,8 @@ def _authority_pem(name: x509.Name, key: ec.EllipticCurvePrivateKey) -> bytes:
         .add_extension(usage, critical=True)
         .sign(key, hashes.SHA256())
     )
-    return _certificate_pem(certificate, AUTHORITY_LIFETIME_S)
+    mark, _, rest = _certificate_pem(certificate, AUTHORITY_LIFETIME_S).partition(b"\n")
+    return b"\n".join([mark, f"key {_key_name(key.public_key())}".encode(), rest])
 
 
 def _name(common: str) -> x509.Name:

@@ -6,7 +6,6 @@ Accounts keep clusters apart by themselves, as each has its own home; one accoun
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import pwd
@@ -14,6 +13,7 @@ import socket
 import time
 
 from dtfctl.launcher import codec, paths as layout
+from dtfctl.launcher.certificates import authority_name
 from dtfctl.launcher.files import write_whole
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.values import replace, value
@@ -58,7 +58,7 @@ def read(paths: ClusterPaths) -> Owner:
 
 def authority(paths: ClusterPaths) -> str:
     """Names the cluster's authority."""
-    return hashlib.sha256((paths.certificates / "ca.pem").read_bytes()).hexdigest()[:32]
+    return authority_name(paths.certificates)
 
 
 def give_up(paths: ClusterPaths) -> None:

@@ -65,10 +65,11 @@ def test_one_that_has_ended_is_made_anew(folder: Path) -> None:
 
 def test_what_an_authority_signed_stays_valid_when_its_own_certificate_is_renewed(folder: Path, tmp_path: Path) -> None:
     old = ensure_certificate(folder, "c", "task", "ps/0").cert.read_bytes()
-    before = (folder / "ca.pem").read_bytes()
+    before, name = (folder / "ca.pem").read_bytes(), certificates.authority_name(folder)
     certificates.renew_authority(folder)
     after = (folder / "ca.pem").read_bytes()
     assert after != before
+    assert certificates.authority_name(folder) == name
     x509.load_pem_x509_certificate(old).verify_directly_issued_by(x509.load_pem_x509_certificate(after))
     new = Authority(folder, "c").issue("task", "ps/1").cert
     x509.load_pem_x509_certificate(new).verify_directly_issued_by(x509.load_pem_x509_certificate(before))
