@@ -68,7 +68,7 @@ def cluster(spec: str, up: bool = True) -> Iterator[CommandLine]:
         finally:
             # What it leaves is ended with the run.
             with contextlib.suppress(ChildError, subprocess.TimeoutExpired):
-                dtfctl("down", "-c", "bench", within_s=DOWN_S)
+                dtfctl("down", "--yes", "-c", "bench", within_s=DOWN_S)
 
 
 @contextlib.contextmanager

@@ -65,7 +65,7 @@ TimeoutOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--timeout", metavar="TIME", help="Give up after this long (exit code 9); what was begun goes on."),
 ]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; only on a terminal anything is asked.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Without a terminal: do it.")]
 NoColorOption = Annotated[bool, typer.Option("--no-color", help="No colours; the variable NO_COLOR does the same.")]
 
 COMMON: Mapping[str, tuple[Any, Any]] = {
@@ -162,6 +162,20 @@ class Session:
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise UsageError("nothing was done", "Answer y, or give --yes.")
 
+    def require(self, why: str, question: str, instead: str) -> None:
+        """Ask on a terminal; elsewhere only --yes will do. Conflict where there is no yes."""
+        from dtfctl.launcher.errors import Conflict
+
+        if self.yes:
+            return
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise Conflict(f"nothing was done: {why}", f"if that is meant: {instead}")
+        sys.stdout.flush()
+        sys.stderr.write(f"{why}\n{question} [y/N] ")
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise Conflict("nothing was done", f"Answer y, or: {instead}")
+
 
 @dataclass(frozen=True, slots=True)
 class CommandInfo:
@@ -180,14 +194,17 @@ COMMANDS: dict[str, CommandInfo] = {}
 
 Registrar = Callable[[typer.Typer], None]
 _REGISTRARS: dict[str, Registrar] = {}
-ORDER = (
-    ("init", "validate", "plan", "up", "status", "restart", "stop", "start", "scale", "down", "clusters")
-    + ("hosts", "connect")
-    + ("submit", "jobs", "job", "cancel", "logs", "events", "why")
-    + ("exec", "attach", "ssh", "get", "put")
-    + ("top", "doctor", "certificates", "metrics")
-    + ("config", "schema", "completion", "version")
-)
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Clusters": ("init", "validate", "plan", "up", "status", "restart", "stop", "start", "scale", "down", "clusters"),
+    "Hosts and ways in": ("hosts", "connect"),
+    "Jobs": ("submit", "jobs", "job", "cancel"),
+    "What was written, and why": ("logs", "events", "why"),
+    "Commands and files on hosts": ("exec", "attach", "ssh", "get", "put"),
+    "Watching and care": ("top", "doctor", "certificates", "metrics"),
+    "dtfctl itself": ("config", "schema", "completion", "version"),
+}
+"""The commands as `--help` shows them."""
+ORDER = tuple(name for names in GROUPS.values() for name in names)
 
 
 def command(

@@ -23,15 +23,24 @@ STATE_COLORS = {
     "queued": "cyan",
 }
 
+LEAST_COLUMN = 10
+"""Characters that are left of a column where there is no room; a task's name and state fit."""
+
 
 def columns(
     header: Sequence[str],
     rows: Sequence[Sequence[str]],
     style: Callable[[str, str], str] = lambda text, _: text,
+    width: int = 0,
 ) -> list[str]:
-    """Rows under a header in aligned columns; `style(text, colour)` paints the header and words that name a state."""
+    """Rows under a header in aligned columns; `style(text, colour)` paints the header and words that name a state.
+
+    What is wider than `width` (0: no limit) is made to fit: long cells are cut, then columns at the end left out.
+    """
     if not rows:
         return []
+    if width:
+        header, rows = _fitted(header, rows, width)
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
     out = [style("  ".join(cell.ljust(w) for cell, w in zip(header, widths)).rstrip(), "bold")]
     for row in rows:
@@ -42,6 +51,28 @@ def columns(
             cells.append((style(cell, color) if color else cell) + pad)
         out.append("  ".join(cells).rstrip())
     return out
+
+
+def _fitted(
+    header: Sequence[str], rows: Sequence[Sequence[str]], width: int
+) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+    narrow = [max(len(name), LEAST_COLUMN) for name in header]
+    count = len(header)
+    while count > 2 and sum(map(min, narrow[:count], widths[:count])) + 2 * (count - 1) > width:
+        count -= 1
+    limits = widths[:count]
+    while sum(limits) + 2 * (count - 1) > width:
+        longest = max(range(count), key=lambda i: limits[i] - narrow[i])
+        if limits[longest] <= narrow[longest]:
+            break
+        limits[longest] -= 1
+    return header[:count], [[shortened(cell, limit) for cell, limit in zip(row, limits)] for row in rows]
+
+
+def shortened(text: str, width: int) -> str:
+    """`text` in so many characters, with an ellipsis where some are missing."""
+    return text if len(text) <= width else text[: max(0, width - 1)] + "\u2026"
 
 
 def duration(seconds: float | None) -> str:

@@ -34,6 +34,14 @@ class PlainCommand(_Plain, TyperCommand):
 class PlainGroup(_Plain, TyperGroup):
     """The commands together, and the options before them."""
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        from dtfctl.cli._command import GROUPS
+
+        for title, names in GROUPS.items():
+            found = [(name, self.commands[name].get_short_help_str(limit=90)) for name in names]
+            with formatter.section(title):
+                formatter.write_dl(found)
+
 
 def _process(parameter: Any, hint: Any) -> Callable[[Any, Any], Any]:
     """Typer's conversion of a parameter's value, for those values that are not plain."""

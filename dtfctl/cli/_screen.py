@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,6 +37,14 @@ class Screen:
     def is_live(self) -> bool:
         """Whether stderr is a terminal on which a line may be redrawn."""
         return not self.quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal that stdout is; 0 where it is none, and nothing has to fit."""
+        try:
+            return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+        except ValueError:  # closed
+            return 0
 
     def print(self, text: str = "") -> None:
         """A line of data, to stdout."""

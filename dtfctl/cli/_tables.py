@@ -80,7 +80,7 @@ def task_table(tasks: Sequence[TaskStatus], screen: Screen, wide: bool) -> list[
                 task.blas or "-",
             ]
         rows.append(row)
-    return columns(header, rows, screen.style)
+    return columns(header, rows, screen.style, screen.width)
 
 
 def _state(task: TaskStatus) -> str:
@@ -98,10 +98,10 @@ def job_table(jobs: Sequence[JobStatus], screen: Screen, now: float, wide: bool)
     if wide:
         header += ["EXIT", "FRAMEWORK", "PRIORITY", "TASKS", "SCRIPT"]
     limits = [limit_words(job) for job in jobs]
-    if any(limits):
-        header.append("LIMITS")
+    limited, explained = any(limits), any(job.reason for job in jobs)
+    header += [*(["LIMITS"] if limited else []), *(["REASON"] if explained else [])]
     rows = []
-    for job in jobs:
+    for job, words in zip(jobs, limits):
         end = job.ended if job.ended is not None else now
         state = f"queued ({job.position})" if job.state == "queued" and job.position else job.state
         row = [
@@ -120,10 +120,12 @@ def job_table(jobs: Sequence[JobStatus], screen: Screen, now: float, wide: bool)
                 str(len(job.tasks) or "-"),
                 job.script,
             ]
+        if limited:
+            row.append(words or "-")
+        if explained:
+            row.append(" ".join(job.reason.split()) or "-")
         rows.append(row)
-    if any(limits):
-        rows = [[*row, words or "-"] for row, words in zip(rows, limits)]
-    return columns(header, rows, screen.style)
+    return columns(header, rows, screen.style, screen.width)
 
 
 def limit_words(job: JobStatus) -> str:
@@ -151,6 +153,7 @@ def progress_words(progress: Progress | None) -> str:
 def host_table(hosts: Sequence[HostStatus], screen: Screen) -> list[str]:
     """One line a host."""
     wide = screen.output == "wide"
+    explained = any(_reason_of(host) for host in hosts)
     rows = [
         [
             host.name,
@@ -163,12 +166,20 @@ def host_table(hosts: Sequence[HostStatus], screen: Screen) -> list[str]:
             str(host.gpus),
             str(host.agent_pid or "-"),
             *([host.agent_address or "-", host.through or "directly"] if wide else []),
+            *([_reason_of(host) or "-"] if explained else []),
         ]
         for host in hosts
     ]
     header = ["HOST", "STATE", "TASKS", "CORES", "LOAD", "FREE MEMORY", "FREE DISK", "GPUS", "AGENT PID"]
     header += ["CALLED AT", "THROUGH"] if wide else []
-    return columns(header, rows, screen.style)
+    header += ["REASON"] if explained else []
+    return columns(header, rows, screen.style, screen.width)
+
+
+def _reason_of(host: HostStatus) -> str:
+    """Why a host is not in use, in one line."""
+    text = host.note if host.state in ("drained", "quarantined") else host.last_error
+    return " ".join((text or ("by the user" if host.state == "drained" else "")).split())
 
 
 def _troubles(status: ClusterStatus, tasks: Sequence[TaskStatus], screen: Screen) -> list[str]:
@@ -241,7 +252,7 @@ def job_lines(job: JobStatus, screen: Screen, now: float) -> list[str]:
             )
             for client in job.clients
         ]
-        out += ["", *columns(header, rows, screen.style)]
+        out += ["", *columns(header, rows, screen.style, screen.width)]
     for client in job.clients:
         if client.state in ("failed", "crashed") and client.last_lines:
             out += ["", f"last lines of {client.name}:", *(f"  {line}" for line in client.last_lines)]

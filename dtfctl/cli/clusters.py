@@ -179,7 +179,7 @@ def plan(
 
 
 @command(
-    examples=["dtfctl down", "dtfctl -c lab down --grace 30s", "dtfctl down --force --delete-logs"],
+    examples=["dtfctl down", "dtfctl -c lab down --yes --grace 30s", "dtfctl down --force --delete-logs"],
     exits=[0, 2, 4, 5, 7, 8, 9],
 )
 def down(
@@ -197,8 +197,12 @@ def down(
     Logs and checkpoints stay; processes, ports and all other files go, with --delete-logs the logs, too. While a host
     cannot be reached the cluster stays as it is, so that a later `down` finds it; with `--force` it goes, and what runs
     on such a host ends when its lease does.
+
+    Where jobs have not ended, or several clusters are up and none was named, it asks first; without a terminal it
+    refuses with exit code 7 unless --yes is given.
     """
     screen = session.screen
+    _make_sure(session)
     started = time.monotonic()
     name, problems = session.api.Cluster.down_by_name(
         session.cluster_name, grace_s=seconds(grace, "--grace"), force=force, keep_logs=keep_logs
@@ -212,6 +216,31 @@ def down(
         for problem in problems:
             screen.error(problem)
     return 5 if problems else 0
+
+
+def _make_sure(session: Session) -> None:
+    """Ask where `down` may hit more than is meant: jobs at work, or another cluster than one thinks of."""
+    from dtfctl.launcher.errors import LauncherError
+
+    if session.yes:
+        return
+    up = session.api.clusters()
+    chosen = next((item for item in up if session.cluster_name in (None, item.name)), None)
+    if chosen is None:
+        return
+    reasons = []
+    if session.cluster_name is None and len(up) > 1:
+        others = ", ".join(item.name for item in up if item is not chosen)
+        reasons.append(f"{chosen.name} is the newest of {len(up)} clusters (the others: {others})")
+    if chosen.alive:
+        # What cannot answer is to be taken down all the same.
+        with contextlib.suppress(LauncherError):
+            jobs = [job for job in session.api.Cluster.open(chosen.name).jobs() if not job.is_final]
+            if jobs:
+                named = ", ".join(f"{job.id} ({job.state})" for job in jobs[:5]) + (", ..." if len(jobs) > 5 else "")
+                reasons.append(f"{plural(len(jobs), 'job')} would be cancelled: {named}")
+    if reasons:
+        session.require("; ".join(reasons), f"Take {chosen.name} down?", f"dtfctl -c {chosen.name} down --yes")
 
 
 @command(examples=["dtfctl clusters", "dtfctl clusters -o json"], exits=[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -173,7 +174,8 @@ def submit(
     hosts, once, into environments beside the cluster's Python. Hosts that reach no package index get them from here.
 
     Ctrl-C cancels the job and waits for its end; a second Ctrl-C leaves at once while it goes on stopping. With
-    --detach the job runs in the background: `dtfctl logs ID -f` shows it and `dtfctl cancel ID` stops it.
+    --detach the job runs in the background: `dtfctl logs ID -f` shows it and `dtfctl cancel ID` stops it. When this
+    command is ended otherwise (SIGTERM, a closed terminal, the loss of this machine), the job goes on as well.
     """
     from dtfctl.launcher.errors import UsageError
     from dtfctl.launcher.model import JobRequest
@@ -361,7 +363,7 @@ def _cancel_on_interrupt(session: Session, job_id: str) -> Iterator[list[int]]:
     """While it lasts, the first Ctrl-C cancels the job in a thread of its own and the second raises.
 
     A handler that raised at once would break the stream in the middle and lose what the job writes while it stops.
-    Gives a list that is not empty after the first Ctrl-C.
+    Gives a list that is not empty after the first Ctrl-C. SIGTERM and SIGHUP end only this command, and say so.
     """
     presses: list[int] = []
 
@@ -377,21 +379,38 @@ def _cancel_on_interrupt(session: Session, job_id: str) -> Iterator[list[int]]:
         presses.append(number)
         if len(presses) > 1:
             sys.stderr.write(f"\nleaving; {job_id} goes on stopping, `dtfctl job {job_id}` shows it\n")
-            raise _LeftError
+            raise _LeftError(number)
         sys.stderr.write(f"\ncancelling {job_id}; Ctrl-C again leaves at once\n")
         guard.once(cancel, name="cancel").start()
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        with contextlib.suppress(OSError):  # the terminal is gone
+            sys.stderr.write(
+                f"\n{signal.Signals(number).name}: leaving; {job_id} goes on. "
+                f"`dtfctl logs {job_id} -f` shows it, `dtfctl cancel {job_id}` stops it\n"
+            )
+            sys.stderr.flush()
+        raise _LeftError(number)
 
     if threading.current_thread() is not threading.main_thread():
         yield presses
         return
-    before = signal.signal(signal.SIGINT, handle)
+    handlers = {signal.SIGINT: handle, signal.SIGTERM: leave, signal.SIGHUP: leave}
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup
+        del handlers[signal.SIGHUP]
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield presses
-    except _LeftError:
-        raise typer.Exit(130) from None
+    except _LeftError as left:
+        raise typer.Exit(128 + left.number) from None
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _LeftError(BaseException):
-    """The second Ctrl-C."""
+    """The second Ctrl-C, or a signal that ends this command and not the job."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number

@@ -307,7 +307,7 @@ class Cluster:
         """
         from dtfctl.launcher.why import explain
 
-        return explain(name, self.status(), list(self.events()))
+        return explain(name, self.status(), sorted(self.events(), key=lambda event: event.seq))
 
     # ------------------------------------------------------------------ hosts and what lies on them
 

@@ -256,7 +256,8 @@ def events(connection: Connection, *, follow: bool, since: float | None) -> Iter
     after = 0
     while True:
         found, after = _read_events(connection, after, since or 0.0, POLL_S if follow else 0.0)
-        yield from found
+        # What an agent tells late, after it was away, happened when it says.
+        yield from sorted(found, key=lambda event: event.time)
         if not follow:
             return
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping, Sequence
 
@@ -62,7 +63,10 @@ def _select_one(part: str, tasks: Sequence[TaskStatus]) -> list[TaskStatus]:
     job, first, last = match[1], match[2], match[3] or match[2]
     found = [t for t in tasks if t.job == job and (first is None or int(first) <= t.index <= int(last))]
     if not found:
-        raise NoSuchTask(f"there is no task {part}", _known(tasks))
+        words = sorted({*(task.job for task in tasks), *(("failed", "all") if first is None else ())})
+        near = difflib.get_close_matches(job, [word for word in words if word != job], 1)
+        meant = f"did you mean {part.replace(job, near[0], 1)}? " if near else ""
+        raise NoSuchTask(f"there is no task {part}", meant + _known(tasks))
     return found
 
 

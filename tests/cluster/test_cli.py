@@ -144,6 +144,26 @@ def test_a_job_does_not_mix_with_one_of_an_earlier_cluster(dtfctl: Run, tmp_path
         dtfctl("down")
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_submit_that_is_ended_says_that_the_job_goes_on(dtfctl: Run, tmp_path: Path, number: signal.Signals) -> None:
+    dtfctl("up", "c.yaml")
+    job = script(tmp_path, "import time; print('begun', flush=True); time.sleep(600)")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command("submit", job), cwd=tmp_path, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert "begun" in process.stdout.readline()
+        process.send_signal(number)
+        _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 128 + number
+    assert f"{number.name}: leaving; job-1 goes on" in err
+    assert "`dtfctl cancel job-1` stops it" in err
+    assert json.loads(dtfctl("job", "job-1", "-o", "json").stdout)["state"] == "running"
+    refused = dtfctl("down")
+    assert refused.returncode == 7
+    assert "1 job would be cancelled: job-1 (running)" in refused.stderr
+    assert dtfctl("down", "--yes").returncode == 0
+
+
 def test_a_killed_worker_is_back_and_the_other_never_stopped(dtfctl: Run) -> None:
     dtfctl("up", "c.yaml")
     before = {t["name"]: t for t in json.loads(dtfctl("status", "-o", "json").stdout)["tasks"]}
@@ -180,7 +200,10 @@ def test_two_clusters_at_once_and_the_newest_is_the_default(dtfctl: Run, tmp_pat
     assert dtfctl("-c", "one", "status").stdout.startswith("one is healthy")
     found = json.loads(dtfctl("clusters", "-o", "json").stdout)["clusters"]
     assert [item["name"] for item in found] == ["two", "one"]
-    assert dtfctl("down").stdout.startswith("two is down")
+    refused = dtfctl("down")
+    assert (refused.returncode, refused.stdout) == (7, "")
+    assert "two is the newest of 2 clusters (the others: one)" in refused.stderr
+    assert dtfctl("down", "--yes").stdout.startswith("two is down")
     assert dtfctl("status").stdout.startswith("one is healthy")
 
 

@@ -33,7 +33,7 @@ def dtfctl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     shell = Shell(folder, env)
     assert shell("up", "c.yaml").returncode == 0
     yield shell
-    shell("down", "--grace", "500ms")
+    shell("down", "--yes", "--grace", "500ms")
     kill_leftovers(folder / "home")
 
 

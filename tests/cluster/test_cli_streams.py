@@ -22,7 +22,7 @@ def dtfctl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     shell = Shell(folder, {**os.environ, "DTFCTL_HOME": str(folder / "home"), "NO_COLOR": "1"})
     assert shell("up", "c.yaml").returncode == 0
     yield shell
-    shell("down", "--grace", "500ms")
+    shell("down", "--yes", "--grace", "500ms")
     kill_leftovers(folder / "home")
 
 
@@ -100,7 +100,8 @@ def test_following_goes_on_while_the_controller_is_replaced(dtfctl: Shell) -> No
 def test_events_are_objects_and_are_followed(dtfctl: Shell) -> None:
     found = [json.loads(line) for line in lines_of(dtfctl("events", "-o", "json").stdout)]
     assert all((event["version"], event["kind"]) == (1, "Event") for event in found)
-    assert [event["seq"] for event in found] == list(range(1, len(found) + 1))
+    assert sorted(event["seq"] for event in found) == list(range(1, len(found) + 1))
+    assert [event["time"] for event in found] == sorted(event["time"] for event in found)
     with dtfctl.start("events", "-f", "-o", "json", "--since", "1h") as follower:
         try:
             assert follower.stdout is not None

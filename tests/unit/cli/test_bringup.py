@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dtfctl.launcher.api import UpResult
+from dtfctl.launcher.model import ClusterInfo
 from tests.doubles.launcher import FakeLauncher
-from tests.unit.cli.harness import DEGRADED, EVENTS, HEALTHY, LOCAL, Dtfctl
+from tests.unit.cli.harness import DEGRADED, EVENTS, HEALTHY, LOCAL, Dtfctl, job
 
 
 def up_result(fake: FakeLauncher, **changes: Any) -> UpResult:
@@ -87,9 +89,31 @@ def test_down(dtfctl: Dtfctl) -> None:
     fake = FakeLauncher(HEALTHY)
     result = dtfctl("down", "--grace", "500ms", fake=fake)
     assert (result.code, result.out.split(" (")[0], result.err) == (0, "demo is down", "")
-    assert fake.calls == [("down", None, 0.5)]
+    assert fake.calls[-1] == ("down", None, 0.5)
     fake.down_problems = ("ps/0 does not end",)
     assert dtfctl("down", fake=fake).code == 5
+
+
+def test_down_wants_a_yes_where_jobs_run(dtfctl: Dtfctl) -> None:
+    fake = FakeLauncher(replace(HEALTHY, jobs=(job(), job(id="digits-0", state="succeeded"))))
+    result = dtfctl("down", fake=fake)
+    assert (result.code, result.out) == (7, "")
+    assert "nothing was done: 1 job would be cancelled: digits-1 (running)" in result.err
+    assert "dtfctl -c demo down --yes" in result.err
+    assert "down" not in [call[0] for call in fake.calls]
+    assert dtfctl("down", "--yes", fake=fake).code == 0
+    assert dtfctl("-y", "down", fake=fake).code == 0
+
+
+def test_down_wants_a_name_where_several_clusters_are_up(dtfctl: Dtfctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeLauncher(HEALTHY)
+    up = [ClusterInfo("demo", 1000.0, "/a", True), ClusterInfo("lab", 900.0, "/b", True)]
+    monkeypatch.setattr(fake, "clusters", lambda: up)
+    result = dtfctl("down", fake=fake)
+    assert result.code == 7
+    assert "demo is the newest of 2 clusters (the others: lab)" in result.err
+    assert dtfctl("-c", "demo", "down", fake=fake).code == 0
+    assert dtfctl("down", "--yes", fake=fake).code == 0
 
 
 @pytest.mark.parametrize(

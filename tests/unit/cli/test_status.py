@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 import yaml
 
+from dtfctl.cli._command import GROUPS
+from dtfctl.cli._screen import Screen
 from tests.doubles.launcher import FakeLauncher, status, task
 from tests.unit.cli.harness import DEGRADED, HEALTHY, Dtfctl, job
 
@@ -94,3 +97,43 @@ def test_variables_stand_in_for_options(dtfctl: Dtfctl, monkeypatch: pytest.Monk
     fake = FakeLauncher(HEALTHY)
     assert dtfctl("status", fake=fake).code == 4
     assert dtfctl("status", "-c", "demo", fake=fake).json["name"] == "demo"
+
+
+def test_a_word_that_is_nearly_a_selector_is_suggested(dtfctl: Dtfctl) -> None:
+    for word, meant in (("fialed", "failed"), ("wroker/1", "worker/1"), ("al", "all")):
+        result = dtfctl("status", word, fake=FakeLauncher(HEALTHY))
+        assert result.code == 4
+        assert f"there is no task {word}" in result.err
+        assert f"did you mean {meant}?" in result.err
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_tables_fit_a_narrow_terminal(dtfctl: Dtfctl, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    long = job(id="a-rather-long-name-of-a-job-12", state="failed", reason="worker/0: exit code 1: " + "why " * 20)
+    state = status(task("ps/0", host="a-host-with-a-long-name.example.org"), task("worker/0"), jobs=[long])
+    monkeypatch.setattr(Screen, "width", width)
+    for words in (["status"], ["jobs"], ["hosts"], ["status", "-o", "wide"]):
+        lines = dtfctl(*words, fake=FakeLauncher(state)).out.splitlines()
+        assert max(len(line) for line in lines if not line.startswith("controller:")) <= width, words
+    lines = dtfctl("jobs", fake=FakeLauncher(state)).out.splitlines()
+    assert lines[1].startswith("a-rather-")
+    assert "failed" in lines[1]
+
+
+def test_hosts_and_jobs_say_why(dtfctl: Dtfctl) -> None:
+    drained = replace(HEALTHY.hosts[0], state="drained", note="new disk")
+    queued = job(state="queued", started=None, progress=None, position=1, reason="waits for worker/0")
+    fake = FakeLauncher(replace(HEALTHY, hosts=(drained,), jobs=(queued, job(id="b"))))
+    header, line = dtfctl("hosts", fake=fake).out.splitlines()[2:]
+    assert header.endswith("REASON")
+    assert line.endswith("new disk")
+    header, first, second = dtfctl("jobs", fake=fake).out.splitlines()
+    assert header.endswith("REASON")
+    assert first.endswith("waits for worker/0")
+    assert second.endswith("-")
+
+
+def test_help_shows_the_commands_in_groups(dtfctl: Dtfctl) -> None:
+    told = dtfctl("--help").out
+    titles = [line for line in told.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert titles == ["Options:", *(f"{title}:" for title in GROUPS)]
