@@ -24,6 +24,7 @@ from dtfctl.cli._select import seconds, selector
         "dtfctl up cluster.yaml --timeout 2m -o json",
         "dtfctl up cluster.yaml --min-ready 4",
         "dtfctl up cluster.yaml --only ps,worker/0",
+        "dtfctl up cluster.yaml --adopt",
     ],
     exits=[0, 1, 2, 3, 5, 6, 7, 8, 9],
 )
@@ -50,6 +51,9 @@ def up(
     prune: Annotated[
         bool, typer.Option("--prune", help="With --only: stop also the other tasks that the file does not have.")
     ] = False,
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Take the cluster over, whoever brought it up; what runs goes on.")
+    ] = False,
 ) -> int:
     """Start the cluster of a spec file, or make the running one match it.
 
@@ -60,9 +64,14 @@ def up(
     With --only the command starts, changes and waits for the selected tasks alone. Others go on as they are, those that
     are new are not started, and those that the file does not have stay (unless --prune), until an `up` without --only
     makes all of them match the file.
+
+    With --adopt it first takes over a cluster of that name that somebody else, or another machine of yours, has brought
+    up on the hosts of the file: tasks and jobs go on, and the former owner's commands are refused from then on.
     """
     timeout_s = seconds(timeout, "--timeout") if timeout else None
-    return _up(session, file, _Asked(dry_run, timeout_s, wait, min_ready, recreate, parallel, selector(only), prune))
+    return _up(
+        session, file, _Asked(dry_run, timeout_s, wait, min_ready, recreate, parallel, selector(only), prune, adopt)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +86,7 @@ class _Asked:
     parallel: int | None
     only: str
     prune: bool
+    adopt: bool
 
 
 def _up(session: Session, file: str, asked: _Asked) -> int:
@@ -110,6 +120,7 @@ def _up(session: Session, file: str, asked: _Asked) -> int:
                 min_ready=asked.min_ready,
                 only=asked.only,
                 prune=asked.prune,
+                adopt=asked.adopt,
             )
     except KeyboardInterrupt:
         sys.stderr.write(

@@ -29,6 +29,8 @@ MIB = 1 << 20
         "dtfctl hosts check",
         "dtfctl hosts check cluster.yaml",
         "dtfctl hosts drain node3",
+        "dtfctl hosts clean cluster.yaml",
+        "dtfctl hosts clean cluster.yaml --all",
     ],
     exits=[0, 2, 3, 4, 5, 6, 7, 8],
 )
@@ -37,7 +39,7 @@ def hosts(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[check [FILE] | drain|undrain|release HOST...]",
+            metavar="[check [FILE] | clean FILE | drain|undrain|release HOST...]",
             help="Nothing: list the hosts. HOST may be a pattern such as node[1-4].",
         ),
     ] = None,
@@ -45,6 +47,12 @@ def hosts(
         str, typer.Option("--reason", metavar="TEXT", help="Why a host is drained; shown by `hosts`.")
     ] = "",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="List them again every second until Ctrl-C.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="With `clean`: all clusters of the account, and dtfctl itself.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="With `clean`: also what is up, and what belongs to somebody else.")
+    ] = False,
 ) -> int:
     """List the hosts of the cluster, check those of a spec file, or take hosts out of use and back.
 
@@ -54,6 +62,11 @@ def hosts(
 
     `drain` takes hosts out of use: their tasks move as far as there is room. `undrain` puts them back. `release` ends
     the quarantine of hosts that failed too often.
+
+    `clean` removes the cluster of FILE from its hosts: it ends every process of it, and deletes its files, logs and
+    checkpoints too. With --all that is done to all clusters in the account, and to what `up` has installed. It needs
+    nothing but the right to log in, so it also ends what the machine that brought it up does not know any more. A
+    cluster that is up from here, or belongs to somebody else, is left alone unless --force is given.
     """
     from dtfctl.launcher.errors import UsageError
 
@@ -64,11 +77,15 @@ def hosts(
         return _list(session, watch)
     if verb in ("drain", "undrain", "release") and rest:
         return _desire(session, verb, rest, reason)
+    if (everything or force) and verb != "clean":
+        raise UsageError("--all and --force go with `hosts clean` only", "For example: dtfctl hosts clean FILE --all")
+    if verb == "clean" and len(rest) == 1:
+        return _clean(session, rest[0], everything, force)
     if verb == "check" and len(rest) <= 1:
         return _check(session, rest[0] if rest else None)
     raise UsageError(
         f"`hosts {' '.join(words or [])}` is not a command",
-        "There are `hosts`, `hosts check [FILE]` and `hosts drain|undrain|release HOST...`.",
+        "There are `hosts`, `hosts check [FILE]`, `hosts clean FILE` and `hosts drain|undrain|release HOST...`.",
     )
 
 
@@ -119,6 +136,33 @@ def _desire(session: Session, verb: str, patterns: Sequence[str], reason: str) -
     else:
         screen.print(f"nothing to do: {', '.join(names)}")
     return 0
+
+
+def _clean(session: Session, file: str, everything: bool, force: bool) -> int:
+    """Remove a cluster, or all of dtfctl, from the hosts of a file."""
+    from dtfctl.launcher.grouping import grouped
+    from dtfctl.launcher.providers.base import LOGIN_CAUSES
+    from dtfctl.launcher.providers.clean import clean_hosts
+    from dtfctl.launcher.spec import load_spec
+
+    screen = session.screen
+    spec = load_spec(file, os.environ, for_up=True)
+    whole = "all of dtfctl, with every cluster," if everything else f"all of cluster {spec.cluster}"
+    session.confirm(f"Delete {whole} on {plural(len(spec.hosts), 'host')}, logs and checkpoints too?")
+    done = clean_hosts(spec, everything=everything, force=force)
+    bad = [host for host in done if host.cause]
+    if screen.is_data:
+        shown = [_data.plain(host) for host in done]
+        screen.data("HostClean", {"cluster": spec.cluster, "cleaned": len(done) - len(bad), "hosts": shown})
+    else:
+        what = "dtfctl" if everything else f"cluster {spec.cluster}"
+        good, ended = plural(len(done) - len(bad), "host"), sum(host.ended for host in done)
+        screen.print(f"nothing of {what} is left on {good}; processes ended: {ended}")
+        for line in grouped([(host.name, host.problem, host.where) for host in bad]):
+            screen.error(line, next((host.hint for host in bad if host.problem in line and host.hint), ""))
+    if not bad:
+        return 0
+    return 6 if len(bad) == len(done) and all(host.cause in LOGIN_CAUSES for host in bad) else 5
 
 
 def _check(session: Session, file: str | None) -> int:

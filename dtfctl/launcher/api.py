@@ -106,6 +106,7 @@ class Cluster:
         min_ready: int | None = None,
         only: str = "",
         prune: bool = False,
+        adopt: bool = False,
     ) -> UpResult:
         """Make reality match `spec` and wait until every task runs or has failed.
 
@@ -114,6 +115,7 @@ class Cluster:
         Without `wait` it returns once the controller has the spec, with `min_ready` once so many tasks run.
         `only`: a selector; other tasks stay as they are, new ones among them are not started, and those that the spec
         does not have any more go on, unless `prune` is given. The result is about the selected tasks.
+        `adopt`: take the cluster over first, whoever brought it up, on all hosts that let us in; what runs goes on.
         `timeout_s`: by default a minute, and ten where hosts may have to be installed first.
         `task_command` replaces the program that tasks run (`python -m dtfctl.task`); it gets the path of its
         configuration file as last argument.
@@ -140,6 +142,7 @@ class Cluster:
             min_ready=min_ready,
             only=only,
             prune=prune,
+            adopt=adopt,
         )
         return UpResult(
             cluster=cls(spec.cluster),

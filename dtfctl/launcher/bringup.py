@@ -21,8 +21,9 @@ from dtfctl.launcher.errors import (
 )
 from dtfctl.launcher.files import explained
 from dtfctl.launcher.model import SETTLED, Event, HostStatus
+from dtfctl.launcher.operator.adopt import take_over
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.providers.base import LOGIN_CAUSES, Stage
+from dtfctl.launcher.providers.base import LOGIN_CAUSES, OnStage, Stage
 from dtfctl.launcher.selectors import chosen_of
 from dtfctl.launcher.spec.available import require_available
 from dtfctl.launcher.spec.model import ClusterSpec
@@ -59,6 +60,7 @@ def bring_up(
     min_ready: int | None,
     only: str = "",
     prune: bool = False,
+    adopt: bool = False,
 ) -> Reached:
     """See `Cluster.up`."""
     deadline = time.monotonic() + timeout_s
@@ -68,6 +70,8 @@ def bring_up(
     with connect.operation(paths, "bring up"):
         is_new = connect.read_created(paths) is None
         with explained(paths.folder):
+            if adopt:
+                take_over(paths, spec, _on_stage(on_hosts))
             connection = _prepare(paths, spec, on_hosts)
         reply = connection.call(methods.APPLY, request)
         watcher = _Watcher(connection, reply.event, on_event, on_hosts)
@@ -107,18 +111,21 @@ def _prepare(
     has_begun = paths.database.exists() or (paths.folder / "hosts").exists()
     if not paths.seat.exists() and (has_begun or not far_seat.host_of(spec)):
         return Connection(paths)
-
-    def on_stage(host: str, stage: Stage, detail: str) -> None:
-        if on_hosts is not None:
-            on_hosts([HostStatus(host, "pending", tasks=1, stage=f"{stage} {detail}".strip())])
-
     try:
-        far_seat.FarSeat.prepare(paths, spec, created, on_stage).close()
+        far_seat.FarSeat.prepare(paths, spec, created, _on_stage(on_hosts)).close()
     except LauncherError:
         if is_new and paths.seat.exists():
             far_seat.FarSeat(paths).give_up()
         raise
     return Connection(paths)
+
+
+def _on_stage(on_hosts: Callable[[Sequence[HostStatus]], None] | None) -> OnStage:
+    def tell(host: str, stage: Stage, detail: str) -> None:
+        if on_hosts is not None:
+            on_hosts([HostStatus(host, "pending", tasks=1, stage=f"{stage} {detail}".strip())])
+
+    return tell
 
 
 def would_change(

@@ -31,6 +31,8 @@ LIFETIME_S = 825 * DAY_S
 AUTHORITY_LIFETIME_S = 10 * 365 * DAY_S
 BACKDATED_HOURS = 24
 """Hosts' clocks differ; a certificate made now must be valid on one that is behind."""
+FORMER = "former.pem"
+"""Authorities from which the cluster was taken over: its tasks still trust them."""
 SLACK_S = 60.0
 RENEW_AT = 1 / 3
 """Of its lifetime a certificate has left when it is renewed."""
@@ -144,14 +146,21 @@ class Authority:
 
 def ensure_authority(folder: Path, cluster: str) -> None:
     """Make the cluster's authority unless it is there."""
+    import secrets
+
+    from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
 
     private_folder(folder)
     if (folder / "ca.pem").exists() and (folder / "ca.key").exists():
         return
     key = ec.generate_private_key(ec.SECP256R1())
     write_whole(folder / "ca.key", _key_pem(key))
-    write_whole(folder / "ca.pem", _authority_pem(_name(f"authority of cluster {cluster}"), key))
+    # Where two are trusted, the one that has signed is found by its name.
+    number = x509.NameAttribute(NameOID.SERIAL_NUMBER, secrets.token_hex(8))
+    name = x509.Name([*_name(f"authority of cluster {cluster}"), number])
+    write_whole(folder / "ca.pem", _authority_pem(name, key))
 
 
 def renew_authority(folder: Path) -> None:

@@ -38,15 +38,22 @@ class Owner:
 
 def ensure(paths: ClusterPaths) -> None:
     """Note that the cluster is this user's, unless it is noted whose it is."""
-    if paths.owner.exists():
-        return
+    if not paths.owner.exists():
+        write_whole(paths.owner, codec.encode(_new(paths)).encode())
+
+
+def _new(paths: ClusterPaths) -> Owner:
     uid = os.geteuid()
     try:
         user = pwd.getpwuid(uid).pw_name
     except KeyError:
         user = str(uid)
-    owner = Owner(user, socket.gethostname(), str(layout.home()), time.time(), given_up=_given_up(paths.name))
-    write_whole(paths.owner, codec.encode(owner).encode())
+    return Owner(user, socket.gethostname(), str(layout.home()), time.time(), given_up=_given_up(paths.name))
+
+
+def myself(paths: ClusterPaths) -> Owner:
+    """As whom hosts know this user, be it of a cluster whose files here are gone; makes nothing."""
+    return read(paths) if paths.owner.exists() and (paths.certificates / "ca.pem").exists() else _new(paths)
 
 
 def read(paths: ClusterPaths) -> Owner:

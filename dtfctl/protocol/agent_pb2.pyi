@@ -7,14 +7,16 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class CertifyRequest(_message.Message):
-    __slots__ = ("authority", "certificates", "tasks")
+    __slots__ = ("authority", "certificates", "tasks", "former")
     AUTHORITY_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATES_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
+    FORMER_FIELD_NUMBER: _ClassVar[int]
     authority: bytes
     certificates: _containers.RepeatedCompositeFieldContainer[Certificate]
     tasks: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, authority: _Optional[bytes] = ..., certificates: _Optional[_Iterable[_Union[Certificate, _Mapping]]] = ..., tasks: _Optional[_Iterable[str]] = ...) -> None: ...
+    former: bytes
+    def __init__(self, authority: _Optional[bytes] = ..., certificates: _Optional[_Iterable[_Union[Certificate, _Mapping]]] = ..., tasks: _Optional[_Iterable[str]] = ..., former: _Optional[bytes] = ...) -> None: ...
 
 class Certificate(_message.Message):
     __slots__ = ("name", "cert", "key")

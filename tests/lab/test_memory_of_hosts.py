@@ -13,6 +13,7 @@ from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.errors import Conflict, NoSuchCluster
 from dtfctl.launcher.model import JobRequest
 from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.providers.clean import clean_hosts
 from dtfctl.launcher.spec.model import HostGroup, HostName, Recovery
 from tests.cluster.commands import Shell
 from tests.cluster.conftest import STUB_COMMAND, controller_pid, task, wait_until
@@ -208,3 +209,68 @@ def copies(lab: Lab) -> list[str]:
         next((lab.home(host.name) / ".dtfctl/clusters/t/hosts" / host.address).glob("copy.json")).read_text()
         for host in lab.hosts
     ]
+
+
+def test_another_machine_takes_a_cluster_over_with_what_runs_and_waits(
+    home: Path, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = shared_folder(lab)
+    stop = shared / "stop-adopt"
+    spec = cluster_of(lab, ps=1, worker=2, recovery=Recovery(checkpoint=str(shared / "adopt")))
+    assert Cluster.up(spec).exit_code == 0
+    cluster = Cluster.open("t")
+    script = tmp_path / "train.py"
+    script.write_text(TRAIN)
+    trains = cluster.submit(JobRequest(str(script), env={"STOP": str(stop)}))
+    waits = cluster.submit(JobRequest(str(script), env={"STOP": str(stop)}))
+    wait_until(lambda: cluster.job(trains).is_final or steps(cluster, trains) > 20, "it trains")
+    before = incarnations(cluster)
+    wait_until(lambda: all(trains in text and waits in text for text in copies(lab)), "every host keeps the jobs")
+
+    other = tmp_path / "other"
+    monkeypatch.setenv("DTFCTL_HOME", str(other))
+    result = Cluster.up(spec, adopt=True)  # while the former controller lives
+    assert (result.exit_code, result.changes) == (0, ()), result
+    taken = Cluster.open("t")
+    assert "taken over from" in rebuilt(taken)[-1]
+    assert incarnations(taken) == before, "no task was restarted"
+    assert [(job.id, job.state) for job in taken.jobs()][::-1] == [(trains, "running"), (waits, "queued")]
+    seen = steps(taken, trains)
+    wait_until(lambda: taken.job(trains).is_final or steps(taken, trains) > seen + 20, "it goes on")
+    assert taken.job(trains).state == "running", taken.job(trains).reason
+    assert not [key for name in lab.names for key in (lab.home(name) / ".dtfctl").rglob("ca.key")]
+
+    monkeypatch.setenv("DTFCTL_HOME", str(home))
+    former = Cluster.open("t")
+    wait_until(lambda: any("belongs to" in text for text in former.status().problems), "the former owner is told")
+    assert len(Cluster.down_by_name("t", grace_s=0.5)[1]) == 1
+    assert Cluster.down_by_name("t", grace_s=0.5, force=True)[1] != ()
+
+    monkeypatch.setenv("DTFCTL_HOME", str(other))
+    assert incarnations(taken) == before, "the former owner has stopped nothing"
+    # A task that starts now is one of them all the same, also when the certificates of all are new.
+    renewed = taken.certificates(renew=True)
+    assert not any(item.problem for item in renewed), renewed
+    assert taken.restart("worker/1", wait_s=60.0).tasks == ("worker/1",)
+    seen = steps(taken, trains)
+    wait_until(lambda: taken.job(trains).is_final or steps(taken, trains) > seen + 20, "it goes on")
+    stop.touch()
+    wait_until(lambda: all(job.is_final for job in taken.jobs()), "both end")
+    assert [job.state for job in taken.jobs()] == ["succeeded", "succeeded"], taken.jobs()
+
+    # A third one, who is nobody here, may not remove it, unless that is really meant.
+    monkeypatch.setenv("DTFCTL_HOME", str(tmp_path / "third"))
+    with_login = cluster_of(lab)
+    assert {host.cause for host in clean_hosts(with_login)} == {"owner"}
+    cleaned = clean_hosts(with_login, force=True)
+    assert [host.cause for host in cleaned] == ["", "", ""] and all(host.ended for host in cleaned), cleaned
+    for name in lab.names:
+        assert lab.left_over(name) == []
+        assert not (lab.home(name) / ".dtfctl/clusters/t").exists()
+    monkeypatch.setenv("DTFCTL_HOME", str(other))
+    Cluster.down_by_name("t", grace_s=0.5)
+    assert {host.was_there for host in clean_hosts(with_login, everything=True)} == {True}
+    for name in lab.names:
+        assert lab.left_over(name) == []
+        assert not (lab.home(name) / ".dtfctl").exists()
+    lab.lend_packages()

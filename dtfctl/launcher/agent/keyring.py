@@ -53,8 +53,11 @@ class Keyring:
                     found[path.stem] = expiry(path)
         return found
 
-    def take(self, authority: bytes, certificates: Iterable[Issued], keep: Iterable[str]) -> None:
+    def take(self, authority: bytes, certificates: Iterable[Issued], keep: Iterable[str], former: bytes = b"") -> None:
         """Put certificates in the place of those of the same names; of other tasks than `keep` none is left.
+
+        Args:
+            former: authorities that tasks trust, too.
 
         Raises:
             UsageError: one is not for this host's agent or a task. NoSpace.
@@ -65,9 +68,9 @@ class Keyring:
                 raise UsageError(f"{issued.name!r} is not a certificate of this host's processes")
         with self._lock:
             private_folder(self._own)
-            for folder in {self._shared, self._own}:
-                if authority and _content(folder / f"{AUTHORITY}.pem") != authority:
-                    write_whole(folder / f"{AUTHORITY}.pem", authority)
+            for folder, trusted in ((self._shared, authority), (self._own, authority + former)):
+                if authority and _content(folder / f"{AUTHORITY}.pem") != trusted:
+                    write_whole(folder / f"{AUTHORITY}.pem", trusted)
             for issued in certificates:
                 issued.save(self._shared if issued.name == self._agent else self._own)
             kept = {file_name("task", task) for task in keep}

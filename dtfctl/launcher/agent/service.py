@@ -128,7 +128,7 @@ class AgentService:
         keyring = self._agent.keyring
         if request.authority:
             issued = [Issued(item.name, item.cert, item.key, 0.0) for item in request.certificates]
-            keyring.take(request.authority, issued, request.tasks)
+            keyring.take(request.authority, issued, request.tasks, request.former)
         return pb.Certified(until=keyring.held())
 
     def watch(self, request: pb.WatchRequest) -> Iterator[pb.Report]:

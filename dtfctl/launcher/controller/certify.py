@@ -17,6 +17,7 @@ from dtfctl.launcher.agent.contract import HostOrders
 from dtfctl.launcher.agent.keyring import AUTHORITY
 from dtfctl.launcher.certificates import (
     AUTHORITY_LIFETIME_S,
+    FORMER,
     Authority,
     Issued,
     Role,
@@ -61,13 +62,14 @@ class HostCertificates:
         self._host = host
         self._lifetime_s = lifetime_s
         self._held: dict[str, float] | None = None
+        self._has_told = False
         self._asked = 0
         self._done = 0
         self._changed = threading.Condition()
 
     def forget(self) -> None:
         """The agent is another one now, perhaps; what it has is asked for again."""
-        self._held = None
+        self._held, self._has_told = None, False
 
     def renew(self) -> int:
         """Have all of them replaced soon; what to wait for. Any thread."""
@@ -104,7 +106,9 @@ class HostCertificates:
         due = wanted if asked > self._done else due_names(self._held, wanted, now, self._lifetime_s())
         replaced = [name for name in due if name in self._held]
         gone = [name for name in self._held if name.startswith("task-") and name not in tasks]
-        if due or gone or self._held.get(AUTHORITY) != expiry(self._folder / "ca.pem"):
+        told, self._has_told = self._has_told, True
+        untold = not told and (self._folder / FORMER).exists()
+        if due or gone or untold or self._held.get(AUTHORITY) != expiry(self._folder / "ca.pem"):
             self._held = self._replace(channel, due, tasks)
         with self._changed:
             self._done = asked
@@ -113,7 +117,7 @@ class HostCertificates:
 
     def _replace(self, channel: Channel, due: Sequence[str], tasks: Mapping[str, str]) -> dict[str, float]:
         authority = Authority(self._folder, self._cluster)
-        request = pb.CertifyRequest(authority=authority.pem, tasks=tasks.values())
+        request = pb.CertifyRequest(authority=authority.pem, tasks=tasks.values(), former=self._former())
         for name in due:
             if name in tasks:
                 issued = authority.issue("task", tasks[name], lifetime_s=self._lifetime_s())
@@ -121,6 +125,10 @@ class HostCertificates:
                 issued = self._agents(authority)
             request.certificates.add(name=issued.name, cert=issued.cert, key=issued.key)
         return self._call(channel, request)
+
+    def _former(self) -> bytes:
+        path = self._folder / FORMER
+        return path.read_bytes() if path.exists() else b""
 
     def _agents(self, authority: Authority) -> Issued:
         """A new one for the agent, which is kept here too: a later agent there is started with it."""

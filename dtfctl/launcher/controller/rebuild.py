@@ -24,6 +24,7 @@ from dtfctl import guard
 from dtfctl.launcher import codec
 from dtfctl.launcher.agent import copybook, methods, state
 from dtfctl.launcher.agent.lifecycle import ALIVE
+from dtfctl.launcher.blobs import Blobs
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.controller import copies, ledger
 from dtfctl.launcher.controller.jobs import JobRecord
@@ -279,16 +280,17 @@ def _rows(spec: ClusterSpec, rows: Iterable[TaskRow], recalled: Sequence[Recalle
 
 def _settled(paths: ClusterPaths, job: JobRecord, scripts: dict[str, bytes]) -> JobRecord:
     """The job with its files here, which may be another machine than that of before."""
-    folder = paths.job(job.key)
+    folder, blobs = paths.job(job.key), Blobs(paths.blobs)
     script = folder / "code" / Path(job.script).name
     job = replace(job, folder=str(folder), script=str(script))
-    if job.is_final or script.exists():
+    if job.is_final:
         return job
-    if job.id in scripts:
+    if job.id in scripts and not script.exists():
         private_folder(script.parent)
         write_whole(script, scripts[job.id], 0o700)
-    elif not job.placed:
-        reason = "its script was lost with the controller's files; submit it again"
+    # One that runs has its files on its hosts.
+    if not job.placed and not (script.exists() and all(blobs.has(name) for name in job.needs.files)):
+        reason = "its files were lost with those of the controller; submit it again"
         return replace(job, state="failed", exit_code=1, reason=reason, ended=time.time())
     return job
 

@@ -40,6 +40,24 @@ class Operator(SshProvider):
         """Take it away again."""
         return self._run(self._each(hosts, lambda host: self._forbid(host, line)), None)
 
+    def adopt(self, hosts: Sequence[str]) -> dict[str, dict[str, Any] | HostFailed]:
+        """Make the cluster this user's on all hosts at once; what each answers, or why it does not."""
+
+        async def each() -> list[dict[str, Any] | HostFailed]:
+            return await asyncio.gather(*(self._adopt(host) for host in hosts))
+
+        return dict(zip(hosts, self._run(each(), None), strict=True))
+
+    async def _adopt(self, host: str) -> dict[str, Any] | HostFailed:
+        try:
+            return await self._ask(host, "adopt", ASK_S)
+        except HostFailed as error:
+            return error
+
+    def expect(self, host: str) -> None:
+        """An agent of ours may run there."""
+        self._expect(host)
+
     def send(self, host: str, path: Path) -> str:
         """Upload a file; where it lies there."""
         return self._run(self._put_file(host, path), None)

@@ -191,7 +191,7 @@ def read_stamp(cluster: str) -> dict[str, Any] | None:
 def check_owner(request: dict[str, Any]) -> None:
     """A cluster is touched by its owner alone, which its authority names."""
     owner = request.get("owner")
-    if owner is None or request["do"] == "adopt":
+    if owner is None or request["do"] in ("adopt", "clean_all"):
         return
     cluster = request["cluster"]
     stamp = read_stamp(cluster)
@@ -231,6 +231,37 @@ def take_stamp(cluster: str, owner: dict[str, Any]) -> None:
         os.unlink(fresh)
 
 
+def adopt(cluster: str, host: str, owner: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """The cluster is this owner's from now on, and its agent listens to nobody else: what it kept, whose it was and
+    what its tasks trust. They go on, with the certificates that they have."""
+    folder = os.path.join(BASE, "clusters", cluster)
+    own = os.path.join(folder, "hosts", host)
+    if not os.path.isdir(own):
+        others = os.listdir(os.path.dirname(own)) if os.path.isdir(os.path.dirname(own)) else []
+        if others:
+            raise Trouble("owner", f"cluster {cluster} knows it as {', '.join(others)}", "name it so in FILE")
+        return {"found": False}
+    keys = os.path.join(folder, "certificates")
+    with open(os.path.join(folder, "adopt.lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stamp = read_stamp(cluster)
+        ours = stamp is not None and stamp["authority"] == owner["authority"]
+        if not ours:
+            kill(cluster, host, 0.0)
+            for name in [name for name in os.listdir(keys) if name.startswith("agent-")]:
+                os.unlink(os.path.join(keys, name))
+            fresh = {key: value for key, value in owner.items() if key != "given_up"}
+            write_whole(stamp_path(cluster), json.dumps(fresh).encode())
+    return {
+        "found": True,
+        "ours": ours,
+        "former": f"{stamp['user']}@{stamp['machine']}" if stamp and not ours else "",
+        "trusted": read_mark(os.path.join(own, "certificates", "ca.pem")),
+        "copy": read_mark(os.path.join(own, "copy.json")),
+        "state": read_mark(os.path.join(own, "state.json")),
+    }
+
+
 def evict(cluster: str) -> int:
     """End everything of a cluster on this host and delete its files but logs and checkpoints; how much was ended."""
     import shutil
@@ -268,7 +299,7 @@ def end_processes(cluster: str) -> int:
 def processes_of(cluster: str) -> dict[int, bool]:
     """Live processes of a cluster, each with whether it is an agent: those in its records, those whose command line or
     variables name its folder, and all that these have started."""
-    folder = os.fsencode(os.path.join(BASE, "clusters", cluster)) + b"/"
+    folders = [os.fsencode(os.path.join(BASE, *way, "clusters", cluster)) for way in ((), ("controllers",))]
     known = recorded(cluster)
     found: dict[int, bool] = {}
     parents: dict[int, int] = {}
@@ -287,8 +318,8 @@ def processes_of(cluster: str) -> dict[int, bool]:
                 variables = file.read().split(b"\0")
         except (OSError, ValueError):
             continue  # it has just ended, or is none
-        own = any(item.startswith(b"DTF") and folder in item for item in variables)
-        if folder in command or own or known.get(pid) == int(fields[19]):
+        own = any(item.startswith(b"DTF") and names(item, folders) for item in variables)
+        if names(command, folders) or own or known.get(pid) == int(fields[19]):
             found[pid] = b"dtfctl.launcher.agent" in command
     more = True
     while more:
@@ -297,6 +328,12 @@ def processes_of(cluster: str) -> dict[int, bool]:
             if parent in found and pid not in found:
                 found[pid], more = False, True
     return found
+
+
+def names(text: bytes, folders: list[bytes]) -> bool:
+    """Whether one of the folders, or what is in it, is named."""
+    ends = (b"", b"/", b"\0", b" ")
+    return any(text[at + len(folder) :][:1] in ends for folder in folders if (at := text.find(folder)) >= 0)
 
 
 def recorded(cluster: str) -> dict[int, int]:
@@ -654,6 +691,47 @@ def forget_sockets(own: str) -> None:
         shutil.rmtree(sockets, ignore_errors=True)
 
 
+def clean_all(cluster: str, owner: dict[str, Any] | None, force: bool, **_: Any) -> dict[str, Any]:
+    """End and delete all of a cluster; without a name, all of dtfctl. What was ended, and how many files there were."""
+    import shutil
+
+    clusters = os.path.join(BASE, "clusters")
+    names = [cluster] if cluster else sorted(os.listdir(clusters) if os.path.isdir(clusters) else ())
+    for name in names:
+        stamp = read_stamp(name)
+        is_ours = stamp is None or any(all(stamp[key] == mine[key] for key in mine) for mine in ownerships(owner))
+        if not (force or is_ours):
+            raise Trouble("owner", foreign(name, stamp or {}, owner or {})[0], "its owner can end it; or: --force")
+    ended, was_there = 0, False
+    for name in names:
+        folders = [os.path.join(clusters, name), os.path.join(BASE, "controllers", "clusters", name)]
+        was_there = was_there or any(os.path.isdir(folder) for folder in folders)
+        ended += evict(name)
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        forget_key(f"dtfctl-{name}")
+    if not cluster:
+        was_there = was_there or os.path.isdir(BASE)
+        shutil.rmtree(BASE, ignore_errors=True)
+    return {"ended": ended, "was_there": was_there}
+
+
+def ownerships(owner: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """What of a stamp makes a cluster this owner's: its authority; or, where that is lost, who and where."""
+    if owner is None:
+        return []
+    place = {key: owner[key] for key in ("user", "machine", "folder")}
+    return [{"authority": owner["authority"]}, place] if owner["authority"] else [place]
+
+
+def forget_key(comment: str) -> None:
+    """Lock out the key of a controller that ran on a host."""
+    path = authorized_keys()
+    for line in read_mark(path).splitlines():
+        if line.endswith(f" {comment}"):
+            forbid(line)
+
+
 def nothing(**_: Any) -> None:
     """Somebody is still there."""
 
@@ -670,6 +748,8 @@ REQUESTS: dict[str, Callable[..., dict[str, Any] | None]] = {
     "authorize": authorize,
     "forbid": forbid,
     "kill": kill,
+    "adopt": adopt,
+    "clean_all": clean_all,
     "wait_ended": wait_ended,
     "clean": clean,
 }
