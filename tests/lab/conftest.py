@@ -76,7 +76,8 @@ def cluster_of(
     **changes: Any,
 ) -> ClusterSpec:
     """A spec on the lab's hosts (or those of `hosts`, by name), one task a host while they last."""
-    names = tuple(HostName(lab.address_of(host)) for host in hosts or lab.names)
+    aliases: Sequence[str] = changes.pop("aliases", ())
+    names = tuple(HostName(name) for name in aliases or map(lab.address_of, hosts or lab.names))
     return ClusterSpec(
         name,
         changes.pop("tasks", {"ps": TaskGroup(ps), "worker": TaskGroup(worker)}),

@@ -210,7 +210,7 @@ class HostBoard:
         host = self.all.get(name)
         if host is None or self._memory.going_down or host.is_leaving:
             return
-        if stage != "layer":
+        if stage not in ("layer", "note"):
             host.stage = f"{stage} {detail}".strip()
         if "%" in detail:
             return  # how far an upload is, is for who watches, not for the history

@@ -18,10 +18,10 @@ LOGIN_CAUSES: frozenset[Cause] = frozenset({"auth", "host-key", "unreachable"})
 """We did not get in at all."""
 LASTING_CAUSES: frozenset[Cause] = frozenset({"auth", "host-key", "python", "setup", "owner"})
 """Trying again by itself would help nobody, and may lock an account: the next `up` does."""
-Stage: TypeAlias = Literal["connecting", "installing", "syncing", "setup", "starting", "layer"]
+Stage: TypeAlias = Literal["connecting", "installing", "syncing", "setup", "starting", "layer", "note"]
 OnStage: TypeAlias = Callable[[str, Stage, str], None]
 """Hears (host, stage, detail) when work on a host enters a stage; called from any thread. `layer` is news of packages
-that come while tasks run already."""
+that come while tasks run already, `note` of what was passed over."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from dtfctl.launcher.providers.conversation import ASK_S, Conversation
 from dtfctl.launcher.providers.login import Logins
 from dtfctl.launcher.spec.model import ClusterSpec, Host
 
-WANTED_BYTES = 400 * 2**20
+WANTED_BYTES = 600 * 2**20
 """What the packages take on a host, about."""
 CLOCK_S = 5.0
 """A clock that is off by more gets a warning; certificates forgive a day."""
@@ -43,11 +43,13 @@ class HostCheck:
     installed: bool = False
     """Whether this version of dtfctl is there already."""
     login_s: float = 0.0
+    unheeded: tuple[str, ...] = ()
+    """What ~/.ssh/config says about it and is not obeyed."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What may become a problem."""
-        found = []
+        found = list(self.unheeded)
         if not self.cause and not self.installed and self.free_bytes < WANTED_BYTES:
             found.append(f"{self.free_bytes >> 20} MiB free, dtfctl takes about {WANTED_BYTES >> 20} MiB")
         if abs(self.clock_off_s) > CLOCK_S:
@@ -106,6 +108,7 @@ async def _check(logins: Logins, bundles: Bundles, spec: ClusterSpec, host: Host
             clock_off_s=facts["clock"] - middle,
             installed=bundle.runtime in facts["runtimes"],
             login_s=took,
+            unheeded=tuple(logins.unheeded.get(host.name, ())),
         )
     except HostFailed as error:
         return HostCheck(host.name, error.cause, error.message, error.where, error.hint)

@@ -18,6 +18,7 @@ import asyncssh
 
 from dtfctl.launcher.providers.base import HostFailed
 from dtfctl.launcher.providers.known_hosts import HostKeys
+from dtfctl.launcher.providers.ssh_config import unheeded
 from dtfctl.launcher.spec.model import Ssh
 
 KEEPALIVE_S = 2.0
@@ -27,6 +28,9 @@ PER_JUMP = 8
 RETRY_S = 0.3
 DEFAULT_PORT = 22
 DEFAULT_KNOWN_HOSTS = Ssh().known_hosts
+DEFAULT_TIMEOUT = Ssh().timeout
+OF_THE_USER = (DEFAULT_KNOWN_HOSTS, "~/.ssh/known_hosts2")
+OF_THE_SYSTEM = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 
 
 class _Client(asyncssh.SSHClient):
@@ -65,6 +69,8 @@ class Logins:
         self._jumps: dict[str, asyncio.Task[asyncssh.SSHClientConnection]] = {}
         self._per_jump: dict[str, asyncio.Semaphore] = {}
         self._host_keys: dict[tuple[str, ...], HostKeys] = {}
+        self.unheeded: dict[str, list[str]] = {}
+        """By host: what ~/.ssh/config says about it and is not obeyed."""
 
     async def connect(
         self, name: str, user: str | None, on_begin: Callable[[], None] = lambda: None, port: int | None = None
@@ -91,6 +97,8 @@ class Logins:
 
     async def _through_jumps(self, name: str, user: str | None, port: int) -> asyncssh.SSHClientConnection:
         options = await self._options(name, user, port, self._ssh.key)
+        if name not in self.unheeded:
+            self.unheeded[name] = await asyncio.to_thread(unheeded, name, user, port if port != DEFAULT_PORT else None)
         path = self._ssh.jump or _jumps_of(options)
         if not path:
             return await self._open(options, name, None)
@@ -123,15 +131,18 @@ class Logins:
     async def _options(
         self, name: str, user: str | None, port: int, key: str | None
     ) -> asyncssh.SSHClientConnectionOptions:
-        values: dict[str, Any] = {"host": name, "password_auth": False, "kbdint_auth": False}
+        # `config`: without it asyncssh reads ~/.ssh/config only when it connects, and what it says of jump hosts and
+        # known_hosts files is not known here.
+        values: dict[str, Any] = {"host": name, "password_auth": False, "kbdint_auth": False, "config": ()}
         if user:
             values["username"] = user
         if port != DEFAULT_PORT:
             values["port"] = port
         if key:
             values["client_keys"] = [str(Path(key).expanduser())]
-        values["login_timeout"] = self._ssh.timeout
-        values["connect_timeout"] = self._ssh.timeout
+        if self._ssh.timeout != DEFAULT_TIMEOUT:
+            values["connect_timeout"] = self._ssh.timeout
+            values["login_timeout"] = self._ssh.timeout
         values["keepalive_interval"] = KEEPALIVE_S
         values["keepalive_count_max"] = KEEPALIVE_MISSES
         try:
@@ -139,15 +150,23 @@ class Logins:
             return made
         except asyncssh.KeyImportError as error:
             raise _key_failure(error, key) from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, asyncssh.ConfigParseError) as error:
             raise HostFailed("auth", f"cannot log in: {error}", "look at `ssh:` in the spec and ~/.ssh") from None
 
+    def _timeout_of(self, options: asyncssh.SSHClientConnectionOptions) -> float:
+        """The spec's, else `ConnectTimeout`; OpenSSH's ends with the greeting, this one with the login."""
+        of_config = options.config.get("ConnectTimeout") if self._ssh.timeout == DEFAULT_TIMEOUT else None
+        return float(of_config) if isinstance(of_config, int) and of_config > 0 else self._ssh.timeout
+
     def _keys_for(self, options: asyncssh.SSHClientConnectionOptions) -> HostKeys:
-        files: list[str] = [self._ssh.known_hosts]
-        of_config = options.known_hosts
-        if self._ssh.known_hosts == DEFAULT_KNOWN_HOSTS and isinstance(of_config, list) and of_config:
-            files = [str(name) for name in of_config]
-        chosen = tuple(files)
+        chosen: tuple[str, ...] = (self._ssh.known_hosts,)
+        if self._ssh.known_hosts == DEFAULT_KNOWN_HOSTS:
+            # As OpenSSH: each of the two has defaults of its own, and `none` is no file, not no check.
+            chosen = tuple(
+                str(name)
+                for option, default in (("UserKnownHostsFile", OF_THE_USER), ("GlobalKnownHostsFile", OF_THE_SYSTEM))
+                for name in _list(options.config.get(option), default)
+            )
         if chosen not in self._host_keys:
             paths = [Path(name).expanduser() for name in chosen]
             self._host_keys[chosen] = HostKeys(paths, self._ssh.host_keys, self._pins, self._remember)
@@ -162,7 +181,7 @@ class Logins:
         client = _Client(self._keys_for(options), name)
         values: dict[str, Any] = {"tunnel": tunnel} if tunnel is not None else {}
         try:
-            async with asyncio.timeout(self._ssh.timeout):
+            async with asyncio.timeout(self._timeout_of(options)):
                 return await asyncssh.connect(
                     name,
                     options=options,
@@ -189,7 +208,7 @@ class Logins:
         if isinstance(error, asyncssh.KeyImportError):
             return _key_failure(error, self._ssh.key)
         if isinstance(error, TimeoutError):
-            return HostFailed("unreachable", f"no answer within {self._ssh.timeout:g} s", "is it on?")
+            return HostFailed("unreachable", f"no answer within {self._timeout_of(options):g} s", "is it on?")
         if isinstance(error, asyncssh.KeyExchangeFailed):
             return HostFailed("host-key", f"no common method with its SSH server: {error.reason}")
         if isinstance(error, socket.gaierror):
@@ -211,6 +230,10 @@ class Logins:
             if task.done() and not task.cancelled() and task.exception() is None:
                 task.result().close()
         self._jumps.clear()
+
+
+def _list(value: object, default: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(str(item) for item in value) if isinstance(value, list) else default
 
 
 def _jumps_of(options: asyncssh.SSHClientConnectionOptions) -> tuple[str, ...]:

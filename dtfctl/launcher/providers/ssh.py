@@ -47,7 +47,7 @@ SETUP_S = 3600.0
 KNOCK_S = 1.0
 UNPACKED_FACTOR = 4
 """How much larger synchronised files are on the disk of a host, at most, than on their way."""
-LATER_AFTER_S = 2.0
+LATER_AFTER_S = 5.0
 """Layers that only some programs use come so long after the last host that is being brought up."""
 LATER_RETRY_S = (10.0, 60.0, 300.0)
 BEFORE_START = frozenset({"disk", "install", "setup", "python", "owner"})
@@ -78,6 +78,7 @@ class SshProvider:
         self._hosts: dict[str, _Host] = {}
         self._logins: Logins | None = None
         self._signs: set[asyncio.Task[None]] = set()
+        self._noted: set[str] = set()
         self._later: dict[str, asyncio.Task[None]] = {}
         self._ensuring = 0
         self._loop = asyncio.new_event_loop()
@@ -213,6 +214,11 @@ class SshProvider:
             met = self._own.met(host.name)
             name, user, port = met.address, met.user, met.port
         connection = await self._logins.connect(name, user, lambda: self.on_stage(host.name, "connecting", ""), port)
+        for note in self._logins.unheeded.get(name, ()):
+            if note not in self._noted:
+                self._noted.add(note)
+                log.warning("%s", note)
+                self.on_stage(host.name, "note", note)
         try:
             return await Conversation.begin(connection, await self._in_thread(self._bundles.likely))
         except TimeoutError:

@@ -1,0 +1,85 @@
+"""What ~/.ssh/config says: obeyed, or named with file and line."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from dtfctl.launcher.providers import login, ssh_config
+from dtfctl.launcher.providers.login import Logins
+from dtfctl.launcher.providers.ssh_config import unheeded
+from dtfctl.launcher.spec.model import Ssh
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(ssh_config, "SYSTEM_FILE", tmp_path / "system")
+    (tmp_path / ".ssh").mkdir()
+    return tmp_path / ".ssh" / "config"
+
+
+def test_what_is_not_obeyed_is_named_with_its_line_where_it_applies(config: Path) -> None:
+    config.write_text(
+        "Include more\n"
+        "Host other\n    StrictHostKeyChecking no\n"
+        "Host node*\n    StrictHostKeyChecking no\n    ServerAliveInterval 5\n    User train\n"
+        "Match user train\n    ControlMaster auto\n"
+    )
+    (config.parent / "more").write_text("Host node1\n    VerifyHostKeyDNS yes\n")
+    notes = unheeded("node1")
+    assert [note.partition(" is not obeyed: ")[0] for note in notes] == [
+        "~/.ssh/more:2: VerifyHostKeyDNS yes",
+        "~/.ssh/config:5: StrictHostKeyChecking no",
+        "~/.ssh/config:9: ControlMaster auto",
+    ]
+    assert [note.split()[1] for note in unheeded("node2")] == ["StrictHostKeyChecking", "ControlMaster"]
+    assert unheeded("elsewhere") == []
+
+
+def test_what_changes_nothing_is_not_named(config: Path) -> None:
+    config.write_text("StrictHostKeyChecking ask\nVerifyHostKeyDNS no\n")
+    assert unheeded("node1") == []
+
+
+def test_a_login_that_the_systems_file_describes_is_named(config: Path) -> None:
+    ssh_config.SYSTEM_FILE.write_text("Host *\n    SendEnv LANG\nHost node1\n    ProxyJump bastion\n")
+    (note,) = unheeded("node1")
+    assert note.startswith("~/system:4: ProxyJump bastion is not obeyed: only ~/.ssh/config is read")
+    assert unheeded("node2") == []
+
+
+def options_of(name: str, **ssh: object) -> tuple[Logins, object]:
+    async def make() -> tuple[Logins, object]:
+        logins = Logins(Ssh(**ssh), Path("pins"))  # type: ignore[arg-type]
+        return logins, await logins._options(name, None, 22, None)
+
+    return asyncio.run(make())
+
+
+def files_of(name: str, **ssh: object) -> list[str]:
+    logins, options = options_of(name, **ssh)
+    return [str(path) for path in logins._keys_for(options)._files[:-1]]  # type: ignore[arg-type]
+
+
+def test_host_keys_are_looked_up_where_openssh_looks(config: Path) -> None:
+    home = str(config.parents[1])
+    system = list(login.OF_THE_SYSTEM)
+    config.write_text(
+        "Host a\n  UserKnownHostsFile ~/mine ~/yours\n"
+        "Host b\n  GlobalKnownHostsFile /etc/all\n"
+        "Host c\n  UserKnownHostsFile none\n"
+    )
+    assert files_of("a") == [f"{home}/mine", f"{home}/yours", *system]
+    assert files_of("b") == [f"{home}/.ssh/known_hosts", f"{home}/.ssh/known_hosts2", "/etc/all"]
+    assert files_of("c") == system, "no file of the user's, but still a check"
+    assert files_of("a", known_hosts="~/spec") == [f"{home}/spec"], "the spec comes first"
+
+
+@pytest.mark.parametrize(("ssh", "expected"), [({}, 3.0), ({"timeout": 7.0}, 7.0)])
+def test_the_timeout_is_the_specs_then_that_of_the_file(config: Path, ssh: dict[str, float], expected: float) -> None:
+    config.write_text("ConnectTimeout 3\n")
+    logins, options = options_of("a", **ssh)
+    assert logins._timeout_of(options) == expected  # type: ignore[arg-type]
