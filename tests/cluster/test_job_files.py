@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.errors import Conflict, ScriptError, UsageError
 from dtfctl.launcher.model import JobEnded, JobOutput, JobRequest, JobStatus
-from tests.cluster.conftest import agent_pid, kill, wait_until
+from tests.cluster.conftest import agent_pid, kill, processes_of, wait_until
 from tests.support.wheel import make_wheel
 
 Up = Callable[..., Cluster]
@@ -143,3 +144,23 @@ def test_mistakes_are_found_before_anything_is_queued(up: Up, tmp_path: Path, pr
     job_id = cluster.submit(JobRequest(str(project / "src/train.py"), working_dir=str(project)))
     wait_until(lambda: cluster.job(job_id).is_final, "it runs")
     assert [job.id for job in cluster.jobs()] == [job_id]
+
+
+def test_a_job_is_cancelled_while_its_packages_are_installed_and_the_installer_ends(
+    up: Up, home: Path, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # an index that takes a question and never answers
+        requirements = tmp_path / "requirements.txt"
+        requirements.write_text(f"--index-url http://127.0.0.1:{silent.getsockname()[1]}/simple\nnosuchpackage\n")
+        (tmp_path / "job.py").write_text("print(1)\n")
+        cluster = up()
+        request = JobRequest(str(tmp_path / "job.py"), requirements=(str(requirements),), packages="fetch", workers=1)
+        job_id = cluster.submit(request)
+        wait_until(lambda: "packages are being installed" in cluster.job(job_id).reason, "it says what it waits for")
+        environments = home / "environments"
+        wait_until(lambda: processes_of(environments), "the installer runs")
+        assert cluster.job(job_id).state == "running"
+        (ended,) = cluster.cancel([job_id], grace_s=1.0)
+        assert ended.state == "cancelled"
+        wait_until(lambda: not processes_of(environments), "nothing goes on for nobody")
+        wait_until(lambda: not list(environments.glob("*/pyvenv.cfg")), "nothing half made is left")

@@ -443,7 +443,9 @@ def _client_status(job: JobRecord, placed: Placed, report: ClientReport | None, 
         return ClientStatus(placed.name, host, "pending", task=placed.task)
     state, error = report.state, report.last_error
     if job.ending is None and (state == "stopped" or (job.released and report.generation < job.generation)):
-        state, error = "pending", ""  # it is being got ready
+        # It is being got ready; one that has never been started says what it waits for.
+        waits = report.state == "pending" and not report.generation
+        state, error = "pending", error if waits else ""
     return ClientStatus(
         name=placed.name,
         host=host,

@@ -11,7 +11,7 @@ from dtfctl.launcher.agent.contract import ClientOrder, ClientReport, GpuView, T
 from dtfctl.launcher.agent.lifecycle import Record
 from dtfctl.launcher.agent.unit import Unit
 from dtfctl.launcher.controller import jobs
-from dtfctl.launcher.model import ClientStatus, JobStatus
+from dtfctl.launcher.model import ClientStatus, JobStatus, TaskStatus
 
 
 def task(name: str, *gpus: int) -> Unit:
@@ -95,3 +95,19 @@ def test_limits_are_shown_as_they_were_asked_for_or_else_as_they_are_held() -> N
         ClientStatus("worker/0", "h", "running", limits="memory 300 MiB (control group)"),
     ))  # fmt: skip
     assert limit_words(held) == "memory 300 MiB"
+
+
+def test_what_a_process_waits_for_before_its_first_start_is_the_jobs_reason_and_nothing_else_is() -> None:
+    placed = (jobs.Placed("worker/0", "worker/0"),)
+    job = jobs.JobRecord(
+        "a", jobs.JobRequest("job.py"), "", "", "", 0.0, state="running", placed=placed, released=True, generation=1
+    )
+    tasks = {"worker/0": TaskStatus("worker", 0, "running")}
+
+    def reason(report: ClientReport) -> str:
+        return jobs.step(job, jobs.JobView({"a": {"worker/0": report}}), tasks, 1.0).reason
+
+    waits = ClientReport("a", "worker", 0, "pending", last_error="its packages are being installed")
+    assert reason(waits) == "worker/0: its packages are being installed"
+    assert reason(ClientReport("a", "worker", 0, "stopped", last_error="stopped on request")) == ""
+    assert reason(ClientReport("a", "worker", 0, "running", generation=1)) == ""
