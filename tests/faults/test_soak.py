@@ -9,7 +9,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -111,15 +111,14 @@ def accuracy_of(cluster: Cluster, job: str) -> float:
     return float(found[1])
 
 
-def keep_busy(cluster: Cluster, active: set[str]) -> Iterator[float]:
-    """Have three jobs at work; how well those did that have ended."""
-    for job in sorted(active):
-        if cluster.job(job).ended is not None:
-            active.discard(job)
-            yield accuracy_of(cluster, job)
-    while len(active) < JOBS:
+def keep_busy(cluster: Cluster, jobs: list[str]) -> None:
+    """Have three jobs at work; what they have written is read when every host is there again."""
+    found = [cluster.job(job) for job in jobs]
+    for job in found:
+        assert job.state != "failed", f"{job.id}: {job.reason}"
+    for _ in range(JOBS - sum(job.ended is None for job in found)):
         request = JobRequest(str(EXAMPLE), ("--steps", str(STEPS)), retries=1000, workers=1)
-        active.add(cluster.submit(request))
+        jobs.append(cluster.submit(request))
 
 
 @pytest.mark.lab
@@ -141,13 +140,13 @@ def test_three_jobs_on_hosts_that_share_nothing(home: Path, make_lab: Callable[[
     cluster = Cluster.up(spec).cluster
     assert cluster is not None
     chance = random.Random(SEED)
-    chaos, active, done, scores = Chaos(lab, cluster, chance), set[str](), [], list[float]()
+    chaos, jobs, done = Chaos(lab, cluster, chance), list[str](), []
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
         chaos.mend()
         done.append(chaos.strike())
         try:
-            scores += keep_busy(cluster, active)
+            keep_busy(cluster, jobs)
         except LauncherError as error:  # the host that it asks is out; asked again
             done.append(f"told: {error.message}")
         time.sleep(chance.uniform(1.0, 5.0))
@@ -155,9 +154,10 @@ def test_three_jobs_on_hosts_that_share_nothing(home: Path, make_lab: Callable[[
     print(f"seed {SEED}: {len(done)} faults: {done}")
 
     # Nobody makes faults any more: what is at work ends well, all tasks run, and `down` leaves nothing.
-    for job in sorted(active):
+    for job in jobs:
         wait_until(lambda job=job: cluster.job(job).ended is not None, f"{job} ends", SETTLE_S)  # type: ignore[misc]
-        scores.append(accuracy_of(cluster, job))
+    wait_until(lambda: all(host.state == "up" for host in cluster.status().hosts), "every host is up", SETTLE_S)
+    scores = [accuracy_of(cluster, job) for job in jobs]
     print(f"{len(scores)} jobs: {scores}")
     assert min(scores) >= LEAST_ACCURACY
     wait_until(lambda: cluster.status().running == 1 + JOBS, "all tasks run", SETTLE_S)
