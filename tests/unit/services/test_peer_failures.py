@@ -35,7 +35,7 @@ ONE = np.float32(1.0).reshape(())
 PS = "/job:ps/task:0"
 
 
-def closed_channel(address: str) -> grpc.Channel:
+def closed_channel(_task: str, address: str) -> grpc.Channel:
     """As it is found by who has got it just before news came that the peer is down."""
     channel = grpc.insecure_channel(address)
     channel.close()
@@ -53,7 +53,7 @@ def test_a_request_over_a_channel_that_was_closed_says_so(how: str) -> None:
 
 def test_a_stream_over_a_channel_that_was_closed_says_so() -> None:
     with pytest.raises(UnavailableError, match=f"{PS} closed the connection"):
-        ClientLink(closed_channel("127.0.0.1:9"), "/job:worker/task:0", 1, PS, 1, MagicMock())
+        ClientLink(closed_channel(PS, "127.0.0.1:9"), "/job:worker/task:0", 1, PS, 1, MagicMock())
 
 
 @pytest.fixture
