@@ -41,6 +41,8 @@ def test_training_survives_the_death_of_a_worker_the_ps_and_the_controller(home:
     assert float(accuracy[1]) >= 95.0
     assert (task(cluster, "ps/0").restarts, task(cluster, "worker/1").restarts) == (1, 1)
     assert pids(cluster)["worker/0"] == before["worker/0"]
-    kinds = [event.kind for event in cluster.events() if event.subject == f"job:{job_id}"]
+    events = [event for event in cluster.events() if event.subject == f"job:{job_id}"]
+    assert "begins at step 0" in next(event.reason for event in events if event.kind == "job.note")
+    kinds = [event.kind for event in events if event.kind != "job.note"]
     assert kinds[:3] == ["job.queued", "job.running", "job.recovering"]
     assert kinds[-1] == "job.succeeded"

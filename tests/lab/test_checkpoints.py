@@ -73,7 +73,7 @@ def test_training_goes_on_from_what_was_kept_after_a_ps_and_after_its_host(
 ) -> None:
     *first, spare = [HostName(host.address) for host in lab.hosts]
     groups = {"main": HostGroup(tuple(first), slots=2), "spare": HostGroup((spare,), slots=2, spare=True)}
-    result = Cluster.up(cluster_of(lab, ps=1, worker=2, host_groups=groups))
+    result = Cluster.up(cluster_of(lab, ps=2, worker=2, host_groups=groups))
     assert result.exit_code == 0, result
     cluster = result.cluster
     assert cluster is not None

@@ -57,6 +57,8 @@ class Replica:
         self._was_in_step = False
         self._named: tuple[str, ...] | None = None
         self._taken = 0
+        self._skipped = self._some_wait = False
+        """Of a peer, and of a round: some index was not taken, as data of its checkpoint are not here."""
         self._from: set[str] = set()
         self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
 
@@ -125,7 +127,7 @@ class Replica:
 
     def _round(self) -> None:
         """Ask every peer once, and take what is new."""
-        in_step, problem = True, None
+        in_step, problem, taken, self._some_wait = True, None, self._taken, False
         for peer in self.order.peers:
             if self._closed:
                 return
@@ -139,6 +141,8 @@ class Replica:
             except LauncherError as error:
                 in_step, problem = False, error
                 self._retry_at[peer.host] = time.monotonic() + AGAIN_S
+        # A checkpoint of which a part was lost with its host never becomes whole: nothing is to wait for it.
+        in_step = in_step and not (self._some_wait and self._taken > taken)
         self._in_step = in_step
         if in_step and not self._was_in_step:
             self._was_in_step = True
@@ -156,9 +160,13 @@ class Replica:
         if reply.tag == request.tag:
             return True
         theirs = [from_message(Entry, entry) for entry in reply.entries]
+        self._skipped = False
         if not self._take_all(peer, channel, theirs):
             return False
-        self._tags[peer.host] = reply.tag
+        if self._skipped:
+            self._some_wait = True
+        else:
+            self._tags[peer.host] = reply.tag
         return True
 
     def _channel(self, peer: FolderPeer) -> Channel:
@@ -180,7 +188,7 @@ class Replica:
                 self.record.remove(entry)
                 continue
             if not self._is_whole_with(entry, theirs):
-                done = False  # its data come from another host, or did not come
+                self._skipped = True  # its data come from another host, or from none any more
                 continue
             try:
                 taken = self.record.store(entry, partial(self._piece, channel, entry))

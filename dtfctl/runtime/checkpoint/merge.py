@@ -13,6 +13,9 @@ from dtfctl.runtime.checkpoint.bundle_writer import data_file, index_file, write
 from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError
 from dtfctl.runtime.framework.local_path import local_path
 
+COPIED = ".dtfctl"
+"""Is in a folder whose files the agents of a job's hosts bring to each other."""
+
 
 def merge_bundles(prefixes: Sequence[str], merged: str, allow_missing_files: bool = False) -> None:
     """Rename the data files of `prefixes` to shards of `merged` and write one index for all.
@@ -37,7 +40,9 @@ def merge_bundles(prefixes: Sequence[str], merged: str, allow_missing_files: boo
     try:
         Path(merged).parent.mkdir(parents=True, exist_ok=True)
         for shard, source in enumerate(renames):
-            Path(source).replace(data_file(merged, shard, len(renames)))
+            target = data_file(merged, shard, len(renames))
+            if Path(source).exists() or not _may_be_away(target):
+                Path(source).replace(target)
         sync_folder(Path(merged).parent)
     except OSError as e:
         raise os_error(e) from e
@@ -45,6 +50,11 @@ def merge_bundles(prefixes: Sequence[str], merged: str, allow_missing_files: boo
     for prefix in found:
         if prefix != merged:
             Path(index_file(prefix)).unlink(missing_ok=True)
+
+
+def _may_be_away(target: str) -> bool:
+    """Whether data that are not here have been renamed by another task already, or will be, on another host."""
+    return Path(target).exists() or (Path(target).parent / COPIED).is_dir()
 
 
 def _merge_one(

@@ -12,11 +12,10 @@ from google.protobuf import text_format
 
 from dtfctl.protocol import meta_graph_pb2
 from dtfctl.runtime.checkpoint.atomic import atomic_file
+from dtfctl.runtime.checkpoint.merge import COPIED
 from dtfctl.runtime.framework.local_path import local_path
 
 CheckpointState = meta_graph_pb2.CheckpointState
-COPIED = ".dtfctl"
-"""Is in a folder whose files the agents of a job's hosts bring to each other."""
 COPY_S = 20.0
 """A checkpoint that has not come from another host so long after it was written is passed over."""
 

@@ -132,15 +132,13 @@ class Saver:
                 shards.append(shard)
                 saves.append(_save_op(shard, members))
         last = sorted(by_device)[-1]
-        with graph.control_dependencies(saves), graph.device(last):
-            merged = make_op(
-                "MergeV2Checkpoints",
-                checkpoint_prefixes=apply_op("Pack", values=shards),
-                destination_prefix=prefix,
-                delete_old_dirs=True,
-            )
-            with graph.control_dependencies([merged]):
-                return apply_op("Identity", input=prefix)  # type: ignore[no-any-return]
+        if len(by_device) == 1:
+            with graph.control_dependencies(saves), graph.device(last):
+                merged = _merge_op(shards, prefix)
+        else:
+            merged = _merge_everywhere(sorted(by_device), shards, saves, prefix)
+        with graph.control_dependencies([merged]), graph.device(last):
+            return apply_op("Identity", input=prefix)  # type: ignore[no-any-return]
 
     def _restore_op(self, prefix: Tensor, saveables: list[SaveableObject]) -> Operation:
         graph = context.get_default_graph()
@@ -396,6 +394,41 @@ def _host_device(device: str) -> str:
 
 def _operation_of(item: Any) -> Operation:
     return item if isinstance(item, Operation) else item.op
+
+
+def _merge_op(shards: list[Tensor], prefix: Tensor) -> Operation:
+    return make_op(
+        "MergeV2Checkpoints",
+        checkpoint_prefixes=apply_op("Pack", values=shards),
+        destination_prefix=prefix,
+        delete_old_dirs=True,
+    )
+
+
+def _merge_everywhere(devices: list[str], shards: list[Tensor], saves: list[Operation], prefix: Tensor) -> Operation:
+    """Merge at each task in turn, for tasks whose hosts share no disk: each is given the others' indices, which are
+    small, and gives the data that it has their names in the whole. On a shared disk, the first does all of it."""
+    graph = context.get_default_graph()
+    names: list[Tensor] = []
+    indices: list[Tensor] = []
+    with graph.control_dependencies(saves):
+        for device, shard in zip(devices, shards, strict=True):
+            with graph.device(device):
+                names.append(apply_op("StringJoin", inputs=[shard, constant(".index")]))
+                indices.append(apply_op("ReadFile", filename=names[-1]))
+    before: list[Operation] = [index.op for index in indices]
+    for here, device in enumerate(devices):
+        with graph.device(device), graph.control_dependencies(before):
+            told = [
+                make_op("WriteFile", filename=names[other], contents=indices[other])
+                for other in range(len(devices))
+                if other != here
+            ]
+            with graph.control_dependencies(told):
+                rewritten = make_op("WriteFile", filename=names[here], contents=indices[here])
+            with graph.control_dependencies([rewritten]):
+                before = [_merge_op(shards, prefix)]
+    return before[0]
 
 
 def _save_op(prefix: Tensor, saveables: list[SaveableObject]) -> Operation:
