@@ -37,7 +37,7 @@ from dtfctl.runtime.kernels.variable import Variable
 _DEAD = 1 << 32
 _PENDING = _DEAD - 1
 # Nodes between two looks at whether the step was cancelled.
-_CHECK_EVERY = 64
+_CHECK_EVERY = 8
 
 KERNEL, STEP_KERNEL, BLOCKING = int(Kind.KERNEL), int(Kind.STEP_KERNEL), int(Kind.BLOCKING)
 PASS, CONST, NOTHING, TRIGGER = int(Kind.PASS), int(Kind.CONST), int(Kind.NOTHING), int(Kind.TRIGGER)

@@ -11,7 +11,7 @@ from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.compiler.functions import FunctionBody, instantiate
 from dtfctl.runtime.executor.kernel_cache import KernelCache
 from dtfctl.runtime.framework.device import Device
-from dtfctl.runtime.framework.errors import InvalidArgumentError, ResourceExhaustedError
+from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.function_library import FunctionLibrary
 from dtfctl.runtime.framework.node_graph import Node, NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 MAX_DEPTH = 400
 _PYTHON_FRAMES = 20_000
 _DEPTH = threading.local()
+
+
+class _TooDeepError(InvalidArgumentError):
+    """A function calls itself without end."""
 
 
 class FunctionRunner:
@@ -79,15 +83,22 @@ class _Function:
             raise InvalidArgumentError(
                 f"Function {self._function.name} expects {self._inputs} inputs, got {len(inputs)}"
             )
+        if step.cancellation.reason is not None:
+            step.cancellation.check()
         depth = getattr(_DEPTH, "value", 0)
         if depth >= MAX_DEPTH:
-            raise ResourceExhaustedError(
+            raise _TooDeepError(
                 f"Function call stack is deeper than {MAX_DEPTH}: function {self._function.name} recurses too far"
             )
         results: list[Any] = [None] * self._outputs
         _DEPTH.value = depth + 1
         try:
             executor.run_function(step, inputs, results)
+        except _TooDeepError as e:
+            if depth:
+                raise
+            # Nobody is helped by the thousands of frames that it came through.
+            raise InvalidArgumentError(e.message, e.node) from None
         finally:
             _DEPTH.value = depth
         return results

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dtfctl.runtime.kernels.admission import admitting
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, KernelSpec, find_kernel, require_kernel
 
 
@@ -60,6 +61,9 @@ def _make(build: KernelBuild) -> BoundKernel:
             # A body of a function is on the caller's device, also those of its nodes that only a CPU can run.
             inputs = tuple(a.name for a in node.signature.inputs)
             kernel = on_host.factory(replace(build, device=replace(device, array_module=np)))
-            return BoundKernel(replace(on_host, host_inputs=inputs), kernel)
+            return BoundKernel(replace(on_host, host_inputs=inputs), admitting(build, kernel, on_host.step))
     spec = require_kernel(build.node, build.device.device_type)
-    return BoundKernel(spec, spec.factory(build))
+    kernel = spec.factory(build)
+    if device.device_type == "CPU":
+        kernel = admitting(build, kernel, spec.step)
+    return BoundKernel(spec, kernel)

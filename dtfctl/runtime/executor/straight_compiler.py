@@ -41,7 +41,7 @@ from dtfctl.runtime.platform import shared_memory
 # Nodes a function: enough to make the cost of passing values vanish, few enough for the compiler to stay linear.
 CHUNK = 2000
 # Nodes between two looks at whether the step was cancelled.
-CHECK_EVERY = 64
+CHECK_EVERY = 8
 
 # Ops whose line is not the call of a kernel.
 _NO_CALL = ALIASES | NOTHING | BRANCHES | SENDS | RECVS | {"_Arg", "_Retval", "Const"}

@@ -17,10 +17,12 @@ from dtfctl.runtime.kernels.onednn.library import (
     QUERY_SRC,
     QUERY_WEIGHTS,
     Library,
+    OneDnnError,
 )
 from dtfctl.runtime.kernels.onednn.passes import Pass, adapted
 
 Shape = Sequence[int]
+_LARGEST = 2**31 - 1
 
 
 def _image(shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -56,6 +58,10 @@ class Convolution:
         dilations: Shape,
         pads: Sequence[tuple[int, int]],
     ) -> None:
+        spans = [(size - 1) * dilation for size, dilation in zip(w[:2], dilations)]
+        numbers = [*x, *w, *output, *strides, *dilations, *spans, *(side for pad in pads for side in pad)]
+        if max(numbers) > _LARGEST:
+            raise OneDnnError(f"a convolution with {max(numbers)} in its geometry, which the library counts in 32 bits")
         self._library = library
         y = (x[0], *output, w[3])
         self._plain = [library.strided(*_image(x)), library.strided(*_filter(w)), library.strided(*_image(y))]

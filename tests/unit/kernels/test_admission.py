@@ -1,0 +1,133 @@
+"""What cannot fit is refused before anything is allocated, with TensorFlow's codes."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.errors import InvalidArgumentError, ResourceExhaustedError
+from dtfctl.runtime.kernels import admission
+from tests.support.interpreter import run_op
+
+HUGE = 2**42
+MOST = 2**31 - 1
+
+
+def i64(value: Any) -> np.ndarray:
+    return np.array(value, np.int64)
+
+
+def i32(value: Any) -> np.ndarray:
+    return np.array(value, np.int32)
+
+
+def f32(value: Any) -> np.ndarray:
+    return np.array(value, np.float32)
+
+
+IMAGE = np.zeros((1, 2, 2, 1), np.float32)
+REFUSED: list[tuple[str, list[Any], dict[str, Any]]] = [
+    ("Fill", [i64([HUGE]), f32(1)], {}),
+    ("Fill", [i64([HUGE]), np.array(b"x", object)], {}),
+    (
+        "Empty",
+        [
+            i32([MOST, MOST]),
+        ],
+        {"dtype": dtypes.float32},
+    ),
+    ("BroadcastTo", [f32(1), i64([HUGE])], {}),
+    ("Range", [i64(0), i64(HUGE), i64(1)], {}),
+    ("LinSpace", [f32(0), f32(1), i64(HUGE)], {}),
+    ("Tile", [f32([1]), i64([HUGE])], {}),
+    ("OneHot", [i64([1] * 1000), i32(MOST), np.array(1j), np.array(0j)], {}),
+    ("Pad", [f32([1]), i64([[HUGE, 0]])], {}),
+    ("PadV2", [f32([1]), i64([[0, HUGE]]), f32(0)], {}),
+    ("RandomUniform", [i64([HUGE])], {"dtype": dtypes.float32}),
+    ("StatelessRandomNormal", [i64([HUGE]), i64([1, 2])], {"dtype": dtypes.float32}),
+    ("RandomGamma", [i64([HUGE]), f32(1)], {}),
+    ("ResizeBilinear", [IMAGE, i32([2**30, 2**30])], {}),
+    ("ResizeNearestNeighbor", [IMAGE, i32([2**30, 2**30])], {}),
+    ("CropAndResize", [IMAGE, f32([[0, 0, 1, 1]]), i32([0]), i32([2**30, 2**30])], {}),
+    ("ScatterNd", [i64([[0]]), f32([1]), i64([HUGE])], {}),
+    ("SparseToDense", [i64([[0]]), i64([HUGE]), f32([1]), f32(0)], {}),
+    ("UnsortedSegmentSum", [f32([1]), i64([0]), i64(HUGE)], {}),
+    ("Bincount", [i32([1] * 2), i32(MOST), np.zeros(0, np.float64)], {}),
+    ("RFFT", [f32([[1, 2]] * 100_000), i32([MOST])], {}),
+    (
+        "Conv2DBackpropInput",
+        [i32([MOST, 8, 8, 1]), np.zeros((1, 1, 1, 1), np.float32), IMAGE],
+        {"strides": [1] * 4, "padding": "SAME"},
+    ),
+    ("TensorArrayV3", [i32(MOST)], {"dtype": dtypes.float32}),
+    ("TensorListReserve", [i32(-1), i32(MOST)], {"element_dtype": dtypes.float32}),
+    ("AsString", [np.zeros(1_000_000, np.int64)], {"width": MOST}),
+    ("RaggedRange", [i64([0]), i64([HUGE]), i64([1])], {}),
+    (
+        "StringNGrams",
+        [np.array([b"a", b"b"], object), i64([0, 2])],
+        {
+            "separator": "",
+            "ngram_widths": [MOST],
+            "left_pad": "x",
+            "right_pad": "y",
+            "pad_width": -1,
+            "preserve_short_sequences": False,
+        },
+    ),
+]
+
+
+@pytest.fixture
+def little_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A host with 8 GB, whichever this is."""
+    (tmp_path / "meminfo").write_text("MemAvailable:  8000000 kB\nSwapFree:  0 kB\n")
+    monkeypatch.setattr(admission, "_MEMINFO", tmp_path / "meminfo")
+
+
+@pytest.mark.parametrize(("op", "inputs", "attrs"), REFUSED, ids=lambda item: item if isinstance(item, str) else "")
+def test_what_cannot_fit_is_refused(little_memory: None, op: str, inputs: list[Any], attrs: dict[str, Any]) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ResourceExhaustedError, match="OOM when allocating tensor with shape"):
+        run_op(op, *inputs, **attrs)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 512 * 1024
+
+
+def test_what_nothing_can_count_is_a_wrong_argument() -> None:
+    for shape in ([2**40, 2**40], [2**62, 4]):
+        with pytest.raises(InvalidArgumentError, match="more than 2\\*\\*63 - 1 elements"):
+            run_op("Fill", i64(shape), f32(1))
+    for name in ("width", "precision"):
+        with pytest.raises(InvalidArgumentError, match=f"Attr {name} has value 2147483648 out of range for an int32"):
+            run_op("AsString", f32([1]), **{name: 2**31})
+
+
+def test_wrong_inputs_are_the_kernels_to_refuse() -> None:
+    with pytest.raises(InvalidArgumentError, match=">= 0"):
+        run_op("Fill", i64([-1]), f32(1))
+    assert run_op("Fill", i64([0, HUGE]), f32(1)).shape == (0, HUGE)
+    with pytest.raises(InvalidArgumentError, match="start <= limit"):
+        run_op("Range", i64(HUGE), i64(1), i64(1))
+
+
+def test_geometry_past_32_bits_is_computed_right_or_refused() -> None:
+    """A dilation of 2**32 + 1 had counted as 1 in the library for convolutions."""
+    x, w = np.ones((4, 32, 32, 16), np.float32), np.ones((3, 3, 16, 32), np.float32)
+    program = (
+        "import numpy as np\nfrom tests.support.interpreter import run_op\n"
+        "x, w = np.ones((4, 32, 32, 16), np.float32), np.ones((3, 3, 16, 32), np.float32)\n"
+        "try:\n"
+        "    run_op('Conv2D', x, w, strides=[1] * 4, padding='SAME', dilations=[1, 2**32 + 1, 2**32 + 1, 1])\n"
+        "except Exception as error:\n    print(type(error).__name__)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() in ("ValueError", "MemoryError", "InvalidArgumentError", "ResourceExhaustedError")
+    one = run_op("Conv2D", x, w, strides=[1, 2**32 + 1, 2**32 + 1, 1], padding="SAME")
+    assert one.shape == (4, 1, 1, 32)
