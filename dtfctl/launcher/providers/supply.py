@@ -12,6 +12,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from dtfctl.launcher.providers.base import HostFailed
 from dtfctl.launcher.providers.bundle import Bundle, Bundles, Layer, Platform
@@ -97,8 +98,7 @@ class Supply:
         tell(f"{what} ({mib(total)})")
         alone = False
         while True:
-            paths, giver = await self._transfer(host, conversation, archives, facts["base"], alone, what, tell)
-            keep = self.hosts > OWN_UPLOADS and await self._offer(host, conversation, paths, facts["address"])
+            paths, giver, keep = await self._transfer(host, conversation, archives, facts, alone, what, tell)
             try:
                 for hash, path in paths.items():
                     asked = {"do": "unpack_layer", "archive": path, "name": hash, "keep": keep}
@@ -130,12 +130,13 @@ class Supply:
         host: str,
         conversation: Conversation,
         archives: dict[str, Archive],
-        base: str,
+        facts: dict[str, Any],
         alone: bool,
         what: str,
         tell: Callable[[str], None],
-    ) -> tuple[dict[str, str], str]:
-        """Archives get to a host somehow; where they lie there, and which host has handed them on, if one has.
+    ) -> tuple[dict[str, str], str, bool]:
+        """Archives get to a host somehow; where they lie there, which host has handed them on, if one has, and whether
+        this one hands them on now. That is settled before the next is sent to, which would else be from here.
 
         Args:
             alone: from here only.
@@ -152,10 +153,11 @@ class Supply:
                     def share(percent: int) -> None:
                         tell(f"{what} ({mib(total)}, {percent}%)")
 
-                    return await self._upload(conversation, archives, base, offer, share), ""
+                    paths = await self._upload(conversation, archives, facts["base"], offer, share)
+                    return paths, "", await self._offer(host, conversation, paths, facts["address"])
                 taken = await self._take(conversation, offer, tokens, archives, f"{what} ({mib(total)})", tell)
                 if len(taken) == len(archives):
-                    return taken, offer.host
+                    return taken, offer.host, await self._offer(host, conversation, taken, facts["address"])
                 refused.add(offer.host)
 
     async def _take(
@@ -250,7 +252,7 @@ class Supply:
 
     async def _offer(self, host: str, conversation: Conversation, paths: dict[str, str], address: str) -> bool:
         """Let a host hand on what it has got; whether it does."""
-        if not address:
+        if not address or self.hosts <= OWN_UPLOADS:
             return False
         tokens = [secrets.token_hex(32) for _ in range(OFFERS * len(paths))]
         try:
