@@ -16,7 +16,7 @@ from dtfctl.launcher.rpc.method import PeerUnavailable
 from dtfctl.launcher.spec.problems import InvalidSpec, Problem
 
 ROOT = Path(dtfctl.__file__).parent
-STANDALONE = {"launcher/providers/host_side.py"}
+STANDALONE = {f"launcher/providers/{path.name}" for path in (ROOT / "launcher/providers").glob("host_*.py")}
 """Sent to hosts alone: what it raises ends there, as text."""
 
 

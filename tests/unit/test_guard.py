@@ -26,7 +26,7 @@ from dtfctl.task import AgentLine
 from tests.support.waiting import eventually
 
 ROOT = Path(dtfctl.__file__).parent
-OUTSIDE = {"guard.py", "launcher/providers/host_side.py"}
+OUTSIDE = {"guard.py", *(f"launcher/providers/{path.name}" for path in (ROOT / "launcher/providers").glob("host_*.py"))}
 """The guard itself, and the program that comes to a host before the package."""
 TF_API = {"runtime/train/coordinator.py"}
 """TensorFlow's public class of threads of a user's program, which reports to its coordinator."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
+from dtfctl import guard
 from dtfctl.launcher.agent.contract import FolderOrder, FolderPeer, FolderReport
 from dtfctl.launcher.agent.methods import LIST_FILES, READ_FILE
 from dtfctl.launcher.certificates import TlsFiles
@@ -60,7 +61,7 @@ class Replica:
         self._skipped = self._some_wait = False
         """Of a peer, and of a round: some index was not taken, as data of its checkpoint are not here."""
         self._from: set[str] = set()
-        self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
+        self._thread = guard.forever(self._run, name="checkpoints")
 
     def start(self) -> None:
         self._thread.start()
