@@ -17,15 +17,20 @@ import shutil
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from dtfctl import guard
 from dtfctl.net.listener import Guest, Listener, TurnedOut
+from dtfctl.net.unix import short
 
 log = logging.getLogger(__name__)
 
 PIECE = 256 * 1024
+NAME = "inside"
+DRAIN_S = 2.0
+LOOK_S = 0.02
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
@@ -44,18 +49,19 @@ class Inside:
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="dtf-"))
-        self.path = self._folder / "inside"
+        self._stack = contextlib.ExitStack()
         self._fd = -1
+        self.path = ""
 
     def __enter__(self) -> Inside:
+        self._stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
+        self.path = self._stack.enter_context(short(self._folder / NAME))
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        try:
+        with self._stack:
             if kind is None:
-                self._fd = os.open(self.path, os.O_PATH | os.O_CLOEXEC)
-        finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
+                self._fd = os.open(self._folder / NAME, os.O_PATH | os.O_CLOEXEC)
 
     def connect(self) -> tuple[socket.socket, str]:
         """A connection, and the name by which the server knows it.
@@ -131,6 +137,7 @@ class Gate:
         self._by_name: dict[str, _Passage] = {}
         self._lock = threading.Lock()
         self._is_closing = False
+        self._until = 0.0
         self._started = False
 
     def start(self) -> None:
@@ -143,11 +150,12 @@ class Gate:
         self._listener.close()
 
     def close(self) -> None:
-        """End all connections."""
+        """End all connections; the server has ended its own, or is about to."""
         self._listener.close()
         with self._lock:
             if self._is_closing:
                 return
+            self._until = time.monotonic() + DRAIN_S
             self._is_closing = True
             if self._started:
                 with contextlib.suppress(BlockingIOError):
@@ -179,8 +187,8 @@ class Gate:
 
     def _run(self) -> None:
         try:
-            while not self._is_closing:
-                for fd, events in self._epoll.poll():
+            while not self._is_done():
+                for fd, events in self._epoll.poll(LOOK_S if self._is_closing else None):
                     if fd == self._wake_read:
                         os.read(self._wake_read, 4096)
                         while self._news:
@@ -191,6 +199,15 @@ class Gate:
                         self._turn(end, events)
         finally:
             self._release()
+
+    def _is_done(self) -> bool:
+        """What the server has said last goes out before it ends, where the other side takes it."""
+        if not self._is_closing or time.monotonic() > self._until:
+            return self._is_closing
+        ends = list(self._by_fd.values())
+        return not any(end.pending or not end.has_ended for end in ends if end.owner.inner is end) and not any(
+            end.pending for end in ends
+        )
 
     def _turn(self, end: _End, events: int) -> None:
         try:
@@ -266,6 +283,12 @@ class Gate:
                 view = view[end.connection.send(view) :]
         except BlockingIOError:
             end.pending = bytes(view)
+            return
+        except ConnectionError:
+            if end is not end.owner.inner or end.other is None:
+                raise
+            end.pending = b""
+            end.other.has_ended = True  # the server takes no more, but what it has said last is still to go out
             return
         end.pending = b""
         if end.other is not None and end.other.has_ended:

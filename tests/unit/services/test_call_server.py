@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -431,3 +433,13 @@ def test_stopping_amid_calls() -> None:
                 thread.join(BOUND_S)
             assert not any(t.is_alive() for t in threads)
         assert codes <= {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.UNKNOWN}
+
+
+def test_a_folder_for_temporary_files_with_a_long_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gate's way in is a unix socket, for whose path the kernel has 107 bytes."""
+    folder = tmp_path / ("a" * 60) / ("b" * 60)
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    with Served(Echo=ECHO) as served:
+        assert served.call("Echo", b"hello") == b"hello"
+        assert not list(folder.iterdir()), "nothing is left in it, whatever becomes of the process"
