@@ -250,10 +250,11 @@ class Engine:
         if wanted is not None:
             job = self._memory.find_job(wanted)
             where = {row.name: row.host for row in self._memory.tasks.values()}
+            now = job if job.is_final else job.noting(where)
             return [
-                (where[placed.task], LogPosition(f"job:{job.key}:{placed.name}"))
+                (host, LogPosition(f"job:{job.key}:{placed.name}"))
                 for placed in job.processes
-                if placed.task in where
+                for host in now.ran_on.get(placed.name, ())
             ]
         return [(task.host, LogPosition(task.name)) for task in select(selector, self.tasks.statuses())]
 

@@ -51,7 +51,7 @@ class JobBoard:
         seen = self._view(spec)
         for at, job in enumerate(records):
             if not job.is_final:
-                self._set(at, jobs.step(job, seen, by_name, now))
+                self._set(at, jobs.step(job.noting(seen.hosts), seen, by_name, now))
         minimum = {job: group.count if group.min is None else group.min for job, group in spec.tasks.items()}
         for at, job in enumerate(queue.schedule(records, tasks, minimum, now)):
             self._set(at, job)

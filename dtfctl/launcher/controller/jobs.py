@@ -91,6 +91,8 @@ class JobRecord:
     reason: str = ""
     placed: tuple[Placed, ...] = ()
     """What it has got of the cluster, the chief's first; set when it starts."""
+    ran_on: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By process, the hosts that it may have run on, in order: what it wrote lies there."""
     generation: int = 1
     released: bool = False
     """Its processes of this generation may run."""
@@ -124,6 +126,15 @@ class JobRecord:
     def is_active(self) -> bool:
         """Its processes run, or have to be ended."""
         return bool(self.placed) and not self.is_final
+
+    def noting(self, places: Mapping[str, str]) -> JobRecord:
+        """The job, with the hosts on which its processes are now (`places`: by task) among those it has had."""
+        found = dict(self.ran_on)
+        for placed in self.processes if self.released else ():
+            host, had = places.get(placed.task, ""), found.get(placed.name, ())
+            if host and host not in had:
+                found[placed.name] = (*had, host)
+        return self if found == self.ran_on else replace(self, ran_on=found)
 
     @property
     def processes(self) -> tuple[Placed, ...]:

@@ -27,7 +27,7 @@ from dtfctl.launcher.controller.methods import (
 )
 from dtfctl.launcher.controller.store import read_events
 from dtfctl.launcher.controller.taskboard import Applied
-from dtfctl.launcher.errors import LauncherError, PartlyDone
+from dtfctl.launcher.errors import LauncherError, NoSuchTask, PartlyDone
 from dtfctl.launcher.model import Event, JobRequest, JobStatus
 from dtfctl.launcher.rpc.method import Handler, Method, PeerUnavailable
 from dtfctl.launcher.spec.model import ClusterSpec
@@ -192,7 +192,7 @@ class ControllerService:
                         max_bytes=left,
                         tail=request.tail,
                     )
-                except PeerUnavailable:
+                except (PeerUnavailable, NoSuchTask):  # it is away, or not one of the cluster any more
                     at_end = False
                     away.add(host)
                     time.sleep(AGENT_AWAY_S)
