@@ -53,6 +53,8 @@ def import_runtime() -> OpenBlas | None:
 
     for module in UNTIL_IT_SERVES:
         importlib.import_module(module)
+    with contextlib.suppress(Exception):  # another grpcio than it is made for: each task finds that out, and says so
+        importlib.import_module("dtfctl.runtime.services.call_server")
     return open_blas()
 
 
