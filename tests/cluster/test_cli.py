@@ -80,7 +80,7 @@ def test_a_cluster_from_up_to_down(dtfctl: Run, home: Path, tmp_path: Path) -> N
     assert dtfctl("down").returncode == 0
     assert dtfctl("status").returncode == 4
     left = {path.parts[len(home.parts) + 2] for path in home.rglob("*") if path.is_file()}
-    assert left == {"logs"}
+    assert left == {"logs", "job-ids.json"}
 
 
 def test_the_exit_code_of_a_script_is_the_commands(dtfctl: Run, tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_job_does_not_mix_with_one_of_an_earlier_cluster(dtfctl: Run, tmp_path
         dtfctl("up", "c.yaml")
         done = dtfctl("submit", "--replication", "in-graph", script(tmp_path, f"print('cluster', {number})"))
         assert (done.returncode, done.stdout) == (0, f"cluster {number}\n")
-        assert "job-1 succeeded" in done.stderr
+        assert f"job-{number} succeeded" in done.stderr, "an id is given once, also across clusters of one name"
         dtfctl("down")
 
 
