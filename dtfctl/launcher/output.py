@@ -54,6 +54,10 @@ class LogReader:
         self._held: dict[tuple[str, str], list[LogLine]] = {}
         """Lines that are later than some that are still to be read. No more of these processes is asked for."""
         self._newest: dict[tuple[str, str], float] = {}
+        self._begins: dict[tuple[str, str], tuple[int, LogLine]] = {}
+        """Of every file that is read: its inode, and its first line here."""
+        self._twins: set[tuple[str, str]] = set()
+        """Files that are read through another host already, as the two share a disk."""
         self.version = 0
 
     def read(self, wait_s: float) -> Batch:
@@ -68,6 +72,12 @@ class LogReader:
             key = chunk.next.host, chunk.next.process
             self._positions[key] = chunk.next
             lines = list(self._lines(source_of(chunk.next.process), chunk.data))
+            if lines and key not in self._begins:
+                begin = chunk.next.file, lines[0]
+                self._twins |= {key} if self._is_known(key, begin) else set()
+                self._begins[key] = begin
+            if key in self._twins:
+                continue
             if lines:
                 self._held.setdefault(key, []).extend(lines)
                 self._newest[key] = max(line.time for line in lines)
@@ -78,6 +88,10 @@ class LogReader:
         if reply.final:
             ready += self._rest()
         return Batch(ready, not any(behind.values()), reply.final, reply.ended, tuple(reply.unreachable))
+
+    def _is_known(self, key: tuple[str, str], begin: tuple[int, LogLine]) -> bool:
+        """Whether a process that has moved writes to the same file there as where it was."""
+        return any(begin == known and key[1] == other[1] for other, known in self._begins.items())
 
     def _release(self, until: float) -> list[LogLine]:
         """The held lines up to then, by time."""

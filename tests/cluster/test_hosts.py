@@ -3,6 +3,7 @@ several "hosts" on this machine; what needs real networks is in the lab."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -12,8 +13,9 @@ import pytest
 
 from dtfctl.health.quarantine import ONE_INCIDENT_S
 from dtfctl.launcher.errors import NoSuchHost, UsageError
+from dtfctl.launcher.model import JobRequest
 from dtfctl.launcher.spec.model import BadHostWhen, ClusterSpec, Delay, Health, Quarantine, Restart, TaskGroup
-from tests.cluster.conftest import kill, processes_of
+from tests.cluster.conftest import kill, processes_of, wait_until
 from tests.doubles.hosts import ManyHostCluster, hosts, live_copies
 
 QUICK = Restart(attempts=20, delay=Delay(first=0.0, then=0.05, factor=1.0), move_after=1000)
@@ -116,6 +118,31 @@ def test_a_drained_host_is_emptied_gently_and_takes_nothing_until_it_is_undraine
         cluster.engine.call(lambda: cluster.engine.hosts.desire(["x"], "drain", ""))
     with pytest.raises(UsageError):
         cluster.engine.call(lambda: cluster.engine.hosts.desire(["a"], "burn", ""))
+
+
+def test_what_a_job_wrote_is_read_where_it_ran_before_it_moved(make: Make, tmp_path: Path) -> None:
+    cluster = make(spec_of(worker=1))
+    go, script = tmp_path / "go", tmp_path / "talks.py"
+    script.write_text(
+        f"#!{sys.executable}\nimport pathlib, time\nprint('began', flush=True)\n"
+        f"while not pathlib.Path({str(go)!r}).exists():\n    time.sleep(0.05)\nprint('done', flush=True)\n"
+    )
+    job = cluster.api().submit(JobRequest(str(script), framework="command"))
+
+    def output(*, follow: bool = False) -> list[str]:
+        return [item.text for item in cluster.api().logs(f"job:{job}", follow=follow)]
+
+    wait_until(lambda: output() == ["began"], "it has said so")
+    first = cluster.places()["worker/0"]
+    cluster.engine.call(lambda: cluster.engine.hosts.desire([first], "drain", "new disks"))
+    wait_until(lambda: output() == ["began", "began"], "it has begun elsewhere")
+    assert cluster.places()["worker/0"] != first
+    go.touch()
+    wait_until(lambda: cluster.api().job(job).state == "succeeded", "it has ended")
+    assert output() == ["began", "began", "done"]
+    cluster.stop_controller()
+    cluster.start_controller()
+    assert output() == ["began", "began", "done"]
 
 
 def test_a_task_that_fails_twice_on_a_host_is_tried_on_another(make: Make) -> None:
