@@ -73,7 +73,7 @@ class UpResult:
     enough: bool = False
     """So many run as were to be waited for."""
     outdated: bool = False
-    """All may run, but files or set-up of a host are not what the spec says."""
+    """All may run, but files, set-up or the shared folder of a host are not what the spec says."""
 
     @property
     def exit_code(self) -> int:

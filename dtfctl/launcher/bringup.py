@@ -46,7 +46,7 @@ class Reached:
     no_login: bool
     """No host that has a task let us in."""
     outdated: bool
-    """A host that runs has not the files or the set-up that the spec says."""
+    """A host that runs has not the files, the set-up or the shared folder that the spec says."""
 
 
 def bring_up(
@@ -93,7 +93,9 @@ def bring_up(
         problems=tuple(status.problems),
         usable=status.usable if meant is None else running > 0,
         no_login=bool(hosts) and all(host.cause in LOGIN_CAUSES for host in hosts),
-        outdated=any(host.cause in ("sync", "setup") for host in hosts),
+        # Also where no task is yet: one may move there.
+        outdated=any(host.cause in ("sync", "setup") for host in hosts)
+        or any(host.cause == "shared" for host in status.hosts),
     )
 
 

@@ -511,6 +511,16 @@ class ProbeReply(_message.Message):
     problem: str
     def __init__(self, problem: _Optional[str] = ...) -> None: ...
 
+class SharedRequest(_message.Message):
+    __slots__ = ("folder", "token", "step")
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    folder: str
+    token: str
+    step: str
+    def __init__(self, folder: _Optional[str] = ..., token: _Optional[str] = ..., step: _Optional[str] = ...) -> None: ...
+
 class WatchRequest(_message.Message):
     __slots__ = ("epoch", "boot", "happening")
     EPOCH_FIELD_NUMBER: _ClassVar[int]

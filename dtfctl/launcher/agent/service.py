@@ -19,6 +19,7 @@ from dtfctl.launcher.agent.methods import (
     KEEP,
     LIST_FILES,
     PROBE,
+    PROVE_SHARED,
     PUT_BLOB,
     PUT_SCRIPT,
     READ_FILE,
@@ -67,6 +68,7 @@ class AgentService:
             KEEP: self.keep,
             RECALL: self.recall,
             PROBE: self.probe,
+            PROVE_SHARED: self.prove_shared,
             READ_LOGS: self.read_logs,
             LIST_FILES: lambda request: self._agent.folders.list_files(request),
             READ_FILE: lambda request: self._agent.folders.read_file(request),
@@ -99,6 +101,12 @@ class AgentService:
 
     def probe(self, request: pb.ProbeRequest) -> pb.ProbeReply:
         return pb.ProbeReply(problem=probe(self._agent.folder))
+
+    def prove_shared(self, request: pb.SharedRequest) -> pb.ProbeReply:
+        from dtfctl.launcher.checkpoints.shared import prove, step_of
+
+        step = step_of(request.step)
+        return pb.ProbeReply(problem=prove(request.folder, request.token, self._agent.host, step))
 
     def put_script(self, request: pb.Script) -> pb.Applied:
         import hashlib

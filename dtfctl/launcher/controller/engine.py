@@ -224,7 +224,8 @@ class Engine:
             ),
             notes=memory.notes,
         )
-        settled = memory.spec is not None and not memory.changed and view.is_settled(tasks, hosts)
+        is_known = not memory.changed and not self.hosts.sharing.is_due
+        settled = memory.spec is not None and is_known and view.is_settled(tasks, hosts)
         return status, self._version, view.is_usable(memory.spec, tasks), settled
 
     def current_spec(self) -> ClusterSpec | None:

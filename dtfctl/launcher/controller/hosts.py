@@ -20,6 +20,7 @@ from dtfctl.launcher.controller.hostbook import HostBook
 from dtfctl.launcher.controller.link import AgentLink
 from dtfctl.launcher.controller.memory import Memory
 from dtfctl.launcher.controller.moves import Standing
+from dtfctl.launcher.controller.sharing import Sharing
 from dtfctl.launcher.controller.store import Failure
 from dtfctl.launcher.controller.view import FINAL, Host
 from dtfctl.launcher.errors import LauncherError, NoSpace, NoSuchTask
@@ -54,6 +55,7 @@ class HostBoard:
         self._blobs = Blobs(paths.blobs)
         self.book = HostBook(memory)
         self.all: dict[str, Host] = {}
+        self.sharing = Sharing(memory, mailbox, self.all)
         provider.on_stage = lambda *told: mailbox.post(lambda: self._on_stage(*told))
 
     def ensure(self, name: str) -> Host | None:
@@ -255,6 +257,7 @@ class HostBoard:
                 host.link.replace_agent()
         for name in self.book.to_probe(self.all, now):
             self._probe(name)
+        self.sharing.look(now)
 
     def _lost(self, name: str, host: Host, kind: str, why: str) -> None:
         host.state = "down"
@@ -314,6 +317,7 @@ class HostBoard:
 
     def try_again(self) -> None:
         """Hosts that could not be used are tried again at once."""
+        self.sharing.again()
         for host in self.all.values():
             if host.failure is not None:
                 host.failure = None

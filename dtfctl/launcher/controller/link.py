@@ -426,6 +426,11 @@ class AgentLink:
         except LauncherError as error:
             return error.message
 
+    def prove_shared(self, folder: str, token: str, step: str) -> str:
+        """A step of the proof that hosts share a folder: what is wrong here. Any thread. Raises LauncherError."""
+        request = pb.SharedRequest(folder=folder, token=token, step=step)
+        return self.channel().call(methods.PROVE_SHARED, request, timeout_s=PROBE_S).problem
+
     def _ship_scripts(self, channel: Channel, orders: HostOrders) -> None:
         """Scripts reach the host before the orders that run them."""
         for client in orders.clients:

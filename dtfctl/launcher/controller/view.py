@@ -42,6 +42,8 @@ class Host:
         """Looks at its files and set-up that are on their way."""
         self.outdated: HostFailed | None = None
         """Why its files or its set-up are not what the spec says."""
+        self.unshared: HostFailed | None = None
+        """Why the folder that hosts share is not to be relied on here."""
         self.is_probed = False
         """A probe of it is on its way."""
         self.is_leaving = False
@@ -110,7 +112,7 @@ def host_state(host: Host, row: HostRow) -> HostState:
 
 def host_status(name: str, host: Host, row: HostRow, tasks: int, now: float) -> HostStatus:
     report = host.report
-    failure = host.failure or host.outdated
+    failure = host.failure or host.outdated or host.unshared
     cause = failure.cause if failure is not None else ""
     where = failure.where if failure is not None else ""
     note = row.why
@@ -196,9 +198,10 @@ def host_problems(hosts: Mapping[str, Host]) -> list[str]:
 
 def _outdated(hosts: Mapping[str, Host]) -> list[str]:
     return grouped(
-        (name, host.outdated.message, host.outdated.where)
+        (name, problem.message, problem.where)
         for name, host in sorted(hosts.items())
-        if host.outdated is not None
+        for problem in (host.outdated, host.unshared)
+        if problem is not None
     )
 
 

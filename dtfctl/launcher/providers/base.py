@@ -12,7 +12,7 @@ from dtfctl.launcher.rpc.client import UNIX
 from dtfctl.launcher.spec.model import ClusterSpec
 
 Cause: TypeAlias = Literal[
-    "auth", "host-key", "unreachable", "python", "disk", "install", "sync", "setup", "agent", "owner"
+    "auth", "host-key", "unreachable", "python", "disk", "install", "sync", "setup", "agent", "owner", "shared"
 ]
 LOGIN_CAUSES: frozenset[Cause] = frozenset({"auth", "host-key", "unreachable"})
 """We did not get in at all."""

@@ -264,7 +264,8 @@ class Recovery:
 
     checkpoint: str | None = option(
         Text("a path"),
-        "Folder for checkpoints, one below it for each job.",
+        "Folder for checkpoints, one below it for each job. All hosts must share it: `up` proves it, and fails where "
+        "it is not so. Without it checkpoints are copied between hosts.",
         "/mnt/ckpt/ranker",
         default=None,
         default_text="the job's own folder",
