@@ -23,11 +23,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, Protocol, cast, get_
 import typer
 
 from dtfctl._version import VERSION
+from dtfctl.cli import _complete as complete
 from dtfctl.cli._plain import PlainCommand
 from dtfctl.cli._screen import Output, Screen
 
 if TYPE_CHECKING:
     from dtfctl.launcher.api import Cluster
+    from dtfctl.launcher.glance import Names
     from dtfctl.launcher.model import ClusterInfo
 
 EXITS: Mapping[int, str] = {
@@ -53,7 +55,13 @@ EXITS: Mapping[int, str] = {
 # The variables are read in `_session`: Typer would let one win over a flag that stands before the command.
 ClusterOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--cluster", "-c", metavar="NAME", help="The cluster; the newest by default."),
+    typer.Option(
+        "--cluster",
+        "-c",
+        metavar="NAME",
+        help="The cluster; the newest by default.",
+        autocompletion=complete.cluster,
+    ),
 ]
 OutputOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -87,6 +95,12 @@ class Launcher(Protocol):
 
     @property
     def clusters(self) -> Callable[[], list[ClusterInfo]]: ...
+
+    @property
+    def cluster_names(self) -> Callable[[], list[str]]: ...
+
+    @property
+    def names_of(self) -> Callable[[str | None], Names]: ...
 
 
 @dataclass(frozen=True, slots=True)

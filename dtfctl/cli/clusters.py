@@ -11,7 +11,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from dtfctl.cli import _data
+from dtfctl.cli import _complete as complete, _data
 from dtfctl.cli._command import Session, command
 from dtfctl.cli._format import age, columns, duration, plural
 from dtfctl.cli._select import seconds, selector
@@ -46,7 +46,13 @@ def up(
         typer.Option("--parallel", metavar="N", min=1, max=1024, help="SSH logins at a time.", show_default=False),
     ] = None,
     only: Annotated[
-        str, typer.Option("--only", metavar="SEL", help="Bring up these tasks, and leave the others as they are.")
+        str,
+        typer.Option(
+            "--only",
+            metavar="SEL",
+            help="Bring up these tasks, and leave the others as they are.",
+            autocompletion=complete.tasks_of_file,
+        ),
     ] = "",
     prune: Annotated[
         bool, typer.Option("--prune", help="With --only: stop also the other tasks that the file does not have.")

@@ -7,6 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
+from dtfctl.cli import _complete as complete
 from dtfctl.cli._command import Session, command
 
 
@@ -22,9 +23,12 @@ def connect(
     session: Session,
     which: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Argument(metavar="[CLUSTER]", help="The cluster; as -c."),
+        typer.Argument(metavar="[CLUSTER]", help="The cluster; as -c.", autocompletion=complete.cluster),
     ] = None,
-    task: Annotated[str, typer.Option("--task", metavar="TASK", help="The task whose master to reach.")] = "worker/0",
+    task: Annotated[
+        str,
+        typer.Option("--task", metavar="TASK", help="The task whose master to reach.", autocompletion=complete.task),
+    ] = "worker/0",
     port: Annotated[
         int, typer.Option("--port", metavar="N", min=0, max=65535, help="The port to open; 0 for a free one.")
     ] = 0,

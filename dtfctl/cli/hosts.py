@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dtfctl.cli import _data, _tables
+from dtfctl.cli import _complete as complete, _data, _tables
 from dtfctl.cli._command import Session, command
 from dtfctl.cli._format import columns, plural
 from dtfctl.cli._watch import repeat
@@ -41,6 +41,7 @@ def hosts(
         typer.Argument(
             metavar="[check [FILE] | clean FILE | drain|undrain|release HOST...]",
             help="Nothing: list the hosts. HOST may be a pattern such as node[1-4].",
+            autocompletion=complete.hosts_words,
         ),
     ] = None,
     reason: Annotated[

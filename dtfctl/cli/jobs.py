@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dtfctl.cli import _data, _tables
+from dtfctl.cli import _complete as complete, _data, _tables
 from dtfctl.cli._command import Session, command
 from dtfctl.cli._format import plural
 from dtfctl.cli._select import seconds
@@ -57,7 +57,10 @@ def _recent(found: list[JobStatus]) -> list[JobStatus]:
 
 
 @command(examples=["dtfctl job digits-1", "dtfctl job digits-1 -o json"], exits=[0, 4, 8])
-def job(session: Session, job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.")]) -> None:
+def job(
+    session: Session,
+    job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.", autocompletion=complete.job)],
+) -> None:
     """Show one job: its state and why, its processes, their last lines where they failed."""
     screen = session.screen
     found = session.open().job(job_id)
@@ -75,7 +78,9 @@ def job(session: Session, job_id: Annotated[str, typer.Argument(metavar="ID", he
 )
 def cancel(
     session: Session,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of jobs.")] = None,
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of jobs.", autocompletion=complete.active_job)
+    ] = None,
     every: Annotated[bool, typer.Option("--all", "-a", help="All jobs that have not ended, queued ones too.")] = False,
     grace: Annotated[
         str, typer.Option("--grace", metavar="TIME", help="Time to end between SIGTERM and SIGKILL.")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dtfctl import guard
+from dtfctl.cli import _complete as complete
 from dtfctl.cli._command import Session, command
 from dtfctl.cli._format import plural, size
 from dtfctl.cli._output import SourceWriter
@@ -48,7 +49,12 @@ MOST_PARALLEL = 64
 )
 def exec_(
     session: Session,
-    selector: Annotated[str, typer.Argument(metavar="SEL", help="Tasks, host:NAME, or job:ID for its processes.")],
+    selector: Annotated[
+        str,
+        typer.Argument(
+            metavar="SEL", help="Tasks, host:NAME, or job:ID for its processes.", autocompletion=complete.tasks
+        ),
+    ],
     words: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="What to run.")],
     terminal: Annotated[
         bool, typer.Option("--tty", "-t", help="Give it a terminal, for shells and editors; for one target only.")
@@ -290,7 +296,9 @@ def _run_all(
 @command(examples=["dtfctl attach worker/1"], exits=[0, 1, 2, 4, 8])
 def attach(
     session: Session,
-    task: Annotated[str, typer.Argument(metavar="TASK", help="One task, such as worker/1.")],
+    task: Annotated[
+        str, typer.Argument(metavar="TASK", help="One task, such as worker/1.", autocompletion=complete.task)
+    ],
     tail: Annotated[int, typer.Option("--tail", "-n", min=0, metavar="N", help="Begin with the last N lines.")] = 10,
 ) -> int:
     """Show what a task writes from now on, both streams as they are, until it ends.
@@ -319,7 +327,12 @@ def attach(
 )
 def ssh(
     session: Session,
-    host: Annotated[str, typer.Argument(metavar="HOST|TASK", help="A host of the cluster, or a task on it.")],
+    host: Annotated[
+        str,
+        typer.Argument(
+            metavar="HOST|TASK", help="A host of the cluster, or a task on it.", autocompletion=complete.host_or_task
+        ),
+    ],
     words: Annotated[list[str] | None, typer.Argument(metavar="[ARGS]...", help="More for ssh, or a command.")] = None,
 ) -> int:
     """Open a shell on a host by the system's ssh, with the user, key, jump host and known hosts of the spec.

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dtfctl.cli import _data, _tables
+from dtfctl.cli import _complete as complete, _data, _tables
 from dtfctl.cli._command import Session, command
 from dtfctl.cli._output import SourceWriter
 from dtfctl.cli._select import since as parse_since
@@ -30,7 +30,12 @@ from dtfctl.launcher.errors import UsageError
 def logs(
     session: Session,
     selector: Annotated[
-        str, typer.Argument(metavar="[SEL|JOB]", help="Tasks, a job's id, controller or agent:HOST.")
+        str,
+        typer.Argument(
+            metavar="[SEL|JOB]",
+            help="Tasks, a job's id, controller or agent:HOST.",
+            autocompletion=complete.tasks_or_job,
+        ),
     ] = "all",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job ends, or Ctrl-C.")] = False,
     tail: Annotated[
@@ -47,7 +52,13 @@ def logs(
     ] = None,
     stderr: Annotated[bool, typer.Option("--stderr", help="Only what was written to stderr.")] = False,
     job: Annotated[
-        str | None, typer.Option("--job", metavar="ID", help="The job's processes beside these tasks, not the tasks.")
+        str | None,
+        typer.Option(
+            "--job",
+            metavar="ID",
+            help="The job's processes beside these tasks, not the tasks.",
+            autocompletion=complete.job,
+        ),
     ] = None,
 ) -> int:
     """Print what tasks or a job wrote, both streams, in the order of time.
@@ -116,7 +127,12 @@ def events(
 )
 def why(
     session: Session,
-    name: Annotated[str, typer.Argument(metavar="TASK|JOB", help="A task, such as worker/1, or a job's id.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="TASK|JOB", help="A task, such as worker/1, or a job's id.", autocompletion=complete.task_or_job
+        ),
+    ],
 ) -> None:
     """Say why a task is pending, failed, restarted or lost, or why a job waits or failed: what led there, in order."""
     screen = session.screen

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from dtfctl import guard
-from dtfctl.cli import _data, _tables
+from dtfctl.cli import _complete as complete, _data, _tables
 from dtfctl.cli._command import Session, command
 from dtfctl.cli._format import duration
 from dtfctl.cli._select import seconds, size_in_bytes
@@ -85,7 +85,13 @@ def submit(
         int | None, typer.Option("--workers", min=1, metavar="N", help="Take N free workers instead of all tasks.")
     ] = None,
     tasks: Annotated[
-        str | None, typer.Option("--tasks", metavar="SEL", help="Take these: worker/0-3, or worker/0,worker/4.")
+        str | None,
+        typer.Option(
+            "--tasks",
+            metavar="SEL",
+            help="Take these: worker/0-3, or worker/0,worker/4.",
+            autocompletion=complete.tasks,
+        ),
     ] = None,
     cpus: Annotated[
         float | None, typer.Option("--cpus", metavar="N", help="Processors each of its processes may use: 2, 0.5.")
@@ -151,7 +157,10 @@ def submit(
         ),
     ] = 0,
     resume: Annotated[
-        str | None, typer.Option("--resume", metavar="ID", help="Go on from the checkpoints of an earlier job.")
+        str | None,
+        typer.Option(
+            "--resume", metavar="ID", help="Go on from the checkpoints of an earlier job.", autocompletion=complete.job
+        ),
     ] = None,
     priority: Annotated[
         int, typer.Option("--priority", metavar="N", help="Higher goes first; equals in the order of submission.")

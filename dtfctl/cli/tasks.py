@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dtfctl.cli import _data, _tables
+from dtfctl.cli import _complete as complete, _data, _tables
 from dtfctl.cli._command import Session, command
 from dtfctl.cli._format import plural
 from dtfctl.cli._screen import Screen
@@ -34,7 +34,12 @@ GRACE_S = 10.0
 def status(
     session: Session,
     selector: Annotated[
-        str, typer.Argument(metavar="[SEL]", help="Which tasks: worker, worker/1, worker/0-3, failed, host:NAME.")
+        str,
+        typer.Argument(
+            metavar="[SEL]",
+            help="Which tasks: worker, worker/1, worker/0-3, failed, host:NAME.",
+            autocompletion=complete.tasks,
+        ),
     ] = "all",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again every second until Ctrl-C.")] = False,
     problems: Annotated[
@@ -99,7 +104,10 @@ def _show(
 def restart(
     session: Session,
     words: Annotated[
-        list[str], typer.Argument(metavar="SEL...", help="Which tasks: failed, worker/1, worker/0-3, ps, all.")
+        list[str],
+        typer.Argument(
+            metavar="SEL...", help="Which tasks: failed, worker/1, worker/0-3, ps, all.", autocompletion=complete.tasks
+        ),
     ],
     timeout: Annotated[str, typer.Option("--timeout", metavar="TIME", help="How long to wait.")] = "30s",
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until they run, or come back at once.")] = True,
@@ -132,7 +140,12 @@ def restart(
 @command(examples=["dtfctl stop worker/1", "dtfctl stop worker/1 --grace 30s"], exits=[0, 2, 4, 7, 8, 9])
 def stop(
     session: Session,
-    words: Annotated[list[str], typer.Argument(metavar="SEL...", help="Which tasks: worker/1, worker/0-3, ps, all.")],
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SEL...", help="Which tasks: worker/1, worker/0-3, ps, all.", autocompletion=complete.tasks
+        ),
+    ],
     grace: Annotated[
         str, typer.Option("--grace", metavar="TIME", help="Time to end between SIGTERM and SIGKILL.")
     ] = "10s",
@@ -149,7 +162,12 @@ def stop(
 @command(examples=["dtfctl start worker/1"], exits=[0, 2, 4, 7, 8, 9])
 def start(
     session: Session,
-    words: Annotated[list[str], typer.Argument(metavar="SEL...", help="Which tasks: worker/1, worker/0-3, ps, all.")],
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SEL...", help="Which tasks: worker/1, worker/0-3, ps, all.", autocompletion=complete.tasks
+        ),
+    ],
 ) -> int:
     """Start tasks that `dtfctl stop` stopped."""
     selector = selector_of(words)

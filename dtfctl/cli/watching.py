@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dtfctl.cli import _complete as complete
 from dtfctl.cli._command import Session, command
 from dtfctl.cli._data import plain
 from dtfctl.cli._format import plural
@@ -89,7 +90,9 @@ def doctor(session: Session) -> int:
 @command(examples=["dtfctl top", "dtfctl top worker", "dtfctl top -o json | jq .tasks"], exits=[0, 4, 8])
 def top(
     session: Session,
-    selector: Annotated[str, typer.Argument(metavar="[SEL]", help="Which tasks: worker, ps, host:NAME.")] = "all",
+    selector: Annotated[
+        str, typer.Argument(metavar="[SEL]", help="Which tasks: worker, ps, host:NAME.", autocompletion=complete.tasks)
+    ] = "all",
 ) -> int:
     """Show what every task, host and job does now: steps a second, processor, memory, beats, GPUs, queue.
 

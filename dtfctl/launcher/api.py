@@ -45,6 +45,7 @@ from dtfctl.protocol import agent_pb2, controller_pb2 as pb
 
 if TYPE_CHECKING:
     from dtfctl.launcher import doctor
+    from dtfctl.launcher.glance import Names
     from dtfctl.launcher.tunnel import Tunnel
     from dtfctl.launcher.why import Explanation
 
@@ -489,6 +490,18 @@ class Cluster:
         With problems the cluster is still there, unless `force` gave up the hosts that could not be reached.
         """
         return bringup.take_down(name, grace_s, force, keep_logs)
+
+
+def cluster_names() -> list[str]:
+    """Every cluster that is up, the newest first. Reads the disk only."""
+    return connect.names()
+
+
+def names_of(cluster: str | None) -> Names:
+    """What a cluster has by name, as far as it can be told at once. Starts nothing, and logs in nowhere."""
+    from dtfctl.launcher import glance
+
+    return glance.names_of(cluster)
 
 
 def clusters() -> list[ClusterInfo]:

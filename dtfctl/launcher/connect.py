@@ -49,6 +49,11 @@ def _is_alive(paths: ClusterPaths) -> bool:
         seat.close()
 
 
+def names() -> list[str]:
+    """Those of the clusters that are up, or half made; the newest first. Looks for no controller."""
+    return [paths.name for _, paths in _made()]
+
+
 def read_created(paths: ClusterPaths) -> float | None:
     try:
         return float(json.loads(paths.info.read_bytes())["created"])
@@ -58,7 +63,7 @@ def read_created(paths: ClusterPaths) -> float | None:
 
 def resolve(name: str | None) -> ClusterPaths:
     """The folder of the cluster called `name`, or of the newest."""
-    clusters = [paths.name for _, paths in _made()]
+    clusters = names()
     if name is None:
         if not clusters:
             raise NoSuchCluster("no cluster is up", "start one: dtfctl up cluster-examples/local.yaml")

@@ -143,16 +143,25 @@ class FarSeat:
     # ------------------------------------------------------------------ a Seat
 
     def find(self) -> str | None:
+        address, direct = self._known()
+        if direct:
+            return self.at_hand()
+        if address:
+            with contextlib.suppress(LauncherError):
+                return self._through_ssh(address)
+        return None
+
+    def at_hand(self) -> str | None:
+        address, direct = self._known()
+        return address if direct and answers(address) else None
+
+    def _known(self) -> tuple[str, bool]:
+        """Where it was called last, and whether without SSH."""
         try:
             known = json.loads(self._paths.controller_info.read_bytes())
-            address, direct = str(known["address"]), bool(known["direct"])
+            return str(known["address"]), bool(known["direct"])
         except (FileNotFoundError, ValueError, KeyError):
-            return None
-        if direct:
-            return address if answers(address) else None
-        with contextlib.suppress(LauncherError):
-            return self._through_ssh(address)
-        return None
+            return "", False
 
     def start(self) -> str:
         return self._start({}, {}, "")

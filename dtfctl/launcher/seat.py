@@ -35,6 +35,9 @@ class Seat(Protocol):
     def find(self) -> str | None:
         """The address at which it can be called, if it runs as far as can be told without starting anything."""
 
+    def at_hand(self) -> str | None:
+        """As `find`, but None where one would have to log in somewhere to call it."""
+
     def start(self) -> str:
         """Its address, once it runs: found, or started again.
 
@@ -72,6 +75,9 @@ class LocalSeat:
     def find(self) -> str | None:
         found = find_controller(self._paths)
         return found[1] if found else None
+
+    def at_hand(self) -> str | None:
+        return self.find()
 
     def start(self) -> str:
         return start_controller(self._paths)

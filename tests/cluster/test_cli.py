@@ -9,11 +9,12 @@ import signal
 import socket
 import subprocess
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
+from dtfctl.launcher.api import clusters
 from dtfctl.launcher.paths import ClusterPaths
 from tests.cluster.commands import SPEC, command
 from tests.cluster.conftest import PATIENCE_S, wait_until
@@ -25,8 +26,8 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 def dtfctl(home: Path, tmp_path: Path) -> Run:
     (tmp_path / "c.yaml").write_text(SPEC)
 
-    def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(command(*arguments), cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    def run(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(command(*arguments), cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
         assert "Traceback" not in done.stderr, done.stderr
         return done
 
@@ -77,8 +78,18 @@ def test_a_cluster_from_up_to_down(dtfctl: Run, home: Path, tmp_path: Path) -> N
         json.loads(line)["event"] for line in dtfctl("events", "-o", "json").stdout.splitlines()
     }
 
+    asked = {"_DTFCTL_COMPLETE": "complete_bash", "COMP_WORDS": "dtfctl why ", "COMP_CWORD": "2"}
+    offered = dtfctl(env={**os.environ, **asked})
+    assert (offered.stdout.split(), offered.stderr) == (["ps/0", "worker/0", "worker/1", "job-1"], "")
+    os.kill(json.loads(dtfctl("status", "-o", "json").stdout)["controller"]["pid"], signal.SIGKILL)
+    wait_until(lambda: not clusters()[0].alive, "the controller has ended")
+    offered = dtfctl(env={**os.environ, **asked})
+    assert (offered.stdout.split(), offered.stderr) == (["ps/0", "worker/0", "worker/1"], "")
+    assert not clusters()[0].alive, "no key that is pressed starts a controller"
+
     assert dtfctl("down").returncode == 0
     assert dtfctl("status").returncode == 4
+    assert dtfctl(env={**os.environ, **asked}).stdout.split() == []
     left = {path.parts[len(home.parts) + 2] for path in home.rglob("*") if path.is_file()}
     assert left == {"logs", "job-ids.json"}
 

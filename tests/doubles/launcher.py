@@ -8,6 +8,7 @@ from typing import Any
 
 from dtfctl.launcher import api
 from dtfctl.launcher.errors import LauncherError, NoSuchCluster, NoSuchJob
+from dtfctl.launcher.glance import Names
 from dtfctl.launcher.model import (
     ClusterInfo,
     ClusterStatus,
@@ -69,6 +70,21 @@ class FakeLauncher:
 
     def clusters(self) -> list[ClusterInfo]:
         return [ClusterInfo("demo", 1000.0, "/home/me/demo", True)] if self.state else []
+
+    def cluster_names(self) -> list[str]:
+        return [item.name for item in self.clusters()]
+
+    def names_of(self, cluster: str | None) -> Names:
+        self.note("names_of", cluster)
+        state = self.state
+        if state is None or cluster not in (None, state.name):
+            raise NoSuchCluster(f"no cluster {cluster or ''} is up", "`dtfctl up FILE` starts one.")
+        return Names(
+            tuple(task.name for task in state.tasks),
+            tuple(host.name for host in state.hosts),
+            tuple(job.id for job in state.jobs),
+            tuple(job.id for job in state.jobs if not job.is_final),
+        )
 
     @property
     def Cluster(self) -> type[api.Cluster]:

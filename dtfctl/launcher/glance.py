@@ -1,0 +1,74 @@
+"""What a cluster has by name, for words that a shell completes.
+
+It starts nothing, changes nothing and logs in nowhere: it asks a controller that can be called from here as it is, for
+a moment, and reads what is on this disk where none answers.
+"""
+
+from __future__ import annotations
+
+from dtfctl.launcher import codec, connect
+from dtfctl.launcher.certificates import TlsFiles
+from dtfctl.launcher.controller import methods
+from dtfctl.launcher.errors import LauncherError
+from dtfctl.launcher.far_seat import Place
+from dtfctl.launcher.model import ClusterStatus
+from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.rpc.client import Channel
+from dtfctl.launcher.spec.model import ClusterSpec
+from dtfctl.launcher.wire import from_message
+from dtfctl.protocol import controller_pb2 as pb
+from dtfctl.values import value
+
+WITHIN_S = 1.0
+
+
+@value
+class Names:
+    """Of one cluster."""
+
+    tasks: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    jobs: tuple[str, ...] = ()
+    """The newest first."""
+    active: tuple[str, ...] = ()
+    """Those of the jobs that have not ended."""
+
+
+def names_of(cluster: str | None) -> Names:
+    """The names of the cluster called so, or of the newest.
+
+    Raises:
+        NoSuchCluster: it is not up. OSError, ValueError: what is on the disk cannot be read.
+    """
+    paths = connect.resolve(cluster)
+    status = _asked(paths)
+    if status is not None:
+        return Names(
+            tasks=tuple(task.name for task in status.tasks),
+            hosts=tuple(host.name for host in status.hosts),
+            jobs=tuple(job.id for job in status.jobs),
+            active=tuple(job.id for job in status.jobs if not job.is_final),
+        )
+    if paths.seat.exists():
+        return Names(hosts=tuple(host.name for host in codec.decode(Place, paths.seat.read_bytes()).hosts))
+    if paths.spec.exists():
+        spec = codec.decode(ClusterSpec, paths.spec.read_bytes())
+        return Names(tasks=tuple(spec.task_names), hosts=tuple(host.name for host in spec.hosts))
+    return Names()
+
+
+def _asked(paths: ClusterPaths) -> ClusterStatus | None:
+    seat = connect.seat_of(paths)
+    try:
+        address = seat.at_hand()
+        if address is None:
+            return None
+        channel = Channel(address, TlsFiles.of(paths.certificates, "cli"), "controller", paths.name)
+        try:
+            return from_message(ClusterStatus, channel.call(methods.STATUS, pb.StatusRequest(), timeout_s=WITHIN_S))
+        finally:
+            channel.close()
+    except LauncherError:
+        return None
+    finally:
+        seat.close()
