@@ -14,7 +14,9 @@ MAX_JOBS = 5
 _LAST_LINES = 5
 
 
-def status_lines(status: ClusterStatus, tasks: Sequence[TaskStatus], screen: Screen, now: float) -> list[str]:
+def status_lines(
+    status: ClusterStatus, tasks: Sequence[TaskStatus], screen: Screen, now: float, owner: str = ""
+) -> list[str]:
     """The whole of `status`: the answer, tasks, jobs, hosts (wide), and what is wrong."""
     wide = screen.output == "wide"
     out = [headline(status, screen), ""]
@@ -32,6 +34,7 @@ def status_lines(status: ClusterStatus, tasks: Sequence[TaskStatus], screen: Scr
                 f"controller: pid {controller.pid}, {controller.address}, up {duration(controller.uptime_s)}, "
                 f"start {controller.epoch}, dtfctl {controller.version}"
             ),
+            *([f"owner: {owner}"] if owner else []),
         ]
     out += _troubles(status, tasks, screen)
     return out

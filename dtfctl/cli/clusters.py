@@ -273,6 +273,9 @@ def clusters(session: Session) -> None:
         screen.next("dtfctl up FILE")
         return
     now = time.time()
-    rows = [(item.name, "running" if item.alive else "down", age(item.created, now), item.folder) for item in found]
-    for line in columns(("CLUSTER", "CONTROLLER", "AGE", "FOLDER"), rows, screen.style):
+    rows = [
+        (item.name, "running" if item.alive else "down", age(item.created, now), item.owner or "-", item.folder)
+        for item in found
+    ]
+    for line in columns(("CLUSTER", "CONTROLLER", "AGE", "OWNER", "FOLDER"), rows, screen.style):
         screen.print(line)

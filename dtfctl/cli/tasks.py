@@ -56,11 +56,11 @@ def status(
     if watch:
         return repeat(
             screen,
-            lambda: _show(screen, cluster.status(), selector, problems, screen.record),
+            lambda: _show(screen, cluster.status(), cluster.owner, selector, problems, screen.record),
             "`dtfctl status failed` shows the failed tasks",
         )
     found = cluster.status()
-    lines = _show(screen, found, selector, problems, screen.data)
+    lines = _show(screen, found, cluster.owner, selector, problems, screen.data)
     if lines is None:
         return 0
     for line in lines:
@@ -75,6 +75,7 @@ def status(
 def _show(
     screen: Screen,
     found: ClusterStatus,
+    owner: str,
     selector: str,
     only_problems: bool,
     write: Callable[[str, Mapping[str, Any]], None],
@@ -86,9 +87,10 @@ def _show(
     if only_problems:
         tasks = [task for task in tasks if is_failed(task) or task.health == "suspect"]
     if not screen.is_data:
-        lines = _tables.problem_lines if only_problems else _tables.status_lines
-        return lines(found, tasks, screen, time.time())
-    content = _data.document(found)
+        if only_problems:
+            return _tables.problem_lines(found, tasks, screen, time.time())
+        return _tables.status_lines(found, tasks, screen, time.time(), owner)
+    content = {**_data.document(found), "owner": owner}
     content["tasks"] = [_data.plain(task) for task in tasks]
     if only_problems:
         content["hosts"] = [_data.plain(host) for host in found.hosts if host.state != "up" or host.last_error]

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from dtfctl.launcher import bringup, codec, connect, desire, history, remote, submission, trees
+from dtfctl.launcher import bringup, codec, connect, desire, history, ownership, remote, submission, trees
 from dtfctl.launcher.connect import Connection
 from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import Conflict, ControllerUnreachable, DeadlineExpired, LauncherError, NotFound
@@ -168,6 +168,11 @@ class Cluster:
         cluster = cls(connect.resolve(name).name)
         cluster._connection.call(methods.PING, pb.Nothing())
         return cluster
+
+    @property
+    def owner(self) -> str:
+        """Who brought it up, and on which machine: `user@machine`; empty: not known."""
+        return ownership.name_of(self._connection.paths)
 
     def status(self) -> ClusterStatus:
         return from_message(ClusterStatus, self._connection.call(methods.STATUS, pb.StatusRequest()))

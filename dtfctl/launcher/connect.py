@@ -31,7 +31,10 @@ ANSWER_S = 5.0
 
 def existing() -> list[ClusterInfo]:
     """Clusters that are up, or half made; the newest first."""
-    return [ClusterInfo(paths.name, created, str(paths.folder), _is_alive(paths)) for created, paths in _made()]
+    return [
+        ClusterInfo(paths.name, created, str(paths.folder), _is_alive(paths), ownership.name_of(paths))
+        for created, paths in _made()
+    ]
 
 
 def _made() -> list[tuple[float, ClusterPaths]]:

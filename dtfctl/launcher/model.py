@@ -363,3 +363,5 @@ class ClusterInfo:
     folder: str
     alive: bool
     """Whether its controller runs now."""
+    owner: str = ""
+    """Who brought it up, and on which machine: `user@machine`; empty: not known."""

@@ -63,6 +63,15 @@ def read(paths: ClusterPaths) -> Owner:
     return replace(owner, authority=authority(paths))
 
 
+def name_of(paths: ClusterPaths) -> str:
+    """`user@machine`, as the cluster's folder here is stamped; empty where it is not. Makes nothing."""
+    try:
+        owner = codec.decode(Owner, paths.owner.read_bytes())
+    except (OSError, ValueError):
+        return ""
+    return f"{owner.user}@{owner.machine}"
+
+
 def authority(paths: ClusterPaths) -> str:
     """Names the cluster's authority."""
     return authority_name(paths.certificates)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pwd
 import signal
 import socket
 import subprocess
@@ -210,7 +211,9 @@ def test_two_clusters_at_once_and_the_newest_is_the_default(dtfctl: Run, tmp_pat
     assert dtfctl("status").stdout.startswith("two is healthy")
     assert dtfctl("-c", "one", "status").stdout.startswith("one is healthy")
     found = json.loads(dtfctl("clusters", "-o", "json").stdout)["clusters"]
-    assert [item["name"] for item in found] == ["two", "one"]
+    me = f"{pwd.getpwuid(os.geteuid()).pw_name}@{socket.gethostname()}"
+    assert [(item["name"], item["owner"]) for item in found] == [("two", me), ("one", me)]
+    assert json.loads(dtfctl("status", "-o", "json").stdout)["owner"] == me
     refused = dtfctl("down")
     assert (refused.returncode, refused.stdout) == (7, "")
     assert "two is the newest of 2 clusters (the others: one)" in refused.stderr

@@ -69,7 +69,7 @@ class FakeLauncher:
     requests: list[JobRequest] = field(default_factory=list)
 
     def clusters(self) -> list[ClusterInfo]:
-        return [ClusterInfo("demo", 1000.0, "/home/me/demo", True)] if self.state else []
+        return [ClusterInfo("demo", 1000.0, "/home/me/demo", True, "me@laptop")] if self.state else []
 
     def cluster_names(self) -> list[str]:
         return [item.name for item in self.clusters()]
@@ -119,6 +119,10 @@ class FakeLauncher:
             ) -> tuple[str, tuple[str, ...]]:
                 fake.note("down", name, grace_s)
                 return name or "demo", fake.down_problems
+
+            @property
+            def owner(self) -> str:
+                return "me@laptop"
 
             def status(self) -> ClusterStatus:
                 fake.note("status")

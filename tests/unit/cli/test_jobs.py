@@ -106,4 +106,6 @@ def test_events(dtfctl: Dtfctl, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_clusters(dtfctl: Dtfctl) -> None:
     assert dtfctl("clusters").out == "no cluster is up\n"
-    assert dtfctl("clusters", fake=FakeLauncher(HEALTHY)).out.splitlines()[1].startswith("demo     running")
+    line = dtfctl("clusters", fake=FakeLauncher(HEALTHY)).out.splitlines()[1]
+    assert line.startswith("demo     running")
+    assert line.endswith("me@laptop  /home/me/demo")

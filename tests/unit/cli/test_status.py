@@ -54,17 +54,18 @@ def test_status_shows_jobs_and_wide_shows_hosts_and_the_controller(dtfctl: Dtfct
     assert wide[2].endswith("STEPS  PID  ADDRESS          INCARNATION  TRANSPORT  BLAS")
     assert wide[3].split()[-5:] == ["100", "127.0.0.1:20000", "1", "-", "-"]
     assert wide[5].endswith("EXIT  FRAMEWORK  PRIORITY  TASKS  SCRIPT")
-    assert wide[-4:-2] == [
+    assert wide[-5:-3] == [
         "HOST       STATE  TASKS  CORES  LOAD  FREE MEMORY    FREE DISK  GPUS  AGENT PID  CALLED AT  THROUGH",
         "localhost  up     1      2      0.5   4.0GiB/8.0GiB  100GiB     0     99         unix:/a    directly",
     ]
-    assert wide[-1] == "controller: pid 98, unix:/c, up 1m15s, start 1, dtfctl 0.1.0"
+    assert wide[-2:] == ["controller: pid 98, unix:/c, up 1m15s, start 1, dtfctl 0.1.0", "owner: me@laptop"]
 
 
 def test_status_as_json_has_a_versioned_shape(dtfctl: Dtfctl) -> None:
     found = dtfctl("status", "-o", "json", fake=FakeLauncher(DEGRADED))
     assert list(found.json)[:5] == ["version", "kind", "name", "healthy", "running"]
     assert (found.json["version"], found.json["kind"], found.json["healthy"]) == (1, "ClusterStatus", False)
+    assert found.json["owner"] == "me@laptop"
     assert found.json["tasks"][2]["name"] == "worker/1"
     assert found.json["tasks"][2]["last_lines"] == ["File train.py, line 3", "ValueError: no"]
     assert found.err == ""
