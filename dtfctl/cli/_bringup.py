@@ -69,6 +69,16 @@ class UpHosts:
         if self._live is not None:
             self._live.update(self._picture(), refresh=True)
 
+    @property
+    def first_failed(self) -> str:
+        """The first task that has failed, if any; empty: none."""
+        return next((name for name, state in self._tasks.items() if state in ("failed", "crashed")), "")
+
+    @property
+    def has_unusable(self) -> bool:
+        """Whether a host that has tasks cannot be used."""
+        return any(host.cause for host in self._hosts)
+
     def _width(self) -> int:
         return self._live.console.width if self._live is not None else shutil.get_terminal_size().columns
 

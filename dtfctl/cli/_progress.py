@@ -49,6 +49,11 @@ class UpLines:
         else:
             self._screen.note(event_words(event))
 
+    @property
+    def first_failed(self) -> str:
+        """The first task that has failed, if any; empty: none."""
+        return next((name for name, state in self._states.items() if state in ("failed", "crashed")), "")
+
     def _lines(self) -> list[str]:
         """One line a task: its name, state and the reason of its last change."""
         width = max(len(name) for name in self._states)

@@ -168,8 +168,10 @@ def _up(session: Session, file: str, asked: _Asked) -> int:
         screen.next(f"dtfctl up {file}")
     elif result.exit_code == 0:
         screen.next("dtfctl submit SCRIPT")
+    elif result.no_login or (isinstance(lines, UpHosts) and lines.has_unusable):
+        screen.next(f"dtfctl hosts check {file}")
     else:
-        screen.next("dtfctl status")
+        screen.next(f"dtfctl why {lines.first_failed}" if lines.first_failed else "dtfctl status")
     return result.exit_code
 
 

@@ -62,6 +62,8 @@ def job(
     job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.", autocompletion=complete.job)],
 ) -> None:
     """Show one job: its state and why, its processes, their last lines where they failed."""
+    from dtfctl.launcher.why import advice_after
+
     screen = session.screen
     found = session.open().job(job_id)
     if screen.is_data:
@@ -69,7 +71,8 @@ def job(
         return
     for line in _tables.job_lines(found, screen, time.time()):
         screen.print(line)
-    screen.next(f"dtfctl logs {job_id}" if found.is_final else f"dtfctl logs {job_id} -f")
+    logs = f"dtfctl logs {job_id}"
+    screen.next(advice_after(found, logs) or (logs if found.is_final else f"{logs} -f"))
 
 
 @command(

@@ -351,6 +351,8 @@ def _follow(session: Session, cluster: Cluster, job_id: str, show: bool) -> int:
 
 def _ended(session: Session, status: JobStatus, interrupted: bool) -> int:
     """Say how a job ended and give the command's exit code."""
+    from dtfctl.launcher.why import advice_after
+
     screen = session.screen
     took = duration(status.ended - status.started) if status.ended and status.started else "-"
     words = _tables.progress_words(status.progress)
@@ -364,6 +366,7 @@ def _ended(session: Session, status: JobStatus, interrupted: bool) -> int:
         f"{status.id} failed after {took}: {status.reason or f'exit code {status.exit_code}'}",
         f"`dtfctl job {status.id}` shows its processes, `dtfctl logs {status.id}` what they wrote.",
     )
+    screen.next(advice_after(status, f"dtfctl why {status.id}"))
     return 130 if interrupted else status.exit_code or 1
 
 

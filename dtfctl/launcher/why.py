@@ -179,5 +179,12 @@ def _job(job: JobStatus, status: ClusterStatus, events: Sequence[Event]) -> Expl
             text = f"was cancelled{because}"
         case "failed":
             text = f"has failed{because or f': exit code {job.exit_code}'}"
-    advice = f"dtfctl logs {job.id}" if job.state == "failed" else ""
+    advice = advice_after(job, f"dtfctl logs {job.id}")
     return Explanation(job.id, job.state, f"{job.id} {text}", chain[-MOST_EVENTS:], lines, advice)
+
+
+def advice_after(job: JobStatus, otherwise: str) -> str:
+    """What to type next where a job has failed: what its reason asks for, or `otherwise`."""
+    if job.state != "failed":
+        return ""
+    return f"dtfctl submit --memory SIZE {job.script}" if "out of memory: it used" in job.reason else otherwise

@@ -98,6 +98,8 @@ class FakeLauncher:
                 for event in fake.happened:
                     if options.get("on_event"):
                         options["on_event"](event)
+                if options.get("on_hosts") and fake.state is not None:
+                    options["on_hosts"](fake.state.hosts)
                 assert fake.up_result is not None
                 return fake.up_result
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dtfctl.launcher.api import UpResult
-from dtfctl.launcher.model import ClusterInfo
+from dtfctl.launcher.model import ClusterInfo, Event
 from tests.doubles.launcher import FakeLauncher
 from tests.unit.cli.harness import DEGRADED, EVENTS, HEALTHY, LOCAL, Dtfctl, job
 
@@ -54,6 +54,23 @@ def test_up_has_an_exit_code_for_each_outcome(dtfctl: Dtfctl, changes: dict[str,
     result = dtfctl("up", LOCAL, fake=fake)
     assert (result.code, result.out.splitlines()[0]) == (code, line)
     assert all(f"error: {problem}" in result.err for problem in changes.get("problems", ()))
+
+
+def test_what_up_says_to_type_next_fits_the_failure(dtfctl: Dtfctl, tmp_path: Path) -> None:
+    file = tmp_path / "hosts.yaml"
+    file.write_text("cluster: demo\nhosts: [a]\ntasks: {worker: 2}\n")
+    refused = replace(HEALTHY.hosts[0], name="a", state="pending", cause="auth", last_error="no key lets us in")
+
+    def said(path: object, changes: dict[str, Any], happened: tuple[Event, ...] = (), state: Any = HEALTHY) -> str:
+        fake = FakeLauncher(state, happened=happened)
+        fake.up_result = up_result(fake, usable=False, running=0, **changes)
+        return dtfctl("up", str(path), fake=fake).err.splitlines()[-1]
+
+    assert said(file, {"no_login": True}) == f"next: dtfctl hosts check {file}"
+    assert said(file, {}, state=replace(HEALTHY, hosts=(refused,))) == f"next: dtfctl hosts check {file}"
+    assert said(file, {}, EVENTS) == "next: dtfctl why worker/1"
+    assert said(LOCAL, {}, EVENTS) == "next: dtfctl why worker/1"
+    assert said(LOCAL, {}) == "next: dtfctl status"
 
 
 def test_up_dry_run_and_plan_list_the_changes(dtfctl: Dtfctl) -> None:

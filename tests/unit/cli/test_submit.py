@@ -122,6 +122,15 @@ def test_submit_returns_the_exit_code_of_the_job(dtfctl: Dtfctl, state: str, exi
     result = dtfctl("submit", "train.py", fake=launcher(ended(state=state, exit_code=exit_code, reason="why")))
     assert result.code == code
     assert ("digits-1 failed after 2.5s: why" in result.err) == (state == "failed")
+    assert ("next: dtfctl why digits-1" in result.err) == (state == "failed")
+
+
+def test_a_job_that_was_out_of_memory_is_to_be_given_more(dtfctl: Dtfctl) -> None:
+    failed = ended(state="failed", exit_code=137, reason="worker/0: out of memory: it used 70 MiB, its limit is 64 MiB")
+    result = dtfctl("submit", "train.py", fake=launcher(failed))
+    assert result.err.splitlines()[-1] == "next: dtfctl submit --memory SIZE digits.py"
+    told = dtfctl("job", "digits-1", fake=FakeLauncher(status(task("ps/0"), jobs=[failed.status])))
+    assert told.err.splitlines()[-1] == "next: dtfctl submit --memory SIZE digits.py"
 
 
 def test_lines_of_several_processes_name_their_worker(dtfctl: Dtfctl) -> None:
