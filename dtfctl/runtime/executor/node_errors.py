@@ -11,6 +11,8 @@ from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError,
 # What numpy raises for arguments that do not fit together.
 _ARGUMENT_ERRORS = (ValueError, IndexError, OverflowError, np.exceptions.AxisError)
 
+_WRONG_RANKS = ("only 0-dimensional arrays", "len() of unsized object", "iteration over a 0-d array")
+
 
 def located(error: BaseException, node: str) -> OpError:
     """The error as an OpError that names the node it came from."""
@@ -20,14 +22,14 @@ def located(error: BaseException, node: str) -> OpError:
         return ResourceExhaustedError(f"OOM when allocating tensor: {error}", node)
     if isinstance(error, RecursionError):
         return ResourceExhaustedError(f"Too much recursion: {error}", node)
-    if isinstance(error, _ARGUMENT_ERRORS) or _wanted_scalar(error):
+    if isinstance(error, _ARGUMENT_ERRORS) or _of_wrong_rank(error):
         return InvalidArgumentError(str(error), node)
     return InternalError(f"{type(error).__name__}: {error}", node)
 
 
-def _wanted_scalar(error: BaseException) -> bool:
-    """Whether numpy was asked for the number in an array of several."""
-    return isinstance(error, TypeError) and str(error).startswith("only 0-dimensional arrays")
+def _of_wrong_rank(error: BaseException) -> bool:
+    """Whether numpy was asked for the number in an array of several, or for the items of one that is a number."""
+    return isinstance(error, TypeError) and str(error).startswith(_WRONG_RANKS)
 
 
 def release_values(error: BaseException) -> None:

@@ -18,6 +18,8 @@ from dtfctl.runtime.kernels.registry import Kernel, KernelBuild
 
 LOOKED_AT_BYTES = 64 << 20
 """What is smaller is given without a look at the free memory."""
+MOST_UNSEEN = LOOKED_AT_BYTES // 16
+"""Elements that take less than that whatever they are."""
 _MOST_ELEMENTS = 2**63 - 1
 _OBJECT_BYTES = 64
 _SLOT_BYTES = 128
@@ -60,6 +62,27 @@ def admit(shape: Iterable[Any], item_bytes: int) -> None:
         )
 
 
+def admit_broadcast(*inputs: Any, item_bytes: int | None = None) -> None:
+    """Refuse a result that arrays are broadcast to, where it is larger than each of them and cannot be.
+
+    Kernels call it only where the sizes of their inputs multiply to more than `MOST_UNSEEN`: small ones pay nothing.
+
+    Args:
+        item_bytes: of the result; those of the largest input's items otherwise.
+
+    Raises:
+        ResourceExhaustedError, InvalidArgumentError: see `admit`.
+    """
+    if not all(isinstance(x, (np.ndarray, np.generic)) for x in inputs):
+        return  # memory of another device
+    try:
+        shape = np.broadcast_shapes(*(x.shape for x in inputs))
+    except ValueError:
+        return
+    if math.prod(shape) > max(x.size for x in inputs):
+        admit(shape, max(map(_item, inputs)) if item_bytes is None else item_bytes)
+
+
 def admitting(build: KernelBuild, kernel: Kernel, with_step: bool) -> Kernel:
     """The kernel, after a look at how large its result will be if its op is one that grows."""
     size = _GROWING.get(build.node.op)
@@ -70,7 +93,7 @@ def admitting(build: KernelBuild, kernel: Kernel, with_step: bool) -> Kernel:
     def look(inputs: Sequence[Any]) -> None:
         try:
             shape, item_bytes = known(build, inputs)
-            dims = list(shape)
+            dims = [int(dim) for dim in shape]
         except (TypeError, ValueError, IndexError, AttributeError, OverflowError, ZeroDivisionError):
             return
         admit(dims, item_bytes)
@@ -278,7 +301,21 @@ def _string_ngrams(k: KernelBuild, inputs: Sequence[Any]) -> tuple[Iterable[Any]
     return [size], 1
 
 
+@_grows("StringFormat")
+def _string_format(k: KernelBuild, inputs: Sequence[Any]) -> tuple[Iterable[Any], int]:
+    ends, size = k.attr("summarize"), 0
+    for value in inputs:
+        shown = value.size if ends < 0 else math.prod(min(dim, 2 * ends) for dim in value.shape)
+        size += shown * (2 * _OBJECT_BYTES)
+        if value.dtype == object and shown == value.size:
+            # A byte is up to four characters, which are there as parts and as a whole.
+            size += 8 * sum(len(item) for item in value.flat)
+    return [size], 1
+
+
 @_grows("RaggedRange")
 def _ragged_range(k: KernelBuild, inputs: Sequence[Any]) -> tuple[Iterable[Any], int]:
     starts, limits, deltas = (np.asarray(value, np.float64) for value in inputs)
-    return [max(0.0, float(np.ceil(np.maximum((limits - starts) / deltas, 0)).sum()))], _item(inputs[0])
+    with np.errstate(all="ignore"):
+        counts = np.ceil(np.maximum((limits - starts) / deltas, 0))
+    return [float(counts.sum())], _item(inputs[0])

@@ -33,6 +33,7 @@ def f32(value: Any) -> np.ndarray:
 
 
 IMAGE = np.zeros((1, 2, 2, 1), np.float32)
+COLUMN = np.zeros((200_000, 1), np.float32)
 REFUSED: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("Fill", [i64([HUGE]), f32(1)], {}),
     ("Fill", [i64([HUGE]), np.array(b"x", object)], {}),
@@ -69,6 +70,14 @@ REFUSED: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("TensorArrayV3", [i32(MOST)], {"dtype": dtypes.float32}),
     ("TensorListReserve", [i32(-1), i32(MOST)], {"element_dtype": dtypes.float32}),
     ("AsString", [np.zeros(1_000_000, np.int64)], {"width": MOST}),
+    *((op, [COLUMN, COLUMN.T], {}) for op in ("AddV2", "Mul", "Maximum", "Pow", "SquaredDifference", "Less", "Equal")),
+    ("Equal", [COLUMN, COLUMN.T], {"incompatible_shape_error": False}),
+    ("SelectV2", [COLUMN > 0, COLUMN.T, f32(1)], {}),
+    (
+        "StringFormat",
+        [[np.broadcast_to(np.int8(0), 60_000_000)]],
+        {"template": "{}", "placeholder": "{}", "summarize": -1},
+    ),
     ("RaggedRange", [i64([0]), i64([HUGE]), i64([1])], {}),
     (
         "StringNGrams",
@@ -115,6 +124,33 @@ def test_wrong_inputs_are_the_kernels_to_refuse() -> None:
     assert run_op("Fill", i64([0, HUGE]), f32(1)).shape == (0, HUGE)
     with pytest.raises(InvalidArgumentError, match="start <= limit"):
         run_op("Range", i64(HUGE), i64(1), i64(1))
+
+
+def test_what_a_broadcast_does_not_enlarge_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "free_bytes", lambda: 0)
+    large = np.zeros((200, 200_000), np.float32)
+    assert run_op("AddV2", large, f32(1)).shape == large.shape
+    assert run_op("Less", large, large[:1]).shape == large.shape
+
+
+@pytest.mark.parametrize("size", [9, 2**40 + 1])
+def test_a_window_far_larger_than_the_input_takes_what_there_is(size: int) -> None:
+    x = np.random.default_rng(3).normal(size=(2, 4, 3, 2)).astype(np.float32)
+    attrs: dict[str, Any] = {"ksize": [1, size, size, 1], "strides": [1] * 4, "padding": "SAME"}
+    most, mean = x.max(axis=(1, 2), keepdims=True), x.mean(axis=(1, 2), keepdims=True)
+    largest = run_op("MaxPool", x, **attrs)
+    np.testing.assert_array_equal(largest, np.broadcast_to(most, x.shape))
+    np.testing.assert_allclose(run_op("AvgPool", x, **attrs), np.broadcast_to(mean, x.shape), rtol=1e-5, atol=1e-6)
+    ones = np.ones_like(x)
+    np.testing.assert_array_equal(run_op("MaxPoolGrad", x, largest, ones, **attrs), (x == most) * f32(12))
+    np.testing.assert_allclose(run_op("AvgPoolGrad", i32(x.shape), ones, **attrs), ones, rtol=1e-5)
+    empty = run_op("MaxPool", x[:, :0], **attrs)
+    assert empty.shape == (2, 0, 3, 2)
+
+
+def test_no_poisson_draw_is_waited_for_that_cannot_come() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"rate 4.29497e\+09 is beyond the type of the result"):
+        run_op("RandomPoissonV2", i64([2]), f32([1, 2**32]), dtype=dtypes.float16)
 
 
 def test_geometry_past_32_bits_is_computed_right_or_refused() -> None:

@@ -10,7 +10,7 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_codec import object_array
 from dtfctl.runtime.kernels.array.common import as_array, check_indices, ints, product, text
 from dtfctl.runtime.kernels.array.scatter import scatter_into
-from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
+from dtfctl.runtime.kernels.registry import NUMBERS, Kernel, KernelBuild, register_kernel
 
 
 def gather(params: Any, indices: Any, axis: int = 0, batch_dims: int = 0) -> Any:
@@ -254,7 +254,8 @@ def _tensor_scatter(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel(("InplaceAdd", "InplaceSub", "InplaceUpdate"))
+@register_kernel("InplaceUpdate")
+@register_kernel(("InplaceAdd", "InplaceSub"), T=NUMBERS)
 def _inplace(k: KernelBuild) -> Kernel:
     """Rows i of x changed by v. Values here never change, so the answer is a new array."""
     ufunc = {"InplaceAdd": np.add, "InplaceSub": np.subtract, "InplaceUpdate": None}[k.node.op]

@@ -9,6 +9,7 @@ import numpy as np
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import FailedPreconditionError, InternalError, InvalidArgumentError
+from dtfctl.runtime.kernels.admission import MOST_UNSEEN, admit_broadcast
 from dtfctl.runtime.kernels.array.common import in_float32, text
 from dtfctl.runtime.kernels.registry import (
     COMPLEX,
@@ -26,10 +27,16 @@ from dtfctl.runtime.kernels.registry import (
 _LOW = (dtypes.float16, dtypes.bfloat16)
 
 
-def checked(function: Callable[[Any, Any], Any]) -> Kernel:
-    """The function with numpy's complaint about shapes turned into TensorFlow's."""
+def checked(function: Callable[[Any, Any], Any], item_bytes: int | None = None) -> Kernel:
+    """The function with numpy's complaint about shapes turned into TensorFlow's, and a look at what grows too large.
+
+    Args:
+        item_bytes: of the result, where they are not its inputs'.
+    """
 
     def kernel(x: Any, y: Any) -> Any:
+        if x.size * y.size > MOST_UNSEEN and x.shape != y.shape:
+            admit_broadcast(x, y, item_bytes=item_bytes)
         try:
             return function(x, y)
         except ValueError:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.admission import MOST_UNSEEN, admit_broadcast
 from dtfctl.runtime.kernels.array.common import text
 from dtfctl.runtime.kernels.math.binary import checked
 from dtfctl.runtime.kernels.registry import CPU_GPU, Kernel, KernelBuild, register_kernel
@@ -20,7 +21,7 @@ for _op, _name in {
 
     @register_kernel(_op, devices=CPU_GPU)
     def _ordering(k: KernelBuild, name: str = _name) -> Kernel:
-        return checked(getattr(k.xp, name))
+        return checked(getattr(k.xp, name), item_bytes=1)
 
 
 @register_kernel(("Equal", "NotEqual"), devices=CPU_GPU)
@@ -36,10 +37,12 @@ def _equality(k: KernelBuild) -> Kernel:
             return np.asarray(plain(x, y), np.bool_)
 
     if k.attr("incompatible_shape_error", True):
-        return checked(function)
+        return checked(function, item_bytes=1)
     answer = np.array(not same)
 
     def kernel(x: Any, y: Any) -> Any:
+        if x.size * y.size > MOST_UNSEEN and x.shape != y.shape:
+            admit_broadcast(x, y, item_bytes=1)
         try:
             return function(x, y)
         except ValueError:
@@ -68,6 +71,8 @@ def _select_v2(k: KernelBuild) -> Kernel:
     where = k.xp.where
 
     def kernel(condition: Any, t: Any, e: Any) -> Any:
+        if condition.size * t.size * e.size > MOST_UNSEEN and not condition.shape == t.shape == e.shape:
+            admit_broadcast(condition, t, e)
         try:
             return where(condition, t, e)
         except ValueError:

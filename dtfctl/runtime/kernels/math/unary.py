@@ -163,7 +163,7 @@ def _complex(k: KernelBuild) -> Kernel:
 
     from dtfctl.runtime.kernels.math.binary import checked
 
-    return checked(kernel)
+    return checked(kernel, item_bytes=np.dtype(out).itemsize)
 
 
 @register_kernel("Real", devices=CPU_GPU)

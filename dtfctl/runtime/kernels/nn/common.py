@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError, UnimplementedError
+from dtfctl.runtime.kernels.admission import admit
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild
 from dtfctl.runtime.kernels.state.common import shape_text
 
@@ -103,6 +104,25 @@ class Geometry:
     output: tuple[int, ...]
     pads: tuple[tuple[int, int], ...]
 
+    def trimmed(self) -> Geometry:
+        """The same without those elements of the window that lie beside the input wherever it is placed."""
+        kernel, pads = [], []
+        for size, k, stride, dilation, count, (before, after) in zip(
+            self.input, self.kernel, self.strides, self.dilations, self.output, self.pads
+        ):
+            first, last = max(0, before - (count - 1) * stride), min(k - 1, before + size - 1)
+            if not count:
+                kernel.append(1)
+                pads.append((0, 0))
+            elif dilation != 1 or before < 0 or first > last:
+                kernel.append(k)
+                pads.append((before, after))
+            else:
+                end = (count - 1) * stride - before + last + 1
+                kernel.append(last - first + 1)
+                pads.append((before - first, max(end - size, 0)))
+        return replace(self, kernel=tuple(kernel), pads=tuple(pads))
+
     @property
     def padded(self) -> bool:
         return any(before or after for before, after in self.pads)
@@ -129,6 +149,8 @@ class Geometry:
         reach = self.reach
         if reach == self.input:
             return x
+        if xp is np:
+            admit((x.shape[0], *reach, x.shape[-1]), x.dtype.itemsize)
         out = xp.empty((x.shape[0], *reach, x.shape[-1]), x.dtype)
         out[...] = value
         out[(slice(None), *self.inner)] = x[(slice(None), *(slice(s.stop - s.start) for s in self.inner))]

@@ -36,6 +36,11 @@ def _check_inputs(inputs: Any, sequence_length: Any, too_long: type[OpError] = I
 
 
 def _labels_of(batch: int, indices: Any, values: Any) -> list[list[int]]:
+    if indices.ndim != 2 or indices.shape[1] != 2 or values.shape != indices.shape[:1]:
+        raise InvalidArgumentError(
+            f"labels_indices must be a matrix of two columns and a row for each of labels_values, got "
+            f"{shape_text(indices.shape)} and {shape_text(values.shape)}"
+        )
     out: list[list[int]] = [[] for _ in range(batch)]
     for (row, _), value in zip(indices, values):
         if not 0 <= row < batch:

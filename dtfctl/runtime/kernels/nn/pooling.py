@@ -85,7 +85,7 @@ def _back(x: Any, window: Window) -> Any:
 def place(x: Any, window: Window, spatial: int, what: str = "tensor_in") -> Geometry:
     if x.ndim != spatial + 2:
         raise InvalidArgumentError(f"{what} must be {spatial + 2}-dimensional")
-    return window.geometry(x.shape[1:-1], window.ksize)
+    return window.geometry(x.shape[1:-1], window.ksize).trimmed()
 
 
 def _taps(g: Geometry) -> list[tuple[int, ...]]:
@@ -393,7 +393,7 @@ def _average_grad(spatial: int) -> Callable[[KernelBuild], Kernel]:
             dy = _last(grad, window)
             g = window.geometry(shape[1:-1], window.ksize)
             expect_shape("grad", dy.shape, (shape[0], *g.output, shape[-1]))
-            dx = avg_pool_grad(dy.astype(work_dtype(dtype), copy=False), g)
+            dx = avg_pool_grad(dy.astype(work_dtype(dtype), copy=False), g.trimmed())
             return _back(np.ascontiguousarray(dx.astype(dtype, copy=False)), window)
 
         return kernel

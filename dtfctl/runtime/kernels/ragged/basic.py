@@ -60,6 +60,11 @@ def _ragged_gather(k: KernelBuild) -> Kernel:
         for splits in nested:
             if splits.ndim != 1 or len(splits) == 0:
                 raise InvalidArgumentError("Splits must be vectors and not empty")
+        if out_rank != rank + indices.ndim - 1:
+            raise InvalidArgumentError(
+                f"OUTPUT_RAGGED_RANK must be {rank + indices.ndim - 1} for PARAMS_RAGGED_RANK {rank} and indices of "
+                f"rank {indices.ndim}, but is {out_rank}"
+            )
         first = nested[0]
         flat = indices.reshape(-1)
         if flat.size and (flat.min() < 0 or flat.max() >= len(first) - 1):

@@ -141,6 +141,8 @@ class FixedUnigram(Sampler):
     def _build(self) -> None:
         count = self.size
         total = float(self._weights.astype(np.float64).sum())
+        if not total:
+            raise InvalidArgumentError("The weights of the unigrams are all 0, so that none can be drawn")
         share = [float(np.float32(w * np.float32(count))) / total for w in self._weights]
         self._alias = list(range(count))
         low = [i for i, p in enumerate(share) if p < 1.0]

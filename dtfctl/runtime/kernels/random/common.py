@@ -39,6 +39,8 @@ def output_shape(tensor: Any) -> tuple[int, ...]:
     Raises:
         InvalidArgumentError: it is no vector, or has a negative or too large dimension.
     """
+    if tensor.dtype.kind not in "iu":
+        raise InvalidArgumentError(f"shape must be a vector of {{int32,int64}}, got one of {tensor.dtype}")
     if tensor.ndim != 1:
         if tensor.ndim == 0 and int(tensor) == -1:
             raise InvalidArgumentError("Cannot convert -1 to a shape")

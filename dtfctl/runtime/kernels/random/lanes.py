@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.random.philox import (
     RESERVED_PER_OUTPUT,
     Philox,
@@ -104,7 +105,17 @@ def poisson(gen: Philox, rate: Array, samples: int, highest: float) -> Array:
 
     Returns:
         float64 (samples, len(rate)), whole numbers.
+
+    Raises:
+        InvalidArgumentError: next to no draw would be within the type, and rejection would not end.
     """
+    with np.errstate(all="ignore"):
+        beyond = np.isfinite(rate) & (rate - 4 * np.sqrt(rate) > highest)
+    if beyond.any():
+        raise InvalidArgumentError(
+            f"A Poisson distribution of rate {rate[beyond][0]:g} is beyond the type of the result, which ends at "
+            f"{highest:g}"
+        )
     rates = np.repeat(rate, samples)
     lanes = Lanes(gen, np.arange(rates.size))
     out = np.full(rates.size, np.nan)
