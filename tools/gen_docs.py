@@ -32,8 +32,8 @@ Data goes to stdout; progress, hints, warnings and errors go to stderr, and noth
 terminal. `-o json` and `-o yaml` print documents of a stable shape, `{"version": 1, "kind": ..., ...}`; streams
 (`events`, `logs`, `status --watch`) print one JSON object a line. The first line of every answer is the answer, and a
 last line on stderr suggests what to type next, after a failure what tells more of it or mends it; `-q` leaves it out.
-`dtfctl completion SHELL` prints what your shell
-needs to complete commands and options, and the names of clusters, tasks, jobs and hosts. For these it asks a controller
+`dtfctl completion SHELL` prints what your shell needs to complete commands and options, and the names of clusters,
+tasks, jobs and hosts. For these it asks a controller
 that can be called without a login, for two seconds at most; where none answers it offers what is known on this machine.
 It starts nothing.
 """

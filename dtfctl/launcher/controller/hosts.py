@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +31,8 @@ from dtfctl.launcher.providers.base import AgentEndpoint, HostFailed, Provider
 log = logging.getLogger(__name__)
 
 MOST_STOPS_AT_ONCE = 64
+DOWN_SAID_EVERY_S = 5.0
+MOST_NAMED = 8
 
 
 class HostBoard:
@@ -367,8 +369,9 @@ class HostBoard:
         if not hosts:
             return []
         with ThreadPoolExecutor(min(MOST_STOPS_AT_ONCE, len(hosts))) as pool:
-            outcomes = list(pool.map(lambda item: self._stop(item[0], item[1], grace_s, delete_logs), hosts.items()))
-        return [problem for problem in outcomes if problem]
+            stops = {name: pool.submit(self._stop, name, host, grace_s, delete_logs) for name, host in hosts.items()}
+            wait_for(stops, DOWN_SAID_EVERY_S)
+        return [problem for stop in stops.values() if (problem := stop.result())]
 
     def _stop(self, name: str, host: Host, grace_s: float, delete_logs: bool = False) -> str:
         try:
@@ -384,3 +387,12 @@ class HostBoard:
         except LauncherError as error:
             return f"host {name}: {error.message}"
         return ""
+
+
+def wait_for(stops: Mapping[str, Future[str]], every_s: float) -> None:
+    """Wait until every host has been stopped, or has not let itself be, and log which have not meanwhile."""
+    while wait(stops.values(), timeout=every_s).not_done:
+        late = sorted(name for name, stop in stops.items() if not stop.done())
+        if late:
+            named = ", ".join(late[:MOST_NAMED]) + (", ..." if len(late) > MOST_NAMED else "")
+            log.info("down waits for %d of %d hosts: %s", len(late), len(stops), named)
