@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -138,16 +139,20 @@ def test_a_host_that_lost_power_is_back_after_its_boot(lab: Lab, lab_up: Up, mea
 
 
 @pytest.mark.fault(8)
-@pytest.mark.parametrize("one_way", [False, True], ids=["both-ways", "one-way"])
-def test_a_host_cut_off_from_the_controller_stops_its_tasks(
-    lab: Lab, lab_up: Up, measured: Measured, one_way: bool
-) -> None:
+@pytest.mark.parametrize("cut", ["both-ways", "one-way", "ports"])
+def test_a_host_cut_off_from_the_controller_stops_its_tasks(lab: Lab, lab_up: Up, measured: Measured, cut: str) -> None:
+    """`ports`: the controller's machine still refuses connections at once, as it does where the controller has died."""
     lease = 8.0
     cluster = lab_up(with_spare(lab, health=Health(lease=lease)))
     lost = task(cluster, "worker/1")
     name = name_of(lab, cluster, "worker/1")
     begun = time.monotonic()
-    (lab.deaf if one_way else lab.split)(name, lab.gateway)
+    if cut == "ports":
+        agent = next(host.agent_address for host in cluster.status().hosts if host.name == lost.host)
+        for port in (22, int(agent.rpartition(":")[2])):
+            lab.drop_port(name, port, from_=lab.gateway)
+    else:
+        (lab.deaf if cut == "one-way" else lab.split)(name, lab.gateway)
     wait_until(lambda: runs_elsewhere(cluster, "worker/1", lost.host, lost.incarnation), "its task is replaced", 60.0)
     wait_until(lambda: not stubs(lab, name), "the cut-off side stops its task", 60.0)
     measured("self-stop after the lease s", time.monotonic() - begun - lease)
@@ -156,6 +161,20 @@ def test_a_host_cut_off_from_the_controller_stops_its_tasks(
     assert stubs(lab, name) == []
     starts = [e.incarnation for e in cluster.events() if (e.kind, e.subject) == ("task.starting", "worker/1")]
     assert len(starts) == len(set(starts))
+
+
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGSTOP], ids=["dies", "hangs"])
+def test_no_lease_ends_because_of_a_controller_that(lab: Lab, lab_up: Up, by: signal.Signals) -> None:
+    lease = 6.0
+    cluster = lab_up(cluster_of(lab, ps=1, worker=1, health=Health(lease=lease)))
+    before = {item.name: item.pid for item in cluster.status().tasks}
+    pid = cluster.status().controller.pid
+    os.kill(pid, by)
+    time.sleep(2.5 * lease)
+    if by == signal.SIGSTOP:
+        os.kill(pid, signal.SIGCONT)
+    assert {item.name: item.pid for item in cluster.status().tasks} == before
+    assert not [event for event in cluster.events() if event.kind == "host.lease-ended"]
 
 
 WATCH = """

@@ -329,12 +329,17 @@ class Lab:
     @contextlib.contextmanager
     def shut_port(self, name: str, port: int, *, from_: str) -> Iterator[None]:
         """A port of a host that nobody at the address `from_` can reach; a packet to it is lost."""
-        rule = ["-p", "tcp", "--dport", str(port), "-s", from_, "-j", "DROP"]
-        self._inside_net(name, "iptables", "-w", "-A", "INPUT", *rule)
+        rule = self.drop_port(name, port, from_=from_)
         try:
             yield
         finally:
             self._inside_net(name, "iptables", "-w", "-D", "INPUT", *rule)
+
+    def drop_port(self, name: str, port: int, *, from_: str) -> list[str]:
+        """As `shut_port`, until `mend`."""
+        rule = ["-p", "tcp", "--dport", str(port), "-s", from_, "-j", "DROP"]
+        self._inside_net(name, "iptables", "-w", "-A", "INPUT", *rule)
+        return rule
 
     def lossy(self, name: str, percent: float) -> None:
         for chain in ("INPUT", "OUTPUT"):

@@ -21,7 +21,7 @@ from dtfctl.launcher.agent.contract import HostOrders
 from dtfctl.launcher.agent.facts import HostFacts, read_facts
 from dtfctl.launcher.agent.judge import judge, stands_still
 from dtfctl.launcher.agent.keyring import Keyring
-from dtfctl.launcher.agent.lease import Lease, can_reach, way_back
+from dtfctl.launcher.agent.lease import Lease, can_reach, is_forwarded, stream_says, way_back
 from dtfctl.launcher.agent.lifecycle import hangs
 from dtfctl.launcher.agent.reports import Reports
 from dtfctl.launcher.agent.roster import Roster
@@ -33,6 +33,7 @@ from dtfctl.launcher.files import private_folder
 from dtfctl.launcher.loop import Mailbox
 from dtfctl.launcher.procfs import dump_stacks
 from dtfctl.launcher.pulse import Pulse
+from dtfctl.launcher.rpc.wire import Echo
 
 if TYPE_CHECKING:
     from dtfctl.launcher.checkpoints.folders import Folders
@@ -86,6 +87,8 @@ class Agent:
         self._selector.register(self._roster.line.socket, selectors.EVENT_READ, None)
         self._lease = Lease()
         self._controller = ""
+        self._watched: Callable[[], Echo] | None = None
+        """The stream of reports that was begun last, while it is open."""
         self._lease.renew(time.monotonic(), self._roster.orders.lease_s)
 
     @property
@@ -157,12 +160,29 @@ class Agent:
             self._roster.happened("host.lease-ended", f"host:{self.host}", text)
         elif outlook == "ask":
             controller = way_back(self._controller, self.advertise, self._came_from)
+            watched = self._watched
+            said = stream_says(None if watched is None else watched(), self._lease.length_s)
 
             def ask() -> None:
-                reachable = can_reach(controller)
+                reachable = can_reach(controller) if said is None else said
                 self._mailbox.post(lambda: self._lease.answer(time.monotonic(), reachable=reachable))
 
             guard.once(ask, name="lease").start()
+
+    def is_watched(self, by: str, echo: Callable[[], Echo]) -> Callable[[], None]:
+        """The controller follows the reports; what to call when it does so no more. Any thread.
+
+        Of a stream that is forwarded, the end that answers is on this host: it says nothing.
+        """
+        if is_forwarded(by, self.advertise):
+            return lambda: None
+        self._watched = echo
+
+        def end() -> None:
+            if self._watched is echo:
+                self._watched = None
+
+        return end
 
     def look_again(self) -> None:
         """Something that a start waits for may have come. Any thread."""

@@ -5,6 +5,11 @@ itself, because nobody can tell it. A controller that merely died moves nothing,
 whether the machine of the controller can be reached: a connection to where the controller's calls came from is
 refused at once there, and lost in a network that is cut.
 
+That says of the machine that it is there, not of the controller that it died: where only some packets pass, a
+controller that lives may have given the tasks away. The stream of reports knows better. When the controller dies, its
+machine ends the stream. While that is open, what is sent on it is answered (the machine is there, and hears
+what goes on here), or has to be sent again and again (it is cut off, whatever its machine says to other packets).
+
 >>> lease = Lease()
 >>> lease.renew(0.0, 15.0); lease.look(13.0), lease.look(13.9), lease.look(14.0)
 ('held', 'ask', 'held')
@@ -19,13 +24,34 @@ from __future__ import annotations
 import socket
 from typing import Literal, TypeAlias
 
+from dtfctl.launcher.rpc.wire import Echo
+
 Outlook: TypeAlias = Literal["held", "ask", "ended"]
 
 ASK_BEFORE_S = 1.5
 """How long before its end it is looked whether the controller's machine can be reached."""
 REACH_S = 1.0
+HEARD_S = 2.0
+"""A stream that is watched carries something every second, and that is answered."""
 ASK_AGAIN_S = 5.0
 SSH_PORT = 22
+
+
+REPEATS = 3
+"""What was sent so often without an answer is not heard: on a link of 1 ms after 1.4 s."""
+
+
+def stream_says(echo: Echo | None, length_s: float) -> bool | None:
+    """Whether the controller's machine is there, by the open stream of reports; None: it does not say.
+
+    >>> stream_says(Echo(0, 0.9), 15.0), stream_says(Echo(5, 13.0), 15.0), stream_says(Echo(0, 13.0), 15.0)
+    (True, False, None)
+    """
+    if echo is None:
+        return None
+    if echo.repeats >= REPEATS:
+        return False
+    return True if echo.repeats == 0 and echo.silence_s < min(HEARD_S, length_s / 4) else None
 
 
 class Lease:
@@ -80,10 +106,14 @@ def way_back(peer: str, own: str, came_from: str) -> str:
     >>> way_back("[fd00::7]:43210", "[fd00::7]", "fd00::2")
     '[fd00::2]:22'
     """
-    address = peer.rpartition(":")[0]
-    if not came_from or address.strip("[]") not in (own.strip("[]"), "127.0.0.1", "::1"):
+    if not came_from or not is_forwarded(peer, own):
         return peer
     return f"[{came_from}]:{SSH_PORT}" if ":" in came_from else f"{came_from}:{SSH_PORT}"
+
+
+def is_forwarded(peer: str, own: str) -> bool:
+    """Whether the other end is a process of this very host, such as its SSH server."""
+    return peer.rpartition(":")[0].strip("[]") in (own.strip("[]"), "127.0.0.1", "::1")
 
 
 def can_reach(peer: str) -> bool:

@@ -34,7 +34,7 @@ from dtfctl.launcher.errors import DeadlineExpired, ScriptError
 from dtfctl.launcher.files import private_folder, write_whole
 from dtfctl.launcher.paths import environments_of
 from dtfctl.launcher.rpc.method import Handler, Method
-from dtfctl.launcher.rpc.server import caller
+from dtfctl.launcher.rpc.server import caller, echo
 from dtfctl.launcher.wire import from_message, to_message
 from dtfctl.protocol import agent_pb2 as pb
 from dtfctl.values import value
@@ -143,11 +143,15 @@ class AgentService:
         seen = request.happening if request.boot == self._agent.boot else 0
         version = 0
         news = ReportFilter()
-        while not self._agent.finished:
-            version, report = self._agent.reports.wait(version, 1.0, seen)
-            if report.happenings:
-                seen = report.happenings[-1].number
-            yield to_message(news.next(report, time.monotonic()), pb.Report)
+        end = self._agent.is_watched(caller(), echo())
+        try:
+            while not self._agent.finished:
+                version, report = self._agent.reports.wait(version, 1.0, seen)
+                if report.happenings:
+                    seen = report.happenings[-1].number
+                yield to_message(news.next(report, time.monotonic()), pb.Report)
+        finally:
+            end()
 
     def read_logs(self, request: pb.ReadLogsRequest) -> pb.ReadLogsReply:
         positions = [from_message(LogPosition, item) for item in request.positions]

@@ -18,7 +18,7 @@ from dtfctl import guard
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.errors import LauncherError, name_on_wire
 from dtfctl.launcher.rpc.method import Handler, Method, PeerUnavailable
-from dtfctl.launcher.rpc.wire import CALL, END, ERROR, MESSAGE, SILENT_S, Broken, NoFrame, Wire, heart
+from dtfctl.launcher.rpc.wire import CALL, END, ERROR, MESSAGE, SILENT_S, Broken, Echo, NoFrame, Wire, heart
 from dtfctl.net.admission import WITHIN_S
 from dtfctl.net.listener import Guest, Listener, listen_tcp, listen_unix
 
@@ -36,10 +36,17 @@ LOOK_S = 0.5
 
 _caller: ContextVar[str] = ContextVar("caller", default="")
 
+_echo: ContextVar[Callable[[], Echo]] = ContextVar("echo")
+
 
 def caller() -> str:
     """In a handler: where the call came from, `10.0.0.1:43210`, `[fd00::1]:43210` or `unix`."""
     return _caller.get()
+
+
+def echo() -> Callable[[], Echo]:
+    """In a handler: asks how the caller's end of the connection answers, for any thread and for as long as it runs."""
+    return _echo.get()
 
 
 class Call:
@@ -116,6 +123,7 @@ class Server:
         wire: Wire | None = None
         try:
             wire = Wire(guest.socket, self._identity.server_context())
+            _echo.set(wire.echo)
             wire.handshake(WITHIN_S)
             role = wire.peer_name().partition(":")[0]
             if role in self._roles:  # others stay strangers: they are told so when they call, and must not wait

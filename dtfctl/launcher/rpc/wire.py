@@ -12,10 +12,12 @@ A frame is its kind (one byte), the length of what follows (four bytes, the high
 from __future__ import annotations
 
 import contextlib
+import math
 import select
 import socket
 import ssl
 import struct
+import sys
 import threading
 import time
 import weakref
@@ -23,6 +25,7 @@ import weakref
 from dtfctl import guard
 from dtfctl.errors import Signal
 from dtfctl.net.tls import common_name
+from dtfctl.values import value
 
 CALL, MESSAGE, END, ERROR, PING = range(1, 6)
 HEAD = struct.Struct("!BI")
@@ -37,12 +40,26 @@ KEEPALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_
 """For connections that wait for their next call."""
 
 
+TCP_INFO_BYTES, TCP_RETRANSMITS, TCP_LAST_ACK = 60, 2, 56
+"""Of struct tcp_info in linux/tcp.h: its begin, and where in it lie tcpi_retransmits and tcpi_last_ack_recv."""
+
+
 class Broken(Signal):
     """The connection cannot be used any more; the text says why."""
 
 
 class NoFrame(Broken):
     """The other end speaks something else."""
+
+
+@value
+class Echo:
+    """How a connection's other end answers."""
+
+    repeats: int
+    """How often what was sent last has been sent again, with no answer yet."""
+    silence_s: float
+    """Since it last took notice of anything that was sent."""
 
 
 class Wire:
@@ -115,6 +132,16 @@ class Wire:
     def has_hung_up(self) -> bool:
         """The other end has closed it, although what it sent before may not have been read."""
         return bool(self._poll(select.POLLRDHUP, 0.0))
+
+    def echo(self) -> Echo:
+        """What the other end's kernel says to what is sent there; any thread."""
+        try:
+            if self._sock.family == socket.AF_UNIX:
+                return Echo(0, 0.0)
+            told = self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
+        except OSError:
+            return Echo(0, math.inf)  # closed
+        return Echo(told[TCP_RETRANSMITS], int.from_bytes(told[TCP_LAST_ACK : TCP_LAST_ACK + 4], sys.byteorder) / 1000)
 
     # ------------------------------------------------------------------ frames
 
