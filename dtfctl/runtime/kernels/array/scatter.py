@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.array.common import is_low_precision
 
 
@@ -33,6 +34,8 @@ def scatter_into(out: Any, indices: Any, rows: Any, ufunc: Any | None) -> Any:
         out[indices] = rows
         return out
     if ufunc is np.subtract:
+        if out.dtype == object:
+            raise InvalidArgumentError("Strings cannot be subtracted")
         return scatter_into(out, indices, np.negative(rows), np.add)
     if len(indices) == 1 or _all_distinct(indices):
         out[indices] = ufunc(out[indices], rows)
