@@ -75,7 +75,7 @@ def test_rack(home: Path, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "gpus: 1 ": "gpus: 0 ",
         "gpus: 1}": "gpus: 0}",
         "memory: 24GiB": "memory: 1GiB",
-        "/mnt/ckpt/ranker": str(tmp_path / "ckpt"),
+        "/mnt/ckpt/ranker": str(lab.root / "ckpt"),
         "dir: ~/dtfctl-logs, ": "",
     }
     folder = tmp_path / "spec"

@@ -54,7 +54,9 @@ def admit(shape: Iterable[Any], item_bytes: int) -> None:
         return  # the kernel says what is wrong
     count = math.prod(dims)
     if count > _MOST_ELEMENTS:
-        raise InvalidArgumentError(f"Shape {dims} would have more than 2**63 - 1 elements")
+        # TensorFlow's words.
+        text = ", ".join(map(str, dims))
+        raise InvalidArgumentError(f"Encountered overflow when multiplying [{text}], result: -1")
     size = count * item_bytes
     if size >= LOOKED_AT_BYTES and size > free_bytes() * _SHARE:
         raise ResourceExhaustedError(
@@ -254,12 +256,6 @@ def _sparse_segment(k: KernelBuild, inputs: Sequence[Any]) -> tuple[Iterable[Any
 def _bincount(k: KernelBuild, inputs: Sequence[Any]) -> tuple[Iterable[Any], int]:
     rows = inputs[0].shape[:1] if k.node.op == "DenseBincount" and inputs[0].ndim == 2 else ()
     return [*rows, inputs[1].item()], max(_item(inputs[2]), 4)
-
-
-@_grows("RFFT", "RFFT2D", "RFFT3D", "IRFFT", "IRFFT2D", "IRFFT3D")
-def _fft(k: KernelBuild, inputs: Sequence[Any]) -> tuple[Iterable[Any], int]:
-    value, length = inputs[0], _ints(inputs[1])
-    return [*value.shape[: value.ndim - len(length)], *length], 16
 
 
 @_grows("Conv2DBackpropInput", "Conv3DBackpropInputV2", "DepthwiseConv2dNativeBackpropInput")

@@ -61,7 +61,6 @@ REFUSED: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("SparseToDense", [i64([[0]]), i64([HUGE]), f32([1]), f32(0)], {}),
     ("UnsortedSegmentSum", [f32([1]), i64([0]), i64(HUGE)], {}),
     ("Bincount", [i32([1] * 2), i32(MOST), np.zeros(0, np.float64)], {}),
-    ("RFFT", [f32([[1, 2]] * 100_000), i32([MOST])], {}),
     (
         "Conv2DBackpropInput",
         [i32([MOST, 8, 8, 1]), np.zeros((1, 1, 1, 1), np.float32), IMAGE],
@@ -111,7 +110,7 @@ def test_what_cannot_fit_is_refused(little_memory: None, op: str, inputs: list[A
 
 def test_what_nothing_can_count_is_a_wrong_argument() -> None:
     for shape in ([2**40, 2**40], [2**62, 4]):
-        with pytest.raises(InvalidArgumentError, match="more than 2\\*\\*63 - 1 elements"):
+        with pytest.raises(InvalidArgumentError, match="Encountered overflow when multiplying"):
             run_op("Fill", i64(shape), f32(1))
     for name in ("width", "precision"):
         with pytest.raises(InvalidArgumentError, match=f"Attr {name} has value 2147483648 out of range for an int32"):

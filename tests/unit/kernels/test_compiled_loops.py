@@ -108,9 +108,9 @@ def test_memory_is_asked_for_rows_in_advance(loop: Callable[..., None]) -> None:
 def test_small_arrays_and_a_switch_leave_numba_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert jit.compiled(loops.adam, np.dtype(F), 100) is None
     monkeypatch.setenv("DTF_NUMBA", "0")
-    jit.is_available.cache_clear()
+    jit._is_installed.cache_clear()
     try:
         assert jit.compiled(loops.adam, np.dtype(F), jit.LEAST_BYTES) is None
     finally:
         monkeypatch.undo()
-        jit.is_available.cache_clear()
+        jit._is_installed.cache_clear()

@@ -66,7 +66,7 @@ def test_a_library_that_does_not_load_is_not_used(monkeypatch: pytest.MonkeyPatc
     broken.write_bytes(b"not a library")
     for value in (str(broken), ""):
         monkeypatch.setitem(os.environ, "DTF_ONEDNN", value)
-        assert library.find_library.__wrapped__() is None
+        assert library._found.__wrapped__() is None
 
 
 def test_a_crew_does_every_part_once_and_passes_errors_on() -> None:

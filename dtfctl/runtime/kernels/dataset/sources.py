@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError, OutOfRangeError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.context import StepContext
@@ -174,16 +175,16 @@ class GeneratorDataset(Dataset):
         state: Element | None = None
         finished = False
 
-        def finish() -> None:
+        def finish(within: Iteration) -> None:
             nonlocal finished
             if state is not None and not finished:
                 finished = True
-                self.closing(iteration, state)
+                self.closing(within, state)
 
         def abandon() -> None:
-            # Nobody waits for an answer: the pass is given up, its session closed perhaps.
+            # Nobody waits for an answer: the pass is given up, its session closed perhaps, its steps cancelled.
             try:
-                finish()
+                finish(Iteration(iteration.step, CancellationToken(), iteration.deterministic, iteration.draws))
             except OpError as e:
                 log.warning("Error when finalizing a GeneratorDataset: %s", e.message)
 
@@ -198,7 +199,7 @@ class GeneratorDataset(Dataset):
             try:
                 return self.following(iteration, state)
             except OutOfRangeError:
-                finish()
+                finish(iteration)
                 raise EndOfSequence from None
 
         return advance
