@@ -35,6 +35,8 @@ HEARD_S = 2.0
 """A stream that is watched carries something every second, and that is answered."""
 ASK_AGAIN_S = 5.0
 SSH_PORT = 22
+UNIX = "unix"
+"""Who calls through a unix socket is on this machine."""
 
 
 REPEATS = 3
@@ -105,8 +107,15 @@ def way_back(peer: str, own: str, came_from: str) -> str:
     '10.0.0.2:22'
     >>> way_back("[fd00::7]:43210", "[fd00::7]", "fd00::2")
     '[fd00::2]:22'
+
+    One who has not been called yet was started by the controller: from there, or on this machine.
+
+    >>> way_back("", "10.0.0.7", "10.0.0.2"), way_back("", "127.0.0.1", "")
+    ('10.0.0.2:22', 'unix')
     """
-    if not came_from or not is_forwarded(peer, own):
+    if not peer and not came_from:
+        return UNIX
+    if peer and (not came_from or not is_forwarded(peer, own)):
         return peer
     return f"[{came_from}]:{SSH_PORT}" if ":" in came_from else f"{came_from}:{SSH_PORT}"
 
@@ -118,7 +127,7 @@ def is_forwarded(peer: str, own: str) -> bool:
 
 def can_reach(peer: str) -> bool:
     """Whether the machine of `peer` (`10.0.0.1:43210`) answers, be it by refusing a connection."""
-    if peer == "unix":
+    if peer == UNIX:
         return True  # it is this machine
     host, _, port = peer.rpartition(":")
     if not port.isdigit():
