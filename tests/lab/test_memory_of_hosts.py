@@ -258,7 +258,9 @@ def test_another_machine_takes_a_cluster_over_with_what_runs_and_waits(
     wait_until(lambda: all(job.is_final for job in taken.jobs()), "both end")
     assert [job.state for job in taken.jobs()] == ["succeeded", "succeeded"], taken.jobs()
 
-    # A third one, who is nobody here, may not remove it, unless that is really meant.
+    # A third one, who is nobody here, may not remove it, unless that is really meant. A controller would start its
+    # agents again.
+    os.kill(controller_pid(taken), signal.SIGKILL)
     monkeypatch.setenv("DTFCTL_HOME", str(tmp_path / "third"))
     with_login = cluster_of(lab)
     assert {host.cause for host in clean_hosts(with_login)} == {"owner"}
