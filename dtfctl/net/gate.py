@@ -186,19 +186,19 @@ class Gate:
     # ------------------------------------------------------------------ its own thread
 
     def _run(self) -> None:
-        try:
-            while not self._is_done():
-                for fd, events in self._epoll.poll(LOOK_S if self._is_closing else None):
-                    if fd == self._wake_read:
+        """Until it is told to close; what is raised meanwhile ends one connection, and this is called again."""
+        while not self._is_done():
+            for fd, events in self._epoll.poll(LOOK_S if self._is_closing else None):
+                if fd == self._wake_read:
+                    with contextlib.suppress(BlockingIOError):
                         os.read(self._wake_read, 4096)
-                        while self._news:
-                            self._begin(self._news.popleft())
-                        continue
-                    end = self._by_fd.get(fd)
-                    if end is not None:
-                        self._turn(end, events)
-        finally:
-            self._release()
+                    while self._news:
+                        self._begin(self._news.popleft())
+                    continue
+                end = self._by_fd.get(fd)
+                if end is not None:
+                    self._turn(end, events)
+        self._release()
 
     def _is_done(self) -> bool:
         """What the server has said last goes out before it ends, where the other side takes it."""
@@ -215,6 +215,9 @@ class Gate:
         except OSError as error:
             log.debug("%s: %s: %s", self._name, end.owner.guest.where, error)
             self._end(end.owner)
+        except Exception:
+            self._end(end.owner)  # it would raise again, and keep all others waiting
+            raise
 
     def _release(self) -> None:
         for end in list(self._by_fd.values()):

@@ -149,19 +149,18 @@ class Listener:
     # ------------------------------------------------------------------ its thread
 
     def _run(self) -> None:
-        try:
-            poll = select.poll()
-            poll.register(self._stop_read, select.POLLIN | select.POLLHUP)
-            for fd in self._doors:
-                poll.register(fd, select.POLLIN)
-            while True:
-                for fd, _ in poll.poll(self._patience_ms()):
-                    if fd == self._stop_read:
-                        return
-                    self._take_all(self._doors[fd])
-                self._turn_out_overdue()
-        finally:
-            self._end()
+        """Until it is told to stop; what is raised meanwhile leaves the doors open, and this is called again."""
+        poll = select.poll()
+        poll.register(self._stop_read, select.POLLIN | select.POLLHUP)
+        for fd in self._doors:
+            poll.register(fd, select.POLLIN)
+        while True:
+            for fd, _ in poll.poll(self._patience_ms()):
+                if fd == self._stop_read:
+                    self._end()
+                    return
+                self._take_all(self._doors[fd])
+            self._turn_out_overdue()
 
     def _end(self) -> None:
         for door in self._doors.values():

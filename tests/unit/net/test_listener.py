@@ -290,3 +290,23 @@ def test_listening_at_every_address_of_a_name() -> None:
             door.close()
     with pytest.raises(OSError, match=r"no\.such\.host\.invalid:0"):
         listeners.listen_tcp("no.such.host.invalid", 0)
+
+
+def test_a_door_outlives_what_its_loop_raises(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    raised = threading.Event()
+    whose = listeners.owner_of
+
+    def owner_of(connection: socket.socket) -> int | None:
+        if not raised.is_set():
+            raised.set()
+            raise RuntimeError("a bug")
+        return whose(connection)
+
+    monkeypatch.setattr(listeners, "owner_of", owner_of)
+    _, _, port = opened()
+    with socket.create_connection(("127.0.0.1", port), WAIT_S):
+        assert raised.wait(WAIT_S)
+        with socket.create_connection(("127.0.0.1", port), WAIT_S) as other:
+            other.sendall(b"let me in")
+            other.sendall(b"hello")
+            assert other.recv(5) == b"hello"
