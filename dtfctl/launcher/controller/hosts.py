@@ -57,6 +57,8 @@ class HostBoard:
         self._blobs = Blobs(paths.blobs)
         self.book = HostBook(memory)
         self.all: dict[str, Host] = {}
+        self.awaited: frozenset[str] = frozenset()
+        """Hosts that tasks are about to leave."""
         self.sharing = Sharing(memory, mailbox, self.all)
         provider.on_stage = lambda *told: mailbox.post(lambda: self._on_stage(*told))
 
@@ -158,7 +160,10 @@ class HostBoard:
         if host is None or host.is_leaving:
             return
         host.monitor.beat(time.monotonic())
+        was_behind = host.is_behind(self._epoch)
         host.report = report
+        if was_behind and not host.is_behind(self._epoch) and name in self.awaited:
+            memory.changed = True
         host.last_error = report.problem
         is_back = host.state != "up"
         if counts or is_back:
@@ -298,6 +303,10 @@ class HostBoard:
 
     def reports(self) -> dict[str, Report]:
         return {name: host.report for name, host in self.all.items() if host.report is not None}
+
+    def behind(self) -> frozenset[str]:
+        """Hosts of which it is not known what they do about their newest orders; each is looked at again once it is."""
+        return frozenset(name for name, host in self.all.items() if host.is_behind(self._epoch))
 
     def lost(self) -> frozenset[str]:
         return frozenset(name for name, host in self.all.items() if host.state == "down")

@@ -2,15 +2,17 @@
 
 A task leaves a host that is down, drained or no longer in the spec; a quarantined one when it has ended there; and
 one on which it failed `restart.move_after` times. Where it still runs, it is stopped first (`move_to` is its place
-meanwhile) and starts elsewhere once it has ended. From a host that is down it goes at once: what may still run there
-is fenced off by a higher incarnation, stops by its lease, and is killed when the host is back. Where there is no
-other place, it stays.
+meanwhile) and starts elsewhere once it has ended. That it has ended counts when its agent cannot start it again by
+itself: a report from before the newest orders, or of a task that waits for its next start, says nothing of the number
+that the agent is giving out at this moment. From a host that is down it goes at once: what may still run there is
+fenced off by a higher incarnation, stops by its lease, and is killed when the host is back. Where there is no other
+place, it stays.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from dtfctl.launcher.agent.contract import TaskReport
@@ -51,8 +53,10 @@ def moves(
     hosts: Mapping[str, Standing],
     seen: Mapping[str, TaskReport],
     gpus: Mapping[str, int] | None = None,
+    behind: Collection[str] = (),
 ) -> list[Move]:
-    """What moves now. `seen`: each task as the agent of its row's host reports it."""
+    """What moves now. `seen`: each task as the agent of its row's host reports it; `behind`: hosts whose newest report
+    is from before their newest orders."""
     leaving = [row for row in rows.values() if _wants_away(spec, row, hosts)]
     if not leaving:
         return []
@@ -60,7 +64,7 @@ def moves(
     placer = Placer(spec, rooms(spec, closed, gpus), {row.name: row.move_to or row.host for row in rows.values()})
     found = []
     for row in leaving:
-        move = _move(spec, row, hosts, seen.get(row.name), placer, closed)
+        move = _move(spec, row, hosts, seen.get(row.name), row.host in behind, placer, closed)
         if move is not None:
             found.append(move)
     return found
@@ -91,11 +95,13 @@ def _move(
     row: TaskRow,
     hosts: Mapping[str, Standing],
     seen: TaskReport | None,
+    is_behind: bool,
     placer: Placer,
     closed: set[str],
 ) -> Move | None:
     host = hosts.get(row.host, Standing())
-    ended = seen is not None and seen.state not in ALIVE
+    rests = seen is not None and seen.state not in ALIVE
+    stays_ended = rests and not is_behind and seen is not None and seen.state != "pending"
     stays: Move | None = None
     if row.move_to and (row.move_to in closed or row.is_final):
         row = replace(row, move_to="")
@@ -104,8 +110,8 @@ def _move(
         if row.is_final or not _wants_away(spec, row, hosts):
             return stays
     if row.move_to:
-        return _arrive(row, row.move_to, host, "") if host.is_down or ended else None
-    why, must = _reason(spec, row, host, ended)
+        return _arrive(row, row.move_to, host, seen, "") if host.is_down or stays_ended else None
+    why, must = _reason(spec, row, host, rests)
     if not why:
         return stays
     counts = Counter(failure.host for failure in row.failures)
@@ -114,24 +120,24 @@ def _move(
     if target is None:
         return stays
     placer.change(row.name, target)
-    if host.is_down or ended:
-        return _arrive(row, target, host, why)
+    if host.is_down or stays_ended:
+        return _arrive(row, target, host, seen, why)
     return Move(replace(row, move_to=target), "task.moving", f"to {target}: {why}")
 
 
-def _reason(spec: ClusterSpec, row: TaskRow, host: Standing, ended: bool) -> tuple[str, bool]:
+def _reason(spec: ClusterSpec, row: TaskRow, host: Standing, rests: bool) -> tuple[str, bool]:
     """Why it leaves (or nothing), and whether a host on which it failed before is better than none."""
     if host.is_down or not host.keeps_running:
         return f"{row.host} is {host.why}", True
     count = failures_there(row)
     if count >= spec.restart.move_after:
         return f"it failed {count} times on {row.host}", False
-    if not host.takes_new and ended:
+    if not host.takes_new and rests:
         return f"{row.host} is {host.why}", False
     return "", False
 
 
-def _arrive(row: TaskRow, target: str, host: Standing, why: str) -> Move:
-    floor = row.incarnation + (LOST_STARTS if host.is_down else 0)
+def _arrive(row: TaskRow, target: str, host: Standing, seen: TaskReport | None, why: str) -> Move:
+    floor = max(row.incarnation, 0 if seen is None else seen.incarnation) + (LOST_STARTS if host.is_down else 0)
     moved = replace(row, host=target, move_to="", incarnation=floor)
     return Move(moved, "task.moved", f"from {row.host} to {target}" + (f": {why}" if why else ""))

@@ -134,11 +134,12 @@ class TaskBoard:
             for row in memory.tasks.values()
             if (host := self._hosts.all.get(row.host)) is not None and (report := host.tasks.get(row.name)) is not None
         }
-        standings = self._hosts.standings()
-        for move in moves.moves(memory.spec, memory.tasks, standings, seen, self._hosts.gpus()):
+        standings, behind = self._hosts.standings(), self._hosts.behind()
+        for move in moves.moves(memory.spec, memory.tasks, standings, seen, self._hosts.gpus(), behind):
             before: TaskRow = memory.tasks[move.row.name]
             memory.put_task(move.row)
             memory.store.add_event(move.kind, move.row.name, move.reason, before.incarnation)
+        self._hosts.awaited = frozenset(row.host for row in memory.tasks.values() if row.move_to)
         self._hosts.ensure_all()
 
     def look_at_links(self) -> None:

@@ -47,6 +47,10 @@ class FakeAgent:
     budget: StartBudget = field(default_factory=StartBudget)
     is_cut: bool = False
     has_power: bool = True
+    is_late: bool = False
+    """What it is ordered reaches it when it has done its work of a turn: meanwhile it went on by itself."""
+    worked_on: int = 0
+    """The revision of the orders of which its records are the outcome."""
 
     def order_of(self, name: str) -> Order:
         """As `Agent._order_of`."""
@@ -65,6 +69,10 @@ class World:
         self.agents = {name: FakeAgent() for name in HOSTS}
         self.heard = dict.fromkeys(HOSTS, self.now)
         self.seen: dict[str, dict[str, TaskReport]] = {name: {} for name in HOSTS}
+        self.told: dict[str, HostOrders] = {}
+        """The newest orders of each host, whether they have reached it or not."""
+        self.held = dict.fromkeys(HOSTS, 0)
+        """The revision of the orders that its last report was the outcome of."""
         self.drained: set[str] = set()
         self.starts: dict[str, list[int]] = {}
         self.start_times: dict[str, list[float]] = {name: [] for name in HOSTS}
@@ -88,6 +96,7 @@ class World:
         """What the controller hears of a host, and notes."""
         agent = self.agents[host]
         self.heard[host] = self.now
+        self.held[host] = agent.worked_on
         self.seen[host] = {}
         for name, record in agent.records.items():
             job, _, index = name.partition("/")
@@ -116,20 +125,34 @@ class World:
             where = {
                 name: report for name, row in self.rows.items() if (report := self.seen[row.host].get(name)) is not None
             }
-            for move in moves.moves(SPEC, self.rows, self.standings(), where):
+            for move in moves.moves(SPEC, self.rows, self.standings(), where, behind=self.behind()):
                 self.rows[move.row.name] = move.row
             reports = {host: Report(host, tasks=tuple(seen.values())) for host, seen in self.seen.items()}
             desired = plan.Desired("c", SPEC, tuple(self.rows.values()))
             orders = plan.reconcile(desired, plan.Observed(reports, frozenset(self.lost())))
-            for host, agent in self.agents.items():
-                if agent.has_power and not agent.is_cut and host not in self.lost():
-                    agent.orders = orders[host]
-                    agent.lease.renew(self.now, LEASE_S)
+            for host, new in orders.items():
+                known = self.told.get(host, HostOrders())
+                if replace(new, revision=known.revision) != known:
+                    self.told[host] = replace(new, revision=known.revision + 1)
+        for host, agent in self.agents.items():
+            if agent.has_power and not agent.is_late:
+                self.deliver(host, agent)
         for host, agent in self.agents.items():
             if agent.has_power:
                 self.work(host, agent)
+                self.deliver(host, agent)
+
+    def behind(self) -> set[str]:
+        """As `HostBoard.behind`."""
+        return {host for host in HOSTS if host not in self.told or self.held[host] != self.told[host].revision}
+
+    def deliver(self, host: str, agent: FakeAgent) -> None:
+        if self.controller_up and not agent.is_cut and host not in self.lost():
+            agent.orders = self.told[host]
+            agent.lease.renew(self.now, LEASE_S)
 
     def work(self, host: str, agent: FakeAgent) -> None:
+        agent.worked_on = agent.orders.revision
         if agent.lease.look(self.now) == "ask":
             # A controller that is only dead can be told from one that is cut off.
             agent.lease.answer(self.now, reachable=not agent.is_cut)
@@ -165,7 +188,7 @@ class World:
     def settle(self) -> None:
         self.controller_up = True
         for agent in self.agents.values():
-            agent.is_cut, agent.has_power = False, True
+            agent.is_cut, agent.has_power, agent.is_late = False, True, False
         for _ in range(40):
             self.turn()
             times = [t for agent in self.agents.values() for r in agent.records.values() if (t := next_time(r))]
@@ -177,6 +200,7 @@ class World:
 
 FAULTS = st.one_of(
     st.tuples(st.sampled_from(["cut", "mend", "power off", "power on", "drain", "undrain"]), st.sampled_from(HOSTS)),
+    st.tuples(st.sampled_from(["late", "prompt", "fail and drain"]), st.sampled_from(HOSTS)),
     st.tuples(st.sampled_from(["fail", "stop", "start", "restart"]), st.sampled_from(NAMES)),
     st.tuples(st.sampled_from(["controller", "wait", "wait long"]), st.just("")),
 )
@@ -185,6 +209,12 @@ FAULTS = st.one_of(
 def happen(world: World, what: str, name: str) -> None:
     if what in ("cut", "mend"):
         world.agents[name].is_cut = what == "cut"
+    elif what in ("late", "prompt"):
+        world.agents[name].is_late = what == "late"
+    elif what == "fail and drain":
+        for task in list(world.agents[name].records):
+            world.fail(task)
+        world.drained.add(name)
     elif what == "power off":
         agent = world.agents[name]
         agent.has_power = False
@@ -216,6 +246,7 @@ def happen(world: World, what: str, name: str) -> None:
 @given(st.lists(FAULTS, max_size=25))
 @example([("drain", "a"), ("drain", "b"), ("drain", "z")])
 @example([("drain", "z"), ("drain", "b"), ("drain", "c")])
+@example([("late", "a"), ("fail and drain", "a")])
 def test_whatever_befalls_the_hosts_every_task_runs_once_in_the_end(faults: list[tuple[str, str]]) -> None:
     world = World()
     for _ in range(3):
@@ -290,6 +321,22 @@ def test_a_moved_task_has_a_higher_number_than_what_the_lost_host_starts_by_itse
     assert max(alive, key=lambda h: alive[h]) == moved_to
     world.settle()
     assert world.copies("worker/0") == [moved_to]
+
+
+def test_a_task_that_its_host_starts_again_by_itself_is_not_given_the_same_number_elsewhere() -> None:
+    world = World()
+    for _ in range(3):
+        world.turn()
+    host = world.rows["worker/0"].host
+    world.agents[host].is_late = True
+    world.fail("worker/0")  # its agent starts it again in the next turn, before it hears of anything new
+    world.drained.add(host)
+    for _ in range(12):
+        world.turn()
+        assert len(world.copies("worker/0")) <= 1
+    numbers = world.starts["worker/0"]
+    assert len(numbers) == len(set(numbers))
+    assert world.copies("worker/0") == [world.rows["worker/0"].host] != [host]
 
 
 def test_a_drained_hosts_task_is_never_alive_twice() -> None:
