@@ -30,7 +30,7 @@ types: $(VENV)/.ready-test
 	$(BIN)/mypy
 
 unit: $(VENV)/.ready-test
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python tools/run_tests.py
 
 docs: $(VENV)/.ready-test
 	$(BIN)/python tools/gen_docs.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Generator, Iterator
@@ -24,6 +25,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "nightly" in item.keywords:
             item.add_marker(pytest.mark.skip(reason="runs in `make nightly` (DTF_NIGHTLY=1)"))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Tell tools/run_tests.py what failed, and in which phase."""
+    path = os.environ.get("DTF_TEST_FAILURES")
+    if report.failed and path:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps({"test": report.nodeid, "when": report.when}) + "\n")
 
 
 @pytest.hookimpl(wrapper=True)
