@@ -127,3 +127,33 @@ def test_a_python_of_the_users_own_finds_what_was_sent(home: Path, lab: Lab) -> 
     assert result.cluster is not None
     assert any(f"{HOME}/bare/bin/python".encode() in command for command in lab.commands(name))
     assert result.cluster.down() == ()
+
+
+def test_tasks_start_when_their_own_host_is_ready_and_not_when_the_slowest_is(
+    home: Path, lab: Lab, tmp_path: Path
+) -> None:
+    slow = lab.names[0]
+    gate = f'case $(hostname) in {slow}) while [ ! -e "$HOME/go" ]; do sleep 0.1; done;; esac'
+    spec = cluster_of(lab, setup=(gate,))
+    first = Cluster.up(spec, wait=False).cluster
+    assert first is not None
+    try:
+        wait_until(
+            lambda: (
+                sorted(task.name for task in first.status().tasks if task.state == "running")
+                == ["worker/0", "worker/1"]
+            ),
+            "the tasks of the hosts that are ready run",
+        )
+        waits = next(host for host in first.status().hosts if host.name == lab.address_of(slow))
+        assert waits.stage.startswith("setup"), waits
+    finally:
+        (lab.home(slow) / "go").touch()
+    result = Cluster.up(spec)
+    assert (result.exit_code, result.running) == (0, 3), result.problems
+    script = tmp_path / "add.py"
+    script.write_text(ADD)
+    ended, output = run_job(first, JobRequest(str(script)))
+    assert ended.state == "succeeded", output
+    assert output.count("the answer is 42.0") == 2
+    assert first.down() == ()

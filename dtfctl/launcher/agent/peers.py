@@ -60,6 +60,8 @@ class PeerBoard:
             self._tell_all_gone(self._others.pop(name))
         for peer in news.values():
             before = self._others.get(peer.name)
+            if before is not None and before.incarnation and not peer.incarnation:
+                continue  # of a controller that has not heard yet that it was started
             self._others[peer.name] = peer
             if peer.name not in wanted:
                 if before is None or before.name in self._wanted:

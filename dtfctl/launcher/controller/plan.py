@@ -158,7 +158,10 @@ def _task_order(spec: ClusterSpec, row: TaskRow) -> TaskOrder:
 
 
 def peers_of(tasks: Sequence[TaskRow], observed: Observed) -> list[tuple[str, Peer]]:
-    """(host, task) of all tasks of which anything is known, as the agents of their hosts say."""
+    """(host, task) of all tasks of which anything is known, as the agents of their hosts say.
+
+    One that has never been started, as its host is still being made ready, keeps nobody else from starting.
+    """
     known = {
         (host, report.name): report for host, host_report in observed.reports.items() for report in host_report.tasks
     }
@@ -169,8 +172,8 @@ def peers_of(tasks: Sequence[TaskRow], observed: Observed) -> list[tuple[str, Pe
             up = seen.state == "running" and seen.health != "down" and not is_lost
             reason = f"its host {row.host} is lost" if is_lost else seen.last_error or seen.state
             peers.append((row.host, Peer(row.job, row.index, seen.address, seen.incarnation, up, reason)))
-        elif is_lost:
+        elif is_lost or not row.incarnation:
             # Nobody listens at port 0; where the task will be, follows once it is known.
-            reason = f"its host {row.host} is lost"
+            reason = f"its host {row.host} is lost" if is_lost else f"it has not been started yet on {row.host}"
             peers.append((row.host, Peer(row.job, row.index, f"{row.host}:0", row.incarnation, False, reason)))
     return peers

@@ -17,6 +17,8 @@ from dtfctl.health.restart import RestartPolicy
 from dtfctl.launcher import codec, files, model, seat
 from dtfctl.launcher.agent import contract, ports, progress
 from dtfctl.launcher.agent.lifecycle import Record
+from dtfctl.launcher.agent.line import TaskLine
+from dtfctl.launcher.agent.peers import PeerBoard
 from dtfctl.launcher.agent.state import Saved
 from dtfctl.launcher.controller import placement, plan
 from dtfctl.launcher.controller.store import TaskRow
@@ -190,10 +192,28 @@ def test_orders_tell_a_host_about_the_tasks_of_the_others() -> None:
     orders = plan.reconcile(desired, plan.Observed({"a": report}))
     assert [peer.name for peer in orders["b"].peers] == ["ps/0"]
     assert (orders["b"].peers[0].address, orders["b"].peers[0].up) == ("a:1", True)
-    assert orders["a"].peers == ()
+    (other,) = orders["a"].peers
+    assert (other.name, other.address, other.up) == ("worker/0", "b:0", False), "nobody waits for a host that is late"
     assert orders["a"].expected == orders["b"].expected == ("ps/0", "worker/0")
     again = plan.reconcile(desired, plan.Observed({"a": report}))
     assert again == orders, "the same desired and observed state gives the same orders"
+    started = replace(desired, tasks=(rows[0], replace(rows[1], incarnation=1)))
+    unheard = plan.reconcile(started, plan.Observed({"a": report}))
+    assert unheard["a"].peers == (), "a new controller does not know where it is"
+
+
+def test_a_place_that_is_known_is_not_taken_back_by_a_controller_that_has_not_heard_of_it(tmp_path: Path) -> None:
+    line = TaskLine(tmp_path)
+    try:
+        board = PeerBoard(line, {}, "b")
+        running = contract.Peer("ps", 0, "a:1", 3, up=True)
+        board.update([running], ["ps/0"])
+        board.update([contract.Peer("ps", 0, "a:0", 0, up=False, reason="it has not been started yet")], ["ps/0"])
+        assert board.addresses() == {"ps/0": "a:1"}
+        board.update([contract.Peer("ps", 0, "c:0", 3, up=False, reason="its host a is lost")], ["ps/0"])
+        assert board.addresses() == {"ps/0": "c:0"}
+    finally:
+        line.close()
 
 
 def test_ports_prefer_the_former_then_the_range() -> None:
