@@ -441,8 +441,7 @@ class Cluster:
         paths = self._connection.paths
         try:
             seat = self._connection.seat
-            name, _, at = seat.reach(f"{self._metrics_host()}:{port}").rpartition(":")
-            return read_page((name, int(at)), paths, timeout_s)
+            return read_page(seat.reach(f"{self._metrics_host()}:{port}"), paths, timeout_s)
         except OSError as error:
             log = paths.logs / "controller.log"
             raise ControllerUnreachable(

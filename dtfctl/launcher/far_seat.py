@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import socket
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from dtfctl.launcher.files import private_folder, write_whole
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import LOGIN_CAUSES, HostFailed, OnStage, silent
 from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, Ssh
+from dtfctl.net.address import answers
 
 if TYPE_CHECKING:
     from dtfctl.launcher.providers.far_controller import Operator
@@ -153,7 +153,7 @@ class FarSeat:
 
     def at_hand(self) -> str | None:
         address, direct = self._known()
-        return address if direct and answers(address) else None
+        return address if direct and answers(address, KNOCK_S) else None
 
     def _known(self) -> tuple[str, bool]:
         """Where it was called last, and whether without SSH."""
@@ -169,7 +169,7 @@ class FarSeat:
     def _start(self, files: dict[str, str], archives: dict[str, str], listen: str) -> str:
         request = {"do": "start", "files": files, "archives": archives, "listen": listen}
         address = str(self._control(request)["address"])
-        direct = answers(address)
+        direct = answers(address, KNOCK_S)
         write_whole(self._paths.controller_info, json.dumps({"address": address, "direct": direct}).encode())
         return address if direct else self._through_ssh(address)
 
@@ -179,7 +179,7 @@ class FarSeat:
         return ""
 
     def reach(self, address: str) -> str:
-        return address if answers(address) else self._through_ssh(address)
+        return address if answers(address, KNOCK_S) else self._through_ssh(address)
 
     def wait_gone(self) -> None:
         """`forget` waits."""
@@ -194,6 +194,7 @@ class FarSeat:
         self._connected().forbid(names, self._key_line())
         shutil.rmtree(self._paths.certificates, ignore_errors=True)
         shutil.rmtree(self._paths.login, ignore_errors=True)
+        shutil.rmtree(self._paths.run, ignore_errors=True)
         for path in (self._paths.controller_info, self._paths.seat, self._paths.info, self._paths.owner):
             path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
@@ -234,16 +235,6 @@ class FarSeat:
             return self._connected().forward(self.host, address)
         except HostFailed as error:
             raise _login_error(self.host, error) from None
-
-
-def answers(address: str) -> bool:
-    """Whether anybody listens there; whether it is the right one, its certificate says."""
-    name, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((name.strip("[]"), int(port)), KNOCK_S).close()
-    except OSError:
-        return False
-    return True
 
 
 def _login_error(host: str, error: HostFailed) -> LauncherError:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import http.client
-import socket
 import ssl
 from typing import Any
 
 from dtfctl.launcher.certificates import TlsFiles, server_name
 from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.net.address import connect
 
 
-def read_page(address: tuple[str, int], paths: ClusterPaths, timeout_s: float) -> str:
+def read_page(address: str, paths: ClusterPaths, timeout_s: float) -> str:
     """The page's text.
+
+    Args:
+        address: `HOST:PORT`, or `unix:PATH`.
 
     Raises:
         OSError: it cannot be reached, is not the cluster's, or refuses.
@@ -22,10 +25,10 @@ def read_page(address: tuple[str, int], paths: ClusterPaths, timeout_s: float) -
     context.load_cert_chain(reader.cert, reader.key)
     name = server_name("controller", paths.name)
     with (
-        socket.create_connection(address, timeout_s) as raw,
+        connect(address, timeout_s) as raw,
         context.wrap_socket(raw, server_hostname=name) as secure,
     ):
-        connection = http.client.HTTPConnection(*address, timeout=timeout_s)
+        connection = http.client.HTTPConnection(name, timeout=timeout_s)
         connection.sock = secure
         try:
             connection.request("GET", "/metrics")

@@ -7,7 +7,7 @@
         cluster.json          name, when it was made, where its sockets are
         owner.json            who brought it up, from where
         controller.json       pid, address and pulse of the running controller
-        run/controller.sock   where commands on its machine call it
+        run/                  sockets (0700): where commands on its machine call it; what SSH forwards
         spec.json             a copy of the spec
         controller.db         desired state, jobs and events (SQLite)
         certificates/         ca, controller, cli, agents, tasks; keys 0600
@@ -79,7 +79,12 @@ class ClusterPaths:
 
     @property
     def controller_socket(self) -> Path:
-        return self.folder / "run" / "controller.sock"
+        return self.run / "controller.sock"
+
+    @property
+    def run(self) -> Path:
+        """Sockets: where the controller is called on its machine, and what SSH forwards."""
+        return self.folder / "run"
 
     @property
     def going_down(self) -> Path:

@@ -19,7 +19,7 @@ from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.procfs import ProcessId, is_alive, send_signal
 from dtfctl.launcher.providers.local import died, remove_socket_folder
 from dtfctl.launcher.pulse import HANGS_S, hangs, silence_of
-from dtfctl.launcher.rpc.client import UNIX
+from dtfctl.net.address import UNIX
 
 START_S = 60.0
 POLL_S = 0.01
@@ -183,7 +183,7 @@ def forget(paths: ClusterPaths, keep_logs: bool = True) -> None:
 
 def remove_files(paths: ClusterPaths) -> None:
     """Delete all of a cluster's files but logs and checkpoints."""
-    for folder in (paths.certificates, paths.folder / "hosts", paths.folder / "run", paths.blobs):
+    for folder in (paths.certificates, paths.folder / "hosts", paths.run, paths.blobs):
         shutil.rmtree(folder, ignore_errors=True)
     for name in ("", "-wal", "-shm", "-journal"):
         paths.database.with_name(paths.database.name + name).unlink(missing_ok=True)

@@ -44,6 +44,8 @@ def owner_of(connection: socket.socket) -> int | None:
         here, there = _address(connection.getsockname()), _address(connection.getpeername())
     except OSError:
         return None
+    if not _is_established(connection):
+        return None  # the tables of all sockets are long where many hang up
     found = _ask_kernel(there, here)
     if found is None and is_local(connection):
         found = _look_in_tables(there, here)

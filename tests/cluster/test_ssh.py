@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -14,12 +15,15 @@ import pytest
 
 from dtfctl.launcher import connect
 from dtfctl.launcher.api import Cluster
+from dtfctl.launcher.files import private_folder
 from dtfctl.launcher.grouping import grouped
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.check import HostCheck, check_hosts
 from dtfctl.launcher.providers.ssh import SshProvider
 from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, Ssh, Sync, TaskGroup
+from dtfctl.net.address import connect as connect_to
 from tests.cluster.conftest import STUB_COMMAND
+from tests.cluster.strangers import listening_ports
 from tests.doubles.ssh_hosts import Behaviour, SshHosts
 
 BEHAVIOURS: dict[int, Behaviour] = {2: "good", 3: "noisy", 4: "locked", 5: "silent", 6: "bare", 7: "good", 8: "good"}
@@ -144,3 +148,31 @@ def test_a_spec_that_comes_again_while_files_are_on_their_way_disturbs_no_host(
         provider.kill_agent("127.0.0.2")
         provider.clean("127.0.0.2")
         provider.close()
+
+
+def test_what_is_forwarded_has_no_port_and_is_this_users_alone(home: Path, servers: SshHosts) -> None:
+    """Loopback is every user's; a socket in a private folder is not, however long its path."""
+    paths = ClusterPaths.of("x" * 63)  # too long for the kernel as it is
+    (left := private_folder(paths.run) / "ssh-999999999-1-0.sock").touch()
+    provider = SshProvider(paths)
+    said = []
+    try:
+        provider.configure(spec_of(servers, [2]))
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            address = f"127.0.0.1:{server.getsockname()[1]}"
+            before = listening_ports([os.getpid()])
+            way = provider.forward("127.0.0.2", address)
+            assert listening_ports([os.getpid()]) == before
+            assert way == provider.forward("127.0.0.2", address)
+            for _ in range(2):
+                with connect_to(way, 60.0) as mine:
+                    mine.sendall(b"hello")
+                    with server.accept()[0] as theirs:
+                        theirs.settimeout(60.0)
+                        said.append(theirs.recv(5))
+        path = Path(way.removeprefix("unix:"))
+        assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    finally:
+        provider.close()
+    assert said == [b"hello", b"hello"]
+    assert not path.exists() and not left.exists()

@@ -38,6 +38,9 @@ class _Server(asyncssh.SSHServer):
     def begin_auth(self, username: str) -> bool:
         return True
 
+    def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
+        return True
+
 
 class SshHosts:
     """Servers for `behaviours` (the address's last number to behaviour). Use it in a `with` statement."""

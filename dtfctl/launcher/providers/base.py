@@ -8,8 +8,8 @@ from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.procfs import ProcessId
-from dtfctl.launcher.rpc.client import UNIX
 from dtfctl.launcher.spec.model import ClusterSpec
+from dtfctl.net.address import UNIX
 
 Cause: TypeAlias = Literal[
     "auth", "host-key", "unreachable", "python", "disk", "install", "sync", "setup", "agent", "owner", "shared"
@@ -35,7 +35,7 @@ class AgentEndpoint:
     through: str = ""
     """How calls get there when its port cannot be reached: `SSH`, `SSH over bastion`; empty: directly."""
     socket: str = ""
-    """The unix socket at which it is called on this machine; empty: it is on another one."""
+    """The unix socket at which it is called: its own on this machine, or what SSH forwards; empty: at its address."""
 
     @property
     def called_at(self) -> str:

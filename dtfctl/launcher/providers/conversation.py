@@ -1,4 +1,4 @@
-"""One connection to a host, and on it a process of `host_side.py`: requests, uploads and forwarded ports."""
+"""One connection to a host, and on it a process of `host_side.py`: requests, uploads and forwarded addresses."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 import asyncssh
 
 from dtfctl.launcher.providers.base import HostFailed, Stage
+from dtfctl.launcher.providers.forwards import Forwards
 from dtfctl.launcher.providers.login import KEEPALIVE_S
 
 PARTS = ("host_base", "host_layers", "host_offers", "host_side")
@@ -80,7 +81,7 @@ class Conversation:
         self.connection = connection
         self._process = process
         self._lock = asyncio.Lock()
-        self._forwards: dict[str, asyncssh.SSHListener] = {}
+        self.forwards = Forwards(connection)
         self._facts: dict[str, Any] = {}
         self._said = b""
         self._listener = asyncio.create_task(self._listen())
@@ -221,25 +222,10 @@ class Conversation:
     @property
     def is_needed(self) -> bool:
         """Something goes through it that it must not be closed for being idle."""
-        return bool(self._forwards) or self.offers > 0
-
-    async def forward(self, address: str) -> str:
-        """A port of this machine's loopback that leads to `address`, as the host sees it, while this is open."""
-        if address not in self._forwards:
-            name, _, port = address.rpartition(":")
-            try:
-                async with asyncio.timeout(ASK_S):
-                    listener = await self.connection.forward_local_port("127.0.0.1", 0, name.strip("[]"), int(port))
-            except (OSError, asyncssh.Error, TimeoutError) as error:
-                raise HostFailed("unreachable", f"no port could be forwarded: {error}") from None
-            self._forwards[address] = listener
-        return f"127.0.0.1:{self._forwards[address].get_port()}"
-
-    def stop_forwarding(self, but: str) -> None:
-        for address in [known for known in self._forwards if known != but]:
-            self._forwards.pop(address).close()
+        return bool(self.forwards) or self.offers > 0
 
     def close(self) -> None:
+        self.forwards.stop()
         self.connection.close()
 
     async def end(self) -> None:
@@ -249,4 +235,4 @@ class Conversation:
                 async with asyncio.timeout(END_S):
                     self._process.stdin.write_eof()
                     await self._process.wait_closed()
-        self.connection.close()
+        self.close()

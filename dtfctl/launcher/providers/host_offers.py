@@ -27,7 +27,9 @@ CONNECT_S = 3.0
 STALL_S = 10.0
 OFFERED_S = 600.0
 GUESTS = 16
-"""Connections at a time; more are closed at once."""
+"""Connections that have shown no token yet; a quarter of them from one address. The oldest makes room for another."""
+WITHIN_S = 5.0
+"""To show one."""
 BLOCK = 1 << 18
 TELL_BYTES = 8 << 20
 
@@ -68,32 +70,74 @@ _KEPT: list[int] = []
 _ARCHIVES: set[str] = set()
 
 
+class Guest:
+    """Somebody who is connected."""
+
+    def __init__(self, connection: sockets.socket, source: str) -> None:
+        import threading
+
+        self.connection = connection
+        self.source = source
+        self.until = time.monotonic() + WITHIN_S
+        self.is_known = False
+        """He has shown a token, and stays until he has what it is for."""
+        self.is_out = False
+        self._lock = threading.Lock()
+
+    def show_in(self) -> None:
+        with self._lock:
+            self.is_known = True
+
+    def turn_out(self) -> None:
+        import socket
+
+        with self._lock, contextlib.suppress(OSError):
+            if not self.is_known:
+                self.is_out = True
+                self.connection.shutdown(socket.SHUT_RDWR)
+
+
 def hand_out(listener: sockets.socket, files: dict[str, str], tokens: list[bytes], over: int) -> None:
     """Serve until every token was used, `over` is closed, or it has taken too long."""
     import threading
 
     left, lock = list(tokens), threading.Lock()
-    guests: list[threading.Thread] = []
+    guests: dict[threading.Thread, Guest] = {}
     end = time.monotonic() + OFFERED_S
-    while (left or any(guest.is_alive() for guest in guests)) and time.monotonic() < end:
+    while (left or guests) and time.monotonic() < end:
         ready = select.select([listener.fileno(), over], [], [], 1.0)[0]
         if over in ready:
             return
-        guests = [guest for guest in guests if guest.is_alive()]
-        if listener.fileno() in ready:
-            connection = listener.accept()[0]
-            if len(guests) >= GUESTS:
-                connection.close()
-                continue
-            guest = threading.Thread(target=hand_over, args=(connection, files, left, lock), daemon=True)
-            guest.start()
-            guests.append(guest)
+        guests = {thread: guest for thread, guest in guests.items() if thread.is_alive()}
+        waiting = [guest for guest in guests.values() if not (guest.is_known or guest.is_out)]
+        for guest in waiting:
+            if time.monotonic() > guest.until:
+                guest.turn_out()
+        if listener.fileno() not in ready:
+            continue
+        try:
+            connection, peer = listener.accept()
+        except OSError:  # it is gone again, or there is no descriptor for it
+            continue
+        beside = [guest for guest in waiting if guest.source == peer[0]]
+        crowd = beside if len(beside) >= GUESTS // 4 else waiting if len(waiting) >= GUESTS else []
+        for guest in crowd[:1]:
+            guest.turn_out()
+        guest = Guest(connection, peer[0])
+        thread = threading.Thread(target=hand_over, args=(guest, files, left, lock), daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads
+            connection.close()
+            continue
+        guests[thread] = guest
 
 
-def hand_over(connection: sockets.socket, files: dict[str, str], tokens: list[bytes], lock: Any) -> None:
+def hand_over(guest: Guest, files: dict[str, str], tokens: list[bytes], lock: Any) -> None:
     """One guest: `name, nonce, proof` with a token that is still good gets `proof` and the file."""
     import hmac
 
+    connection = guest.connection
     with connection:
         try:
             connection.settimeout(STALL_S)
@@ -111,6 +155,7 @@ def hand_over(connection: sockets.socket, files: dict[str, str], tokens: list[by
                 if not found or name not in files:
                     return
                 tokens.remove(found[0])
+                guest.show_in()
             connection.sendall(hmac.digest(found[0], b"give" + told + nonce + theirs, "sha256"))
             with open(files[name], "rb") as file:
                 connection.sendfile(file)

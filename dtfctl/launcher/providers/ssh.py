@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import socket
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +34,7 @@ from dtfctl.launcher.providers.own_login import OwnLogin, SentSyncs
 from dtfctl.launcher.providers.supply import UNPACK_S, Supply, mib
 from dtfctl.launcher.pulse import AGENT_HANGS_S
 from dtfctl.launcher.spec.model import ClusterSpec
+from dtfctl.net.address import UNIX, answers
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -93,7 +93,7 @@ class SshProvider:
 
     def find_agent(self, host: str) -> AgentEndpoint | None:
         known = self._remembered(host)
-        if known is None or not _answers(known.address):
+        if known is None or not answers(known.address, KNOCK_S):
             found = self._run(self._look(host), None)
             if found is None:
                 return None
@@ -108,11 +108,11 @@ class SshProvider:
 
     def _reachable(self, endpoint: AgentEndpoint) -> AgentEndpoint:
         """A firewall or a jump host may be in the way of its port: then through the SSH connection, which stays."""
-        if _answers(endpoint.address):
+        if answers(endpoint.address, KNOCK_S):
             return endpoint
         jump = self._spec.ssh.jump if self._spec is not None and self._own is None else ()
-        address = self._run(self._forward(endpoint.host, endpoint.address, alone=True), None)
-        return replace(endpoint, address=address, through=f"SSH over {jump[-1]}" if jump else "SSH")
+        way = self._run(self._forward(endpoint.host, endpoint.address, alone=True), None)
+        return replace(endpoint, socket=way.removeprefix(UNIX), through=f"SSH over {jump[-1]}" if jump else "SSH")
 
     def refresh(self, host: str) -> None:
         self._run(self._refresh(host), None)
@@ -135,7 +135,7 @@ class SshProvider:
         self._has_later(host).unlink(missing_ok=True)
 
     def forward(self, host: str, address: str) -> str:
-        """An address on this machine that leads to `address` of a host, through the connection to it."""
+        """`unix:PATH` on this machine, which leads to `address` of a host through the connection to it."""
         return self._run(self._forward(host, address), None)
 
     def close(self) -> None:
@@ -202,7 +202,10 @@ class SshProvider:
 
     async def _talk(self, host: _Host) -> Conversation:
         """The host's open conversation, or a new one. The caller holds the host's lock."""
-        if host.conversation is None or not host.conversation.is_open:
+        if host.conversation is not None and not host.conversation.is_open:
+            host.conversation.close()
+            host.conversation = None
+        if host.conversation is None:
             host.conversation = await self._begin(host)
             self._loop.call_later(IDLE_S, self._close_idle, host, host.conversation)
         return host.conversation
@@ -245,8 +248,8 @@ class SshProvider:
         async with host.lock:
             conversation = await self._talk(host)
             if alone:
-                conversation.stop_forwarding(address)
-            return await conversation.forward(address)
+                conversation.forwards.stop(but=address)
+            return await conversation.forwards.lead_to(address, self._paths.run)
 
     async def _ask(self, name: str, what: str, within_s: float, **values: Any) -> dict[str, Any]:
         host = self._hosts[name]
@@ -488,13 +491,3 @@ class SshProvider:
 
 def _endpoint(host: str, info: dict[str, Any]) -> AgentEndpoint:
     return AgentEndpoint(host, info["address"], ProcessId(info["pid"], info["start_ticks"]))
-
-
-def _answers(address: str) -> bool:
-    """Whether anybody listens there; whether it is the agent, its certificate says."""
-    name, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((name.strip("[]"), int(port)), KNOCK_S).close()
-    except OSError:
-        return False
-    return True

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Generic
 
 from dtfctl import guard
@@ -16,13 +14,11 @@ from dtfctl.launcher.certificates import Role, TlsFiles, server_name
 from dtfctl.launcher.errors import InternalError, LauncherError, from_wire
 from dtfctl.launcher.rpc.method import Method, PeerUnavailable, Reply, Request
 from dtfctl.launcher.rpc.wire import CALL, END, ERROR, MESSAGE, SILENT_S, Broken, Wire, heart
-from dtfctl.net.unix import short
+from dtfctl.net.address import connect
 
 CONNECT_S = 20.0
 """For a stream; a call has its own deadline."""
 MOST_IDLE = 4
-UNIX = "unix:"
-"""Before the path of a socket on this machine; other addresses are `HOST:PORT`."""
 
 
 class Channel:
@@ -121,7 +117,7 @@ class Channel:
     def _connect(self, within_s: float) -> Wire:
         deadline = time.monotonic() + within_s
         try:
-            sock = _connected(self.address, max(0.001, within_s))
+            sock = connect(self.address, max(0.001, within_s))
         except OSError as error:
             raise self._unavailable(error, within_s) from None
         wire = Wire(sock, self._identity.client_context(), self._server)
@@ -153,22 +149,6 @@ class Channel:
     def _unavailable(self, error: Exception, within_s: float) -> PeerUnavailable:
         why = f"no answer within {within_s:g} s" if isinstance(error, TimeoutError) else str(error)
         return PeerUnavailable(f"{self.address} does not answer: {why}")
-
-
-def _connected(address: str, within_s: float) -> socket.socket:
-    """`HOST:PORT`, or `unix:PATH`."""
-    if not address.startswith(UNIX):
-        host, _, port = address.rpartition(":")
-        return socket.create_connection((host.strip("[]"), int(port)), within_s)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        sock.settimeout(within_s)
-        with short(Path(address.removeprefix(UNIX))) as name:
-            sock.connect(name)
-    except BaseException:
-        sock.close()
-        raise
-    return sock
 
 
 class Talk(Generic[Reply]):

@@ -9,12 +9,16 @@ others belong to what died with it and fail at once with UNAVAILABLE.
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from pathlib import Path
 from typing import Any
 
 import grpc
 
+from dtfctl.net.address import UNIX
 from dtfctl.net.tls import Identity
+from dtfctl.net.unix import short
 from dtfctl.runtime.services.calls import Call, Handler, Unary
 from dtfctl.runtime.services.deadlines import DEADLINES
 from dtfctl.runtime.services.grpc_tools import CHANNEL_OPTIONS, listen_tcp, new_server
@@ -28,7 +32,7 @@ class MasterProxy:
     """Serves until `stop`.
 
     Args:
-        address: the task's "host:port".
+        address: the task's "host:port", or "unix:PATH" of what leads there.
         identity: of a certificate the cluster's authority made; None where the task itself serves plaintext.
         server_name: the name the task's certificate is valid for.
     """
@@ -38,11 +42,14 @@ class MasterProxy:
         self._server_name = server_name
         self._address = address
         self._generation = 0 if identity is None else identity.generation()
+        self._ways = contextlib.ExitStack()
         self._forward = _Forward(self._connect(address))
         self._stopped = False
         self._server = new_server(self._forward.find)
 
     def _connect(self, address: str) -> grpc.Channel:
+        if address.startswith(UNIX):
+            address = UNIX + self._ways.enter_context(short(Path(address.removeprefix(UNIX))))
         if self._identity is None:
             return grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
         pem = self._identity.pem()
@@ -82,6 +89,7 @@ class MasterProxy:
         self._stopped = True
         self._server.stop(0).wait(5.0)
         self._forward.close()
+        self._ways.close()
 
 
 class _Forward:

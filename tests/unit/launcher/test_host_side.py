@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -149,7 +150,7 @@ def offered(base: Path, tmp_path: Path) -> Iterator[Callable[..., dict[str, Any]
         asked = {"name": NAME, "size": 3 << 20, "address": "127.0.0.1", "port": port, "token": token, **changes}
         return host_offers.take_layer(**asked)
 
-    take.__dict__["archive"] = archive
+    take.__dict__.update(archive=archive, port=port)
     yield take
     while host_offers._KEPT:
         os.close(host_offers._KEPT.pop())
@@ -167,6 +168,15 @@ def test_who_does_not_know_a_token_gets_nothing(offered: Any, base: Path) -> Non
     assert "refused" in offered(name="b" * 24)
     assert os.listdir(base / "tmp") == []
     assert "archive" in offered(), "a guess does not use it up"
+
+
+def test_idle_strangers_take_nobodys_place(offered: Any) -> None:
+    """From one address, and from more addresses than there are places."""
+    with contextlib.ExitStack() as stack:
+        sources = [*["127.0.0.1"] * 40, *(f"127.0.1.{number}" for number in range(1, 41))]
+        for source in sources:
+            stack.enter_context(socket.create_connection(("127.0.0.1", offered.port), 60.0, (source, 0)))
+        assert "archive" in offered()
 
 
 def test_who_does_not_know_the_token_cannot_hand_on_either(base: Path) -> None:

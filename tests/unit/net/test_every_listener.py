@@ -14,6 +14,7 @@ TAKES = {
     "start_server",
     "start_unix_server",
     "forward_local_port",
+    "forward_local_path_to_port",
     "add_http2_port",
     "add_insecure_port",
     "add_secure_port",
@@ -23,7 +24,7 @@ OTHERWISE = {
     "runtime/services/call_server.py": "behind a gate, or at a unix socket of this user's",
     "runtime/services/public_call_server.py": "behind a gate, or at a unix socket of this user's",
     "runtime/testing/devices.py": "holds ports that are to stay free, and takes nobody",
-    "launcher/providers/conversation.py": "what SSH forwards to an agent's port, where the agent takes it",
+    "launcher/providers/forwards.py": "what SSH forwards, at unix sockets in a folder of this user's",
     "launcher/providers/host_offers.py": "runs on hosts that have no dtfctl yet; has limits and a deadline of its own",
 }
 """Where else, and why that is right."""

@@ -77,6 +77,19 @@ def test_one_that_is_closed_is_nobodys(way: str, how: str, listener: socket.sock
         eventually(lambda: owner_of(accepted) is None)
 
 
+def test_nobody_is_looked_for_who_has_hung_up(listener: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands may do so at once, and whoever comes after them waits for as many looks into the kernel's tables."""
+    looks = []
+    monkeypatch.setattr(owner, "_ask_kernel", lambda *_: looks.append("kernel"))
+    monkeypatch.setattr(owner, "_look_in_tables", lambda *_: looks.append("tables"))
+    client = socket.create_connection(listener.getsockname())
+    accepted, _ = listener.accept()
+    client.close()
+    with accepted:
+        assert accepted.recv(1) == b"" and owner_of(accepted) is None
+    assert looks == []
+
+
 def test_one_after_it_with_the_same_ends_is_not_taken_for_it(way: str, listener: socket.socket) -> None:
     """A stranger asks something, resets his connection, and somebody who may come in gets the same port."""
     first = socket.create_connection(listener.getsockname())
