@@ -28,7 +28,7 @@ from dtfctl.errors import Signal
 from dtfctl.launcher.errors import ScriptError
 from dtfctl.launcher.files import explained, private_folder
 from dtfctl.launcher.operator.requirements import OURS, Wanted
-from dtfctl.launcher.providers import host_side
+from dtfctl.launcher.providers import host_base
 from dtfctl.launcher.providers.bundle import Platform
 from dtfctl.values import value
 
@@ -174,7 +174,7 @@ def _write_wheel(path: Path, item: importlib.metadata.Distribution) -> None:
 
 def _downloaded(wanted: Wanted, platform: Platform, cache: Path) -> list[Path]:
     """By this Python's pip, from wherever it takes packages."""
-    here = platform == Platform.of_facts(host_side.facts())
+    here = platform == Platform.of_facts(host_base.facts())
     with tempfile.TemporaryDirectory(dir=private_folder(cache), prefix="pip-") as folder:
         place = Path(folder)
         hashed = {line.split(" --hash=")[0]: line for line in wanted.hashed}

@@ -25,7 +25,7 @@ from packaging.requirements import Requirement
 import dtfctl
 from dtfctl.launcher.errors import ClusterFailed
 from dtfctl.launcher.files import private_folder, write_whole
-from dtfctl.launcher.providers import host_layers, host_side, packing, wheels
+from dtfctl.launcher.providers import host_base, host_layers, packing, wheels
 from dtfctl.launcher.providers.packing import Archive
 
 LAYOUT = "2"
@@ -116,7 +116,7 @@ class Platform:
     @property
     def is_compiled_for(self) -> bool:
         """Whether this Python's bytecode is that one's."""
-        return self.implementation == "CPython" == host_side.facts()["implementation"] and self.python == (
+        return self.implementation == "CPython" == host_base.facts()["implementation"] and self.python == (
             *sys.version_info[:2],
         )
 
@@ -196,7 +196,7 @@ class Bundles:
 
     def likely(self) -> list[str]:
         """The runtimes of hosts like this machine, and like those that were asked about, also by others before."""
-        self.of(Platform.of_facts(host_side.facts()))
+        self.of(Platform.of_facts(host_base.facts()))
         with self._lock:
             kinds = [*self._asked, *(kind for kind in self._remembered() if kind not in self._asked)]
         found: dict[str, None] = {}
@@ -322,7 +322,7 @@ def _parts(platform: Platform) -> dict[LayerName, _Part]:
     """What the layers beside dtfctl's own consist of for such a host."""
     own = host_layers.own_layers()
     if own:  # on a host: as it was told when it got its own, of which some may still be on their way
-        same = platform.of_kind == Platform.of_facts(host_side.facts()).of_kind
+        same = platform.of_kind == Platform.of_facts(host_base.facts()).of_kind
         return {item["name"]: _Part(tuple(item["pins"]), tuple(item["modules"]), same) for item in own if item["pins"]}
     markers = platform.markers()
     plain = _requirements("dtfctl", markers)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import _imp
 import json
 import os
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 BASE = os.path.expanduser("~/.dtfctl")
+POLL_S = 0.01
 
 
 class Trouble(Exception):
     """Cannot be done: (cause, message) or (cause, message, hint)."""
+
+
+class Needs(Exception):
+    """What has to be sent first."""
 
 
 def say(**values: Any) -> None:
@@ -59,3 +66,36 @@ def write_whole(path: str, data: bytes, mode: int = 0o600) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def facts() -> dict[str, Any]:
+    came_from, _, address, port = (os.environ.get("SSH_CONNECTION") or "   22").split(" ")[:4]
+    disk = os.statvfs(BASE if os.path.isdir(BASE) else os.path.expanduser("~"))
+    names = {"cpython": "CPython", "pypy": "PyPy"}
+    runtimes, gpus = os.path.join(BASE, "runtime"), "/proc/driver/nvidia/gpus"
+    return {
+        "runtimes": os.listdir(runtimes) if os.path.isdir(runtimes) else [],
+        "python": sys.version.split()[0],
+        "implementation": names.get(sys.implementation.name, sys.implementation.name),
+        "machine": os.uname().machine,
+        "libc": libc(),
+        "abi": _imp.extension_suffixes()[0],
+        "executable": os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable),
+        "base": BASE,
+        "came_from": came_from,
+        "address": address,
+        "port": int(port),
+        "free_bytes": disk.f_bavail * disk.f_frsize,
+        "hostname": os.uname().nodename,
+        "cores": os.cpu_count() or 1,
+        "gpus": len(os.listdir(gpus)) if os.path.isdir(gpus) else 0,
+        "clock": time.time(),
+    }
+
+
+def libc() -> list[str]:
+    """Name and version; empty where it is not GNU's."""
+    try:
+        return (os.confstr("CS_GNU_LIBC_VERSION") or " ").split(" ")[:2]
+    except (ValueError, OSError):
+        return ["", ""]

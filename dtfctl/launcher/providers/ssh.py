@@ -24,7 +24,7 @@ from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.files import private_folder, write_whole
 from dtfctl.launcher.paths import ClusterPaths, home
 from dtfctl.launcher.procfs import ProcessId
-from dtfctl.launcher.providers import host_side
+from dtfctl.launcher.providers import host_base
 from dtfctl.launcher.providers.base import AgentEndpoint, HostFailed, OnStage, Stage, silent
 from dtfctl.launcher.providers.bundle import Bundles, Platform
 from dtfctl.launcher.providers.conversation import ASK_S, HELLO_S, Conversation
@@ -188,7 +188,7 @@ class SshProvider:
     def _pack_ahead(self) -> None:
         """While logins take their time: most hosts are like this machine."""
         with contextlib.suppress(LauncherError):  # whose layers cannot be packed says so itself
-            platform = Platform.of_facts(host_side.facts())
+            platform = Platform.of_facts(host_base.facts())
             for layer in self._bundles.of(platform, self._fast).layers:
                 if layer.is_first:
                     self._loop.run_in_executor(None, self._bundles.archive, platform, layer)

@@ -18,14 +18,14 @@ from typing import Any
 
 import pytest
 
-from dtfctl.launcher.providers import host_base, host_layers, host_offers, host_side, packing
+from dtfctl.launcher.providers import host_agent, host_base, host_keys, host_layers, host_offers, host_owner, packing
 from dtfctl.launcher.providers.bundle import Platform
 from dtfctl.launcher.providers.conversation import REPLY, bootstrap, source
 
 
 @pytest.fixture
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for module in (host_base, host_layers, host_offers, host_side):
+    for module in (host_base, host_layers, host_offers, host_agent, host_keys, host_owner):
         monkeypatch.setattr(module, "BASE", str(tmp_path))
     return tmp_path
 
@@ -198,7 +198,7 @@ def test_who_does_not_know_the_token_cannot_hand_on_either(base: Path) -> None:
 
 
 def test_facts_are_what_the_standard_library_says_of_this_machine(base: Path) -> None:
-    known = Platform.of_facts(host_side.facts())
+    known = Platform.of_facts(host_base.facts())
     assert known.full_version == platform.python_version()
     assert known.implementation == platform.python_implementation()
     assert known.machine == platform.machine()

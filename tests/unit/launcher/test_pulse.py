@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from dtfctl.launcher.procfs import ProcessId, identify
-from dtfctl.launcher.providers import host_side
+from dtfctl.launcher.providers import host_agent
 from dtfctl.launcher.pulse import Pulse, hangs, silence_of
 from tests.support.waiting import eventually
 
@@ -51,7 +51,7 @@ def test_one_whose_loop_turns_does_not_hang(beating: tuple[subprocess.Popen[str]
     _, process, fd = beating
     time.sleep(0.5)
     assert not hangs(process, fd, 60.0)
-    assert not host_side.hangs(as_info(process, fd), 60.0)
+    assert not host_agent.hangs(as_info(process, fd), 60.0)
     silence = silence_of(process, fd)
     assert silence is not None and silence < 60.0
 
@@ -60,7 +60,7 @@ def test_one_that_is_stopped_hangs_at_once(beating: tuple[subprocess.Popen[str],
     running, process, fd = beating
     running.send_signal(signal.SIGSTOP)
     eventually(lambda: hangs(process, fd, 1e6))
-    assert host_side.hangs(as_info(process, fd), 1e6)
+    assert host_agent.hangs(as_info(process, fd), 1e6)
     running.send_signal(signal.SIGCONT)
     eventually(lambda: not hangs(process, fd, 1e6))
 
@@ -72,7 +72,7 @@ def test_one_whose_loop_stands_hangs_after_its_time() -> None:
         assert not hangs(me, pulse.fd, 60.0)
         time.sleep(0.3)
         assert hangs(me, pulse.fd, 0.2)
-        assert host_side.hangs(as_info(me, pulse.fd), 0.2)
+        assert host_agent.hangs(as_info(me, pulse.fd), 0.2)
         pulse.beat()
         assert not hangs(me, pulse.fd, 60.0)
     finally:
@@ -85,4 +85,4 @@ def test_without_evidence_nothing_is_said_to_hang() -> None:
     assert not hangs(me, None, 0.0)
     assert not hangs(me, 10**6, 0.0), "no such file"
     assert not hangs(ProcessId(me.pid, me.start_ticks + 1), None, 0.0), "another process by now"
-    assert not host_side.hangs({"pid": me.pid, "start_ticks": me.start_ticks}, 0.0), "an older agent"
+    assert not host_agent.hangs({"pid": me.pid, "start_ticks": me.start_ticks}, 0.0), "an older agent"

@@ -10,7 +10,7 @@ import pytest
 from dtfctl.launcher.errors import ScriptError
 from dtfctl.launcher.operator import requirements, wheels
 from dtfctl.launcher.operator.requirements import Wanted
-from dtfctl.launcher.providers import host_side
+from dtfctl.launcher.providers import host_base
 from tests.support.wheel import make_wheel
 
 
@@ -96,7 +96,7 @@ def test_extras_are_those_of_dtfctl(tmp_path: Path) -> None:
 
 
 def test_what_is_installed_here_becomes_the_same_wheel_every_time(tmp_path: Path) -> None:
-    facts = host_side.facts()
+    facts = host_base.facts()
     found = wheels.collect(Wanted(lines=("jsonschema",)), wheels.Target(facts, {"attrs": "99.0"}), tmp_path / "one")
     names = {path.name.partition("-")[0] for path in found}
     assert "jsonschema" in names and "referencing" in names
@@ -111,4 +111,4 @@ def test_what_is_installed_here_becomes_the_same_wheel_every_time(tmp_path: Path
 def test_what_is_not_here_and_in_no_index_cannot_be_collected(tmp_path: Path) -> None:
     wanted = Wanted(lines=("nosuchpackage-of-anybody",), options=("--no-index",))
     with pytest.raises(wheels.CannotCollect, match="nosuchpackage-of-anybody"):
-        wheels.collect(wanted, wheels.Target(host_side.facts(), {}), tmp_path)
+        wheels.collect(wanted, wheels.Target(host_base.facts(), {}), tmp_path)

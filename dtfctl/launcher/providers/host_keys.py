@@ -1,0 +1,51 @@
+"""On a host: who may log in to it; see `host_side.py`."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+from dtfctl.launcher.providers.host_base import BASE, facts, private, read_mark, write_whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def authorized_keys() -> str:
+    folder = os.path.expanduser("~/.ssh")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return os.path.realpath(os.path.join(folder, "authorized_keys"))
+
+
+def authorize(line: str, **_: Any) -> dict[str, Any]:
+    """Let the holder of a key in as this user."""
+    private("tmp")
+    path = authorized_keys()
+    with open(os.path.join(BASE, "authorized.lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        text = read_mark(path)
+        if line not in text.splitlines():
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(("" if not text or text.endswith("\n") else "\n") + line + "\n")
+    return {"facts": facts()}
+
+
+def forbid(line: str, **_: Any) -> dict[str, Any]:
+    """No longer."""
+    path = authorized_keys()
+    with open(os.path.join(private(), "authorized.lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lines = read_mark(path).splitlines()
+        if line in lines:
+            mode = os.stat(path).st_mode & 0o777
+            write_whole(path, "".join(f"{kept}\n" for kept in lines if kept != line).encode(), mode)
+    return {}
+
+
+def forget_key(comment: str) -> None:
+    """Lock out the key of a controller that ran on a host."""
+    path = authorized_keys()
+    for line in read_mark(path).splitlines():
+        if line.endswith(f" {comment}"):
+            forbid(line)

@@ -1,0 +1,269 @@
+"""On a host: whose a cluster is, and the end of all that it has there; see `host_side.py`."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import time
+
+from dtfctl.launcher.providers.host_agent import find, kill
+from dtfctl.launcher.providers.host_base import BASE, POLL_S, Trouble, private, read_mark, write_whole
+from dtfctl.launcher.providers.host_keys import forget_key
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+END_S = 10.0
+
+
+def stamp_path(cluster: str) -> str:
+    return os.path.join(BASE, "clusters", cluster, "owner.json")
+
+
+def read_stamp(cluster: str) -> dict[str, Any] | None:
+    """Whose the cluster of that name is here; None when it is nobody's."""
+    try:
+        stamp: dict[str, Any] = json.loads(read_mark(stamp_path(cluster)))
+    except ValueError:
+        return None
+    return stamp
+
+
+def check_owner(request: dict[str, Any]) -> None:
+    """A cluster is touched by its owner alone, which its authority names."""
+    owner = request.get("owner")
+    if owner is None or request["do"] in ("adopt", "clean_all"):
+        return
+    cluster = request["cluster"]
+    stamp = read_stamp(cluster)
+    if stamp is None or stamp["authority"] == owner["authority"]:
+        return
+    if stamp["authority"] in owner["given_up"]:
+        evict(cluster)
+        return
+    raise Trouble("owner", *foreign(cluster, stamp, owner))
+
+
+def foreign(cluster: str, stamp: dict[str, Any], owner: dict[str, Any]) -> tuple[str, str]:
+    """What to say to somebody whose cluster it is not, and a hint."""
+    since = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(stamp["since"]))
+    if all(stamp[key] == owner[key] for key in ("user", "machine", "folder")):
+        text = f"cluster {cluster} there is yours, of {since}, but its files here are gone"
+        return text, "take it over: dtfctl up FILE --adopt; or end it: dtfctl hosts clean FILE"
+    whose = f"{stamp['user']}@{stamp['machine']} ({stamp['folder']}, since {since})"
+    return (
+        f"cluster {cluster} there belongs to {whose}",
+        "use another name, or take it over: dtfctl up FILE --adopt",
+    )
+
+
+def take_stamp(cluster: str, owner: dict[str, Any]) -> None:
+    """From now on it is this owner's; of several who come at once the first is."""
+    private("clusters", cluster)
+    path = stamp_path(cluster)
+    fresh = f"{path}.{os.getpid()}"
+    stamp = {key: value for key, value in owner.items() if key != "given_up"}
+    write_whole(fresh, json.dumps(stamp).encode())
+    try:
+        os.link(fresh, path)
+    except FileExistsError:
+        check_owner({"do": "stamp", "cluster": cluster, "owner": owner})
+    finally:
+        os.unlink(fresh)
+
+
+def adopt(cluster: str, host: str, owner: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """The cluster is this owner's from now on, and its agent listens to nobody else: what it kept, whose it was and
+    what its tasks trust. They go on, with the certificates that they have."""
+    folder = os.path.join(BASE, "clusters", cluster)
+    own = os.path.join(folder, "hosts", host)
+    if not os.path.isdir(own):
+        others = os.listdir(os.path.dirname(own)) if os.path.isdir(os.path.dirname(own)) else []
+        if others:
+            raise Trouble("owner", f"cluster {cluster} knows it as {', '.join(others)}", "name it so in FILE")
+        return {"found": False}
+    keys = os.path.join(folder, "certificates")
+    with open(os.path.join(folder, "adopt.lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stamp = read_stamp(cluster)
+        ours = stamp is not None and stamp["authority"] == owner["authority"]
+        if not ours:
+            kill(cluster, host, 0.0)
+            for name in [name for name in os.listdir(keys) if name.startswith("agent-")]:
+                os.unlink(os.path.join(keys, name))
+            fresh = {key: value for key, value in owner.items() if key != "given_up"}
+            write_whole(stamp_path(cluster), json.dumps(fresh).encode())
+    return {
+        "found": True,
+        "ours": ours,
+        "former": f"{stamp['user']}@{stamp['machine']}" if stamp and not ours else "",
+        "trusted": read_mark(os.path.join(own, "certificates", "ca.pem")),
+        "copy": read_mark(os.path.join(own, "copy.json")),
+        "state": read_mark(os.path.join(own, "state.json")),
+    }
+
+
+def evict(cluster: str) -> int:
+    """End everything of a cluster on this host and delete its files but logs and checkpoints; how much was ended."""
+    import shutil
+
+    ended = end_processes(cluster)
+    folder = os.path.join(BASE, "clusters", cluster)
+    for host in os.listdir(os.path.join(folder, "hosts")) if os.path.isdir(os.path.join(folder, "hosts")) else ():
+        forget_sockets(os.path.join(folder, "hosts", host))
+    for name in ("hosts", "certificates"):
+        shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+    if os.path.exists(stamp_path(cluster)):
+        os.unlink(stamp_path(cluster))
+    return ended
+
+
+def end_processes(cluster: str) -> int:
+    """Kill what runs of a cluster, agents first; how many processes there were."""
+    ended: set[int] = set()
+    deadline = time.monotonic() + END_S
+    while True:
+        found = processes_of(cluster)
+        if not found:
+            return len(ended)
+        if time.monotonic() > deadline:
+            raise Trouble("agent", f"processes of cluster {cluster} do not end: {', '.join(map(str, sorted(found)))}")
+        for pid in sorted(found, key=lambda pid: (not found[pid], pid)):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+            ended.add(pid)
+        time.sleep(POLL_S)
+
+
+def processes_of(cluster: str) -> dict[int, bool]:
+    """Live processes of a cluster, each with whether it is an agent: those in its records, those whose command line or
+    variables name its folder, and all that these have started."""
+    folders = [os.fsencode(os.path.join(BASE, *way, "clusters", cluster)) for way in ((), ("controllers",))]
+    known = recorded(cluster)
+    found: dict[int, bool] = {}
+    parents: dict[int, int] = {}
+    for name in os.listdir("/proc"):
+        try:
+            pid = int(name)
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                text = file.read()
+            fields = text[text.rindex(b")") + 2 :].split()
+            if fields[0] in (b"Z", b"X") or os.stat(f"/proc/{pid}").st_uid != os.geteuid() or pid == os.getpid():
+                continue
+            parents[pid] = int(fields[1])
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                command = file.read()
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                variables = file.read().split(b"\0")
+        except (OSError, ValueError):
+            continue  # it has just ended, or is none
+        own = any(item.startswith(b"DTF") and names(item, folders) for item in variables)
+        if names(command, folders) or own or known.get(pid) == int(fields[19]):
+            found[pid] = b"dtfctl.launcher.agent" in command
+    more = True
+    while more:
+        more = False
+        for pid, parent in parents.items():
+            if parent in found and pid not in found:
+                found[pid], more = False, True
+    return found
+
+
+def names(text: bytes, folders: list[bytes]) -> bool:
+    """Whether one of the folders, or what is in it, is named."""
+    ends = (b"", b"/", b"\0", b" ")
+    return any(text[at + len(folder) :][:1] in ends for folder in folders if (at := text.find(folder)) >= 0)
+
+
+def recorded(cluster: str) -> dict[int, int]:
+    """Processes that agents of a cluster have noted: pid and start time."""
+    found: dict[int, int] = {}
+    hosts = os.path.join(BASE, "clusters", cluster, "hosts")
+    for host in os.listdir(hosts) if os.path.isdir(hosts) else ():
+        info = find(cluster, host)
+        if info is not None:
+            found[info["pid"]] = info["start_ticks"]
+        try:
+            records = json.loads(read_mark(os.path.join(hosts, host, "state.json")))["records"].values()
+        except (ValueError, KeyError):
+            continue
+        for record in records:
+            for kind in ("keeper", "task"):
+                if record.get(f"{kind}_pid"):
+                    found[record[f"{kind}_pid"]] = record[f"{kind}_ticks"]
+    return found
+
+
+def clean(cluster: str, host: str, **_: Any) -> dict[str, Any]:
+    """This host's own files go, then what is empty; logs and checkpoints stay."""
+    import shutil
+
+    folder = os.path.join(BASE, "clusters", cluster)
+    own = os.path.join(folder, "hosts", host)
+    forget_sockets(own)
+    shutil.rmtree(own, ignore_errors=True)
+    keys = os.path.join(folder, "certificates")
+    for name in os.listdir(keys) if os.path.isdir(keys) else ():
+        if name.startswith((f"agent-{host}.", f"task-{host}.")):
+            os.unlink(os.path.join(keys, name))
+    hosts = os.path.join(folder, "hosts")
+    if not os.path.isdir(hosts) or not os.listdir(hosts):
+        shutil.rmtree(keys, ignore_errors=True)
+        if os.path.exists(stamp_path(cluster)):
+            os.unlink(stamp_path(cluster))
+    for path, _folders, _files in os.walk(folder, topdown=False):
+        try:
+            os.rmdir(path)
+        except OSError:
+            continue  # something is in it that stays
+    return {}
+
+
+def forget_sockets(own: str) -> None:
+    """The folder of sockets that an agent may have made elsewhere, because its own path was too long."""
+    import shutil
+
+    try:
+        sockets = json.loads(read_mark(os.path.join(own, "state.json")))["socket_folder"]
+    except (ValueError, KeyError):
+        return
+    if os.path.basename(sockets).startswith("dtf-"):
+        shutil.rmtree(sockets, ignore_errors=True)
+
+
+def clean_all(cluster: str, owner: dict[str, Any] | None, force: bool, **_: Any) -> dict[str, Any]:
+    """End and delete all of a cluster; without a name, all of dtfctl. What was ended, and how many files there were."""
+    import shutil
+
+    clusters = os.path.join(BASE, "clusters")
+    names = [cluster] if cluster else sorted(os.listdir(clusters) if os.path.isdir(clusters) else ())
+    for name in names:
+        stamp = read_stamp(name)
+        is_ours = stamp is None or any(all(stamp[key] == mine[key] for key in mine) for mine in ownerships(owner))
+        if not (force or is_ours):
+            raise Trouble("owner", foreign(name, stamp or {}, owner or {})[0], "its owner can end it; or: --force")
+    ended, was_there = 0, False
+    for name in names:
+        folders = [os.path.join(clusters, name), os.path.join(BASE, "controllers", "clusters", name)]
+        was_there = was_there or any(os.path.isdir(folder) for folder in folders)
+        ended += evict(name)
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        forget_key(f"dtfctl-{name}")
+    if not cluster:
+        was_there = was_there or os.path.isdir(BASE)
+        shutil.rmtree(BASE, ignore_errors=True)
+    return {"ended": ended, "was_there": was_there}
+
+
+def ownerships(owner: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """What of a stamp makes a cluster this owner's: its authority; or, where that is lost, who and where."""
+    if owner is None:
+        return []
+    place = {key: owner[key] for key in ("user", "machine", "folder")}
+    return [{"authority": owner["authority"]}, place] if owner["authority"] else [place]
