@@ -30,11 +30,11 @@ from dtfctl.runtime.framework.errors import (
 from dtfctl.runtime.rendezvous.frames import Frame, Kind, Message
 from dtfctl.runtime.rendezvous.patience import Patience
 from dtfctl.runtime.rendezvous.transports.handshake import this_place
+from dtfctl.runtime.services.abandon import grace_s
 from dtfctl.runtime.services.client_parts import NUMBER
 from dtfctl.runtime.services.compiled_step import check_feeds
 from dtfctl.runtime.services.direct import dead_fetch
 from dtfctl.runtime.services.step import first_error
-from dtfctl.runtime.services.step_run import CANCEL_GRACE_S
 
 Ask = Callable[[worker_pb2.OpenClientRequest], worker_pb2.OpenLinkResponse]
 _TICK_S = 1.0
@@ -338,7 +338,7 @@ class Crew:
         return True
 
     def _wait(self) -> None:
-        """Until all parts have ended; once one has failed, at most `CANCEL_GRACE_S` longer."""
+        """Until all parts have ended; once one has failed, at most its grace longer."""
         pending, by_fd = self._pending, self._by_fd
         look, poll, clock = self._patience.look, self._epoll.poll, time.monotonic
         next_tick = 0.0
@@ -355,7 +355,7 @@ class Crew:
                 next_tick = now + _TICK_S
             if self._give_up_at and now > self._give_up_at:
                 for part in pending.values():
-                    late = f"{part.task} did not end its part within {CANCEL_GRACE_S:g} s of cancelling"
+                    late = f"{part.task} did not end its part in time after cancelling"
                     self._errors.append(UnavailableError(late, derived=True))
                 pending.clear()
 
@@ -436,7 +436,7 @@ class Crew:
         self._pending.update(self._quiet)
         self._quiet.clear()
         if not error.derived and not self._give_up_at:
-            self._give_up_at = time.monotonic() + CANCEL_GRACE_S
+            self._give_up_at = time.monotonic() + grace_s(error)
             told = list(self._pending)
         for connection in told:
             self._tell(connection, Kind.CANCEL)

@@ -12,13 +12,20 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dtfctl.protocol import worker_pb2
 from dtfctl.runtime.executor.keys import DEAD, client_key
-from dtfctl.runtime.framework.errors import AbortedError, InternalError, InvalidArgumentError, OpError
+from dtfctl.runtime.framework.errors import (
+    AbortedError,
+    CancelledError,
+    InternalError,
+    InvalidArgumentError,
+    OpError,
+)
 from dtfctl.runtime.rendezvous.frames import Frame, Kind, Message
 from dtfctl.runtime.rendezvous.reactor import REACTOR
 from dtfctl.runtime.rendezvous.transports.base import Link
@@ -88,7 +95,7 @@ class ClientParts:
         self._worker = worker
         self._known: dict[int, _Part | OpError] = {}
         # Steps that were started and are not forgotten.
-        self._steps: dict[int, None] = {}
+        self._steps: dict[int, Step] = {}
 
     @property
     def is_busy(self) -> bool:
@@ -130,7 +137,8 @@ class ClientParts:
             return
         # Whose end is the step's, so it is no orphan.
         step.peers.add(link.peer_task)
-        self._steps[step_id] = None
+        self._steps[step_id] = step
+        step.late = partial(self._given_up, link, step_id)
         if part.partition.is_light:
             REACTOR.run_soon(lambda: self._run(link, part, step, values), submit)
         else:
@@ -156,13 +164,23 @@ class ClientParts:
             self.forget(step_id)
         self._known.clear()
 
+    def _given_up(self, link: Link, step_id: int) -> None:
+        """A part was told to end and goes on: the client need not wait for that."""
+        step = self._steps.get(step_id)
+        if step is not None and step.late is not None:
+            step.late = None
+            self._failed(link, step_id, step.token.reason or CancelledError("Step was cancelled", derived=True))
+
     def _run(self, link: Link, part: _Part, step: Step, values: list[Any]) -> None:
         step_id, session = step.step_id, part.partition.session
         try:
             session.enter(step.token)
             try:
                 fetched = part.run(step, values)
+                if step.token.reason is not None:
+                    raise step.token.reason
             finally:
+                step.late = None
                 session.leave(step.token)
             # A step that has ended for its client has left nothing behind.
             self._steps.pop(step_id, None)

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import threading
 import time
+from functools import partial
 from typing import Any
 
 from dtfctl.protocol import worker_pb2
@@ -22,6 +23,7 @@ from dtfctl.runtime.rendezvous.reactor import REACTOR
 from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, this_place
 from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
+from dtfctl.runtime.services.abandon import when_late
 from dtfctl.runtime.services.calls import Call, Handler, Unary
 from dtfctl.runtime.services.client_parts import ClientParts, send_fetched
 from dtfctl.runtime.services.client_plans import client_plan
@@ -306,18 +308,34 @@ class _Client:
             submit(self._run, link, call, signature, values)
 
     def _run(self, link: Link, call: int, signature: _Signature, values: list[Any]) -> None:
-        token = self.running[call] = CancellationToken()
+        token = self.running[call] = CancellationToken(partial(self._cancelled, link, call))
         try:
             fetched = signature.run(values, token)
         except OpError as e:
-            self._answer(link, call, [], e)
+            self._end(link, call, [], e)
         except Exception as e:
             log.exception("a step of a client failed")
-            self._answer(link, call, [], InternalError(f"{type(e).__name__}: {e}"))
+            self._end(link, call, [], InternalError(f"{type(e).__name__}: {e}"))
         else:
-            self._answer(link, call, fetched, None)
+            self._end(link, call, fetched, None)
         finally:
             self.running.pop(call, None)
+
+    def _end(self, link: Link, call: int, fetched: list[Any], error: OpError | None) -> None:
+        # It may have been answered for.
+        if self.running.pop(call, None) is not None:
+            self._answer(link, call, fetched, error)
+
+    def _cancelled(self, link: Link, call: int) -> None:
+        token = self.running.get(call)
+        if token is not None:
+            when_late(token, lambda: self._give_up(link, call))
+
+    def _give_up(self, link: Link, call: int) -> None:
+        """A call was told to end and goes on: the client need not wait for that."""
+        token = self.running.pop(call, None)
+        if token is not None:
+            self._answer(link, call, [], token.reason)
 
     def _answer(self, link: Link, call: int, fetched: list[Any], error: OpError | None) -> None:
         payload = b""

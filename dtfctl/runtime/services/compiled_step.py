@@ -27,6 +27,7 @@ class CompiledStep:
         remote: the others, with their handles.
         ends: what is fed to and fetched from each task, where that is not all in the master's.
         quiet: see `client_plans.quiet_parts`.
+        is_long: its last step took long, or there was none yet; see `abandon.py`.
     """
 
     feeds: tuple[str, ...]
@@ -38,6 +39,7 @@ class CompiledStep:
     ends: dict[str, ClientEnds] = field(default_factory=dict)
     quiet: frozenset[str] = frozenset()
     runs: int = 0
+    is_long: bool = True
 
 
 def check_feeds(feeds: Iterable[tuple[str, Any]], types: Mapping[str, DType]) -> None:

@@ -22,6 +22,7 @@ from dtfctl.runtime.framework.errors import (
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.rendezvous.local import LocalRendezvous
+from dtfctl.runtime.services.abandon import LONG_S, apart
 from dtfctl.runtime.services.worker import step_error
 
 if TYPE_CHECKING:
@@ -64,11 +65,16 @@ class DirectStep:
         """The fetched values.
 
         Args:
-            outer: cancels the step from outside, as when the client is gone.
+            outer: cancels the step from outside, as when the client is gone. Whoever gives it does not wait for what
+                is told to end.
 
         Raises:
             OpError: the step failed. FailedPreconditionError: the session is closed.
         """
+        compiled = self._compiled
+        if compiled.is_long and outer is None:
+            outside = CancellationToken()
+            return apart(lambda: self(values, outside), outside)
         try:
             step = self._idle.pop()
         except IndexError:
@@ -76,8 +82,8 @@ class DirectStep:
         executor, session, token = self._executor, self._session, step.cancellation
         results = [DEAD] * len(executor.ends.fetches)
         running = self._running
-        session.last_used = time.monotonic()
-        running.add(token)
+        session.last_used = started = time.monotonic()
+        running.add(outer or token)
         withdraw = outer.on_cancel(lambda: cancel_as(token, outer)) if outer is not None else None
         try:
             if session.is_closed:
@@ -89,15 +95,17 @@ class DirectStep:
         finally:
             if withdraw is not None:
                 withdraw()
-            running.discard(token)
+            running.discard(outer or token)
             if session.is_closed:
                 session.direct_ended()
-        self._compiled.runs += 1
+        compiled.is_long = time.monotonic() - started > LONG_S
+        compiled.runs += 1
         session.local.worker.steps_run += 1
         if not step.step_resources.is_empty:
             step.step_resources.clear()
-        if token.reason is None:
-            self._idle.append(step)
+        if token.reason is not None:
+            raise session.reported(token.reason, token)
+        self._idle.append(step)
         if self._results is not None:
             results = [results[i] for i in self._results]
         for value in results:

@@ -26,6 +26,7 @@ from dtfctl.runtime.framework.errors import (
 )
 from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.rendezvous.frames import Kind
+from dtfctl.runtime.services.abandon import GRACE_S, LONG_S, apart
 from dtfctl.runtime.services.compilation import SessionGraph
 from dtfctl.runtime.services.compiled_step import CompiledStep, StepOptions, check_feeds
 from dtfctl.runtime.services.cost_graph import cost_graph
@@ -37,6 +38,7 @@ from dtfctl.runtime.services.spread import SpreadStep
 from dtfctl.runtime.services.step import Step
 from dtfctl.runtime.services.step_run import StepRun
 from dtfctl.runtime.services.tasks import GRAPHS, TRACE, LocalTask, RemoteTask
+from dtfctl.runtime.services.threads import submit
 from dtfctl.runtime.services.worker import partition_graphs
 
 log = logging.getLogger(__name__)
@@ -212,21 +214,28 @@ class MasterSession:
         if how.metadata is not None and self._is_measured(compiled.runs):
             how = replace(how, wants_costs=True)
         check_feeds(feeds.items(), compiled.feed_types)
-        step_id = self.new_step_id()
-        worker = self.local.worker
-        step = worker.begin(step_id)
-        release = self.attach(step.token, how)
-        is_whole = False
-        try:
-            table = step.table
-            for name, value in feeds.items():
-                table.send(f"client;{name}", value, False)
-            self.execute(compiled, step, how)
-            is_whole = not how.traced and not how.graphs_sent
-            return self.collect(step, fetches)
-        finally:
-            release()
-            self.end_step(compiled, step_id, is_whole)
+        step = self.local.worker.begin(self.new_step_id())
+        token = step.token
+        release = self.attach(token, how)
+
+        def work() -> list[Any]:
+            started, is_whole = time.monotonic(), False
+            try:
+                for name, value in feeds.items():
+                    step.table.send(f"client;{name}", value, False)
+                self.execute(compiled, step, how)
+                if token.reason is not None:
+                    raise self.reported(token.reason, token)
+                is_whole = not how.traced and not how.graphs_sent
+                return self.collect(step, fetches)
+            finally:
+                compiled.is_long = time.monotonic() - started > LONG_S
+                release()
+                self.end_step(compiled, step.step_id, is_whole)
+
+        if compiled.is_long or self._timeout_s(how) > 0:
+            return apart(work, token)
+        return work()
 
     def _is_measured(self, run: int) -> bool:
         """Whether the configuration asks what the nodes cost in a signature's run of that number."""
@@ -243,26 +252,31 @@ class MasterSession:
         Raises:
             FailedPreconditionError: the session was closed meanwhile.
         """
+        outer, timeout_s = how.cancellation, self._timeout_s(how)
+        tokens = {token} if outer is None else {token, outer}
         with self._lock:
             self._check_open()
-            self._running.add(token)
+            self._running |= tokens
         withdrawals: list[Callable[[], None]] = []
-        outer = how.cancellation
         if outer is not None:
             withdrawals.append(outer.on_cancel(lambda: _cancel(token, outer.reason)))
-        timeout_ms = how.options.timeout_in_ms if how.options is not None else 0
-        timeout_ms = timeout_ms or self.config.operation_timeout_in_ms
-        if timeout_ms > 0:
+        if timeout_s > 0:
             expired = DeadlineExceededError("Timed out waiting for notification")
-            withdrawals.append(DEADLINES.after(timeout_ms / 1000, lambda: _cancel(token, expired)))
+            withdrawals.append(DEADLINES.after(timeout_s, lambda: _cancel(token, expired)))
 
         def release() -> None:
             for withdraw in withdrawals:
                 withdraw()
             with self._lock:
-                self._running.discard(token)
+                self._running -= tokens
+                self._lock.notify_all()
 
         return release
+
+    def _timeout_s(self, how: StepOptions) -> float:
+        """How long a step may take; 0 without a bound."""
+        asked_ms = how.options.timeout_in_ms if how.options is not None else 0
+        return float(asked_ms or self.config.operation_timeout_in_ms) / 1000
 
     def execute(self, compiled: CompiledStep, step: Step, how: StepOptions) -> None:
         """Run all parts of a step that has its feeds; returns when all have ended.
@@ -444,7 +458,7 @@ class MasterSession:
         return [*self.local.devices, *(d for t in self.remote for d in t.devices)]
 
     def close(self, reason: OpError | None = None) -> None:
-        """Cancel what runs, wait for it to end, and forget the session in all tasks. Idempotent."""
+        """Cancel what runs, give it a moment to end, and forget the session in all tasks. Idempotent."""
         with self._lock:
             if self._closed is not None:
                 return
@@ -456,20 +470,24 @@ class MasterSession:
         for token in running:
             token.cancel(cancelled)
         with self._lock:
-            self._lock.wait_for(lambda: self.is_idle, timeout=60.0)
+            self._lock.wait_for(lambda: self.is_idle, timeout=GRACE_S)
         self.signatures.clear()
         self._callables.clear()
+        ends = [submit(self._delete_at, task, cancelled) for task in self.remote]
         self.local.delete_session(self.handle, cancelled)
-        for task in self.remote:
-            try:
-                task.check(self.handle)
-                task.delete_session(self.handle, cancelled)
-            except OpError as e:
-                log.info("closing session %s: %s", self.handle, e)
+        for end in ends:
+            end.result()
+
+    def _delete_at(self, task: RemoteTask, reason: OpError) -> None:
+        try:
+            task.check(self.handle)
+            task.delete_session(self.handle, reason)
+        except OpError as e:
+            log.info("closing session %s: %s", self.handle, e)
 
     @property
     def is_idle(self) -> bool:
-        return self._count == 0 and not self.direct_running
+        return self._count == 0 and not self.direct_running and not self._running
 
     @property
     def is_closed(self) -> bool:

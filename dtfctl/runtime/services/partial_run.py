@@ -9,6 +9,7 @@ from typing import Any
 from dtfctl.errors import Signal
 from dtfctl.runtime.compiler.prune import check_partial_fetches
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError
+from dtfctl.runtime.services.abandon import wait
 from dtfctl.runtime.services.compiled_step import CompiledStep, StepOptions, check_feeds
 from dtfctl.runtime.services.direct import dead_fetch
 from dtfctl.runtime.services.master_session import MasterSession
@@ -75,8 +76,7 @@ class _PartialRun:
     def cancel(self, reason: OpError) -> None:
         """The session closes."""
         self._step.token.cancel(reason)
-        if self._execution is not None:
-            self._execution.exception()
+        self._wait()
         self._session.end_step(self._compiled, self._step_id)
 
     def run(self, feeds: Mapping[str, Any], fetches: Sequence[str], how: StepOptions) -> tuple[list[Any], bool]:
@@ -95,8 +95,9 @@ class _PartialRun:
             if self._execution is None:
                 self._execution = submit(self._execute, how)
             values = [self._take(name, fetches) for name in fetches]
-            if last:
+            if last and self._wait():
                 self._execution.result()
+            self._step.token.check()
         except OpError as e:
             raise self._failure(e) from None
         finally:
@@ -121,12 +122,18 @@ class _PartialRun:
     def _failure(self, error: OpError) -> _StepFailed:
         """End the step; what to report of it."""
         self._step.token.cancel(error)
-        if self._execution is not None:
-            cause = self._execution.exception()
-            if isinstance(cause, OpError) and error.derived:
+        if self._execution is not None and error.derived:
+            cause = self._execution.exception() if self._wait() else self._step.token.reason
+            if isinstance(cause, OpError):
                 error = cause
+        else:
+            self._wait()
         self._session.end_step(self._compiled, self._step_id)
         return _StepFailed(error)
+
+    def _wait(self) -> bool:
+        """Wait for the end of the step; False where it was told to end and goes on."""
+        return self._execution is None or wait(self._execution, self._step.token)
 
     def _check(self, feeds: Mapping[str, Any], fetches: Sequence[str]) -> None:
         for name in feeds:

@@ -11,6 +11,7 @@ from dtfctl.runtime.executor.keys import DEAD
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import FailedPreconditionError, OpError
 from dtfctl.runtime.rendezvous.frames import Kind
+from dtfctl.runtime.services.abandon import LONG_S, apart
 from dtfctl.runtime.services.compiled_step import CompiledStep, check_feeds
 from dtfctl.runtime.services.direct import cancel_as, dead_fetch
 from dtfctl.runtime.services.step_run import StepRun
@@ -71,18 +72,22 @@ class SpreadStep:
         """The fetched values.
 
         Args:
-            outer: cancels the step from outside, as when the client is gone.
+            outer: cancels the step from outside, as when the client is gone. Whoever gives it does not wait for what
+                is told to end.
 
         Raises:
             OpError: the step failed. FailedPreconditionError: the session is closed.
         """
         session, worker = self._session, self._worker
-        session.last_used = time.monotonic()
+        if self._compiled.is_long and outer is None:
+            outside = CancellationToken()
+            return apart(lambda: self(values, outside), outside)
+        session.last_used = started = time.monotonic()
         check_feeds(zip(self._feeds, values), self._compiled.feed_types)
         step_id = session.new_step_id()
         step = worker.begin(step_id)
         token, running, runs = step.token, session.direct_running, session.step_runs
-        running.add(token)
+        running.add(outer or token)
         withdraw = outer.on_cancel(lambda: cancel_as(token, outer)) if outer is not None else None
         results: list[Any] = []
         is_whole = False
@@ -112,7 +117,7 @@ class SpreadStep:
             if withdraw is not None:
                 withdraw()
             runs.pop(step_id, None)
-            running.discard(token)
+            running.discard(outer or token)
             if session.is_closed:
                 session.direct_ended()
             if is_whole:
@@ -121,6 +126,7 @@ class SpreadStep:
                 worker.cleanup(step_id)
                 for task, _ in self._parts:
                     task.send(Kind.CLEANUP, step_id)
+        self._compiled.is_long = time.monotonic() - started > LONG_S
         self._compiled.runs += 1
         fetched = [results[i] for i in self._results]
         for i, value in enumerate(fetched):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import CancelledError, OpError
@@ -10,6 +10,7 @@ from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.rendezvous.local import LocalRendezvous
 from dtfctl.runtime.rendezvous.routing import Routes, RoutingRendezvous
 from dtfctl.runtime.rendezvous.transports.base import Transport
+from dtfctl.runtime.services.abandon import when_late
 
 _ENDED = CancelledError("Step has ended", derived=True)
 
@@ -23,9 +24,10 @@ class Step:
         token: cancelled when the step fails or must stop; aborts the table.
         resources: what ends with the step (TensorArrays, stacks).
         peers: tasks this step cannot finish without; grows as partitions start.
+        late: called when its part here was told to end and has not in time, by whoever answers for it.
     """
 
-    __slots__ = ("created", "peers", "rendezvous", "resources", "running", "step_id", "table", "token")
+    __slots__ = ("created", "late", "peers", "rendezvous", "resources", "running", "step_id", "table", "token")
 
     def __init__(self, step_id: int, routes: Routes, transport: Transport | None, created: float = 0.0) -> None:
         self.step_id = step_id
@@ -38,9 +40,12 @@ class Step:
         self.peers: set[str] = set()
         self.running = 0
         self.created = created
+        self.late: Callable[[], None] | None = None
 
     def _abort(self) -> None:
         self.table.abort(self.token.reason)
+        if self.late is not None:
+            when_late(self.token, self.late)
 
     def finish(self) -> None:
         """Drop what a step that succeeded still holds; nothing of it runs any more."""

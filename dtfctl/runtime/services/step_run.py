@@ -9,12 +9,10 @@ from dtfctl.protocol import worker_pb2
 from dtfctl.runtime.framework.errors import OpError, UnavailableError, error_from_code
 from dtfctl.runtime.rendezvous.frames import Kind
 from dtfctl.runtime.rendezvous.reactor import REACTOR, Slot
+from dtfctl.runtime.services.abandon import grace_s
 from dtfctl.runtime.services.deadlines import DEADLINES
 from dtfctl.runtime.services.step import Step, first_error
 from dtfctl.runtime.services.tasks import RemoteTask
-
-# After a step has failed, how long tasks may take to say that their part has ended.
-CANCEL_GRACE_S = 10.0
 
 
 class StepRun:
@@ -42,11 +40,12 @@ class StepRun:
         with self._lock:
             tasks = [self._tasks[t] for t in self._pending]
             if tasks:
-                self._withdraw_bound = DEADLINES.after(CANCEL_GRACE_S, self._give_up)
+                grace = grace_s(self.step.token.reason)
+                self._withdraw_bound = DEADLINES.after(grace, lambda: self._give_up(grace))
         for task in tasks:
             task.send(Kind.CANCEL, self.step.step_id)
 
-    def _give_up(self) -> None:
+    def _give_up(self, grace: float) -> None:
         """The step was cancelled long ago: go on without those that have not said that their part has ended."""
         with self._lock:
             late = sorted(self._pending)
@@ -55,9 +54,7 @@ class StepRun:
             self._pending.clear()
             for task in late:
                 self.errors.append(
-                    UnavailableError(
-                        f"{task} did not end its part within {CANCEL_GRACE_S:g} s of cancelling", derived=True
-                    )
+                    UnavailableError(f"{task} did not end its part within {grace:g} s of cancelling", derived=True)
                 )
         self._ended.set()
 
@@ -97,7 +94,7 @@ class StepRun:
             self._ended.set()
 
     def wait(self) -> None:
-        """Until all remote parts have ended; once cancelled, at most `CANCEL_GRACE_S` longer."""
+        """Until all remote parts have ended; once cancelled, at most its grace longer."""
         # A thread that computes for long does not come back soon to serve the links, so it leaves that to their own.
         REACTOR.wait(self._ended, self.step.table.leads)
         if self._withdraw_bound is not None:

@@ -10,8 +10,9 @@ from dtfctl.protocol import device_pb2, graph_pb2, worker_pb2
 from dtfctl.runtime.framework.errors import AbortedError, OpError
 from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.rendezvous.frames import Kind, Message
+from dtfctl.runtime.services.abandon import GRACE_S
 from dtfctl.runtime.services.peers import Peers
-from dtfctl.runtime.services.worker import END_S, Worker
+from dtfctl.runtime.services.worker import Worker
 from dtfctl.runtime.services.worker_session import Partition
 
 # Payload of a RUN frame: handle of the partition, and what to report.
@@ -33,7 +34,7 @@ class LocalTask:
         self.worker.create_session(session, isolate, (self.task, self.life), job)
 
     def delete_session(self, session: str, reason: OpError) -> None:
-        self.worker.delete_session(session, reason, END_S)
+        self.worker.delete_session(session, reason, GRACE_S)
 
     def register(self, session: str, graph: NodeGraph, partial: bool) -> Partition:
         return self.worker.register(session, graph, partial)

@@ -17,6 +17,7 @@ from dtfctl.runtime.framework.errors import (
 )
 from dtfctl.runtime.rendezvous.transports.grpc_stream import FROM_LIFE, FROM_TASK, TO_LIFE, ServerLink
 from dtfctl.runtime.rendezvous.transports.handshake import holder_of, this_place
+from dtfctl.runtime.services.abandon import GRACE_S
 from dtfctl.runtime.services.calls import Call, Handler, Stream
 from dtfctl.runtime.services.exchange import Exchange
 from dtfctl.runtime.services.grpc_tools import refuse, service, unary
@@ -26,8 +27,6 @@ from dtfctl.runtime.services.tasks import graph_with_ranks
 from dtfctl.runtime.services.worker import Worker
 
 NAME = "dtf.WorkerService"
-# How long the end of a session waits for the steps it cancels, while its master waits for the answer.
-_END_S = 8.0
 
 
 class WorkerService:
@@ -127,7 +126,7 @@ class WorkerService:
         return worker_pb2.CreateWorkerSessionResponse()
 
     def delete_session(self, request: worker_pb2.DeleteWorkerSessionRequest) -> worker_pb2.DeleteWorkerSessionResponse:
-        self._worker.delete_session(request.session, CancelledError(request.reason), _END_S)
+        self._worker.delete_session(request.session, CancelledError(request.reason), GRACE_S)
         return worker_pb2.DeleteWorkerSessionResponse()
 
     def register(self, request: worker_pb2.RegisterPartitionRequest) -> worker_pb2.RegisterPartitionResponse:

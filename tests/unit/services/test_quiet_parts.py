@@ -137,7 +137,7 @@ def test_an_error_elsewhere_waits_for_nobody_who_has_ended(
     cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Without an answer of the quiet part the client would wait for as long.
-    monkeypatch.setattr("dtfctl.runtime.client.crew.CANCEL_GRACE_S", 1000.0)
+    monkeypatch.setattr("dtfctl.runtime.services.abandon.FAILED_GRACE_S", 1000.0)
     g = GraphBuilder()
     g.const("one", 1.0, OTHER)
     g.binary("sent", "Mul", "one", "one", OTHER)

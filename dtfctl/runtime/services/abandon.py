@@ -1,0 +1,85 @@
+"""Steps are answered when they are told to end, also where a kernel that nothing can interrupt goes on.
+
+A kernel is a call of a library: it ends when it ends. Who waits for its step is answered all the same, soon after the
+step was told to end by a deadline, a close or an interruption. What runs on holds what it uses, what it gives is
+dropped, and its thread cleans up after it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from dtfctl.runtime.framework.cancellation import CancellationToken
+from dtfctl.runtime.framework.errors import CancelledError, DeadlineExceededError, OpError
+from dtfctl.runtime.services.deadlines import DEADLINES
+from dtfctl.runtime.services.threads import submit
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+GRACE_S = 0.3
+"""How long a step that was told to end may take before it is answered for."""
+FAILED_GRACE_S = 10.0
+"""The same after an error in it: nobody waits for an end at that time, and all is quiet once it is reported."""
+LONG_S = 0.1
+"""A signature whose step took longer is run where its caller can leave it."""
+
+
+def is_told(reason: OpError | None) -> bool:
+    """Whether a step was told to end, rather than failed."""
+    return isinstance(reason, (CancelledError, DeadlineExceededError))
+
+
+def grace_s(reason: OpError | None) -> float:
+    """How long parts of a step that was cancelled for that reason may take to end."""
+    return GRACE_S if is_told(reason) else FAILED_GRACE_S
+
+
+def when_late(token: CancellationToken, answer: Callable[[], Any]) -> None:
+    """Call `answer` when the grace of a step is over that was just told to end; nothing where it failed."""
+    if is_told(token.reason):
+        DEADLINES.after(GRACE_S, answer)
+
+
+def wait(running: Future[Any], token: CancellationToken) -> bool:
+    """Wait until something of a step has ended, and whether it has: the step may have been told to end before.
+
+    Raises:
+        KeyboardInterrupt: and what else may come of waiting; the step is then told to end.
+    """
+    over = threading.Event()
+    running.add_done_callback(lambda _: over.set())
+    withdraw = token.on_cancel(lambda: when_late(token, over.set))
+    try:
+        over.wait()
+    except BaseException:
+        token.cancel(CancelledError("The step was interrupted"))
+        raise
+    finally:
+        withdraw()
+    return running.done()
+
+
+def apart(work: Callable[[], T], token: CancellationToken) -> T:
+    """Do the work of a step in a thread of its own; what it gives.
+
+    Args:
+        work: cleans up after itself.
+        token: cancels the work.
+
+    Raises:
+        OpError: what the work raised, or why it was told to end if that takes too long.
+    """
+    running = submit(work)
+    try:
+        if not wait(running, token):
+            log.info("a step was given up: %s; what it computes goes on", token.reason)
+            raise token.reason or CancelledError("Step was cancelled")
+        return running.result()
+    finally:
+        # An error holds this frame.
+        del running
