@@ -65,6 +65,13 @@ class Identity:
         """For the next connection that is made."""
         return self._newest().client
 
+    def context_and_certificate(self, server: bool) -> tuple[ssl.SSLContext, bytes]:
+        """For the next connection that comes or is made, and the certificate (DER) that this side shows there."""
+        newest = self._newest()
+        text = newest.pem.cert.decode("ascii")
+        first = text[text.index(ssl.PEM_HEADER) : text.index(ssl.PEM_FOOTER) + len(ssl.PEM_FOOTER)]
+        return newest.server if server else newest.client, ssl.PEM_cert_to_DER_cert(first)
+
     def pem(self) -> Pem:
         """The files as they are now."""
         return self._newest().pem

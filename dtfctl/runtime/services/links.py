@@ -23,6 +23,7 @@ from dtfctl.runtime.rendezvous.transports.handshake import (
     connect_unix,
     this_place,
 )
+from dtfctl.runtime.rendezvous.transports.sealed import link_over
 from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
 
 log = logging.getLogger(__name__)
@@ -59,7 +60,13 @@ class LinkMaker:
         self._door: Door[tuple[str, int]] | None = None
         if self._choice != "grpc":
             new_arena = common_arena if self._choice in ("auto", "shm") else None
-            self._door = Door(self._joined, new_arena, tls if encrypt else None, task_of=lambda peer: peer[0])
+            self._door = Door(
+                self._joined,
+                new_arena,
+                tls if encrypt else None,
+                task_of=lambda peer: peer[0],
+                binding_of=lambda peer: _lives(*peer, self._task, self._life),
+            )
 
     def listen(self, host: str) -> None:
         """Let peers connect. `host`: where this task listens.
@@ -123,7 +130,7 @@ class LinkMaker:
             offer = Offer(answer.place, answer.unix_name, answer.port, answer.ticket, answer.secret, answer.encrypted)
             try:
                 if kind == "tcp":
-                    joined = self._connect_tcp(offer, address, task)
+                    joined = self._connect_tcp(offer, address, task, life)
                 else:
                     joined = self._connect_unix(offer)
                 return self._started(joined, task, life)
@@ -145,16 +152,15 @@ class LinkMaker:
             raise UnavailableError("the tasks are not on one host")
         return connect_unix(offer, common_arena)
 
-    def _connect_tcp(self, offer: Offer, address: str, task: str) -> Joined:
+    def _connect_tcp(self, offer: Offer, address: str, task: str, life: int) -> Joined:
         if not offer.port:
             raise UnavailableError("the peer does not offer it")
-        return connect_tcp(offer, address.rpartition(":")[0], self._tls, task)
+        binding = _lives(self._task, self._life, task, life)
+        return connect_tcp(offer, address.rpartition(":")[0], self._tls, task, binding)
 
     def _started(self, joined: Joined, task: str, life: int) -> SocketLink:
         try:
-            link = SocketLink(
-                joined.sock, task, self._life, life, self._owner, joined.arena, joined.peer_arena, name=joined.name
-            )
+            link = link_over(joined, task, self._life, life, self._owner)
         except (OSError, OpError):
             joined.drop()
             raise
@@ -168,3 +174,8 @@ class LinkMaker:
             raise
         link.start()
         return link
+
+
+def _lives(client: str, client_life: int, server: str, server_life: int) -> bytes:
+    """Which life of which task has connected to which."""
+    return f"{client} {client_life} > {server} {server_life}".encode()

@@ -30,6 +30,7 @@ from dtfctl.runtime.rendezvous.transports.arena import Mapping
 from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.rendezvous.transports.grpc_stream import METHOD, ClientLink, ServerLink
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, TaskTls, connect_tcp, connect_unix
+from dtfctl.runtime.rendezvous.transports.sealed import link_over
 from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
 from dtfctl.runtime.services.calls import Call, Stream
 from dtfctl.runtime.services.grpc_tools import listen_tcp, new_server
@@ -123,11 +124,8 @@ class Pair:
             else connect_unix(offer, new_arena)
         )
         assert came.wait(BOUND_S)
-        self.a = SocketLink(mine.sock, B, LIVES[A], LIVES[B], self.at_a, mine.arena, mine.peer_arena, name=mine.name)
-        theirs = joined[0]
-        self.b = SocketLink(
-            theirs.sock, A, LIVES[B], LIVES[A], self.at_b, theirs.arena, theirs.peer_arena, name=theirs.name
-        )
+        self.a = link_over(mine, B, LIVES[A], LIVES[B], self.at_a)
+        self.b = link_over(joined[0], A, LIVES[B], LIVES[A], self.at_b)
         self.a.start()
         self.b.start()
 

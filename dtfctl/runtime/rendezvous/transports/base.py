@@ -10,7 +10,9 @@ from dtfctl.runtime.rendezvous.frames import Frame, Message
 
 
 class Link(Protocol):
-    """One way to a peer's life, in both directions: what is put in is delivered in order, or the link fails as a whole.
+    """One way to a peer's life, in both directions: all that is put in is delivered, or the link fails as a whole.
+
+    Frames with the same key keep their order; short ones of others may overtake long ones.
 
     Attributes:
         transport: "grpc", "tcp" or "shm".

@@ -2,8 +2,9 @@
 
 The task that wants a link asks the other over gRPC, which knows both by their certificates, and is told where to
 connect, and a ticket: a secret for one connection. On the new connection both prove that they know it, each over random
-bytes of the other. Between hosts the connection is TLS with the same certificates on top, unless the cluster's
-specification turns encryption off; on one host it is a unix socket that only processes of the same user may use.
+bytes of the other. Between hosts the connection begins as TLS with the same certificates on top and goes on with
+encrypted records (secrecy.py), unless the cluster's specification turns encryption off; on one host it is a unix socket
+that only processes of the same user may use.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import logging
 import os
 import secrets
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -21,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from dtfctl.net.admission import WITHIN_S
 from dtfctl.net.listener import BACKLOG, Guest, Listener, TurnedOut, listen_tcp
@@ -30,13 +32,17 @@ from dtfctl.runtime.framework.device_spec import DeviceSpec, task_name
 from dtfctl.runtime.framework.errors import UnauthenticatedError, UnavailableError
 from dtfctl.runtime.platform.shared_memory import Arena, default_size
 
+if TYPE_CHECKING:
+    from dtfctl.net.records import Records
+    from dtfctl.runtime.rendezvous.transports.secrecy import Agreement
+
 log = logging.getLogger(__name__)
 TIMEOUT_S = 10.0
 TICKET_S = 30.0
 MAX_TICKETS = 4096
 _HELLO = struct.Struct("<8s16s32sQ")
 _REPLY = struct.Struct("<32s32sQ")
-_MAGIC = b"dtflink2"
+_MAGIC = b"dtflink3"
 _CREDENTIALS = struct.Struct("3i")
 # The role of a certificate is the first part of its common name.
 ROLE = "task"
@@ -86,7 +92,7 @@ class Offer:
         unix_name: abstract name of the unix socket.
         port: of the TCP socket; 0 for none.
         ticket, secret: name and key of the ticket.
-        encrypted: the TCP socket speaks TLS.
+        encrypted: what goes through the TCP socket is encrypted.
     """
 
     place: str
@@ -104,12 +110,14 @@ class Joined:
     Attributes:
         peer_arena: the other's memory: descriptor and size.
         name: a number that both ends know the connection by, and that no other has.
+        records: what to encrypt with; None for no encryption.
     """
 
     sock: socket.socket
     arena: Arena | None
     peer_arena: tuple[int, int] | None
     name: int
+    records: Records | None = None
 
     def drop(self) -> None:
         self.sock.close()
@@ -156,8 +164,11 @@ def connect_unix(offer: Offer, new_arena: Callable[[], Arena] = private_arena) -
         raise
 
 
-def connect_tcp(offer: Offer, host: str, tls: TaskTls | None, task: str) -> Joined:
+def connect_tcp(offer: Offer, host: str, tls: TaskTls | None, task: str, binding: bytes = b"") -> Joined:
     """Connect to `task`, which may be on another host.
+
+    Args:
+        binding: which lives talk to each other; keys come from it too.
 
     Raises:
         OSError, UnauthenticatedError.
@@ -168,28 +179,46 @@ def connect_tcp(offer: Offer, host: str, tls: TaskTls | None, task: str) -> Join
         if offer.encrypted:
             if tls is None:
                 raise UnauthenticatedError("The peer encrypts, and this task has no certificate")
-            sock = tls.identity.client_context().wrap_socket(sock, server_hostname=tls.host_of(task))
+            context, mine = tls.identity.context_and_certificate(server=False)
+            sock = secure = context.wrap_socket(sock, server_hostname=tls.host_of(task))
+            return _introduce(sock, offer, None, _agreement(secure, mine, binding, is_client=True))
         return _introduce(sock, offer, None)
     except BaseException:
         sock.close()
         raise
 
 
-def _introduce(sock: socket.socket, offer: Offer, arena: Arena | None) -> Joined:
+def _agreement(secure: ssl.SSLSocket, mine: bytes, binding: bytes, is_client: bool) -> Agreement:
+    # Tasks of one host, and clients, have no use for it.
+    from dtfctl.runtime.rendezvous.transports.secrecy import Agreement
+
+    theirs = secure.getpeercert(binary_form=True)
+    if not theirs:
+        raise UnauthenticatedError("The other end of a connection has shown no certificate")
+    return Agreement(is_client, mine, theirs, binding)
+
+
+def _introduce(sock: socket.socket, offer: Offer, arena: Arena | None, agreement: Agreement | None = None) -> Joined:
     nonce = secrets.token_bytes(32)
     size = arena.size if arena is not None else 0
     hello = _HELLO.pack(_MAGIC, offer.ticket, nonce, size)
+    secret = agreement.secret if agreement is not None else b""
     if arena is not None:
         socket.send_fds(sock, [hello], [arena.fd])
     else:
-        sock.sendall(hello)
-    data, fds = _receive(sock, _REPLY.size, arena is not None)
+        sock.sendall(hello + secret)
+    data, fds = _receive(sock, _REPLY.size + len(secret), arena is not None)
     try:
-        theirs, proof, peer_size = _REPLY.unpack(data)
+        reply, peer_secret = data[: _REPLY.size], data[_REPLY.size :]
+        theirs, proof, peer_size = _REPLY.unpack(reply)
         if not hmac.compare_digest(proof, _proof(offer.secret, b"server", nonce, theirs, peer_size)):
             raise UnauthenticatedError("The other end of a connection is not the task it should be")
         sock.sendall(_proof(offer.secret, b"client", theirs, nonce, size))
-        return Joined(sock, arena, _one(fds, peer_size), _name(offer.ticket))
+        records = None
+        if agreement is not None:
+            assert isinstance(sock, ssl.SSLSocket)
+            sock, records = agreement.switch(sock, peer_secret, offer.secret, hello + reply, _receive_bytes)
+        return Joined(sock, arena, _one(fds, peer_size), _name(offer.ticket), records)
     except BaseException:
         for fd in fds:
             os.close(fd)
@@ -228,6 +257,10 @@ def _receive(sock: socket.socket, size: int, with_fd: bool) -> tuple[bytes, list
             os.close(fd)
         raise
     return data, fds
+
+
+def _receive_bytes(sock: socket.socket, size: int) -> bytes:
+    return _receive(sock, size, False)[0]
 
 
 def _check_user(sock: socket.socket) -> None:
@@ -285,6 +318,7 @@ class Door(Generic[T]):
         new_arena: gives the memory to lend to those who come through the unix socket and lend theirs; None for none.
         tls: for the TCP socket; None for plain TCP.
         task_of: the task that a ticket was given to, from what it is for; with `tls` only its certificate admits.
+        binding_of: which lives talk to each other, from what a ticket is for: see `connect_tcp`.
     """
 
     def __init__(
@@ -293,11 +327,13 @@ class Door(Generic[T]):
         new_arena: Callable[[], Arena] | None = private_arena,
         tls: TaskTls | None = None,
         task_of: Callable[[T], str] | None = None,
+        binding_of: Callable[[T], bytes] = lambda purpose: b"",
     ) -> None:
         self._joined = joined
         self._new_arena = new_arena
         self._tls = tls
         self._task_of = task_of
+        self._binding_of = binding_of
         self._tickets: Tickets[T] = Tickets()
         self._listener: Listener | None = None
         self.unix_name = ""
@@ -356,11 +392,12 @@ class Door(Generic[T]):
         sock = guest.socket
         is_unix = sock.family == socket.AF_UNIX
         holder = ""
+        mine: bytes | None = None
         if is_unix:
             _check_user(sock)
         elif self._tls is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            context = self._tls.identity.server_context()
+            context, mine = self._tls.identity.context_and_certificate(server=True)
             secure = context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
             guest.socket = sock = secure
             secure.do_handshake()
@@ -372,6 +409,10 @@ class Door(Generic[T]):
             if magic != _MAGIC:
                 raise UnauthenticatedError("A connection does not speak the protocol of tasks")
             secret, purpose = self._tickets.take(ticket)
+            agreement = None
+            if mine is not None:
+                agreement = _agreement(secure, mine, self._binding_of(purpose), is_client=False)
+                peer_secret = _receive_bytes(sock, len(agreement.secret))
             if holder and self._task_of is not None and holder != self._task_of(purpose):
                 raise UnauthenticatedError(f"{holder} came with the ticket of {self._task_of(purpose)}")
             peer_arena = _one(fds, peer_size)
@@ -383,11 +424,14 @@ class Door(Generic[T]):
             if arena is not None:
                 socket.send_fds(sock, [reply], [arena.fd])
             else:
-                sock.sendall(reply)
+                sock.sendall(reply + (agreement.secret if agreement is not None else b""))
             proof, _ = _receive(sock, hashlib.sha256().digest_size, False)
             if not hmac.compare_digest(proof, _proof(secret, b"client", nonce, theirs, peer_size)):
                 raise UnauthenticatedError("The other end of a connection does not know its ticket's secret")
-            return Joined(sock, arena, peer_arena, _name(ticket)), purpose
+            records = None
+            if agreement is not None:
+                guest.socket, records = agreement.switch(secure, peer_secret, secret, data + reply, _receive_bytes)
+            return Joined(guest.socket, arena, peer_arena, _name(ticket), records), purpose
         except BaseException:
             for fd in fds:
                 os.close(fd)

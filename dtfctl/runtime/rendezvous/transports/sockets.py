@@ -1,4 +1,4 @@
-"""Frames over a socket: TCP, with TLS or without, and unix sockets between tasks of a host.
+"""Frames over a socket: TCP, and unix sockets between tasks of a host. Encrypted ones are sealed.py's.
 
 Whoever sends writes to the socket itself; what the socket does not take is written by the reactor when there is space.
 What arrives is read by the reactor's leader, long payloads straight into the array they become. Over a unix socket long
@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
-import ssl
 import struct
 import threading
 import time
@@ -39,7 +38,7 @@ PING_S = 4.0
 SILENT_TICKS = 18
 # Buffers a system call may take (the kernel's IOV_MAX is 1024), and bytes read before others get their turn.
 _MOST_BUFFERS = 256
-_MOST_BYTES = 1 << 23
+MOST_BYTES = 1 << 23
 # Buffers of the kernel for each direction; it cuts this to what it allows.
 SOCKET_BUFFER = 1 << 22
 _RELEASE, _RETURNED, _PING = Kind.RELEASE, Kind.RETURNED, Kind.PING
@@ -74,7 +73,6 @@ class SocketLink:
         self.peer_life = peer_life
         self.transport = "shm" if arena is not None else "tcp"
         self._sock = sock
-        self._is_tls = isinstance(sock, ssl.SSLSocket)
         self._owner = owner
         self._is_waited_for = is_waited_for
         self._loans = None if arena is None else Loans(arena)
@@ -176,7 +174,7 @@ class SocketLink:
     def _write(self, out: list[bytes | memoryview]) -> list[memoryview]:
         """Write once or more; what is left."""
         self._spoke = time.monotonic()
-        if not self._is_tls and (len(out) == 1 or all(b.__class__ is bytes for b in out)):
+        if len(out) == 1 or all(b.__class__ is bytes for b in out):
             data = out[0] if len(out) == 1 else b"".join(out)
             try:
                 sent = self._sock.send(data)
@@ -188,8 +186,8 @@ class SocketLink:
     def _write_views(self, views: list[memoryview]) -> list[memoryview]:
         while views:
             try:
-                sent = self._sock.send(views[0]) if self._is_tls else self._sock.sendmsg(views[:_MOST_BUFFERS])
-            except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+                sent = self._sock.sendmsg(views[:_MOST_BUFFERS])
+            except BlockingIOError:
                 break
             at = 0
             while at < len(views) and sent >= len(views[at]):
@@ -198,8 +196,7 @@ class SocketLink:
             del views[:at]
             if sent:
                 views[0] = views[0][sent:]
-                if not self._is_tls:
-                    break
+                break
         return views
 
     def writable(self) -> None:
@@ -242,7 +239,7 @@ class SocketLink:
     def readable(self) -> None:
         try:
             self._read()
-        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        except BlockingIOError:
             return
         except OSError as e:
             self.fail(self._broken(e))
@@ -258,22 +255,15 @@ class SocketLink:
     def _read(self) -> None:
         self._silent = 0
         taken = 0
-        while taken < _MOST_BYTES:
+        while taken < MOST_BYTES:
             space = self._reader.space()
-            if self._is_tls:
-                with self._lock:
-                    count = self._sock.recv_into(space)
-            else:
-                count = self._sock.recv_into(space)
+            count = self._sock.recv_into(space)
             if not count:
                 raise UnavailableError(f"{self.peer_task} closed the connection")
             self._reader.filled(count)
             taken += count
-            if count < len(space) and not self._is_tls:
+            if count < len(space):
                 return
-            if self._is_tls and self._sock.pending():  # type: ignore[attr-defined]
-                # The socket will not say that there is more.
-                taken = 0
 
     def _received(self, frame: Frame) -> None:
         kind = frame.kind
@@ -316,6 +306,10 @@ class SocketLink:
     def _broken(self, e: OSError) -> OpError:
         return UnavailableError(f"Connection to {self.peer_task} failed: {e.strerror or e}")
 
+    def _close_socket(self) -> None:
+        """With the lock held, once the link has failed."""
+        self._sock.close()
+
     def fail(self, error: OpError) -> None:
         """End the link; its owner is told once."""
         with self._lock:
@@ -326,7 +320,7 @@ class SocketLink:
             REACTOR.remove(self)
             with contextlib.suppress(OSError):
                 self._sock.shutdown(socket.SHUT_RDWR)
-            self._sock.close()
+            self._close_socket()
         if self._loans is not None:
             self._loans.arena.close()
         if self._borrower is not None and self._loans is not None:
