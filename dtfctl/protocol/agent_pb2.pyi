@@ -307,12 +307,14 @@ class FolderEntry(_message.Message):
     def __init__(self, path: _Optional[str] = ..., version: _Optional[int] = ..., size: _Optional[int] = ..., sha256: _Optional[str] = ..., mtime_ns: _Optional[int] = ..., deleted: bool = ...) -> None: ...
 
 class ListFilesRequest(_message.Message):
-    __slots__ = ("path", "tag")
+    __slots__ = ("path", "tag", "clock")
     PATH_FIELD_NUMBER: _ClassVar[int]
     TAG_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_FIELD_NUMBER: _ClassVar[int]
     path: str
     tag: str
-    def __init__(self, path: _Optional[str] = ..., tag: _Optional[str] = ...) -> None: ...
+    clock: int
+    def __init__(self, path: _Optional[str] = ..., tag: _Optional[str] = ..., clock: _Optional[int] = ...) -> None: ...
 
 class FileList(_message.Message):
     __slots__ = ("tag", "entries")

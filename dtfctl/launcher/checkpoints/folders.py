@@ -52,6 +52,7 @@ class Folders:
             NotFound: no job has that folder, or not yet.
         """
         record = self._replica(request.path).record
+        record.hear(request.clock)
         tag = record.tag  # first: what changes meanwhile is listed again
         reply = pb.FileList(tag=tag)
         if tag != request.tag:

@@ -1,7 +1,8 @@
 """What is in a job's checkpoint folder, as values: which version of a file is newer, and what makes a checkpoint whole.
 
-Clocks of hosts differ, so versions are counts: who changes a file gives it a higher number than any it has heard of.
-A file that was deleted is remembered, so that nobody brings it back.
+Clocks of hosts differ, so versions are counts: who changes a file gives it a higher number than any it has heard of,
+of whatever file. A file that was deleted is remembered, so that nobody brings it back; of the oldest only a floor is:
+what is not known and has no higher number was deleted.
 
 >>> old = Entry("model-1.index", version=1, sha256="a"); new = Entry("model-1.index", version=2, deleted=True)
 >>> is_newer(new, old), is_newer(old, new), is_newer(old, None)
@@ -25,6 +26,7 @@ BESIDE = (".meta", ".pbtxt", ".json")
 MOST_NAMED = 8
 MOST_FILES = 10_000
 LONGEST_PATH = 1000
+HIGHEST_VERSION = 2**53
 
 
 @value
@@ -53,7 +55,8 @@ def is_allowed(entry: Entry) -> bool:
     """Whether what another host says can be the name of a file in the folder."""
     parts = entry.path.split("/")
     fits = len(entry.path) <= LONGEST_PATH and all(part not in ("", ".", "..") for part in parts)
-    return fits and "\0" not in entry.path and entry.size >= 0 and is_replicated(entry.path)
+    counts = entry.size >= 0 and 0 <= entry.version <= HIGHEST_VERSION
+    return fits and counts and "\0" not in entry.path and is_replicated(entry.path)
 
 
 def is_newer(entry: Entry, known: Entry | None) -> bool:
@@ -69,10 +72,17 @@ def prefix_of_data(path: str) -> tuple[str, int] | None:
     return None if found is None else (found[1], int(found[2]))
 
 
-def is_data_of(path: str, index: str) -> bool:
-    """Whether `path` is of the checkpoint whose index is `index`."""
+def checkpoint_of(path: str) -> str | None:
+    """The prefix of TensorFlow's checkpoint that a file is a part of, its index, data or graph; None: it may be whole.
+
+    >>> checkpoint_of("m-1.index"), checkpoint_of("m-1.data-00000-of-00002"), checkpoint_of("weights.pt")
+    ('m-1', 'm-1', None)
+    """
+    for suffix in (".index", ".meta"):
+        if path.endswith(suffix):
+            return path.removesuffix(suffix)
     data = prefix_of_data(path)
-    return data is not None and f"{data[0]}.index" == index
+    return None if data is None else data[0]
 
 
 def is_complete(path: str, own: Mapping[str, Entry]) -> bool:
@@ -88,9 +98,15 @@ def is_complete(path: str, own: Mapping[str, Entry]) -> bool:
     return not counts or any(there == count for count, there in counts.items())
 
 
-def to_take(own: Mapping[str, Entry], theirs: Iterable[Entry], busy: Collection[str]) -> list[Entry]:
-    """What another host has that is newer, in the order in which to take it. `busy`: what is being written here."""
-    news = [e for e in theirs if is_allowed(e) and e.path not in busy and is_newer(e, own.get(e.path))]
+def to_take(own: Mapping[str, Entry], theirs: Iterable[Entry], busy: Collection[str], floor: int = 0) -> list[Entry]:
+    """What another host has that is newer, in the order in which to take it. `busy`: what is being written here;
+    `floor`: what is not in `own` and has no higher version was deleted, so long ago that it is not remembered."""
+    news = []
+    for entry in theirs:
+        known = own.get(entry.path)
+        was_deleted = known is None and entry.version <= floor
+        if is_newer(entry, known) and entry.path not in busy and not was_deleted and is_allowed(entry):
+            news.append(entry)
     return sorted(news[:MOST_FILES], key=_turn)
 
 
@@ -134,14 +150,43 @@ def whole(own: Mapping[str, Entry], named: Sequence[str] | None = None) -> tuple
 
     `named`: those that the folder's state lists. Of others nobody would go on: a later run has come by them.
     """
-    live = {path: entry for path, entry in own.items() if not entry.deleted}
-    prefixes = {data[0] for path in live if (data := prefix_of_data(path)) is not None}
-    bundles, files = [], []
-    for path, entry in live.items():
-        prefix = path.removesuffix(".index")
-        if path.endswith(".index") and prefix in prefixes:
-            if is_complete(path, live) and (named is None or prefix in named):
-                bundles.append((entry.mtime_ns if named is None else named.index(prefix), prefix))
-        elif prefix_of_data(path) is None and path != STATE and not path.endswith(BESIDE):
+    bundles, files = all_whole(own, named)
+    return (*files, *bundles)[-MOST_NAMED:]
+
+
+def all_whole(own: Mapping[str, Entry], named: Sequence[str] | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """As `whole`, all of them: prefixes, and other files. Each file is looked at once."""
+    parts: dict[str, dict[str, Entry]] = {}
+    indexes: list[tuple[str, Entry]] = []
+    files = []
+    for path, entry in own.items():
+        if entry.deleted:
+            continue
+        data = prefix_of_data(path)
+        if data is not None:
+            parts.setdefault(data[0], {})[path] = entry
+        elif path.endswith(".index"):
+            indexes.append((path, entry))
+        elif path != STATE and not path.endswith(BESIDE):
             files.append((entry.mtime_ns, path))
-    return tuple(name for _, name in [*sorted(files), *sorted(bundles)][-MOST_NAMED:])
+    bundles = []
+    place = None if named is None else {prefix: at for at, prefix in enumerate(named)}
+    for path, entry in indexes:
+        prefix = path.removesuffix(".index")
+        if prefix not in parts:
+            files.append((entry.mtime_ns, path))
+        elif is_complete(path, parts[prefix]) and (place is None or prefix in place):
+            bundles.append((entry.mtime_ns if place is None else place[prefix], prefix))
+    return tuple(name for _, name in sorted(bundles)), tuple(name for _, name in sorted(files))
+
+
+def must_stay(own: Mapping[str, Entry], deleted: Collection[str]) -> str | None:
+    """The checkpoint that is not given up though others have `deleted` its files: without it none would be whole here.
+
+    That happens when the newest one has been deleted, or lost with its writer, before all of it was here.
+    """
+    bundles, files = all_whole(own)
+    if bundles:
+        gone = {checkpoint_of(path) for path in deleted}
+        return bundles[-1] if gone.issuperset(bundles) else None
+    return files[-1] if files and set(files).issubset(deleted) else None

@@ -18,15 +18,27 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from dtfctl.launcher import codec
-from dtfctl.launcher.checkpoints.manifest import MOST_FILES, Entry, goes_with, is_newer, is_replicated
+from dtfctl.launcher.checkpoints.manifest import (
+    HIGHEST_VERSION,
+    MOST_FILES,
+    Entry,
+    checkpoint_of,
+    goes_with,
+    is_newer,
+    is_replicated,
+)
 from dtfctl.launcher.errors import NotFound, TransferFailed
 from dtfctl.launcher.files import OUT_OF_SPACE, no_space, private_folder, write_whole
-from dtfctl.values import field, value
+from dtfctl.values import field, replace, value
 
 OWN = ".dtfctl"
 SETTLE_S = 0.4
 """A file that has not changed for so long is finished."""
 PIECE_BYTES = 4 * 2**20
+UNSTORED = 1_000_000
+"""More versions than are given or heard of between two times that a record is stored."""
+MOST_DELETED = 2000
+"""So many of the files that were deleted last are remembered."""
 
 Mark = tuple[int, int, int]
 """Size, time of change and inode of a file: what differs when it was written again."""
@@ -36,10 +48,13 @@ Mark = tuple[int, int, int]
 class _Saved:
     entries: tuple[Entry, ...] = ()
     marks: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    clock: int = 0
+    floor: int = 0
 
 
 class Record:
-    """Any thread. Files are looked at by `scan`, one caller at a time."""
+    """Any thread. What changes it is called by one thread, which has it stored with `save` now and then: a record that
+    is older than the files is brought up to date by the next look at them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = private_folder(folder)
@@ -50,10 +65,21 @@ class Record:
         self._count = 1
         saved = self._load()
         self._entries = {entry.path: entry for entry in saved.entries}
+        self._clock = max([saved.clock, *(entry.version for entry in saved.entries)])
+        """The highest version that was heard of."""
+        if self._clock:
+            self._clock += UNSTORED  # what was changed while nobody looked is newer than what was told before
+        self.floor = saved.floor
+        """What is not known and has no higher version was deleted."""
+        self._deleted = sum(entry.deleted for entry in saved.entries)
+        self._parts: dict[str, set[str]] = {}
+        """The files of each checkpoint."""
+        for path in self._entries:
+            self._file_under(path)
+        self._is_stored = True
         self._marks: dict[str, Mark] = dict(saved.marks)
         self._fresh: dict[str, tuple[Mark, float]] = {}
         """Files that were written since, what they looked like, and when they were first seen so."""
-        self._heard = 0
         for name in os.listdir(folder / OWN):
             if name.startswith("incoming-"):
                 (folder / OWN / name).unlink(missing_ok=True)
@@ -64,9 +90,38 @@ class Record:
         except (FileNotFoundError, ValueError, TypeError, AttributeError):
             return _Saved()  # what is there is told as if it were new
 
-    def _save(self) -> None:
-        saved = _Saved(tuple(self._entries.values()), self._marks)
-        write_whole(self._file, codec.encode(saved).encode())
+    def save(self) -> None:
+        """Store what has changed since the last time.
+
+        Raises:
+            NoSpace.
+        """
+        with self._lock:
+            if self._is_stored or not self._file.parent.is_dir():
+                return
+            self._forget()
+            saved = _Saved(tuple(self._entries.values()), dict(self._marks), self._clock, self.floor)
+            self._is_stored = True
+        try:
+            write_whole(self._file, codec.encode(saved).encode())
+        except BaseException:
+            self._is_stored = False
+            raise
+
+    def _forget(self) -> None:
+        """Of the oldest deletions only the floor is kept."""
+        if self._deleted <= MOST_DELETED:
+            return
+        gone = sorted((entry for entry in self._entries.values() if entry.deleted), key=lambda entry: entry.version)
+        for entry in gone[:-MOST_DELETED]:
+            self.floor = max(self.floor, entry.version)
+            del self._entries[entry.path]
+            part = checkpoint_of(entry.path)
+            if part is not None and (paths := self._parts.get(part)) is not None:
+                paths.discard(entry.path)
+                if not paths:
+                    del self._parts[part]
+        self._deleted = MOST_DELETED
 
     @property
     def tag(self) -> str:
@@ -95,7 +150,8 @@ class Record:
         """
         if not self._file.parent.is_dir():
             with self._lock:  # the folder was taken away as a whole
-                self._entries, self._marks, self._fresh = {}, {}, {}
+                self._entries, self._marks, self._fresh, self._parts = {}, {}, {}, {}
+                self._deleted = self.floor = 0
             private_folder(self.folder)
             private_folder(self._file.parent)
         found = self._look()
@@ -119,23 +175,47 @@ class Record:
         with self._lock:
             for path in gone:
                 self._marks.pop(path, None)
-                self._put(Entry(path, self._next(path), deleted=True))
+                self._put(Entry(path, self._next(), deleted=True))
             for path, mark, sha in hashed:
                 self._fresh.pop(path, None)
                 self._marks[path] = mark
                 known = self._entries.get(path)
                 if known is None or known.deleted or (known.sha256, known.size) != (sha, mark[0]):
-                    self._put(Entry(path, self._next(path), mark[0], sha, mark[1]))
-            self._save()
+                    self._put(Entry(path, self._next(), mark[0], sha, mark[1]))
+            self._is_stored = False
         return True
 
-    def _next(self, path: str) -> int:
-        known = self._entries.get(path)
-        return 1 if known is None else known.version + 1
+    @property
+    def clock(self) -> int:
+        with self._lock:
+            return self._clock
+
+    def hear(self, clock: int) -> None:
+        """Another host has come so far with its versions: what is written here from now on is newer than all that."""
+        with self._lock:
+            self._clock = max(self._clock, min(clock, HIGHEST_VERSION))
+
+    def _next(self) -> int:
+        return self._clock + 1
 
     def _put(self, entry: Entry) -> None:
+        known = self._entries.get(entry.path)
+        self._deleted += entry.deleted - (known is not None and known.deleted)
         self._entries[entry.path] = entry
+        self._file_under(entry.path)
+        self._clock = max(self._clock, entry.version)
         self._count += 1
+        self._is_stored = False
+
+    def _file_under(self, path: str) -> None:
+        part = checkpoint_of(path)
+        if part is not None:
+            self._parts.setdefault(part, set()).add(path)
+
+    def of_checkpoint(self, prefix: str) -> dict[str, Entry]:
+        """What is known of the files of one checkpoint."""
+        with self._lock:
+            return {path: self._entries[path] for path in self._parts.get(prefix, ())}
 
     def _look(self) -> dict[str, Mark]:
         found: dict[str, Mark] = {}
@@ -193,14 +273,13 @@ class Record:
     def remove(self, entry: Entry) -> None:
         """Another host has deleted it."""
         with self._lock:
-            known = self._entries
+            known = self.of_checkpoint(checkpoint_of(entry.path) or "")
             others = goes_with(entry.path, known) if not self._is_gone(entry.path) else []
             self._unlink(entry.path)
             self._put(entry)
             for path in others:
                 self._unlink(path)
-                self._put(Entry(path, self._next(path), deleted=True))
-            self._save()
+                self._put(Entry(path, self._next(), deleted=True))
 
     def _is_gone(self, path: str) -> bool:
         known = self._entries.get(path)
@@ -219,6 +298,15 @@ class Record:
         if whole.parent.resolve() != (self.folder.resolve() / path).parent:
             raise TransferFailed(f"{path} leads out of {self.folder} through a link")
         return whole
+
+    def note(self, entry: Entry) -> bool:
+        """Whether the file is here already, as another host has it under a higher number: it has that here, too."""
+        with self._lock:
+            known = self._entries.get(entry.path)
+            if known is None or known.deleted or (known.sha256, known.size) != (entry.sha256, entry.size):
+                return False
+            self._put(replace(entry, mtime_ns=known.mtime_ns))
+            return True
 
     def store(self, entry: Entry, pieces: Callable[[int], bytes]) -> bool:
         """Take a file over, of which `pieces` gives what begins at an offset; False: it was written here meanwhile.
@@ -271,7 +359,6 @@ class Record:
                 os.close(handle)
             self._marks[entry.path] = _mark_of(os.lstat(target))
             self._put(entry)
-            self._save()
         return True
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -13,16 +13,30 @@ from dtfctl import guard
 from dtfctl.launcher.agent.contract import FolderOrder, FolderPeer, FolderReport
 from dtfctl.launcher.agent.methods import LIST_FILES, READ_FILE
 from dtfctl.launcher.certificates import TlsFiles
-from dtfctl.launcher.checkpoints.manifest import STATE, Entry, is_complete, is_data_of, is_newer, listed, to_take, whole
+from dtfctl.launcher.checkpoints.manifest import (
+    STATE,
+    Entry,
+    checkpoint_of,
+    is_complete,
+    is_newer,
+    listed,
+    must_stay,
+    prefix_of_data,
+    to_take,
+    whole,
+)
 from dtfctl.launcher.checkpoints.record import Record
 from dtfctl.launcher.errors import LauncherError, NotFound
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.wire import from_message
 from dtfctl.protocol import agent_pb2 as pb
+from dtfctl.values import replace
 
 log = logging.getLogger(__name__)
 
 ROUND_S = 0.25
+OF_LOOK = 10.0
+"""Rounds of a folder with many files are this much longer than a look at it takes."""
 EACH_S = 0.02
 """For each peer, rounds are longer by this."""
 LONGEST_STATE = 2**20
@@ -54,6 +68,9 @@ class Replica:
         """Of the newest list of each peer of which everything is here."""
         self._retry_at: dict[str, float] = {}
         self._problem = ""
+        self._found = FolderReport(order.path)
+        self._found_at = ""
+        """The tag of the record of which `_found` is the sum."""
         self._in_step = False
         self._was_in_step = False
         self._named: tuple[str, ...] | None = None
@@ -83,26 +100,31 @@ class Replica:
         return not self.order.hold or self._was_in_step or time.monotonic() - self._began > GATE_S
 
     def report(self) -> FolderReport:
-        entries = self.record.entries
-        live = [entry for entry in entries.values() if not entry.deleted]
-        return FolderReport(
-            self.order.path,
-            whole(entries, self._named),
-            self._in_step or not self.order.hold,
-            len(live),
-            sum(entry.size for entry in live),
-            self._problem,
-        )
+        """For the agent's loop, at every beat: it looks at no file."""
+        return replace(self._found, in_step=self._in_step or not self.order.hold)
+
+    def _sum_up(self) -> None:
+        tag = f"{self.record.tag} {self._named}"
+        if tag != self._found_at:
+            entries = self.record.entries
+            sizes = [entry.size for entry in entries.values() if not entry.deleted]
+            self._found = FolderReport(self.order.path, whole(entries, self._named), files=len(sizes), bytes=sum(sizes))
+            self._found_at = tag
+        self._found = replace(self._found, problem=self._problem)
 
     # ------------------------------------------------------------------ the thread
 
     def _run(self) -> None:
         while not self._closed:
+            look_s = 0.0
             try:
+                began = time.monotonic()
                 self.record.scan()
+                look_s = time.monotonic() - began
                 self._named = self._read_state()
                 if self.order.hold:
                     self._round()
+                self.record.save()
                 problem = ""
             except LauncherError as error:
                 problem = error.message
@@ -114,7 +136,8 @@ class Replica:
             if problem and problem != self._problem:
                 self._tell("job.checkpoint-problem", f"job:{self.order.job_id}", problem)
             self._problem = problem
-            self._wake.wait(ROUND_S + EACH_S * len(self.order.peers))
+            self._sum_up()
+            self._wake.wait(ROUND_S + EACH_S * len(self.order.peers) + OF_LOOK * look_s)
             self._wake.clear()
 
     def _read_state(self) -> tuple[str, ...] | None:
@@ -156,7 +179,8 @@ class Replica:
     def _ask(self, peer: FolderPeer) -> bool:
         """Whether everything that the peer has is here."""
         channel = self._channel(peer)
-        request = pb.ListFilesRequest(path=self.order.path, tag=self._tags.get(peer.host, ""))
+        known, clock = self._tags.get(peer.host, ""), self.record.clock
+        request = pb.ListFilesRequest(path=self.order.path, tag=known, clock=clock)
         reply = channel.call(LIST_FILES, request, timeout_s=CALL_S)
         if reply.tag == request.tag:
             return True
@@ -181,14 +205,19 @@ class Replica:
 
     def _take_all(self, peer: FolderPeer, channel: Channel, theirs: Iterable[Entry]) -> bool:
         theirs = list(theirs)
+        data: dict[str, set[str]] = {}
+        """Of each of their checkpoints."""
+        for entry in theirs:
+            if not entry.deleted and (of := prefix_of_data(entry.path)) is not None:
+                data.setdefault(of[0], set()).add(entry.path)
         done = True
-        for entry in to_take(self.record.entries, theirs, self.record.busy):
+        news = to_take(self.record.entries, theirs, self.record.busy, self.record.floor)
+        for entry in (entry for entry in news if not entry.deleted):
             if self._closed:
                 return False
-            if entry.deleted:
-                self.record.remove(entry)
+            if self.record.note(entry):
                 continue
-            if not self._is_whole_with(entry, theirs):
+            if not self._is_whole_with(entry, data):
                 self._skipped = True  # its data come from another host, or from none any more
                 continue
             try:
@@ -199,14 +228,23 @@ class Replica:
             self._taken += taken
             self._from.add(peer.host)
             done = done and taken
+        deleted = [entry for entry in news if entry.deleted]
+        stays = must_stay(self.record.entries, {entry.path for entry in deleted}) if deleted else None
+        for entry in deleted:
+            if stays is not None and stays in (entry.path, checkpoint_of(entry.path)):
+                self._skipped = True  # until a newer one is whole here
+            else:
+                self.record.remove(entry)
         own, busy = self.record.entries, self.record.busy
         return done and not any(e.path in busy and is_newer(e, own.get(e.path)) for e in theirs)
 
-    def _is_whole_with(self, entry: Entry, theirs: Iterable[Entry]) -> bool:
-        """Whether a file may appear here; an index may when all data of its checkpoint are here."""
-        own = {path: known for path, known in self.record.entries.items() if not known.deleted}
-        of_its = {other.path for other in theirs if not other.deleted and is_data_of(other.path, entry.path)}
-        return is_complete(entry.path, own) and of_its <= own.keys()
+    def _is_whole_with(self, entry: Entry, theirs: Mapping[str, set[str]]) -> bool:
+        """Whether a file may appear here; an index may when all `theirs`, data of its checkpoint, are here."""
+        if not entry.path.endswith(".index"):
+            return True
+        prefix = entry.path.removesuffix(".index")
+        own = {path: known for path, known in self.record.of_checkpoint(prefix).items() if not known.deleted}
+        return is_complete(entry.path, own) and theirs.get(prefix, set()) <= own.keys()
 
     def _piece(self, channel: Channel, entry: Entry, offset: int) -> bytes:
         request = pb.ReadFileRequest(folder=self.order.path, path=entry.path, sha256=entry.sha256, offset=offset)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from dtfctl.launcher.agent.contract import FolderReport, Report
-from dtfctl.launcher.checkpoints import record as module
+from dtfctl.launcher.agent.contract import FolderOrder, FolderPeer, FolderReport, Report
+from dtfctl.launcher.checkpoints import manifest, record as module, replica
+from dtfctl.launcher.checkpoints.folders import Folders
 from dtfctl.launcher.checkpoints.manifest import (
     Entry,
     is_allowed,
@@ -20,6 +22,7 @@ from dtfctl.launcher.checkpoints.manifest import (
     is_newer,
     is_replicated,
     listed,
+    must_stay,
     to_take,
     whole,
 )
@@ -29,7 +32,9 @@ from dtfctl.launcher.controller.jobs import JobRecord, Placed
 from dtfctl.launcher.errors import NotFound, TransferFailed
 from dtfctl.launcher.model import ClientStatus, JobRequest
 from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, Recovery, TaskGroup
+from dtfctl.protocol import agent_pb2 as pb
 from dtfctl.values import replace
+from tests.support.waiting import eventually
 
 DATA, INDEX, STATE = "m-1.data-00000-of-00002", "m-1.index", "checkpoint"
 OTHER_DATA = "m-1.data-00001-of-00002"
@@ -54,7 +59,8 @@ def look(record: Record) -> None:
 def give(giver: Record, taker: Record) -> list[str]:
     """Bring over all that is newer, as a replica does; what was brought."""
     taken = []
-    for entry in to_take(taker.entries, giver.entries.values(), taker.busy):
+    taker.hear(giver.clock)
+    for entry in to_take(taker.entries, giver.entries.values(), taker.busy, taker.floor):
         if entry.deleted:
             taker.remove(entry)
         elif not is_complete(entry.path, taker.entries) or not taker.store(entry, reading(giver, entry)):
@@ -123,6 +129,7 @@ def test_files_go_from_one_record_to_another_and_changes_and_deletions_follow(tm
     left = sorted(path.name for path in (tmp_path / "one").iterdir() if path.is_file())
     assert left == [], "what belongs to a deleted index goes with it"
     look(one)
+    one.save()
     assert settled(tmp_path / "one").entries == one.entries, "the record is on the disk"
 
 
@@ -183,6 +190,180 @@ def test_a_checkpoint_that_the_state_no_longer_lists_does_not_count() -> None:
     own = {name: Entry(name, 1, mtime_ns=at) for at, name in enumerate(names)}
     assert whole(own) == ("m-1", "m-2")
     assert whole(own, listed('model_checkpoint_path: "/c/m-1"\nall_model_checkpoint_paths: "/c/m-1"\n')) == ("m-1",)
+
+
+# How much is remembered and looked at ------------------------------------------------------------------------------
+
+
+def test_files_that_are_taken_do_not_each_write_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[Path] = []
+    one, two = Record(tmp_path / "one"), Record(tmp_path / "two")
+    for number in range(50):
+        (tmp_path / f"one/w-{number}.pt").write_text(str(number))
+    look(one)
+    monkeypatch.setattr(module, "write_whole", lambda path, data: written.append(path))
+    assert len(give(one, two)) == 50
+    assert written == []
+    two.save()
+    two.save()
+    assert written == [tmp_path / "two/.dtfctl/files.json"]
+
+
+def test_what_changed_after_the_record_was_stored_is_newer_than_what_was_told_before(tmp_path: Path) -> None:
+    one, two = Record(tmp_path / "one"), Record(tmp_path / "two")
+    (tmp_path / "one/x").write_text("first")
+    look(one)
+    one.save()
+    for text in ("second", "third"):
+        (tmp_path / "one/x").write_text(text)
+        look(one)
+        give(one, two)
+    # Its agent is killed before it has stored that, and the file is written again before there is another.
+    (tmp_path / "one/x").write_text("fourth!")
+    again = settled(tmp_path / "one")
+    assert give(two, again) == []
+    assert give(again, two) == ["x"]
+    assert (tmp_path / "two/x").read_text() == "fourth!"
+
+
+def test_of_old_deletions_a_floor_is_remembered_and_nobody_brings_them_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_DELETED", 10)
+    one, away = Record(tmp_path / "one"), Record(tmp_path / "away")
+    (tmp_path / "one/kept.pt").write_text("kept")
+    (tmp_path / "one/old.pt").write_text("old")
+    look(one)
+    assert give(one, away) == ["kept.pt", "old.pt"]
+    (tmp_path / "one/old.pt").unlink()
+    for number in range(30):
+        path = tmp_path / f"one/w-{number}.pt"
+        path.write_text(str(number))
+        look(one)
+        path.unlink()
+        look(one)
+    one.save()
+    assert sum(entry.deleted for entry in one.entries.values()) == 10
+    assert "old.pt" not in one.entries
+    again = settled(tmp_path / "one")
+    assert give(away, again) == [], "it was deleted so long ago that only the floor says so"
+
+    fresh = Record(tmp_path / "fresh")
+    assert "kept.pt" in give(again, fresh), "what is there is given, however old it is"
+    away.hear(again.clock)
+    (tmp_path / "away/new.pt").write_text("new")
+    look(away)
+    assert give(away, again) == ["new.pt"], "who has heard how far others are writes newer versions"
+
+
+def test_finding_what_is_whole_looks_at_each_file_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+    real = manifest.prefix_of_data
+
+    def counted(path: str) -> tuple[str, int] | None:
+        nonlocal looks
+        looks += 1
+        return real(path)
+
+    monkeypatch.setattr(manifest, "prefix_of_data", counted)
+    names = [f"m-{n}.{kind}" for n in range(500) for kind in ("index", "data-00000-of-00001")]
+    assert whole({name: Entry(name, 1) for name in names})
+    assert looks <= 2 * len(names)
+
+
+def test_the_last_whole_checkpoint_stays_until_a_newer_one_is_whole() -> None:
+    own = {name: Entry(name, 1) for name in (DATA, OTHER_DATA, INDEX)}
+    assert must_stay(own, {DATA, OTHER_DATA, INDEX}) == "m-1"
+    assert must_stay(own | {"notes.txt": Entry("notes.txt", 1)}, {INDEX}) == "m-1", "that is no checkpoint"
+    newer = {name.replace("m-1", "m-2"): Entry(name.replace("m-1", "m-2"), 2, mtime_ns=1) for name in own}
+    assert must_stay(own | newer, {DATA, OTHER_DATA, INDEX}) is None
+    assert must_stay(own | newer, {*own, *newer}) == "m-2"
+    assert must_stay({"w.pt": Entry("w.pt", 1)}, {"w.pt"}) == "w.pt"
+
+
+class Wire:
+    """Calls between the hosts of this process, `a` and `b`, each with a folder of its own."""
+
+    hosts: dict[str, Folders]
+    folders: dict[str, Path]
+    lost: set[str]
+    """Files of which there is nothing to be read."""
+
+    def __init__(self, address: str, *_: object) -> None:
+        self.address = address
+
+    def call(self, _: object, request: object, timeout_s: float) -> object:
+        path, host = str(self.folders[self.address]), self.hosts[self.address]
+        if isinstance(request, pb.ListFilesRequest):
+            return host.list_files(pb.ListFilesRequest(path=path, tag=request.tag, clock=request.clock))
+        assert isinstance(request, pb.ReadFileRequest)
+        if request.path in self.lost:
+            raise NotFound("it went with its host")
+        asked = pb.ReadFileRequest(folder=path, path=request.path, sha256=request.sha256, offset=request.offset)
+        return host.read_file(asked)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def two_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Wire]]:
+    """Two hosts that keep a folder alike."""
+    monkeypatch.setattr(replica, "Channel", Wire)
+    monkeypatch.setattr(replica, "ROUND_S", 0.01)
+    Wire.hosts = {name: Folders(None, lambda *_: None) for name in "ab"}  # type: ignore[arg-type]
+    Wire.folders, Wire.lost = {name: tmp_path / name for name in "ab"}, set()
+    for name, other in ("ab", "ba"):
+        order = FolderOrder(str(tmp_path / name), "j", hold=True, peers=(FolderPeer(other, other),))
+        Wire.hosts[name].take([order], "c")
+    yield Wire
+    for host in Wire.hosts.values():
+        host.close()
+
+
+def save(folder: Path, step: int) -> None:
+    for kind in ("data-00000-of-00001", "index"):
+        (folder / f"m-{step}.{kind}").write_text(f"{kind} of {step}")
+
+
+def delete(folder: Path, step: int) -> None:
+    for kind in ("index", "data-00000-of-00001"):
+        (folder / f"m-{step}.{kind}").unlink()
+
+
+def whole_on(wire: type[Wire], host: str) -> tuple[str, ...]:
+    (report,) = wire.hosts[host].reports()
+    return report.whole
+
+
+def test_a_host_gives_up_its_last_whole_checkpoint_only_for_a_newer_one(two_hosts: type[Wire]) -> None:
+    a = two_hosts.folders["a"]
+    save(a, 1)
+    eventually(lambda: whole_on(two_hosts, "b") == ("m-1",))
+    two_hosts.lost = {"m-2.data-00000-of-00001"}
+    save(a, 2)
+    delete(a, 1)
+    for name in ("later.json", "last.json"):  # with the second b has done what it was told of before
+        (a / name).write_text("{}")
+        eventually((two_hosts.folders["b"] / name).exists)
+    eventually(lambda: whole_on(two_hosts, "a") == ("m-2",))
+    assert whole_on(two_hosts, "b") == ("m-1",), "of the second b has not all"
+    two_hosts.lost = set()
+    eventually(lambda: whole_on(two_hosts, "b") == ("m-2",))
+    assert not list(two_hosts.folders["b"].glob("m-1*"))
+
+
+def test_a_beat_of_the_agent_looks_at_no_file(two_hosts: type[Wire], monkeypatch: pytest.MonkeyPatch) -> None:
+    save(two_hosts.folders["a"], 1)
+    eventually(lambda: whole_on(two_hosts, "b") == ("m-1",))
+    looked: list[threading.Thread] = []
+    real = Record.entries.fget
+    assert real is not None
+    looking = property(lambda self: (looked.append(threading.current_thread()), real(self))[1])
+    monkeypatch.setattr(Record, "entries", looking)
+    (report,) = two_hosts.hosts["b"].reports()
+    assert threading.current_thread() not in looked
+    assert (report.whole, report.files) == (("m-1",), 2)
 
 
 # Which hosts ------------------------------------------------------------------------------------------------------
