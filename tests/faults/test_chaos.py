@@ -19,7 +19,7 @@ import pytest
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.model import JobEnded, JobOutput, JobProgress, JobRequest
 from dtfctl.launcher.procfs import identify, send_signal
-from dtfctl.launcher.spec.model import Delay, Every, Health, Recovery, Restart
+from dtfctl.launcher.spec.model import Checkpoints, Delay, Every, Health, Restart
 from tests.cluster.conftest import pids, processes_of, spec_of, wait_until
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits_mlp.py"
@@ -67,7 +67,7 @@ def wreak(home: Path, chance: random.Random, until: float) -> Iterator[str]:
 def test_training_under_chaos_ends_as_if_nothing_had_happened(home: Path) -> None:
     pytest.importorskip("sklearn", reason="the example's data set comes with scikit-learn")
     spec = spec_of(
-        restart=PATIENT, health=Health(pause=1.0, down_after=2.5), recovery=Recovery(every=Every(seconds=3.0))
+        restart=PATIENT, health=Health(pause=1.0, down_after=2.5), checkpoints=Checkpoints(every=Every(seconds=3.0))
     )
     cluster = Cluster.up(spec).cluster
     assert cluster is not None

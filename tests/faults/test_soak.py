@@ -17,7 +17,7 @@ import pytest
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.model import JobEnded, JobOutput, JobRequest
-from dtfctl.launcher.spec.model import Delay, Every, HostGroup, HostName, Quarantine, Recovery, Restart
+from dtfctl.launcher.spec.model import Checkpoints, Delay, Every, HostGroup, HostName, Quarantine, Restart
 from tests.cluster.conftest import controller_pid, home, kill, wait_until
 from tests.lab.conftest import cluster_of, make_lab
 from tests.lab.netns import Lab
@@ -135,7 +135,7 @@ def test_three_jobs_on_hosts_that_share_nothing(home: Path, make_lab: Callable[[
         host_groups={"all": HostGroup(names, slots=2)},
         restart=PATIENT,
         quarantine=OPEN,
-        recovery=Recovery(every=Every(seconds=3.0)),
+        checkpoints=Checkpoints(every=Every(seconds=3.0)),
     )
     cluster = Cluster.up(spec).cluster
     assert cluster is not None

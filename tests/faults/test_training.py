@@ -11,7 +11,7 @@ import pytest
 
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.model import Event, JobRequest
-from dtfctl.launcher.spec.model import Every, Recovery
+from dtfctl.launcher.spec.model import Checkpoints, Every
 from tests.cluster.conftest import kill, pids, spec_of, task, wait_until
 from tests.faults.conftest import Measured
 
@@ -25,7 +25,7 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster
     pytest.importorskip("sklearn", reason="the example's data set comes with scikit-learn")
     monkeypatch = pytest.MonkeyPatch()
     monkeypatch.setenv("DTFCTL_HOME", str(tmp_path_factory.mktemp("training")))
-    cluster = Cluster.up(spec_of(recovery=Recovery(every=Every(seconds=5.0)))).cluster
+    cluster = Cluster.up(spec_of(checkpoints=Checkpoints(every=Every(seconds=5.0)))).cluster
     assert cluster is not None
     job_id = cluster.submit(JobRequest(str(EXAMPLE), ("--steps", "10000000")))
     wait_until(lambda: step_of(cluster, job_id) > 100, "it trains")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.model import JobRequest, JobStatus
-from dtfctl.launcher.spec.model import HostGroup, HostName, Recovery, TaskGroup
+from dtfctl.launcher.spec.model import Checkpoints, HostGroup, HostName, TaskGroup
 from tests.cluster.conftest import task, wait_until
 from tests.lab.conftest import cluster_of
 from tests.lab.netns import HOME, Lab
@@ -145,19 +145,19 @@ def test_files_of_other_programs_are_kept_the_same_way(home: Path, lab: Lab, tmp
 
 
 def test_up_fails_where_hosts_do_not_share_the_folder_that_they_are_said_to_share(home: Path, lab: Lab) -> None:
-    result = Cluster.up(cluster_of(lab, ps=1, worker=2, recovery=Recovery(checkpoint="/tmp/own")))
+    result = Cluster.up(cluster_of(lab, ps=1, worker=2, checkpoints=Checkpoints(path="/tmp/own")))
     assert result.exit_code == 5, result
     assert result.running == result.wanted
     (problem,) = result.problems
     assert "/tmp/own is not the same folder as on" in problem
-    assert "leave recovery.checkpoint out" in problem
+    assert "leave checkpoints.path out" in problem
     assert result.cluster is not None
     told = {event.subject for event in result.cluster.events() if event.kind == "host.not-shared"}
     assert len(told) == len(lab.hosts) - 1
 
     shared = lab.root / "shared"
     shared.mkdir(exist_ok=True)
-    result = Cluster.up(cluster_of(lab, ps=1, worker=2, recovery=Recovery(checkpoint=str(shared / "ckpt"))))
+    result = Cluster.up(cluster_of(lab, ps=1, worker=2, checkpoints=Checkpoints(path=str(shared / "ckpt"))))
     assert result.exit_code == 0, result
     assert result.problems == ()
     assert list((shared / "ckpt").iterdir()) == []

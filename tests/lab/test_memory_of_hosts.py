@@ -14,7 +14,7 @@ from dtfctl.launcher.errors import Conflict, NoSuchCluster
 from dtfctl.launcher.model import JobRequest
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.clean import clean_hosts
-from dtfctl.launcher.spec.model import HostGroup, HostName, Recovery
+from dtfctl.launcher.spec.model import Checkpoints, HostGroup, HostName
 from tests.cluster.commands import Shell
 from tests.cluster.conftest import STUB_COMMAND, controller_pid, task, wait_until
 from tests.lab.conftest import cluster_of
@@ -47,7 +47,7 @@ def with_spare(lab: Lab, shared: Path) -> dict[str, object]:
     *first, last = [HostName(host.address) for host in lab.hosts]
     return {
         "host_groups": {"main": HostGroup(tuple(first), slots=2), "spare": HostGroup((last,), slots=2, spare=True)},
-        "recovery": Recovery(checkpoint=str(shared / "checkpoints")),
+        "checkpoints": Checkpoints(path=str(shared / "checkpoints")),
     }
 
 
@@ -135,8 +135,8 @@ def rebuilt(cluster: Cluster) -> list[str]:
 def test_a_database_that_is_damaged_or_gone_is_made_anew_by_the_hosts(home: Path, lab: Lab, tmp_path: Path) -> None:
     shared = shared_folder(lab)
     stop = shared / "stop-rebuild"
-    recovery = Recovery(checkpoint=str(shared / "rebuild"))
-    result = Cluster.up(cluster_of(lab, ps=1, worker=2, recovery=recovery))
+    kept = Checkpoints(path=str(shared / "rebuild"))
+    result = Cluster.up(cluster_of(lab, ps=1, worker=2, checkpoints=kept))
     assert result.exit_code == 0, result
     cluster = Cluster.open("t")
     script = tmp_path / "train.py"
@@ -177,7 +177,7 @@ def test_a_database_that_is_damaged_or_gone_is_made_anew_by_the_hosts(home: Path
     assert cluster.job(trains).state == "running", cluster.job(trains).reason
     wait_until(lambda: cluster.status().healthy, "all is well")
     assert incarnations(cluster) == before, "no task was restarted"
-    assert Cluster.up(cluster_of(lab, ps=1, worker=2, recovery=recovery)).changes == ()
+    assert Cluster.up(cluster_of(lab, ps=1, worker=2, checkpoints=kept)).changes == ()
     assert cluster.status().notes == ()
     stop.touch()
     wait_until(lambda: all(job.is_final for job in cluster.jobs()), "both end")
@@ -216,7 +216,7 @@ def test_another_machine_takes_a_cluster_over_with_what_runs_and_waits(
 ) -> None:
     shared = shared_folder(lab)
     stop = shared / "stop-adopt"
-    spec = cluster_of(lab, ps=1, worker=2, recovery=Recovery(checkpoint=str(shared / "adopt")))
+    spec = cluster_of(lab, ps=1, worker=2, checkpoints=Checkpoints(path=str(shared / "adopt")))
     assert Cluster.up(spec).exit_code == 0
     cluster = Cluster.open("t")
     script = tmp_path / "train.py"

@@ -22,7 +22,7 @@ def folder_orders(
 ) -> dict[str, tuple[FolderOrder, ...]]:
     """Of every host. None where all hosts share the folder, or there is but one host."""
     hosts = [host.name for host in spec.hosts if host.name not in lost]
-    if spec.is_local or spec.recovery.checkpoint or len(hosts) < 2:
+    if spec.is_local or spec.checkpoints.path or len(hosts) < 2:
         return {}
     found: dict[str, list[FolderOrder]] = {}
     for job in jobs:
@@ -50,7 +50,7 @@ def folder_orders(
 
 
 def holders_of(job: JobRecord, spec: ClusterSpec, place_of: Mapping[str, str], hosts: Sequence[str]) -> tuple[str, ...]:
-    """The hosts that are to have all checkpoints: where they are restored, and others up to `recovery.copies`."""
+    """The hosts that are to have all checkpoints: where they are restored, and others up to `checkpoints.copies`."""
     if job.framework.name in ("dtf", "tensorflow"):
         tasks = [placed.task for placed in job.placed if placed.role == "ps"] + [job.processes[0].task]
     else:
@@ -58,7 +58,7 @@ def holders_of(job: JobRecord, spec: ClusterSpec, place_of: Mapping[str, str], h
     first = [host for task in tasks if (host := place_of.get(task, "")) in hosts]
     rest = sorted(hosts, key=lambda host: host not in _hosts_of(job, place_of))
     needed = list(dict.fromkeys(first))
-    more = [host for host in rest if host not in needed][: max(0, spec.recovery.copies - len(needed))]
+    more = [host for host in rest if host not in needed][: max(0, spec.checkpoints.copies - len(needed))]
     return (*needed, *more)
 
 

@@ -127,8 +127,8 @@ class JobBoard:
         write_whole(script, source, 0o700)
         if resumed is not None:
             checkpoint = Path(resumed)
-        elif memory.spec.recovery.checkpoint:
-            checkpoint = Path(memory.spec.recovery.checkpoint) / key
+        elif memory.spec.checkpoints.path:
+            checkpoint = Path(memory.spec.checkpoints.path) / key
         elif memory.spec.is_local:
             checkpoint = folder / "checkpoint"
         else:
@@ -204,7 +204,7 @@ class JobBoard:
         every = self._memory.jobs
         wanted = [self._memory.find_job(job_id) for job_id in ids] if ids else list(reversed(every))
         spec, reports, lost = self._memory.spec, self._hosts.reports(), self._hosts.lost()
-        copies = 0 if spec is None else min(spec.recovery.copies, len(spec.hosts))
+        copies = 0 if spec is None else min(spec.checkpoints.copies, len(spec.hosts))
         found = []
         for job, status in zip(wanted, view.job_statuses(wanted, every), strict=True):
             name, hosts = folders.acknowledged(job, copies, reports, lost)

@@ -124,17 +124,17 @@ def _variables(job: JobRecord, placed: Placed) -> dict[str, str]:
 
 
 def _environment(spec: ClusterSpec, job: JobRecord) -> dict[str, str]:
-    recovery = spec.recovery
+    wanted = spec.checkpoints
     env = {
         "DTF_CHECKPOINT_DIR": job.checkpoint_dir,
-        "DTF_CHECKPOINT_KEEP": str(recovery.keep),
+        "DTF_CHECKPOINT_KEEP": str(wanted.keep),
         "DTF_FRAMEWORK": job.request.framework,
         "DTF_REPLICATION": job.request.replication,
         "DTF_RETRYABLE_EXIT": str(RETRYABLE_EXIT),
         "DTF_STARTS": str(job.generation),
     }
-    if recovery.every.seconds is not None:
-        env["DTF_CHECKPOINT_SECONDS"] = str(recovery.every.seconds)
-    if recovery.every.steps is not None:
-        env["DTF_CHECKPOINT_STEPS"] = str(recovery.every.steps)
+    if wanted.every.seconds is not None:
+        env["DTF_CHECKPOINT_SECONDS"] = str(wanted.every.seconds)
+    if wanted.every.steps is not None:
+        env["DTF_CHECKPOINT_STEPS"] = str(wanted.every.steps)
     return env

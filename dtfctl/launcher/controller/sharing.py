@@ -1,4 +1,4 @@
-"""Whether all hosts see one and the same folder where the spec says so (`recovery.checkpoint`).
+"""Whether all hosts see one and the same folder where the spec says so (`checkpoints.path`).
 
 Nothing copies checkpoints where a shared folder is named. Were it not shared, a job that moves would begin anew
 without a word, so hosts are believed only once each has found there what another one has left.
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 AGAIN_S = 30.0
 """A host on which it is not shared is asked again: somebody may have mounted it."""
 MOST_AT_ONCE = 64
-ADVICE = "mount the shared disk there, or leave recovery.checkpoint out: checkpoints are then copied between hosts"
+ADVICE = "mount the shared disk there, or leave checkpoints.path out: checkpoints are then copied between hosts"
 
 
 class Sharing:
@@ -50,7 +50,7 @@ class Sharing:
     def _asked(self) -> dict[str, Host]:
         """Hosts that can be asked; none where there is nothing to ask."""
         spec = self._memory.spec
-        if spec is None or not spec.recovery.checkpoint or spec.is_local:
+        if spec is None or not spec.checkpoints.path or spec.is_local:
             return {}
         wanted = {host.name for host in spec.hosts}
         found = {
@@ -71,7 +71,7 @@ class Sharing:
     def look(self, now: float) -> None:
         """Ask where it is not known."""
         spec = self._memory.spec
-        folder = (spec.recovery.checkpoint or "") if spec is not None else ""
+        folder = (spec.checkpoints.path or "") if spec is not None else ""
         if folder != self._folder:
             self._folder = folder
             self.again()
@@ -128,7 +128,7 @@ def ask(folder: str, links: Sequence[tuple[str, AgentLink]]) -> dict[str, str]:
     found: dict[str, str] = {}
     for first, link in links:
         problem = _ask_one(link, folder, token, "leave")
-        found[first] = f"recovery.checkpoint: {folder} {problem}; {ADVICE}" if problem else ""
+        found[first] = f"checkpoints.path: {folder} {problem}; {ADVICE}" if problem else ""
         if not problem:
             break
     else:
@@ -141,7 +141,7 @@ def ask(folder: str, links: Sequence[tuple[str, AgentLink]]) -> dict[str, str]:
         _ask_one(link, folder, token, "take")
     for (name, _), problem in zip(others, told, strict=True):
         text = f"is not the same folder as on {first}" if problem == "not shared" else problem
-        found[name] = f"recovery.checkpoint: {folder} {text}; {ADVICE}" if problem else ""
+        found[name] = f"checkpoints.path: {folder} {text}; {ADVICE}" if problem else ""
     return found
 
 

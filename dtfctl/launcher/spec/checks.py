@@ -220,9 +220,11 @@ def _limits_are_in_order(spec: ClusterSpec, reader: Reader) -> None:
     for holds, path, message in rules:
         if not holds and reader.is_good(*path[:-1]):
             reader.problem(reader.mark(*path), message, "Change one of the two.")
-    every = spec.recovery.every
+    every = spec.checkpoints.every
     if every.seconds is not None and every.steps is not None:
-        reader.problem(reader.mark("recovery", "every"), "`every` has both `seconds` and `steps`", "Keep one of them.")
+        reader.problem(
+            reader.mark("checkpoints", "every"), "`every` has both `seconds` and `steps`", "Keep one of them."
+        )
 
 
 def _the_controllers_host_is_one(spec: ClusterSpec, reader: Reader) -> None:

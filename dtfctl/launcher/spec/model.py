@@ -259,13 +259,13 @@ class Every:
 
 
 @dataclass(frozen=True, slots=True)
-class Recovery:
+class Checkpoints:
     """Checkpoints from which jobs resume."""
 
-    checkpoint: str | None = option(
+    path: str | None = option(
         Text("a path"),
         "Folder for checkpoints, one below it for each job. All hosts must share it: `up` proves it, and fails where "
-        "it is not so. Without it checkpoints are copied between hosts.",
+        "it is not so, and no job begins there. Without it checkpoints are copied between hosts.",
         "/mnt/ckpt/ranker",
         default=None,
         default_text="the job's own folder",
@@ -275,7 +275,7 @@ class Recovery:
     copies: int = option(
         Integer(low=1, high=1000),
         "Hosts that have every checkpoint, at least; those of ps tasks and the chief always do. Without meaning where "
-        "`checkpoint` names a folder that all hosts share.",
+        "`path` names a folder that all hosts share.",
         "3",
         default=2,
     )
@@ -455,7 +455,9 @@ class ClusterSpec:
     quarantine: Quarantine = option(
         Table(Quarantine), "When a failing host is set aside.", "{failures: 3}", factory=Quarantine
     )
-    recovery: Recovery = option(Table(Recovery), "Checkpoints.", "{every: {seconds: 30}, keep: 3}", factory=Recovery)
+    checkpoints: Checkpoints = option(
+        Table(Checkpoints), "Checkpoints.", "{every: {seconds: 30}, keep: 3}", factory=Checkpoints
+    )
     jobs: Jobs = option(Table(Jobs), "What holds for jobs.", "{success: all}", factory=Jobs)
     security: Security = option(Table(Security), "Certificates.", "{tls: auto}", factory=Security)
     runtime: Runtime = option(Table(Runtime), "How tasks exchange tensors.", "{transport: tcp}", factory=Runtime)

@@ -42,7 +42,7 @@ from dtfctl.launcher.spec.kinds import (
 )
 from dtfctl.launcher.spec.model import DEFAULT_GROUP, GROUP_NAME, HostGroup, HostName, Ports
 from dtfctl.launcher.spec.nodes import BOOL, FLOAT, INT, NULL, STR
-from dtfctl.launcher.spec.problems import Problem, did_you_mean
+from dtfctl.launcher.spec.problems import RENAMED, Problem, did_you_mean
 from dtfctl.launcher.spec.words import words
 
 Path = tuple[str, ...]
@@ -118,10 +118,11 @@ class Reader:
             if name not in keys:
                 options = list(keys)
                 where = f" in `{'.'.join(path)}`" if path else ""
+                advice = RENAMED.get((*path, name))
                 self.problem(
                     mark_of(key_node),
                     f"unknown key `{name}`{where}",
-                    f"Expected {_listing(options)}.{did_you_mean(name, options)}",
+                    advice or f"Expected {_listing(options)}.{did_you_mean(name, options)}",
                 )
                 self.bad.add((*path, name))
                 continue

@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from dtfctl.launcher.errors import SpecError
 
 _WIDTH = 100
+RENAMED: dict[tuple[str, ...], str] = {
+    ("recovery",): "It is called `checkpoints` now, and its `checkpoint` is `path`.",
+}
+"""Keys that there were once, by their path, and what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)

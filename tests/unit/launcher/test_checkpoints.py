@@ -31,7 +31,7 @@ from dtfctl.launcher.controller.folders import acknowledged, folder_orders, hold
 from dtfctl.launcher.controller.jobs import JobRecord, Placed
 from dtfctl.launcher.errors import NotFound, TransferFailed
 from dtfctl.launcher.model import ClientStatus, JobRequest
-from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, Recovery, TaskGroup
+from dtfctl.launcher.spec.model import Checkpoints, ClusterSpec, HostGroup, HostName, TaskGroup
 from dtfctl.protocol import agent_pb2 as pb
 from dtfctl.values import replace
 from tests.support.waiting import eventually
@@ -371,10 +371,10 @@ def test_a_beat_of_the_agent_looks_at_no_file(two_hosts: type[Wire], monkeypatch
 PLACES = {"ps/0": "a", "worker/0": "b", "worker/1": "c"}
 
 
-def spec(**recovery: object) -> ClusterSpec:
+def spec(**checkpoints: object) -> ClusterSpec:
     names = tuple(HostName(name) for name in "abcd")
     tasks = {"ps": TaskGroup(1), "worker": TaskGroup(2)}
-    return ClusterSpec("t", tasks, host_groups={"all": HostGroup(names)}, recovery=Recovery(**recovery))  # type: ignore[arg-type]
+    return ClusterSpec("t", tasks, host_groups={"all": HostGroup(names)}, checkpoints=Checkpoints(**checkpoints))  # type: ignore[arg-type]
 
 
 def job(**request: object) -> JobRecord:
@@ -428,7 +428,7 @@ def test_orders_name_the_others_and_none_are_given_where_a_folder_is_shared() ->
         "b": (True, ["a", "c"], ()),
         "c": (False, ["a", "b"], ()),
     }
-    assert folder_orders(spec(checkpoint="/mnt/c"), [job()], PLACES, reports(), (), 1.0) == {}
+    assert folder_orders(spec(path="/mnt/c"), [job()], PLACES, reports(), (), 1.0) == {}
 
 
 def test_what_reads_checkpoints_waits_for_them_once_there_are_some() -> None:

@@ -20,7 +20,7 @@ from dtfctl.launcher.controller.view import Host, problems
 from dtfctl.launcher.errors import UsageError
 from dtfctl.launcher.loop import Mailbox
 from dtfctl.launcher.rpc.method import PeerUnavailable
-from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, Recovery, TaskGroup
+from dtfctl.launcher.spec.model import Checkpoints, ClusterSpec, HostGroup, HostName, TaskGroup
 
 TOKEN = "a" * 32
 
@@ -69,7 +69,7 @@ def test_hosts_that_see_another_folder_are_named(tmp_path: Path) -> None:
     links: Any = [("a", Link("a", one)), ("b", Link("b", one)), ("c", Link("c", other))]
     found = ask("/ckpt", links)
     assert (found["a"], found["b"]) == ("", "")
-    assert found["c"].startswith("recovery.checkpoint: /ckpt is not the same folder as on a; mount the shared disk")
+    assert found["c"].startswith("checkpoints.path: /ckpt is not the same folder as on a; mount the shared disk")
     assert list(tmp_path.rglob(f"{PREFIX}*")) == []
 
 
@@ -97,8 +97,8 @@ class World:
     def set_folder(self, folder: str | None) -> None:
         names = tuple(HostName(name) for name in self.hosts)
         groups = {"all": HostGroup(names)}
-        recovery = Recovery(checkpoint=folder)
-        self.memory.spec = ClusterSpec("t", {"worker": TaskGroup(2)}, host_groups=groups, recovery=recovery)
+        kept = Checkpoints(path=folder)
+        self.memory.spec = ClusterSpec("t", {"worker": TaskGroup(2)}, host_groups=groups, checkpoints=kept)
 
     def host(self, link: Any) -> Host:
         host = Host(link, Monitor(HealthLimits()))

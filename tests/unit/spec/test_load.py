@@ -39,7 +39,7 @@ def test_two_keys_are_a_local_cluster() -> None:
     assert spec.is_local
     assert spec.ports.is_auto
     assert spec.restart.attempts == 5
-    assert spec.recovery.every == Every(seconds=30.0)
+    assert spec.checkpoints.every == Every(seconds=30.0)
 
 
 def test_hosts_in_each_form() -> None:
