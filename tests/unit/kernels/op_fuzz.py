@@ -32,8 +32,6 @@ MOST_BYTES = 3 << 30
 FREE_BYTES = 1 << 30
 """What admission is told to be free."""
 HOSTILE = (0, 1, -1, 2**31 - 1, 2**31, 2**32 + 1, 2**62, 2**63 - 1, -(2**31), -(2**63))
-EXCLUDED = {"MatrixLogarithm": "the library's logarithm takes roots without end of a matrix that holds an infinity"}
-"""Ops that are left out, each with the reason."""
 
 _HOLDS = ("resource", "variant")
 
@@ -45,7 +43,7 @@ def ops() -> list[str]:
     return [
         name
         for name in op_names()
-        if op_family(name) in FAMILIES and name not in EXCLUDED and kernels_of(name) and _is_plain(get_signature(name))
+        if op_family(name) in FAMILIES and kernels_of(name) and _is_plain(get_signature(name))
     ]
 
 

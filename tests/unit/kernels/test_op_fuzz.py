@@ -79,7 +79,7 @@ def test_random_ops_end_with_a_value_or_an_error_of_theirs(tmp_path: Path, count
     assert outcomes["value"] > count / 10 and outcomes["refused"] > count / 10
 
 
-def test_what_is_left_out_is_an_op_and_says_why() -> None:
-    assert len(op_fuzz.ops()) > 500
-    for op, reason in op_fuzz.EXCLUDED.items():
-        assert op_fuzz.get_signature(op).name == op and len(reason) > 20
+def test_no_op_is_left_out_that_is_a_function_of_tensors() -> None:
+    names = op_fuzz.ops()
+    assert len(names) > 500
+    assert "MatrixLogarithm" in names

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.linalg.logarithm import matrix_logarithm
 from dtfctl.runtime.kernels.linalg.solve import matrices, widened
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
@@ -159,14 +161,12 @@ def _lu(k: KernelBuild) -> Kernel:
     return widened(kernel)
 
 
-def _each(function: str, x: Any) -> Any:
-    from scipy import linalg
-
+def _each(function: Callable[[Any], Any], x: Any) -> Any:
     matrices(x)
     out = np.empty(x.shape, x.dtype)
     for i in np.ndindex(x.shape[:-2]):
         if x[i].size:
-            found = getattr(linalg, function)(x[i])
+            found = function(x[i])
             # A real matrix may have none that is real.
             out[i] = np.nan if np.iscomplexobj(found) and not np.iscomplexobj(out) else found
     return out
@@ -174,14 +174,18 @@ def _each(function: str, x: Any) -> Any:
 
 @register_kernel("MatrixExponential")
 def _exponential(k: KernelBuild) -> Kernel:
-    return widened(lambda x: _each("expm", x))
+    from scipy.linalg import expm
+
+    return widened(lambda x: _each(expm, x))
 
 
 @register_kernel("MatrixLogarithm")
 def _logarithm(k: KernelBuild) -> Kernel:
-    return lambda x: _each("logm", x)
+    return lambda x: _each(matrix_logarithm, x)
 
 
 @register_kernel("MatrixSquareRoot")
 def _square_root(k: KernelBuild) -> Kernel:
-    return widened(lambda x: _each("sqrtm", x))
+    from scipy.linalg import sqrtm
+
+    return widened(lambda x: _each(sqrtm, x))
