@@ -31,7 +31,10 @@ from dtfctl.launcher.wire import from_message
 from dtfctl.protocol import controller_pb2 as pb
 
 DOWN_MARGIN_S = 60.0
-OWNER_HINT = "use another name; or take it over: dtfctl up FILE --adopt; or end it: dtfctl hosts clean FILE"
+OWNER_HINT = (
+    "use another name, or a folder of your own there (`home: ~/FOLDER` in the file); or take it over: "
+    "dtfctl up FILE --adopt; or end it: dtfctl hosts clean FILE"
+)
 
 
 @dataclass(frozen=True, slots=True)

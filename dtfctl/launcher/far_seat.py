@@ -39,10 +39,12 @@ class Place:
     ssh: Ssh
     hosts: tuple[HostName, ...]
     """Every host that has ever let the cluster's key in."""
+    home: str | None = None
+    """As the spec's."""
 
     def as_spec(self, cluster: str) -> ClusterSpec:
         """Enough of one to log in."""
-        return ClusterSpec(cluster, {}, host_groups={"all": HostGroup(self.hosts)}, ssh=self.ssh)
+        return ClusterSpec(cluster, {}, host_groups={"all": HostGroup(self.hosts)}, ssh=self.ssh, home=self.home)
 
 
 def host_of(spec: ClusterSpec) -> str:
@@ -83,7 +85,7 @@ class FarSeat:
                 f"take the cluster down first: dtfctl down -c {paths.name}",
             )
         older = [name for name in (before.hosts if before else ()) if name.name not in {item.name for item in names}]
-        place = Place(host, created, spec.ssh, (*names, *older))
+        place = Place(host, created, spec.ssh, (*names, *older), spec.home)
         write_whole(paths.seat, codec.encode(place).encode())
         seat = cls(paths)
         try:

@@ -115,9 +115,27 @@ def test_a_cluster_is_its_owners_alone(home: Path, lab: Lab, tmp_path: Path, mon
     assert api.clusters() == [], "nothing is left of it"
     with pytest.raises(NoSuchCluster):
         Cluster.down_by_name("t")
+    assert "`home: ~/FOLDER`" in refused.value.hint
     another = Cluster.up(cluster_of(lab, name="u", slots=2), task_command=STUB_COMMAND)
     assert another.exit_code == 0, another
     Cluster.down_by_name("u", grace_s=0.5)
+
+    # With a folder of its own there it is another cluster of that name.
+    namesake = Cluster.up(cluster_of(lab, home="~/.of/another"), task_command=STUB_COMMAND)
+    assert namesake.exit_code == 0, namesake
+    theirs = incarnations(Cluster.open("t"))
+    for name in lab.names:
+        assert len(lab.processes(name, "dtfctl.launcher.agent --cluster")) == 2
+        assert (lab.home(name) / ".of/another/clusters/t/owner.json").exists()
+    monkeypatch.setenv("DTFCTL_HOME", str(home))
+    assert incarnations(Cluster.open("t")) == mine
+    monkeypatch.setenv("DTFCTL_HOME", str(other))
+    assert incarnations(Cluster.open("t")) == theirs
+    with pytest.raises(Conflict, match="`home` cannot change while it is"):
+        Cluster.up(cluster_of(lab, home="~/.elsewhere"), task_command=STUB_COMMAND)
+    assert Cluster.down_by_name("t", grace_s=0.5)[1] == ()
+    for name in lab.names:
+        assert not (lab.home(name) / ".of/another/clusters/t/owner.json").exists()
 
     monkeypatch.setenv("DTFCTL_HOME", str(home))
     assert incarnations(Cluster.open("t")) == mine

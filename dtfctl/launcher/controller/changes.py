@@ -29,6 +29,7 @@ def check_possible(before: ClusterSpec, after: ClusterSpec) -> None:
     """Raises Conflict for what cannot change while the cluster is up."""
     fixed = {
         "where the controller runs": (before.controller.place, after.controller.place),
+        "`home`": (before.home, after.home),
         "`security`": (before.security, after.security),
         "whether hosts are reached by SSH": (before.is_local, after.is_local),
     }

@@ -132,7 +132,9 @@ class JobBoard:
         elif memory.spec.is_local:
             checkpoint = folder / "checkpoint"
         else:
-            checkpoint = Path("~/.dtfctl/clusters") / self._paths.name / "jobs" / key / "checkpoint"
+            checkpoint = (
+                Path(memory.spec.home or "~/.dtfctl") / "clusters" / self._paths.name / "jobs" / key / "checkpoint"
+            )
         if memory.spec.is_local:
             checkpoint = private_folder(checkpoint.expanduser())
         record = jobs.JobRecord(

@@ -41,7 +41,7 @@ def take_over(paths: ClusterPaths, spec: ClusterSpec, on_stage: OnStage) -> None
     if spec.controller.place == "host" or paths.seat.exists():
         raise Conflict(
             "--adopt takes over clusters whose controller runs on the operator's machine",
-            "log in to the controller's host and use it there: its folder is ~/.dtfctl/controllers",
+            f"log in to the controller's host and use it there: its folder is {spec.home or '~/.dtfctl'}/controllers",
         )
     is_new = connect.read_created(paths) is None
     connect.prepare(paths)

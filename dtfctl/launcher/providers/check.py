@@ -89,7 +89,7 @@ async def _check(logins: Logins, bundles: Bundles, spec: ClusterSpec, host: Host
     try:
         connection = await logins.connect(host.name, host.user)
         try:
-            conversation = await Conversation.begin(connection, await asyncio.to_thread(bundles.likely))
+            conversation = await Conversation.begin(connection, await asyncio.to_thread(bundles.likely), spec.home)
             took = time.monotonic() - begun
             question = {"do": "look", "cluster": spec.cluster, "host": host.name}
             asked = time.time()

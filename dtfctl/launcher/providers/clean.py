@@ -73,7 +73,7 @@ async def _clean(
     bundles = Bundles(private_folder(home()) / "bundles")
 
     async def clean(host: Host) -> HostCleaned:
-        done = await _one(logins, bundles, host, request)
+        done = await _one(logins, bundles, host, spec.home, request)
         on_host(done)
         return done
 
@@ -83,11 +83,13 @@ async def _clean(
         await logins.close()
 
 
-async def _one(logins: Logins, bundles: Bundles, host: Host, request: dict[str, Any]) -> HostCleaned:
+async def _one(
+    logins: Logins, bundles: Bundles, host: Host, folder: str | None, request: dict[str, Any]
+) -> HostCleaned:
     try:
         connection = await logins.connect(host.name, host.user)
         try:
-            conversation = await Conversation.begin(connection, await asyncio.to_thread(bundles.likely))
+            conversation = await Conversation.begin(connection, await asyncio.to_thread(bundles.likely), folder)
             reply = await conversation.ask(request, CLEAN_S)
             return HostCleaned(host.name, ended=reply["ended"], was_there=reply["was_there"])
         finally:

@@ -56,15 +56,20 @@ def source() -> bytes:
     ).encode()
 
 
-def bootstrap(size: int, runtimes: Sequence[str] = ()) -> str:
+def bootstrap(size: int, runtimes: Sequence[str] = (), home: str | None = None) -> str:
     """The command that runs `host_side.py`, for any login shell: with dtfctl's own Python where one of `runtimes` is
-    there already and runs, else with any, which reads it (`size` bytes) from stdin."""
+    there already and runs, else with any, which reads it (`size` bytes) from stdin.
+
+    Args:
+        home: where all that is dtfctl's own lies there; `~/.dtfctl` by default. No shell changes it (`HOST_FOLDER`).
+    """
+    base = (home or "~/.dtfctl").replace("~", "$HOME", 1)
     names = " ".join(f'"{name}"' for name in PYTHONS)
     ours = f"from dtfctl.launcher.providers.host_side import serve; serve({size})".ljust(ROOM)
     return (
-        "exec /bin/sh -c '"
+        f'exec /bin/sh -c \'DTFCTL_BASE="{base}"; export DTFCTL_BASE; '
         f"for r in {' '.join(runtimes)}; do "
-        'p="$HOME/.dtfctl/runtime/$r/bin/python"; '
+        'p="$DTFCTL_BASE/runtime/$r/bin/python"; '
         f'if [ -x "$p" ]; then "$p" -I -c "{ours}"; s=$?; case $s in {NO_START}) ;; *) exit $s ;; esac; fi; done; '
         f"for p in {names}; do "
         'if command -v "$p" >/dev/null 2>&1 && '
@@ -90,12 +95,14 @@ class Conversation:
         self.used = asyncio.get_running_loop().time()
 
     @classmethod
-    async def begin(cls, connection: asyncssh.SSHClientConnection, runtimes: Sequence[str]) -> Conversation:
-        """`runtimes`: of which one may be there."""
+    async def begin(
+        cls, connection: asyncssh.SSHClientConnection, runtimes: Sequence[str], home: str | None = None
+    ) -> Conversation:
+        """`runtimes`: of which one may be there. `home`: see `bootstrap`."""
         program = source()
         try:
             async with asyncio.timeout(HELLO_S):
-                process = await connection.create_process(bootstrap(len(program), runtimes), encoding=None)
+                process = await connection.create_process(bootstrap(len(program), runtimes, home), encoding=None)
                 self = cls(connection, process)
                 process.stdin.write(program)
                 await self._reply()

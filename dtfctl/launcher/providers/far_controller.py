@@ -119,4 +119,4 @@ class Operator(SshProvider):
                     *(name, conversation, platform, bundle, answer["need"]),
                     lambda detail: self.on_stage(name, "installing", detail),
                 )
-        raise HostFailed("install", "what was sent is not there: somebody else deletes files in ~/.dtfctl")
+        raise HostFailed("install", "what was sent is not there: somebody else deletes files below its home")

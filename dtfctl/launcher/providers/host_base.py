@@ -12,7 +12,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-BASE = os.path.expanduser("~/.dtfctl")
+
+def _base() -> str:
+    """Where all that is dtfctl's own lies: as the shell's command says (`conversation.py`), else where this Python is
+    one of its runtimes, else in the home folder."""
+    said = os.environ.pop("DTFCTL_BASE", "")
+    if not said and os.path.exists(os.path.join(sys.prefix, "layers.json")):
+        said = os.path.dirname(os.path.dirname(sys.prefix))
+    return said or os.path.expanduser("~/.dtfctl")
+
+
+BASE = _base()
 POLL_S = 0.01
 
 
@@ -70,7 +80,10 @@ def write_whole(path: str, data: bytes, mode: int = 0o600) -> None:
 
 def facts() -> dict[str, Any]:
     came_from, _, address, port = (os.environ.get("SSH_CONNECTION") or "   22").split(" ")[:4]
-    disk = os.statvfs(BASE if os.path.isdir(BASE) else os.path.expanduser("~"))
+    there = BASE
+    while not os.path.isdir(there):
+        there = os.path.dirname(there)
+    disk = os.statvfs(there)
     names = {"cpython": "CPython", "pypy": "PyPy"}
     runtimes, gpus = os.path.join(BASE, "runtime"), "/proc/driver/nvidia/gpus"
     return {

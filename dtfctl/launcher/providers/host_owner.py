@@ -56,7 +56,7 @@ def foreign(cluster: str, stamp: dict[str, Any], owner: dict[str, Any]) -> tuple
     whose = f"{stamp['user']}@{stamp['machine']} ({stamp['folder']}, since {since})"
     return (
         f"cluster {cluster} there belongs to {whose}",
-        "use another name, or take it over: dtfctl up FILE --adopt",
+        "use another name, or a folder of your own there (`home: ~/FOLDER`), or take it over: dtfctl up FILE --adopt",
     )
 
 

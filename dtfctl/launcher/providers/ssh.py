@@ -223,7 +223,8 @@ class SshProvider:
                 log.warning("%s", note)
                 self.on_stage(host.name, "note", note)
         try:
-            return await Conversation.begin(connection, await self._in_thread(self._bundles.likely))
+            own = None if self._spec is None else self._spec.home
+            return await Conversation.begin(connection, await self._in_thread(self._bundles.likely), own)
         except TimeoutError:
             raise HostFailed("unreachable", f"its shell did not answer within {HELLO_S:g} s") from None
         except (OSError, asyncssh.Error) as error:
@@ -326,7 +327,7 @@ class SshProvider:
                     if item.startswith("sync:"):
                         entry = synced[int(item.partition(":")[2])]
                         await self._provide_files(conversation, syncs, entry, facts, stage)
-            raise HostFailed("install", "what was sent is not there: somebody else deletes files in ~/.dtfctl")
+            raise HostFailed("install", "what was sent is not there: somebody else deletes files below its home")
 
     async def _refresh(self, name: str) -> None:
         host = self._hosts[name]
@@ -355,7 +356,7 @@ class SshProvider:
                 for item in reply["need"]:
                     entry = synced[int(item.partition(":")[2])]
                     await self._provide_files(conversation, syncs, entry, reply["facts"], stage)
-            raise HostFailed("sync", "what was sent is not there: somebody else deletes files in ~/.dtfctl")
+            raise HostFailed("sync", "what was sent is not there: somebody else deletes files below its home")
 
     # ------------------------------------------------------------------ what comes when tasks run
 

@@ -27,13 +27,13 @@ from dtfctl.launcher.spec.kinds import (
     MapOf,
     Number,
     PortRange,
-    Rate,
     Seconds,
     Size,
     Table,
     Text,
     option,
 )
+from dtfctl.launcher.spec.places import ControllerPlace as ControllerPlace, Logs as Logs, Metrics as Metrics
 from dtfctl.launcher.spec.restarts import (
     BadHostWhen as BadHostWhen,
     Delay as Delay,
@@ -57,6 +57,8 @@ JOB_NAMES = (
 ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 GROUP_NAME = r"[A-Za-z][A-Za-z0-9_-]*"
 CLUSTER_NAME = r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?"
+HOST_FOLDER = r"~?(/[A-Za-z0-9_+@-][A-Za-z0-9._+@-]*|/\.[A-Za-z0-9_+@-][A-Za-z0-9._+@-]*)+"
+"""Any shell leaves such a path as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,51 +331,6 @@ class Runtime:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Logs:
-    """Where output goes and how much of it is kept."""
-
-    dir: str | None = option(
-        Text("a path"),
-        "Folder for logs.",
-        "~/dtfctl-logs",
-        default=None,
-        default_text="the cluster's own folder",
-    )
-    rotate: Bytes = option(Size(), "A log file starts anew at this size.", "64MiB", default=64 * 2**20)
-    keep: int = option(Integer(low=0, high=1000), "Old log files kept per task.", "3", default=3)
-    rate: Bytes = option(Rate(), "Who writes more for long waits.", "10MiB/s", default=10 * 2**20)
-
-
-@dataclass(frozen=True, slots=True)
-class Metrics:
-    """Prometheus metrics."""
-
-    port: int | None = option(
-        Integer(low=1, high=65535),
-        "Port of the metrics page.",
-        "9464",
-        default=None,
-        default_text="no metrics page",
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class ControllerPlace:
-    """Where the controller runs."""
-
-    place: Literal["local", "host"] = option(
-        Choice(("local", "host")),
-        "`local`: on the machine where `up` is typed; `host`: on a host of the cluster, which needs no operator's "
-        "machine to heal.",
-        "host",
-        default="local",
-    )
-    host: str | None = option(
-        Text("a host's name"), "With `place: host`: on which.", "node2", default=None, default_text="the first host"
-    )
-
-
 def _local_group() -> dict[str, HostGroup]:
     return {DEFAULT_GROUP: HostGroup((HostName("localhost"),))}
 
@@ -413,6 +370,13 @@ class ClusterSpec:
         factory=ControllerPlace,
     )
     ssh: Ssh = option(Table(Ssh), "How to log in to the hosts.", "{host_keys: pin}", factory=Ssh)
+    home: str | None = option(
+        Text("a folder on the hosts, as ~/NAME or /NAME, of letters, digits and . _ + @ -", HOST_FOLDER),
+        "Where dtfctl keeps what is its own on the hosts: packages and the clusters' folders.",
+        "/scratch/alice/dtfctl",
+        default=None,
+        default_text="`~/.dtfctl`",
+    )
     sync: tuple[Sync, ...] = option(
         ListOf(Table(Sync)), "Files sent to the hosts.", '[{from: ., to: "~/vision"}]', default=()
     )

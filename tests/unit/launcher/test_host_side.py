@@ -205,14 +205,14 @@ def test_facts_are_what_the_standard_library_says_of_this_machine(base: Path) ->
     assert known.libc == (platform.libc_ver()[0] or "musl")
 
 
-def converse(home: Path, runtimes: tuple[str, ...]) -> list[str]:
+def converse(place: Path, runtimes: tuple[str, ...], home: str | None = None) -> list[str]:
     """What comes of the shell's command on a host with this home, the source and one request."""
     program = source()
     done = subprocess.run(
-        ["/bin/sh", "-c", bootstrap(len(program), runtimes)],
+        ["/bin/sh", "-c", bootstrap(len(program), runtimes, home)],
         input=program + b'{"do": "look", "cluster": "c", "host": "h"}\n',
         capture_output=True,
-        env={"HOME": str(home), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        env={"HOME": str(place), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         check=True,
     )
     return done.stdout.decode().splitlines()
@@ -246,3 +246,10 @@ def test_a_process_can_show_another_name(tmp_path: Path) -> None:
     code += "; print(open('/proc/self/cmdline').read())"
     shown = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown.rstrip("\0\n") == "agent\0--cluster\0x"
+
+
+def test_a_home_of_its_own_is_where_everything_lies(tmp_path: Path) -> None:
+    _, answer = converse(tmp_path, (), home="~/of/mine")
+    assert json.loads(answer.removeprefix(REPLY))["facts"]["base"] == f"{tmp_path}/of/mine"
+    _, answer = converse(tmp_path, ())
+    assert json.loads(answer.removeprefix(REPLY))["facts"]["base"] == f"{tmp_path}/.dtfctl"
