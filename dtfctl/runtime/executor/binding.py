@@ -139,7 +139,8 @@ def ref_positions(node: Node) -> tuple[int, ...]:
 def reads_of(node: Node) -> tuple[int, ...]:
     """Input positions where a reference arrives but the value is wanted."""
     for source, _ in node.inputs:
-        if source.signature.has_ref_output:
+        # A function's argument is a reference where its call captured one.
+        if source.signature.has_ref_output or source.op == "_Arg":
             break
     else:
         return ()

@@ -236,11 +236,13 @@ class _Compiler(NodeLines):
                 root = alias.get(edge, edge)
                 if last_use.get(root, -1) < used:
                     last_use[root] = used
-                if is_cut and at[root[0]] // self.chunk_size != i // self.chunk_size:
+                if is_cut and at[root[0]] // self.chunk_size != used // self.chunk_size:
                     crossing.add(root)
         for node, given in self.shaped.operands.items():
             for root in given:
                 self.last_use[root] = max(self.last_use.get(root, 0), at[node])
+                if is_cut and at[root[0]] // self.chunk_size != at[node] // self.chunk_size:
+                    crossing.add(root)
         for root in self.last_use:
             constant = self.constants.get(root)
             if constant is not None:

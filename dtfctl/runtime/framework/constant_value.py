@@ -49,6 +49,8 @@ def constant_value_as_shape(tensor: Tensor) -> TensorShape:
             return sliced
     if op.type in ("Cast", "Identity"):
         return constant_value_as_shape(op.inputs[0])
+    if op.type == "Reshape" and op.inputs[0].shape.rank == 1 and tensor.shape.rank == 1:
+        return constant_value_as_shape(op.inputs[0])
     size = tensor.shape.dims_or_none
     return TensorShape(None) if size is None or size[0] is None else TensorShape([None] * size[0])
 

@@ -18,7 +18,8 @@ from dtfctl.runtime.framework.op_signature import get_signature
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 
-# Constants up to this many bytes are copied into a body instead of captured: it keeps shapes known.
+# Constants up to this many bytes are copied into a body instead of captured: it keeps shapes known. Those that a
+# gradient may be asked for are captured.
 _COPIED_CONSTANT_BYTES = 1024
 
 # Variables made in a body are the outer graph's.
@@ -98,7 +99,9 @@ class FuncGraph(Graph):
             return known
         if tensor._value is not None:
             return self._capture_value(tensor)
-        if tensor.op.type == "Const" and tensor.op.attrs["value"].ByteSize() <= _COPIED_CONSTANT_BYTES:
+        differentiable = tensor.dtype.is_floating or tensor.dtype.is_complex
+        small = tensor.op.type == "Const" and tensor.op.attrs["value"].ByteSize() <= _COPIED_CONSTANT_BYTES
+        if small and not differentiable:
             attrs = {k: v for k, v in tensor.op.attrs.items() if k != "_class"}
             with self.name_scope(None), self.control_dependencies(None):
                 op = self.create_op(tensor.op.signature, [], attrs, name=tensor.op.name.split("/")[-1])

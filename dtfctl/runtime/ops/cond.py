@@ -156,9 +156,10 @@ def _make(kind: str, selector: Tensor, bodies: list[FuncGraph]) -> Operation:
 
 
 def _pack(outputs: Sequence[Tensor], structure: Any) -> Any:
-    graph = context.get_default_graph()
-    with graph.name_scope("merge"):
-        values = [apply_op("Identity", input=t) if t.dtype.base_dtype.is_numpy_compatible else t for t in outputs]
+    # What TensorFlow's Merge gives has this name, and programs look it up.
+    values = [
+        apply_op("Identity", input=t, name="Merge") if t.dtype.base_dtype.is_numpy_compatible else t for t in outputs
+    ]
     leaves = iter(values)
     flat = [None if t is None else next(leaves) for t in nest.flatten(structure, expand_composites=True)]
     return nest.pack_sequence_as(structure, flat, expand_composites=True)

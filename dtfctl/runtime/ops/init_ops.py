@@ -11,7 +11,7 @@ import numpy as np
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.dtypes import DType, as_dtype
-from dtfctl.runtime.framework.graph_keys import get_seed
+from dtfctl.runtime.framework.graph_keys import get_seed, name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
@@ -82,8 +82,12 @@ def _filled(shape: Any, dtype: DType, value: int) -> Tensor:
         zero = b""
     elif dtype.is_bool:
         zero = bool(value)
-    out: Tensor = apply_op("Fill", dims=_dims(shape), value=constant(zero, dtype))
-    return out
+    with name_scope(None, "ones" if value else "zeros") as scope:
+        dims = _shape_list(shape)
+        if not isinstance(dims, Tensor) and int(np.prod(dims)) < 1000:
+            return constant(zero, dtype, dims, name=scope)
+        out: Tensor = apply_op("Fill", dims=_dims(shape), value=constant(zero, dtype), name=scope)
+        return out
 
 
 def _dims(shape: Any) -> Tensor:
@@ -146,24 +150,30 @@ class TruncatedNormal(Initializer):
 
 
 def _normal(op: str, shape: Any, mean: float, stddev: float, dtype: DType, seed: int | None) -> Tensor:
-    first, second = get_seed(seed)
-    noise = apply_op(op, shape=_dims(shape), dtype=dtype, seed=first, seed2=second)
-    scaled = apply_op("Mul", x=noise, y=constant(stddev, dtype))
-    return apply_op("Add", x=scaled, y=constant(mean, dtype))  # type: ignore[no-any-return]
+    with name_scope(None, "truncated_normal" if op == "TruncatedNormal" else "random_normal") as scope:
+        dims = convert_to_tensor(_shape_list(shape), None if isinstance(shape, Tensor) else dtypes.int32, name="shape")
+        middle, spread = constant(mean, dtype, name="mean"), constant(stddev, dtype, name="stddev")
+        first, second = get_seed(seed)
+        noise = apply_op(op, shape=dims, dtype=dtype, seed=first, seed2=second)
+        scaled = apply_op("Mul", x=noise, y=spread, name="mul")
+        return apply_op("AddV2", x=scaled, y=middle, name=scope)  # type: ignore[no-any-return]
 
 
 def uniform(shape: Any, minval: Any, maxval: Any, dtype: DType, seed: int | None) -> Tensor:
-    first, second = get_seed(seed)
-    if dtype.is_integer:
-        if maxval is None:
-            raise ValueError("Must specify maxval for integer dtype")
-        low, high = convert_to_tensor(minval, dtype), convert_to_tensor(maxval, dtype)
-        return apply_op(  # type: ignore[no-any-return]
-            "RandomUniformInt", shape=_dims(shape), minval=low, maxval=high, seed=first, seed2=second
-        )
-    low, high = convert_to_tensor(minval, dtype), convert_to_tensor(1 if maxval is None else maxval, dtype)
-    noise = apply_op("RandomUniform", shape=_dims(shape), dtype=dtype, seed=first, seed2=second)
-    return apply_op("Add", x=apply_op("Mul", x=noise, y=apply_op("Sub", x=high, y=low)), y=low)  # type: ignore[no-any-return]
+    if dtype.is_integer and maxval is None:
+        raise ValueError("Must specify maxval for integer dtype")
+    with name_scope(None, "random_uniform") as scope:
+        dims = convert_to_tensor(_shape_list(shape), None if isinstance(shape, Tensor) else dtypes.int32, name="shape")
+        low = convert_to_tensor(minval, dtype, name="min")
+        high = convert_to_tensor(1 if maxval is None else maxval, dtype, name="max")
+        first, second = get_seed(seed)
+        if dtype.is_integer:
+            return apply_op(  # type: ignore[no-any-return]
+                "RandomUniformInt", shape=dims, minval=low, maxval=high, seed=first, seed2=second, name=scope
+            )
+        noise = apply_op("RandomUniform", shape=dims, dtype=dtype, seed=first, seed2=second)
+        span = apply_op("Sub", x=high, y=low, name="sub")
+        return apply_op("AddV2", x=apply_op("Mul", x=noise, y=span, name="mul"), y=low, name=scope)  # type: ignore[no-any-return]
 
 
 class VarianceScaling(Initializer):

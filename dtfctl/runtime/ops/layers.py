@@ -250,12 +250,13 @@ def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_l
     dims = x.shape.dims_or_none
     rest = None if dims is None else TensorShape(dims[1:]).num_elements()
     out: Tensor
-    if rest is not None:
-        out = apply_op("Reshape", tensor=x, shape=[-1, rest], name=name or "flatten")
-    else:
-        batch = apply_op("StridedSlice", input=apply_op("Shape", input=x), begin=[0], end=[1], strides=[1])
-        shape = apply_op("ConcatV2", values=[batch, constant([-1])], axis=0)
-        out = apply_op("Reshape", tensor=x, shape=shape, name=name or "flatten")
+    with context.get_default_graph().name_scope(name or "flatten"):
+        if rest is not None:
+            out = apply_op("Reshape", tensor=x, shape=constant([-1, rest], dtypes.int32))
+        else:
+            batch = apply_op("StridedSlice", input=apply_op("Shape", input=x), begin=[0], end=[1], strides=[1])
+            shape = apply_op("ConcatV2", values=[batch, constant([-1])], axis=0)
+            out = apply_op("Reshape", tensor=x, shape=shape)
     out.set_shape([None if dims is None else dims[0], rest])
     return out
 

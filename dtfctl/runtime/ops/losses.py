@@ -34,9 +34,12 @@ class Reduction:
             raise ValueError(f"Invalid Reduction Key: {key}.")
 
 
-def _total(t: Tensor) -> Tensor:
-    axes = apply_op("Range", start=0, limit=apply_op("Rank", input=t), delta=1)
-    out: Tensor = apply_op("Sum", input=t, reduction_indices=axes)
+def _total(t: Tensor, name: str | None = None) -> Tensor:
+    if t.shape.rank is None:
+        axes = apply_op("Range", start=0, limit=apply_op("Rank", input=t), delta=1)
+    else:
+        axes = constant(list(range(t.shape.rank)), dtypes.int32)
+    out: Tensor = apply_op("Sum", input=t, reduction_indices=axes, name=name)
     out.set_shape([])
     return out
 
@@ -60,6 +63,7 @@ def compute_weighted_loss(
     """
     Reduction.validate(reduction)
     with name_scope(scope, "weighted_loss"):
+        weights = convert_to_tensor(weights)
         losses = convert_to_tensor(losses)
         original = losses.dtype
         losses, weights = _float(losses), cast_to(weights, dtypes.float32)
@@ -82,12 +86,16 @@ def _reduce(weighted: Tensor, losses: Tensor, weights: Tensor, reduction: str) -
     if reduction == Reduction.SUM:
         return total
     if reduction == Reduction.SUM_OVER_BATCH_SIZE:
-        return apply_mixed("DivNoNan", total, cast_to(apply_op("Size", input=losses), dtypes.float32))
-    spread = apply_mixed("Mul", apply_op("OnesLike", x=losses), weights)
+        count = cast_to(apply_op("Size", input=losses, name="num_elements"), dtypes.float32)
+        return apply_mixed("DivNoNan", total, count, name="value")
     if reduction == Reduction.MEAN:
-        return apply_mixed("DivNoNan", total, _total(spread))
-    present = cast_to(apply_mixed("NotEqual", spread, constant(0.0)), dtypes.float32)
-    return apply_mixed("DivNoNan", total, _total(present))
+        spread = apply_mixed("Mul", apply_op("OnesLike", x=losses), weights)
+        return apply_mixed("DivNoNan", total, _total(spread), name="value")
+    with name_scope(None, "num_present") as scope:
+        spread = apply_mixed("Mul", apply_op("OnesLike", x=losses), weights, name="broadcast_weights")
+        present = cast_to(apply_mixed("NotEqual", spread, constant(0.0)), dtypes.float32)
+        number = _total(present, scope)
+    return apply_mixed("DivNoNan", total, number, name="value")
 
 
 def _pair(labels: Any, predictions: Any) -> tuple[Tensor, Tensor]:
@@ -108,10 +116,10 @@ def absolute_difference(
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
     """|labels - predictions|, weighted and reduced."""
-    with name_scope(scope, "absolute_difference"):
+    with name_scope(scope, "absolute_difference") as scope:
         y, p = _pair(labels, predictions)
         return compute_weighted_loss(
-            apply_mixed("Abs", apply_mixed("Sub", p, y)), weights, None, loss_collection, reduction
+            apply_mixed("Abs", apply_mixed("Sub", p, y)), weights, scope, loss_collection, reduction
         )
 
 
@@ -124,9 +132,9 @@ def mean_squared_error(
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
     """(labels - predictions)^2, weighted and reduced."""
-    with name_scope(scope, "mean_squared_error"):
+    with name_scope(scope, "mean_squared_error") as scope:
         y, p = _pair(labels, predictions)
-        return compute_weighted_loss(apply_mixed("SquaredDifference", p, y), weights, None, loss_collection, reduction)
+        return compute_weighted_loss(apply_mixed("SquaredDifference", p, y), weights, scope, loss_collection, reduction)
 
 
 def huber_loss(
@@ -139,14 +147,14 @@ def huber_loss(
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
     """Squared up to `delta`, linear beyond (Huber, 1964)."""
-    with name_scope(scope, "huber_loss"):
+    with name_scope(scope, "huber_loss") as scope:
         y, p = _pair(labels, predictions)
         error = apply_mixed("Abs", apply_mixed("Sub", p, y))
         near = apply_mixed("Minimum", error, constant(delta, error.dtype))
         far = apply_mixed("Sub", error, near)
         squared = apply_mixed("Mul", constant(0.5, error.dtype), apply_mixed("Mul", near, near))
         losses = apply_mixed("AddV2", squared, apply_mixed("Mul", constant(delta, error.dtype), far))
-        return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+        return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 def log_loss(
@@ -159,14 +167,14 @@ def log_loss(
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
     """The cross entropy of probabilities, weighted and reduced."""
-    with name_scope(scope, "log_loss"):
+    with name_scope(scope, "log_loss") as scope:
         y, p = _pair(labels, predictions)
         eps, one = constant(epsilon, p.dtype), constant(1.0, p.dtype)
         positive = apply_mixed("Mul", y, apply_mixed("Log", apply_mixed("AddV2", p, eps)))
         rest = apply_mixed("AddV2", apply_mixed("Sub", one, p), eps)
         negative = apply_mixed("Mul", apply_mixed("Sub", one, y), apply_mixed("Log", rest))
         losses = apply_mixed("Sub", apply_mixed("Neg", positive), negative)
-        return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+        return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 def hinge_loss(
@@ -178,12 +186,12 @@ def hinge_loss(
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
     """max(0, 1 - y * logits), labels 0 or 1 meaning y = -1 or 1."""
-    with name_scope(scope, "hinge_loss"):
+    with name_scope(scope, "hinge_loss") as scope:
         y, p = _pair(labels, logits)
         one = constant(1.0, p.dtype)
         signed = apply_mixed("Sub", apply_mixed("Mul", constant(2.0, p.dtype), y), one)
         losses = apply_op("Relu", features=apply_mixed("Sub", one, apply_mixed("Mul", signed, p)))
-        return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+        return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 def cosine_distance(
@@ -200,11 +208,11 @@ def cosine_distance(
     axis = dim if axis is None else axis
     if axis is None:
         raise ValueError("You must specify argument `axis`.")
-    with name_scope(scope, "cosine_distance_loss"):
+    with name_scope(scope, "cosine_distance_loss") as scope:
         y, p = _pair(labels, predictions)
         inner = apply_op("Sum", input=apply_mixed("Mul", p, y), reduction_indices=[axis], keep_dims=True)
         losses = apply_mixed("Sub", constant(1.0, p.dtype), inner)
-        return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+        return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 def sigmoid_cross_entropy(
@@ -217,13 +225,13 @@ def sigmoid_cross_entropy(
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
     """Independent cross entropies; labels are pulled towards 1/2 by `label_smoothing`."""
-    with name_scope(scope, "sigmoid_cross_entropy_loss"):
+    with name_scope(scope, "sigmoid_cross_entropy_loss") as scope:
         y, x = _pair(multi_class_labels, logits)
         if label_smoothing > 0:
             y = apply_mixed("Mul", y, constant(1 - label_smoothing, x.dtype))
             y = apply_mixed("AddV2", y, constant(0.5 * label_smoothing, x.dtype))
         losses = nn_ops.sigmoid_cross_entropy_with_logits(labels=y, logits=x)
-        return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+        return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 def softmax_cross_entropy(
@@ -236,7 +244,7 @@ def softmax_cross_entropy(
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
     """Cross entropy of [batch, classes] logits; labels are pulled towards uniform by `label_smoothing`."""
-    with name_scope(scope, "softmax_cross_entropy_loss"):
+    with name_scope(scope, "softmax_cross_entropy_loss") as scope:
         y, x = _pair(onehot_labels, logits)
         if label_smoothing > 0:
             shape = apply_op("Shape", input=y)
@@ -245,7 +253,7 @@ def softmax_cross_entropy(
             y = apply_mixed("AddV2", apply_mixed("Mul", y, constant(1.0 - label_smoothing, x.dtype)), share)
         y = apply_op("StopGradient", input=y)
         losses, _ = apply_op("SoftmaxCrossEntropyWithLogits", features=x, labels=y)
-        return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+        return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 def sparse_softmax_cross_entropy(
@@ -257,12 +265,12 @@ def sparse_softmax_cross_entropy(
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
     """Cross entropy of [batch, classes] logits with class numbers [batch] or [batch, 1]."""
-    with name_scope(scope, "sparse_softmax_cross_entropy_loss"):
+    with name_scope(scope, "sparse_softmax_cross_entropy_loss") as scope:
         y, x = convert_to_tensor(labels), convert_to_tensor(logits)
         if y.shape.rank is not None and y.shape.rank == x.shape.rank:
             y = apply_op("Squeeze", input=y, squeeze_dims=[-1])
         losses, _ = apply_op("SparseSoftmaxCrossEntropyWithLogits", features=x, labels=y)
-        return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
+        return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 def add_loss(loss: Tensor, loss_collection: str | None = GraphKeys.LOSSES) -> None:

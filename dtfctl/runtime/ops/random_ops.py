@@ -145,8 +145,8 @@ def random_uniform(
         noise: Tensor = apply_op("RandomUniform", shape=dims, dtype=wanted, seed=seed1, seed2=seed2)
         if unit:
             return noise
-        span = apply_op("Sub", x=maxval, y=minval)
-        return apply_op("AddV2", x=apply_op("Mul", x=noise, y=span), y=minval, name=scope)  # type: ignore[no-any-return]
+        span = apply_op("Sub", x=maxval, y=minval, name="sub")
+        return apply_op("AddV2", x=apply_op("Mul", x=noise, y=span, name="mul"), y=minval, name=scope)  # type: ignore[no-any-return]
 
 
 def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:

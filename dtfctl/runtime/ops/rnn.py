@@ -118,7 +118,7 @@ def static_rnn(
     if not inputs:
         raise ValueError("inputs must not be empty")
     outputs: list[Tensor] = []
-    with variable_scope(scope or "rnn"):
+    with variable_scope(scope or "rnn") as opened:
         steps = [convert_to_tensor(x) for x in inputs]
         if initial_state is None:
             if dtype is None:
@@ -127,6 +127,8 @@ def static_rnn(
         state = initial_state
         lengths = None if sequence_length is None else convert_to_tensor(sequence_length, dtypes.int32)
         for i, x in enumerate(steps):
+            if i:
+                opened.reuse_variables()
             output, new = cell(x, state)
             if lengths is not None:
                 active = apply_op("Greater", x=lengths, y=constant(i, dtypes.int32))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -35,11 +36,12 @@ class RNNCell:
     Subclasses define `state_size`, `output_size` and `call`.
     """
 
-    _scope_name = "rnn_cell"
-
     def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, reuse: Any = None) -> None:
         self._name, self._reuse, self._trainable = name, reuse, trainable
+        self._dtype = None if dtype is None else as_dtype(dtype)
         self._built_scope: Any = None
+        self.built = False
+        self.variables: list[Any] = []
 
     @property
     def state_size(self) -> Any:
@@ -49,22 +51,95 @@ class RNNCell:
     def output_size(self) -> Any:
         raise NotImplementedError
 
+    @property
+    def name(self) -> str:
+        return self._name or _snake_case(type(self).__name__)
+
+    @property
+    def dtype(self) -> Any:
+        return self._dtype
+
+    @property
+    def scope_name(self) -> str:
+        if self._built_scope is None:
+            raise ValueError(f"No name available for layer scope: {self.name} has not been called yet")
+        return str(self._built_scope.name)
+
+    @property
+    def trainable_variables(self) -> list[Any]:
+        return [v for v in self.variables if v.trainable]
+
+    weights = property(lambda self: self.variables)
+    trainable_weights = property(lambda self: self.trainable_variables)
+
+    def build(self, inputs_shape: Any) -> None:
+        """Make variables with `add_variable`, for subclasses that do so before they are called."""
+
+    def add_variable(
+        self,
+        name: str,
+        shape: Any = None,
+        dtype: Any = None,
+        initializer: Any = None,
+        regularizer: Any = None,
+        trainable: bool = True,
+        constraint: Any = None,
+        partitioner: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """A variable of this cell, under its scope."""
+        variable = get_variable(
+            name,
+            shape,
+            dtype or self._dtype or dtypes.float32,
+            initializer,
+            regularizer,
+            trainable and self._trainable,
+            constraint=constraint,
+            partitioner=partitioner,
+            **kwargs,
+        )
+        self.variables.append(variable)
+        return variable
+
+    add_weight = add_variable
+
     def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
         raise NotImplementedError
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Tensor, Any]:
-        tensor = convert_to_tensor(inputs)
-        if self._built_scope is not None:
+        tensor = nest.map_structure(convert_to_tensor, inputs)
+        if getattr(self, "_built_scope", None) is not None:
             with variable_scope(self._built_scope, reuse=True, auxiliary_name_scope=False):
                 return self.call(tensor, state)
-        with variable_scope(scope or self._name or self._scope_name, reuse=self._reuse) as opened:
+        reuse = getattr(self, "_reuse", None)
+        name = getattr(self, "_name", None) or _snake_case(type(self).__name__)
+        # A name of its own in the scope around, unless it is to be shared, as TensorFlow's layers have.
+        with variable_scope(scope or name if reuse else scope, name, reuse=reuse) as opened:
+            if not getattr(self, "built", False):
+                self.build(nest.map_structure(lambda t: t.shape, tensor))
+                self.built = True
+            known = len(_made(opened))
             result = self.call(tensor, state)
+            if not self.variables:
+                self.variables += _made(opened)[known:]
             self._built_scope = opened
             return result
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
         """Zeros in the structure of the state, [batch_size, size] each."""
         return nest.map_structure(lambda size: _zeros(batch_size, size, as_dtype(dtype)), self.state_size)
+
+
+def _snake_case(name: str) -> str:
+    """A class's name as TensorFlow makes a scope of it: "BasicLSTMCell" is "basic_lstm_cell"."""
+    words = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
+    snake = re.sub(r"([a-z])([A-Z])", r"\1_\2", words).lower()
+    return f"private{snake}" if snake.startswith("_") else snake
+
+
+def _made(scope: Any) -> list[Any]:
+    return list(scope.global_variables())
 
 
 def _zeros(batch_size: Any, size: Any, dtype: Any) -> Tensor:
@@ -94,8 +169,6 @@ def _linear(inputs: Sequence[Tensor], size: int, bias: Any, prefix: str = "") ->
 class BasicRNNCell(RNNCell):
     """h = tanh([x, h] . W + b)."""
 
-    _scope_name = "basic_rnn_cell"
-
     def __init__(
         self, num_units: int, activation: Activation | None = None, reuse: Any = None, name: str | None = None
     ):
@@ -118,8 +191,6 @@ class BasicRNNCell(RNNCell):
 
 class GRUCell(RNNCell):
     """Gated recurrent unit (Cho et al., 2014)."""
-
-    _scope_name = "gru_cell"
 
     def __init__(
         self,
@@ -158,8 +229,6 @@ class GRUCell(RNNCell):
 
 class LSTMCell(RNNCell):
     """Long short-term memory (Hochreiter & Schmidhuber, 1997), with peepholes and a projection where asked."""
-
-    _scope_name = "lstm_cell"
 
     def __init__(
         self,
@@ -243,8 +312,6 @@ def _clipped(t: Tensor, limit: float | None) -> Tensor:
 class BasicLSTMCell(LSTMCell):
     """LSTMCell without options."""
 
-    _scope_name = "basic_lstm_cell"
-
     def __init__(
         self,
         num_units: int,
@@ -270,8 +337,6 @@ class MultiRNNCell(RNNCell):
     Raises:
         ValueError: there are none.
     """
-
-    _scope_name = "multi_rnn_cell"
 
     def __init__(self, cells: Sequence[RNNCell], state_is_tuple: bool = True) -> None:
         super().__init__()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.convert import convert_to_tensor
-from dtfctl.runtime.framework.graph_keys import GraphKeys, add_to_collections, get_collection
+from dtfctl.runtime.framework.graph_keys import GraphKeys, add_to_collections, get_collection, name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 
@@ -15,7 +16,8 @@ from dtfctl.runtime.framework.operation import Tensor
 def _emit(
     op: str, name: str, family: str | None, collections: Sequence[str] | None, arguments: dict[str, Any]
 ) -> Tensor:
-    clean = name.replace(" ", "_")
+    # A variable's name, "w:0", makes a tag too.
+    clean = re.sub(r"[^-/\w.]", "_", name).lstrip("/")
     scope_name = f"{family}/{clean}" if family else clean
     graph = context.get_default_graph()
     with graph.name_scope(scope_name) as scope:
@@ -91,7 +93,8 @@ def tensor_summary(
 
 def merge(inputs: Sequence[Any], collections: Sequence[str] | None = None, name: str | None = None) -> Tensor:
     """One summary of several."""
-    out = apply_op("MergeSummary", name, inputs=list(inputs))
+    with name_scope(name, "Merge"):
+        out = apply_op("MergeSummary", name, inputs=list(inputs))
     add_to_collections(list(collections or []), out)
     return out  # type: ignore[no-any-return]
 

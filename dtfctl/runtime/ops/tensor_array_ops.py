@@ -8,6 +8,7 @@ from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.constant_value import constant_value
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.dtypes import DType, as_dtype
+from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
@@ -117,7 +118,7 @@ class TensorArray:
             index=convert_to_tensor(index, dtypes.int32),
             element_shape=self._shape_tensor(),
             element_dtype=self._dtype,
-            name=name,
+            name=name or "TensorArrayReadV3",
         )
         value._shape = value.shape.merge_with(self._element_shape)
         return value
@@ -139,15 +140,17 @@ class TensorArray:
 
     def stack(self, name: str | None = None) -> Tensor:
         """All elements, stacked along a new first axis."""
-        size = constant_value(self.size())
-        value: Tensor = apply_op(
-            "TensorListStack",
-            input_handle=self._flow,
-            element_shape=self._shape_tensor(),
-            element_dtype=self._dtype,
-            num_elements=-1 if size is None or self._dynamic_size else int(size),
-            name=name,
-        )
+        # The names are those that TensorFlow's arrays give, which programs look up.
+        with name_scope(name, "TensorArrayStack"):
+            size = constant_value(self.size())
+            value: Tensor = apply_op(
+                "TensorListStack",
+                input_handle=self._flow,
+                element_shape=self._shape_tensor(),
+                element_dtype=self._dtype,
+                num_elements=-1 if size is None or self._dynamic_size else int(size),
+                name="TensorArrayGatherV3",
+            )
         if self._element_shape.rank is not None:
             value._shape = value.shape.merge_with(TensorShape([None]).concatenate(self._element_shape))
         return value

@@ -195,8 +195,11 @@ class _Loop:
         return op
 
     def results(self, op: Operation) -> list[Tensor]:
-        chosen = op.outputs[1 : 1 + len(self.start)]
-        return [apply_op("Identity", input=t) for t in chosen]
+        # TensorFlow's loops end in Exit ops, the first of them the counter's where the iterations are bounded; programs
+        # look their names up.
+        chosen = op.outputs[0 if self.bounded else 1 : 1 + len(self.start)]
+        results = [apply_op("Identity", input=t, name="Exit") for t in chosen]
+        return results[1:] if self.bounded else results
 
 
 def _flatten_shapes(structure: Any) -> list[Any]:

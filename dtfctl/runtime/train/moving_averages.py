@@ -7,6 +7,7 @@ from typing import Any
 
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.func_graph import init_scope
 from dtfctl.runtime.framework.graph_keys import GraphKeys, name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
@@ -84,9 +85,9 @@ class ExponentialMovingAverage:
             if not item.dtype.base_dtype.is_floating:
                 raise TypeError(f"The variables must be half, float, or double: {item.name}")
             if item not in self._averages:
-                with graph.control_dependencies(None):
+                with init_scope():
                     self._averages[item] = self._shadow(item)
-        with name_scope(self._name):
+        with name_scope(self._name) as scope:
             decay = convert_to_tensor(self._decay, name="decay")
             if self._num_updates is not None:
                 updates = apply_op("Cast", x=convert_to_tensor(self._num_updates), DstT=decay.dtype)
@@ -94,23 +95,22 @@ class ExponentialMovingAverage:
             ops = []
             for item in items:
                 debias = self._zero_debias and not isinstance(item, Variable)
-                value = item.value() if isinstance(item, Variable) else item
+                # Under control dependencies it is the value after them that is followed.
+                value = item.read_value() if isinstance(item, Variable) and graph._control_stack else item
                 ops.append(_op(assign_moving_average(self._averages[item], value, decay, debias)))
-            return group(*ops, name=self._name)
+            return group(*ops, name=scope)
 
     def _shadow(self, item: Any) -> Any:
         graph = context.get_default_graph()
         if isinstance(item, Variable):
-            shadow = slot_creator.create_slot_with_initializer(
-                item,
-                lambda shape, dtype: _initial(item),
-                item.shape,
-                item.dtype.base_dtype,
-                self._name,
-            )
+            with graph.device(item.device):
+                value = item.initialized_value()
+            value.set_shape(item.shape)
+            shadow = slot_creator.create_slot(item, value, self._name)
             graph.add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, item)
         else:
-            shadow = slot_creator.create_zeros_slot(item, self._name, colocate_with_primary=True)
+            held = item.op.type in ("Variable", "VariableV2", "VarHandleOp")
+            shadow = slot_creator.create_zeros_slot(item, self._name, colocate_with_primary=held)
         return shadow
 
     def average(self, var: Any) -> Any:
@@ -120,7 +120,8 @@ class ExponentialMovingAverage:
     def average_name(self, var: Any) -> str:
         if var in self._averages:
             return str(self._averages[var].op.name)
-        return f"{var.op.name}/{self._name}"
+        name: str = context.get_default_graph().unique_name(f"{var.op.name}/{self._name}", mark_as_used=False)
+        return name
 
     def variables_to_restore(self, moving_avg_variables: Any = None) -> dict[str, Any]:
         """For a Saver: names in the checkpoint to variables, averages taking the place of what they average."""
@@ -138,10 +139,3 @@ class ExponentialMovingAverage:
             if v.op.name not in taken and v.op.name not in names:
                 names[v.op.name] = v
         return names
-
-
-def _initial(variable: Variable) -> Tensor:
-    value = variable.initial_value
-    if value is None:
-        raise ValueError(f"{variable.name} has no initial value to start an average from")
-    return value

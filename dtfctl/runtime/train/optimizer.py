@@ -7,6 +7,7 @@ from typing import Any
 
 from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.convert import IndexedSlices, convert_to_tensor
+from dtfctl.runtime.framework.func_graph import init_scope
 from dtfctl.runtime.framework.gradients import gradients
 from dtfctl.runtime.framework.graph_keys import GraphKeys, name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
@@ -21,7 +22,8 @@ GradAndVar = tuple[Any, Any]
 
 
 class Optimizer:
-    """Subclasses say how one variable is updated: `_create_slots`, `_prepare`, `_apply`, `_apply_sparse`, `_finish`.
+    """Subclasses say how one variable is updated, in the methods that TensorFlow's override: `_create_slots`,
+    `_prepare`, `_apply_dense`, `_apply_sparse`, their `_resource_` forms, `_finish`.
 
     Args:
         use_locking: hold the variable's lock during updates.
@@ -60,14 +62,19 @@ class Optimizer:
             ValueError: the loss depends on none of the variables.
         """
         grads_and_vars = self.compute_gradients(
-            loss, var_list, gate_gradients, aggregation_method, colocate_gradients_with_ops, grad_loss
+            loss,
+            var_list=var_list,
+            gate_gradients=gate_gradients,
+            aggregation_method=aggregation_method,
+            colocate_gradients_with_ops=colocate_gradients_with_ops,
+            grad_loss=grad_loss,
         )
         if not any(g is not None for g, _ in grads_and_vars):
             raise ValueError(
                 "No gradients provided for any variable, check your graph for ops that do not support gradients, "
                 f"between variables {[str(v) for _, v in grads_and_vars]} and loss {loss}."
             )
-        return self.apply_gradients(grads_and_vars, global_step, name)
+        return self.apply_gradients(grads_and_vars, global_step=global_step, name=name)
 
     def compute_gradients(
         self,
@@ -142,7 +149,7 @@ class Optimizer:
         if not used:
             raise ValueError(f"No gradients provided for any variable: {[str(v) for _, v in pairs]}.")
         graph = context.get_default_graph()
-        with graph.control_dependencies(None):
+        with init_scope():
             self._create_slots([v for _, v in used])
         updates: list[Operation] = []
         with name_scope(name, self._name) as scope:
@@ -164,10 +171,12 @@ class Optimizer:
 
     def _update(self, grad: Any, variable: Any) -> Operation:
         if isinstance(grad, IndexedSlices):
-            values, indices = _summed_duplicates(grad) if self._needs_unique_indices() else (grad.values, grad.indices)
-            op = self._apply_sparse(values, indices, variable)
+            if variable._is_resource:
+                op = self._resource_apply_sparse_duplicate_indices(grad.values, variable, grad.indices)
+            else:
+                op = self._apply_sparse_duplicate_indices(grad, variable)
         else:
-            op = self._apply(grad, variable)
+            op = (self._resource_apply_dense if variable._is_resource else self._apply_dense)(grad, variable)
         result = op.op if isinstance(op, Tensor) else op
         if variable.constraint is not None:
             with context.get_default_graph().control_dependencies([result]):
@@ -196,15 +205,31 @@ class Optimizer:
     def _prepare(self) -> None:
         """Make tensors of the hyperparameters."""
 
-    def _apply(self, grad: Tensor, var: Any) -> Any:
-        raise NotImplementedError
+    def _apply_dense(self, grad: Tensor, var: Any) -> Any:
+        """Update a reference variable."""
+        raise NotImplementedError(f"{type(self).__name__} has no _apply_dense for {var.name}")
 
-    def _apply_sparse(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} cannot apply sparse gradients")
+    def _resource_apply_dense(self, grad: Tensor, handle: Any) -> Any:
+        """Update a resource variable."""
+        raise NotImplementedError(f"{type(self).__name__} has no _resource_apply_dense for {handle.name}")
 
-    def _needs_unique_indices(self) -> bool:
-        """Whether gradients of the same row must be added before they are applied."""
-        return True
+    def _apply_sparse(self, grad: IndexedSlices, var: Any) -> Any:
+        """Update rows of a reference variable, each named once."""
+        raise NotImplementedError(f"{type(self).__name__} cannot apply sparse gradients to {var.name}")
+
+    def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Any) -> Any:
+        """Update rows of a reference variable that may be named several times."""
+        values, indices = _summed_duplicates(grad)
+        return self._apply_sparse(IndexedSlices(values, indices, grad.dense_shape), var)
+
+    def _resource_apply_sparse(self, grad: Tensor, handle: Any, indices: Tensor) -> Any:
+        """Update rows of a resource variable, each named once."""
+        raise NotImplementedError(f"{type(self).__name__} cannot apply sparse gradients to {handle.name}")
+
+    def _resource_apply_sparse_duplicate_indices(self, grad: Tensor, handle: Any, indices: Tensor) -> Any:
+        """Update rows of a resource variable that may be named several times."""
+        values, unique = _summed_duplicates(IndexedSlices(grad, indices))
+        return self._resource_apply_sparse(values, handle, unique)
 
     def _finish(self, update_ops: list[Operation], name_scope: str) -> Any:
         return group(*update_ops, name=name_scope)
@@ -232,7 +257,7 @@ class Optimizer:
         graph = context.get_default_graph()
         key = (name, graph)
         if key not in self._non_slots:
-            with graph.colocate_with(colocate_with.op), graph.name_scope(None):
+            with graph.colocate_with(colocate_with.op):
                 self._non_slots[key] = Variable(
                     initial_value,
                     name=name,

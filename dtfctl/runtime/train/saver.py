@@ -103,7 +103,7 @@ class Saver:
         with name_scope(self._name, "save"):
             saveables = saveables_of(variables)
             default = self._filename or "model"
-            filename = apply_op("PlaceholderWithDefault", input=constant(default), shape=[], name="filename")
+            filename = apply_op("PlaceholderWithDefault", input=default, shape=[], name="filename")
             prefix = apply_op("PlaceholderWithDefault", input=filename, shape=[], name="Const")
             save = self._save_sharded(prefix, saveables) if self._sharded else _save_together(prefix, saveables)
             restore = self._restore_op(prefix, saveables)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dtfctl.runtime.framework import dtypes
-from dtfctl.runtime.framework.convert import IndexedSlices, SparseTensor, constant
+from dtfctl.runtime.framework.convert import IndexedSlices, SparseTensor, constant, convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import as_shape
@@ -26,8 +26,11 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
     """A SparseTensor to feed; the shape is fed too unless it is given."""
     base = name or "Placeholder"
     rank = None
-    if shape is None:
-        dense: Tensor = placeholder(dtypes.int64, [None], name=f"{base}/shape")
+    if isinstance(shape, Tensor):
+        rank = shape.shape.num_elements()
+        dense: Tensor = convert_to_tensor(shape, dtypes.int64)
+    elif shape is None:
+        dense = placeholder(dtypes.int64, [None], name=f"{base}/shape")
     else:
         dims = [-1 if d is None else int(d) for d in (as_shape(shape).as_list())]
         rank = len(dims)

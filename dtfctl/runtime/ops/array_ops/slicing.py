@@ -24,9 +24,10 @@ newaxis = None
 
 def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
     """`size` elements from `begin` along each axis; a size of -1 takes the rest."""
-    begin = convert_to_tensor(index_tensor(begin), name="begin")
-    size_ = convert_to_tensor(index_tensor(size), begin.dtype.base_dtype, name="size")
-    return apply_op("Slice", name, input=input_, begin=begin, size=size_)  # type: ignore[no-any-return]
+    with name_scope(name, "Slice") as scope:
+        begin = convert_to_tensor(index_tensor(begin), name="begin")
+        size_ = convert_to_tensor(index_tensor(size), begin.dtype.base_dtype, name="size")
+        return apply_op("Slice", scope, input=input_, begin=begin, size=size_)  # type: ignore[no-any-return]
 
 
 def strided_slice(
@@ -116,7 +117,7 @@ def _slice_helper(tensor: Any, item: Any, var: Any = None) -> Tensor:
             masks["shrink_axis_mask"] |= bit
     with name_scope(None, "strided_slice") as scope:
         if begin:
-            packed = [_pack_indices(v) for v in (begin, end, strides)]
+            packed = [convert_to_tensor(_pack_indices(v), name="stack") for v in (begin, end, strides)]
             wide = any(getattr(p, "dtype", None) == dtypes.int64 for p in packed if isinstance(p, Tensor))
             if wide:
                 packed = [apply_op("Cast", x=p, DstT=dtypes.int64) for p in packed]

@@ -83,17 +83,17 @@ def round(x: Any, name: str | None = None) -> Tensor:
     return x if x.dtype.is_integer else apply_op("Round", name, x=x)  # type: ignore[no-any-return]
 
 
-def _binary(op_type: str) -> Callable[..., Tensor]:
+def _binary(op_type: str, default_name: str | None = None) -> Callable[..., Tensor]:
     def function(x: Any, y: Any, name: str | None = None) -> Tensor:
         x, y = typed_pair(x, y)
-        return apply_op(op_type, name, x=x, y=y)  # type: ignore[no-any-return]
+        return apply_op(op_type, name or default_name, x=x, y=y)  # type: ignore[no-any-return]
 
     function.__name__ = function.__qualname__ = op_type.lower()
     function.__doc__ = f"The {op_type} op on broadcast arguments."
     return function
 
 
-add, subtract, div_no_nan = _binary("AddV2"), _binary("Sub"), _binary("DivNoNan")
+add, subtract, div_no_nan = _binary("AddV2", "Add"), _binary("Sub"), _binary("DivNoNan")
 maximum, minimum, pow_, mod_ = _binary("Maximum"), _binary("Minimum"), _binary("Pow"), _binary("FloorMod")
 floormod = floor_mod = mod = mod_
 squared_difference, truncatediv, truncatemod = (

@@ -45,7 +45,7 @@ class AdagradOptimizer(OpOptimizer):
     def _apply(self, grad: Tensor, var: Any) -> Any:
         return self._apply_rule("Apply", var, grad=grad)
 
-    def _apply_sparse(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
+    def _apply_rows(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
         return self._apply_rule("SparseApply", var, grad=grad, indices=indices)
 
     def _apply_rule(self, prefix: str, var: Any, **gradient: Tensor) -> Any:
@@ -139,7 +139,7 @@ class AdagradDAOptimizer(OpOptimizer):
     def _apply(self, grad: Tensor, var: Any) -> Any:
         return self._apply_da("ApplyAdagradDA", grad, var)
 
-    def _apply_sparse(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
+    def _apply_rows(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
         return self._apply_da("SparseApplyAdagradDA", grad, var, indices=indices)
 
 
@@ -180,5 +180,5 @@ class AdadeltaOptimizer(OpOptimizer):
     def _apply(self, grad: Tensor, var: Any) -> Any:
         return self._training_op("ApplyAdadelta", var, grad=grad, **self._slots_of(var))
 
-    def _apply_sparse(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
+    def _apply_rows(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
         return self._training_op("SparseApplyAdadelta", var, grad=grad, indices=indices, **self._slots_of(var))

@@ -64,7 +64,7 @@ class AdamOptimizer(OpOptimizer):
             grad=grad,
         )
 
-    def _apply_sparse(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
+    def _apply_rows(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
         """Moments decay everywhere and grow at the rows named, as TF1 does."""
         dtype = var.dtype.base_dtype
         power1, power2 = (cast_to(p.value(), dtype) for p in self._get_beta_accumulators())
@@ -156,6 +156,6 @@ class RMSPropOptimizer(OpOptimizer):
         op = "ApplyCenteredRMSProp" if self._centered else "ApplyRMSProp"
         return self._training_op(op, var, grad=grad, **self._arguments(var))
 
-    def _apply_sparse(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
+    def _apply_rows(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
         op = "SparseApplyCenteredRMSProp" if self._centered else "SparseApplyRMSProp"
         return self._training_op(op, var, grad=grad, indices=indices, **self._arguments(var))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dtfctl.runtime.framework.convert import IndexedSlices
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.operands import cast_to
@@ -24,10 +25,13 @@ class GradientDescentOptimizer(OpOptimizer):
     def _apply(self, grad: Tensor, var: Any) -> Any:
         return self._training_op("ApplyGradientDescent", var, var=target_of(var), alpha=self._rate, delta=grad)
 
-    def _needs_unique_indices(self) -> bool:
-        return False
+    def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Any) -> Any:
+        return self._apply_sparse(grad, var)
 
-    def _apply_sparse(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
+    def _resource_apply_sparse_duplicate_indices(self, grad: Tensor, handle: Any, indices: Tensor) -> Any:
+        return self._resource_apply_sparse(grad, handle, indices)
+
+    def _apply_rows(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
         step = apply_op("Mul", x=grad, y=cast_to(self._rate, var.dtype.base_dtype))
         if var._is_resource:
             negative = apply_op("Neg", x=step)
@@ -65,7 +69,7 @@ class ProximalGradientDescentOptimizer(OpOptimizer):
             delta=grad,
         )
 
-    def _apply_sparse(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
+    def _apply_rows(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
         return self._training_op(
             "SparseApplyProximalGradientDescent",
             var,
@@ -112,7 +116,7 @@ class MomentumOptimizer(OpOptimizer):
             use_nesterov=self._use_nesterov,
         )
 
-    def _apply_sparse(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
+    def _apply_rows(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
         return self._training_op(
             "SparseApplyMomentum",
             var,

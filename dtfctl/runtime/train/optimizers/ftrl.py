@@ -79,7 +79,7 @@ class FtrlOptimizer(OpOptimizer):
     def _apply(self, grad: Tensor, var: Any) -> Any:
         return self._training_op(f"ApplyFtrl{self._version}", var, grad=grad, **self._arguments(var))
 
-    def _apply_sparse(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
+    def _apply_rows(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
         return self._training_op(
             f"SparseApplyFtrl{self._version}", var, grad=grad, indices=indices, **self._arguments(var)
         )

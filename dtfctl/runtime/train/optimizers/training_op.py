@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.convert import IndexedSlices, convert_to_tensor
 from dtfctl.runtime.framework.op_builder import make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.ops.operands import cast_to
@@ -18,6 +18,26 @@ def target_of(variable: Any) -> Any:
 
 class OpOptimizer(Optimizer):
     """An optimizer whose update is one training op, named alike for reference and resource variables."""
+
+    def _apply(self, grad: Tensor, var: Any) -> Any:
+        """Update a variable of either kind."""
+        raise NotImplementedError
+
+    def _apply_rows(self, grad: Tensor, indices: Tensor, var: Any) -> Any:
+        """Update rows of a variable of either kind."""
+        raise NotImplementedError(f"{type(self).__name__} cannot apply sparse gradients")
+
+    def _apply_dense(self, grad: Tensor, var: Any) -> Any:
+        return self._apply(grad, var)
+
+    def _resource_apply_dense(self, grad: Tensor, handle: Any) -> Any:
+        return self._apply(grad, handle)
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Any) -> Any:
+        return self._apply_rows(grad.values, grad.indices, var)
+
+    def _resource_apply_sparse(self, grad: Tensor, handle: Any, indices: Tensor) -> Any:
+        return self._apply_rows(grad, indices, handle)
 
     def _training_op(self, op: str, variable: Any, **inputs: Any) -> Operation:
         """Run `op` (such as "ApplyAdam") or its Resource form; tensors are cast to the variable's type."""

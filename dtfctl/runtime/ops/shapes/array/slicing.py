@@ -51,7 +51,9 @@ def _strided_slice(op: Operation) -> Any:
         if count is None:
             return [TensorShape(None)]
         zeros, ones = (0,) * count, (1,) * count
-        full = (-1, -1, masks[2], masks[3], masks[4])
+        # Axes open at both ends are known whatever the bounds are; the others stand for empty ones.
+        whole = masks[0] & masks[1] if bounds[2] is not None else 0
+        full = (whole | masks[4], whole | masks[4], masks[2], masks[3], masks[4])
         strides = tuple(bounds[2].tolist()) if bounds[2] is not None else ones
         stand_in = tuple(1 if d is None else max(d, 1) for d in dims)
         index = strided_index(stand_in, zeros, zeros, strides, full)
@@ -82,7 +84,7 @@ def _indexed(dims: Dims, index: tuple[Any, ...], sliced_known: bool) -> list[int
             continue
         if part == slice(None):
             out.append(d)
-        elif not sliced_known:
+        elif not sliced_known and part == slice(0, 0):
             out.append(None)
         elif d is None:
             # The slice's size does not depend on the dimension only when both ends count from the front and the
