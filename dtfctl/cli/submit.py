@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dtfctl.launcher.api import Cluster
     from dtfctl.launcher.model import Framework, JobStatus, PackageSource, Replication, Success, TfConfig
 
+FIRST_BEGIN = ": begins at step 0 ("
 CHOICES = {
     "--replication": ("between-graph", "in-graph"),
     "--framework": ("dtf", "tensorflow", "torch", "jax", "command"),
@@ -301,7 +302,7 @@ def _follow(session: Session, cluster: Cluster, job_id: str, show: bool) -> int:
     from dtfctl.cli._output import SourceWriter
     from dtfctl.cli._progress import JobBar
     from dtfctl.launcher.errors import InternalError
-    from dtfctl.launcher.model import JobChanged, JobEnded, JobOutput, JobProgress
+    from dtfctl.launcher.model import JobChanged, JobEnded, JobNote, JobOutput, JobProgress
 
     screen = session.screen
     status = cluster.job(job_id)
@@ -314,6 +315,7 @@ def _follow(session: Session, cluster: Cluster, job_id: str, show: bool) -> int:
     bar.update(f"{job_id} {status.state}")
     state: str = status.state
     step = 0
+    reason, has_begun, is_told = status.reason, False, False
     with _cancel_on_interrupt(session, job_id) as interrupted:
         for item in cluster.follow_job(job_id):
             match item:
@@ -324,18 +326,29 @@ def _follow(session: Session, cluster: Cluster, job_id: str, show: bool) -> int:
                     writer.write(line, sys.stdout if line.stream == "out" else sys.stderr)
                 case JobProgress(progress=progress, chief=chief):
                     if chief:
-                        if progress.step < step:
+                        if progress.step < step and not is_told:
                             bar.clear()
                             lost = f"{step - progress.step:,} steps are lost"
                             screen.note(f"{job_id} went back from step {step:,} to {progress.step:,}: {lost}")
+                        is_told = is_told and progress.step >= step
                         step = progress.step
                         bar.update(f"{job_id} {state}", progress)
+                case JobNote(text):
+                    if has_begun or FIRST_BEGIN not in text:
+                        bar.clear()
+                        screen.note(f"{job_id} {text}")
+                        is_told = True
+                    has_begun = True
                 case JobChanged(status):
                     state = status.state
                     writer.set_prefix(len(status.clients) > 1)
                     bar.update(
                         f"{job_id} {state}" + (f": {status.reason}" if state == "running" and status.reason else "")
                     )
+                    if state == "queued" and status.reason not in ("", reason):
+                        bar.clear()
+                        screen.note(f"{job_id} queued: {status.reason}")
+                    reason = status.reason
                     if state == "recovering":
                         bar.clear()
                         screen.note(f"{job_id} recovering: {status.reason}")

@@ -255,7 +255,7 @@ def events(connection: Connection, *, follow: bool, since: float | None) -> Iter
     """What happened, oldest first; with `follow` also what will."""
     after = 0
     while True:
-        found, after = _read_events(connection, after, since or 0.0, POLL_S if follow else 0.0)
+        found, after = read_events(connection, after, since or 0.0, POLL_S if follow else 0.0)
         # What an agent tells late, after it was away, happened when it says.
         yield from sorted(found, key=lambda event: event.time)
         if not follow:
@@ -264,10 +264,10 @@ def events(connection: Connection, *, follow: bool, since: float | None) -> Iter
 
 def events_after(connection: Connection, after: int) -> list[Event]:
     """Every event with a higher number."""
-    return _read_events(connection, after, 0.0, 0.0)[0]
+    return read_events(connection, after, 0.0, 0.0)[0]
 
 
-def _read_events(connection: Connection, after: int, since: float, wait_s: float) -> tuple[list[Event], int]:
+def read_events(connection: Connection, after: int, since: float, wait_s: float) -> tuple[list[Event], int]:
     """(events, the number to go on from); waits up to `wait_s` for the first."""
     found: list[Event] = []
     while True:

@@ -258,8 +258,16 @@ class JobProgress:
 
 
 @value
+class JobNote:
+    """A job's process said something that is to be known: from where its training goes on, or why it begins again."""
+
+    text: str
+    """`worker/0: begins again at step 0; ...`."""
+
+
+@value
 class JobChanged:
-    """The job went into another state that is not final (`running`, `recovering`)."""
+    """The job went into another state that is not final (`running`, `recovering`), or waits for something else."""
 
     status: JobStatus
 
@@ -273,7 +281,7 @@ class JobEnded:
     """Hosts that no longer answer: the last of what the job wrote there is missing from the stream."""
 
 
-JobItem: TypeAlias = JobOutput | JobProgress | JobChanged | JobEnded
+JobItem: TypeAlias = JobOutput | JobProgress | JobNote | JobChanged | JobEnded
 
 
 @value

@@ -11,16 +11,29 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from dtfctl.launcher import output
+from dtfctl.launcher import history, output
 from dtfctl.launcher.agent.contract import JobNeeds
 from dtfctl.launcher.connect import Connection
 from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import ScriptError, UsageError
-from dtfctl.launcher.model import JobChanged, JobEnded, JobItem, JobOutput, JobProgress, JobRequest, JobStatus
+from dtfctl.launcher.model import (
+    JobChanged,
+    JobEnded,
+    JobItem,
+    JobNote,
+    JobOutput,
+    JobProgress,
+    JobRequest,
+    JobStatus,
+    Progress,
+)
 from dtfctl.launcher.wire import from_message, to_message
 from dtfctl.protocol import agent_pb2, controller_pb2 as pb
 
 FOLLOW_LOGS_S = 0.3
+NOTES_S = 0.5
+CLOCKS_S = 86400.0
+"""Clocks of hosts differ by less."""
 MOST_CPUS = 4096
 LEAST_MEMORY = 8 * 2**20
 LARGEST_SCRIPT = 32 * 2**20
@@ -85,23 +98,27 @@ def read_jobs(connection: Connection, ids: list[str]) -> list[JobStatus]:
 def follow_job(connection: Connection, job_id: str) -> Iterator[JobItem]:
     """See `Cluster.follow_job`."""
     reader = output.LogReader(connection, f"job:{job_id}")
-    seen: dict[str, float] = {}
+    seen: dict[str, Progress] = {}
     seen_state = "queued", ""
     away_since: float | None = None
+    notes = _Notes(connection, job_id)
     while True:
         # The state is read before the output: what a final job wrote is then complete.
         status = read_jobs(connection, [job_id])[0]
-        news = status.state, status.reason if status.state == "running" else ""
+        news = status.state, status.reason if status.state in ("queued", "running") else ""
         if news != seen_state and not status.is_final:
             yield JobChanged(status)
         seen_state = news
+        yield from notes.read(status)
         batch = reader.read(0.0 if status.is_final else FOLLOW_LOGS_S)
         for line in batch.lines:
             yield JobOutput(line)
         for number, client in enumerate(status.clients):
-            progress = client.progress
-            if progress is not None and seen.get(client.name) != progress.time:
-                seen[client.name] = progress.time
+            progress, before = client.progress, seen.get(client.name)
+            if progress is not None and (before is None or before.time != progress.time):
+                if before is not None and progress.step < before.step:
+                    yield from notes.read(status, now=True)  # they say why
+                seen[client.name] = progress
                 yield JobProgress(client.name, progress, chief=number == 0)
         # A host that is gone for good must not keep the answer back; its lines are then missing, which is said.
         if not (status.is_final and batch.unreachable):
@@ -113,6 +130,26 @@ def follow_job(connection: Connection, job_id: str) -> Iterator[JobItem]:
             return
         if not status.clients:
             connection.call(methods.JOBS, pb.JobsRequest(newer_than=reader.version, wait_s=0.2))
+
+
+class _Notes:
+    """What the job's processes have noted, as its events tell; they are looked for now and then."""
+
+    def __init__(self, connection: Connection, job_id: str) -> None:
+        self._connection = connection
+        self._subject = f"job:{job_id}"
+        self._after = 0
+        self._looked = float("-inf")
+
+    def read(self, status: JobStatus, now: bool = False) -> Iterator[JobNote]:
+        """Those since the last time."""
+        if time.monotonic() - self._looked < NOTES_S and not (now or status.is_final):
+            return
+        self._looked = time.monotonic()
+        found, self._after = history.read_events(self._connection, self._after, status.submitted - CLOCKS_S, 0.0)
+        for event in found:
+            if event.kind == "job.note" and event.subject == self._subject:
+                yield JobNote(event.reason)
 
 
 def read_script(path: Path, *, python: bool = True) -> bytes:

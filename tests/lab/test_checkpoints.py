@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 from dtfctl.launcher.api import Cluster
@@ -22,10 +24,10 @@ with tf.device(tf.train.replica_device_setter(cluster=task.cluster_spec(), worke
     with tf.control_dependencies([w.assign_add(tf.ones([1000])) for w in weights]):
         train = tf.assign_add(step, 1)
 hooks = [tf.train.ProgressHook()] if task.is_chief else []
-last = int(sys.argv[1])
+last, every = int(sys.argv[1]), float(sys.argv[2]) if sys.argv[2:] else 1.0
 with tf.train.MonitoredTrainingSession(
     master=task.master(), is_chief=task.is_chief, checkpoint_dir=os.environ["DTF_CHECKPOINT_DIR"],
-    save_checkpoint_secs=1, save_summaries_steps=None, hooks=[*hooks, tf.train.StopAtStepHook(last_step=last)],
+    save_checkpoint_secs=every, save_summaries_steps=None, hooks=[*hooks, tf.train.StopAtStepHook(last_step=last)],
 ) as session:
     while not session.should_stop():
         session.run(train)
@@ -123,6 +125,39 @@ def test_training_goes_on_from_what_was_kept_after_a_ps_and_after_its_host(
     cluster.down(grace_s=0.5)
 
 
+def test_where_no_copy_is_left_training_begins_again_and_says_so_to_the_submitter(
+    home: Path, lab: Lab, tmp_path: Path
+) -> None:
+    result = Cluster.up(cluster_of(lab, ps=1, worker=2))
+    assert result.exit_code == 0, result
+    cluster = result.cluster
+    assert cluster is not None
+    script = tmp_path / "train.py"
+    script.write_text(TRAIN)
+    command = [sys.executable, "-m", "dtfctl", "submit", "-c", "t", str(script), "100000000", "3600"]
+    told = tmp_path / "told"
+    with told.open("w") as file:
+        submitter = subprocess.Popen(command, stderr=file, stdout=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: len(cluster.jobs()) == 1, "it is submitted")
+        job_id = cluster.jobs()[0].id
+        assert wait_kept(cluster, job_id, -1) == 0, "saved at its beginning, and not again"
+        wait_until(lambda: steps(cluster, job_id) > 10, "it trains")
+        folder = cluster.job(job_id).checkpoint_dir.replace("~", str(HOME))
+        for host in lab.hosts:
+            lab.sh(host.name, "sh", "-c", f"rm -f {folder}/*")
+        ps = task(cluster, "ps/0")
+        lab.sh(name_of(lab, ps.host), "kill", "-9", str(ps.pid))
+        wait_until(lambda: "begins again at step 0" in told.read_text(), "the submitter is told")
+    finally:
+        cluster.cancel([job.id for job in cluster.jobs()], grace_s=1.0)
+        submitter.wait()
+    (line,) = [line for line in told.read_text().splitlines() if "begins again" in line]
+    assert "had been done" in line and f"(there is no checkpoint in {folder})" in line, line
+    assert line.removeprefix(f"{job_id} ") in notes(cluster, job_id), "the event"
+    cluster.down(grace_s=0.5)
+
+
 def test_files_of_other_programs_are_kept_the_same_way(home: Path, lab: Lab, tmp_path: Path) -> None:
     result = Cluster.up(cluster_of(lab, hosts=lab.names[:2], tasks={"worker": TaskGroup(2)}, slots=1))
     assert result.exit_code == 0, result
@@ -144,7 +179,9 @@ def test_files_of_other_programs_are_kept_the_same_way(home: Path, lab: Lab, tmp
     cluster.down(grace_s=0.5)
 
 
-def test_up_fails_where_hosts_do_not_share_the_folder_that_they_are_said_to_share(home: Path, lab: Lab) -> None:
+def test_up_fails_where_hosts_do_not_share_the_folder_that_they_are_said_to_share(
+    home: Path, lab: Lab, tmp_path: Path
+) -> None:
     result = Cluster.up(cluster_of(lab, ps=1, worker=2, checkpoints=Checkpoints(path="/tmp/own")))
     assert result.exit_code == 5, result
     assert result.running == result.wanted
@@ -154,10 +191,21 @@ def test_up_fails_where_hosts_do_not_share_the_folder_that_they_are_said_to_shar
     assert result.cluster is not None
     told = {event.subject for event in result.cluster.events() if event.kind == "host.not-shared"}
     assert len(told) == len(lab.hosts) - 1
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/sh\ncd $DTF_CHECKPOINT_DIR && pwd\n")
+    script.chmod(0o700)
+    cluster = result.cluster
+    job_id = cluster.submit(JobRequest(str(script), framework="command"))
+    wait_until(lambda: "not the same folder" in cluster.job(job_id).reason, "the job says why it does not begin")
+    assert cluster.job(job_id).state == "queued"
 
     shared = lab.root / "shared"
     shared.mkdir(exist_ok=True)
     result = Cluster.up(cluster_of(lab, ps=1, worker=2, checkpoints=Checkpoints(path=str(shared / "ckpt"))))
     assert result.exit_code == 0, result
     assert result.problems == ()
-    assert list((shared / "ckpt").iterdir()) == []
+    assert [path for path in (shared / "ckpt").iterdir() if not path.name.startswith(job_id)] == []
+    wait_until(lambda: cluster.job(job_id).is_final, "the job ends")
+    assert cluster.job(job_id).state == "succeeded", cluster.job(job_id).reason
+    assert cluster.job(job_id).checkpoint_dir.startswith(str(shared / "ckpt"))
+    cluster.down(grace_s=0.5)

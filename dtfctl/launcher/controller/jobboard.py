@@ -51,9 +51,10 @@ class JobBoard:
         seen = self._view(spec)
         for at, job in enumerate(records):
             if not job.is_final:
+                job = self._follow_spec(job, spec)
                 self._set(at, jobs.step(job.noting(seen.hosts), seen, by_name, now))
         minimum = {job: group.count if group.min is None else group.min for job, group in spec.tasks.items()}
-        for at, job in enumerate(queue.schedule(records, tasks, minimum, now)):
+        for at, job in enumerate(queue.schedule(records, tasks, minimum, now, self._hosts.sharing.problem)):
             self._set(at, job)
 
     def _view(self, spec: ClusterSpec) -> jobs.JobView:
@@ -127,14 +128,8 @@ class JobBoard:
         write_whole(script, source, 0o700)
         if resumed is not None:
             checkpoint = Path(resumed)
-        elif memory.spec.checkpoints.path:
-            checkpoint = Path(memory.spec.checkpoints.path) / key
-        elif memory.spec.is_local:
-            checkpoint = folder / "checkpoint"
         else:
-            checkpoint = (
-                Path(memory.spec.home or "~/.dtfctl") / "clusters" / self._paths.name / "jobs" / key / "checkpoint"
-            )
+            checkpoint = self._checkpoints_of(key, memory.spec)
         if memory.spec.is_local:
             checkpoint = private_folder(checkpoint.expanduser())
         record = jobs.JobRecord(
@@ -154,6 +149,22 @@ class JobBoard:
         again = f", goes on from the checkpoints of {request.resume}" if request.resume else ""
         memory.store.add_event("job.queued", f"job:{job_id}", f"{Path(request.script).name}{again}")
         return job_id, False
+
+    def _checkpoints_of(self, key: str, spec: ClusterSpec) -> Path:
+        if spec.checkpoints.path:
+            return Path(spec.checkpoints.path) / key
+        if spec.is_local:
+            return self._paths.job(key) / "checkpoint"
+        return Path(spec.home or "~/.dtfctl") / "clusters" / self._paths.name / "jobs" / key / "checkpoint"
+
+    def _follow_spec(self, job: jobs.JobRecord, spec: ClusterSpec) -> jobs.JobRecord:
+        """A job that has not begun writes where the spec says now, not where it said when it was submitted."""
+        folder = str(self._checkpoints_of(job.key, spec))
+        if job.placed or job.request.resume or spec.is_local or job.checkpoint_dir == folder:
+            return job
+        past = ledger.read(self._paths.ledger)
+        ledger.write(self._paths.ledger, past.with_job(job.id, ledger.PastJob(job.uid, folder)))
+        return replace(job, checkpoint_dir=folder)
 
     def _resumed(self, job_id: str, past: ledger.Ledger) -> str:
         """The checkpoint folder of a job of this cluster, or of an earlier one of its name.

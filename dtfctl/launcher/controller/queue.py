@@ -53,16 +53,23 @@ class Wish:
 
 
 def schedule(
-    jobs: Sequence[JobRecord], tasks: Sequence[TaskStatus], minimum: Mapping[str, int], now: float
+    jobs: Sequence[JobRecord],
+    tasks: Sequence[TaskStatus],
+    minimum: Mapping[str, int],
+    now: float,
+    held_back: str = "",
 ) -> list[JobRecord]:
     """`jobs` with those started that can be, and the others' reasons to wait. `minimum`: running tasks that a group
-    needs at least."""
+    needs at least; `held_back`: why none may begin now."""
     taken = Taken()
     for job in jobs:
         if job.is_active:
             taken.take(job)
     after = {job.id: job for job in jobs}
     waiting = [job for job in jobs if job.state == "queued" and job.ending is None]
+    if held_back:
+        after |= {job.id: replace(job, reason=f"waits: {held_back}") for job in waiting}
+        waiting = []
     for job in sorted(waiting, key=lambda job: (-job.request.priority, job.seq)):
         after[job.id] = _try_to_start(job, tasks, minimum, taken, now)
     return [after[job.id] for job in jobs]

@@ -1,7 +1,8 @@
 """Whether all hosts see one and the same folder where the spec says so (`checkpoints.path`).
 
 Nothing copies checkpoints where a shared folder is named. Were it not shared, a job that moves would begin anew
-without a word, so hosts are believed only once each has found there what another one has left.
+without a word, so hosts are believed only once each has found there what another one has left, and until then no job
+begins.
 """
 
 from __future__ import annotations
@@ -67,6 +68,18 @@ class Sharing:
     def is_due(self) -> bool:
         """Whether it is still to be found out about a host that is up."""
         return bool(self._unknown(self._asked()))
+
+    @property
+    def problem(self) -> str:
+        """Why no job is to begin now, as what it saves might not be where it is looked for; empty: all is well."""
+        asked = self._asked()
+        for name, host in asked.items():
+            if host.unshared is not None:
+                return f"{name}: {host.unshared.message}"
+        spec = self._memory.spec
+        if spec is None or not self._unknown(asked):
+            return ""
+        return f"it is not known yet whether all hosts share {spec.checkpoints.path}"
 
     def look(self, now: float) -> None:
         """Ask where it is not known."""

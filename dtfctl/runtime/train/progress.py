@@ -109,7 +109,7 @@ def tell_beginning(step: int | None, how: str) -> None:
         note(f"begins: {how}")
     elif before is not None and step < before:
         lost = f"steps up to {before} had been done: {before - step} are lost"
-        note(f"goes on from step {step}; {lost} ({how})")
+        note(f"{'goes on from' if step else 'begins again at'} step {step}; {lost} ({how})")
     else:
         note(f"{'goes on from' if step else 'begins at'} step {step} ({how})")
 

@@ -11,6 +11,7 @@ from dtfctl.launcher.model import (
     ClientStatus,
     JobChanged,
     JobEnded,
+    JobNote,
     JobOutput,
     JobProgress,
     LogLine,
@@ -158,6 +159,23 @@ def test_progress_is_plain_lines_where_stderr_is_no_terminal(dtfctl: Dtfctl, mon
 def test_a_recovering_job_says_why(dtfctl: Dtfctl) -> None:
     changed = JobChanged(job(state="recovering", reason="ps/0 was restarted"))
     assert "digits-1 recovering: ps/0 was restarted" in dtfctl("submit", "t.py", fake=launcher(changed, ended())).err
+
+
+def test_where_training_goes_on_after_a_fault_is_told_once(dtfctl: Dtfctl) -> None:
+    again = "worker/0: begins again at step 0; steps up to 9 had been done: 9 are lost (there is no checkpoint in /c)"
+    fake = launcher(
+        JobNote("worker/0: begins at step 0 (there is no checkpoint in /c)"),
+        JobProgress("worker/0", Progress(9), True),
+        JobNote(again),
+        JobProgress("worker/0", Progress(1), True),
+        JobProgress("worker/0", Progress(0), True),
+        ended(),
+    )
+    lines = dtfctl("submit", "t.py", fake=fake).err
+    assert "begins at step 0" not in lines
+    assert lines.count(f"digits-1 {again}") == 1
+    assert "went back from step 9" not in lines
+    assert "digits-1 went back from step 1 to 0" in lines, "of this nobody has said why"
 
 
 def test_a_queued_job_says_what_it_waits_for(dtfctl: Dtfctl) -> None:

@@ -124,8 +124,10 @@ def test_it_is_due_until_hosts_were_asked_and_told_as_a_problem_and_an_event(
 ) -> None:
     world = make_world(a="one", b="one", c="other")
     assert world.sharing.is_due
+    assert world.sharing.problem == "it is not known yet whether all hosts share /ckpt"
     world.turn()
     assert not world.sharing.is_due
+    assert world.sharing.problem.startswith("c: checkpoints.path: /ckpt is not the same folder as on a")
     (problem,) = world.problems()
     assert "c" in problem
     assert "/ckpt is not the same folder as on a" in problem
@@ -137,6 +139,7 @@ def test_it_is_due_until_hosts_were_asked_and_told_as_a_problem_and_an_event(
     assert world.problems(), "asked again too early"
     world.turn(time.monotonic() + AGAIN_S + 1.0)
     assert world.problems() == []
+    assert world.sharing.problem == ""
 
 
 def test_a_host_whose_agent_is_another_one_is_asked_again_and_all_at_the_next_up(
