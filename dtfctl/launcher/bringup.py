@@ -17,6 +17,7 @@ from dtfctl.launcher.errors import (
     DeadlineExpired,
     LauncherError,
     LoginError,
+    NoSuchCluster,
     PartlyDone,
 )
 from dtfctl.launcher.files import explained
@@ -254,7 +255,7 @@ def _down(paths: ClusterPaths, grace_s: float, force: bool, keep_logs: bool) -> 
             ownership.give_up(paths)
             connection.seat.forget(keep_logs)
             return (f"nothing was stopped: {error.message}",)
-        except (LoginError, ControllerUnreachable) as error:
+        except (LoginError, ControllerUnreachable, NoSuchCluster) as error:
             if not force or not isinstance(connection.seat, far_seat.FarSeat):
                 raise
             ownership.give_up(paths)

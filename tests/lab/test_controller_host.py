@@ -14,6 +14,7 @@ from dtfctl.launcher.api import Cluster, clusters
 from dtfctl.launcher.errors import Conflict, LoginError
 from dtfctl.launcher.model import JobRequest
 from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.providers.clean import clean_hosts
 from dtfctl.launcher.spec.model import ControllerPlace, Health, Sync
 from tests.cluster.commands import Shell
 from tests.cluster.conftest import PATIENCE_S, STUB_COMMAND, pids, wait_until
@@ -83,6 +84,24 @@ def test_everything_works_from_here_and_nothing_runs_here(home: Path, lab: Lab, 
         assert (lab.home(name) / ".ssh" / "authorized_keys").read_text() == ""
         assert not list((lab.home(name) / ".dtfctl").rglob("*.key"))
     assert not list(home.rglob("*.key"))
+
+
+@pytest.mark.nightly
+def test_cleaning_hosts_ends_the_controller_before_it_can_start_agents_again(
+    home: Path, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = cluster_of(lab, controller=ControllerPlace("host", lab.address_of(lab.names[2])))
+    assert Cluster.up(spec, task_command=STUB_COMMAND).exit_code == 0
+    monkeypatch.setenv("DTFCTL_HOME", str(tmp_path / "other"))
+    cleaned = clean_hosts(spec, force=True)
+    assert [host.cause for host in cleaned] == ["", "", ""], cleaned
+    for name in lab.names:
+        assert lab.left_over(name) == []
+        assert not (lab.home(name) / ".dtfctl/clusters/t").exists()
+        assert (lab.home(name) / ".ssh" / "authorized_keys").read_text() == ""
+    monkeypatch.setenv("DTFCTL_HOME", str(home))
+    Cluster.down_by_name("t", force=True)
+    assert clusters() == []
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,15 @@
-"""Removing a cluster, or all of dtfctl, from hosts: everything that runs is ended, every file goes."""
+"""Removing a cluster, or all of dtfctl, from hosts: everything that runs is ended, every file goes.
+
+Controllers end first, on all hosts, and the keys by which they log in to others go: one that still ran would start
+agents again where all has just been ended.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import asyncssh
@@ -17,6 +22,7 @@ from dtfctl.launcher.providers.base import HostFailed
 from dtfctl.launcher.providers.bundle import Bundles
 from dtfctl.launcher.providers.conversation import Conversation
 from dtfctl.launcher.providers.login import Logins
+from dtfctl.launcher.seat import end_controller, find_controller, forget
 from dtfctl.launcher.spec.model import ClusterSpec, Host
 
 CLEAN_S = 120.0
@@ -57,13 +63,27 @@ def clean_hosts(
     paths = ClusterPaths.of(spec.cluster)
     if connect.read_created(paths) is not None and not force:
         raise Conflict(f"cluster {spec.cluster} is up", f"take it down first: dtfctl down -c {spec.cluster}")
+    running = find_controller(paths)
+    if running is not None:
+        end_controller(running[0])  # `force`: it is this machine's own
     request = {
-        "do": "clean_all",
         "cluster": "" if everything else spec.cluster,
         "owner": codec.to_plain(ownership.myself(paths)),
         "force": force,
     }
-    return asyncio.run(_clean(spec, [host for host in spec.hosts if not host.is_local], request, on_host))
+    done = asyncio.run(_clean(spec, [host for host in spec.hosts if not host.is_local], request, on_host))
+    if not any(host.cause for host in done):
+        _forget_here(paths)
+    return done
+
+
+def _forget_here(paths: ClusterPaths) -> None:
+    """What this machine knows of a cluster that was up, and of which no host has anything any more."""
+    if connect.read_created(paths) is None:
+        return
+    paths.seat.unlink(missing_ok=True)
+    shutil.rmtree(paths.login, ignore_errors=True)
+    forget(paths)
 
 
 async def _clean(
@@ -72,13 +92,20 @@ async def _clean(
     logins = Logins(spec.ssh, home() / "known_hosts", remember=False)
     bundles = Bundles(private_folder(home()) / "bundles")
 
-    async def clean(host: Host) -> HostCleaned:
-        done = await _one(logins, bundles, host, spec.home, request)
+    async def end_controllers(host: Host) -> HostCleaned:
+        return await _one(logins, bundles, host, spec.home, {**request, "do": "end_controllers"})
+
+    async def clean(host: Host, before: HostCleaned) -> HostCleaned:
+        done = before
+        if not before.cause:
+            done = await _one(logins, bundles, host, spec.home, {**request, "do": "clean_all"})
+            done = done if done.cause else replace(done, ended=done.ended + before.ended)
         on_host(done)
         return done
 
     try:
-        return list(await asyncio.gather(*(clean(host) for host in hosts)))
+        ended = await asyncio.gather(*(end_controllers(host) for host in hosts))
+        return list(await asyncio.gather(*(clean(host, before) for host, before in zip(hosts, ended, strict=True))))
     finally:
         await logins.close()
 
@@ -91,7 +118,7 @@ async def _one(
         try:
             conversation = await Conversation.begin(connection, await asyncio.to_thread(bundles.likely), folder)
             reply = await conversation.ask(request, CLEAN_S)
-            return HostCleaned(host.name, ended=reply["ended"], was_there=reply["was_there"])
+            return HostCleaned(host.name, ended=reply["ended"], was_there=reply.get("was_there", False))
         finally:
             connection.close()
     except HostFailed as error:

@@ -35,7 +35,7 @@ def read_stamp(cluster: str) -> dict[str, Any] | None:
 def check_owner(request: dict[str, Any]) -> None:
     """A cluster is touched by its owner alone, which its authority names."""
     owner = request.get("owner")
-    if owner is None or request["do"] in ("adopt", "clean_all"):
+    if owner is None or request["do"] in ("adopt", "clean_all", "end_controllers"):
         return
     cluster = request["cluster"]
     stamp = read_stamp(cluster)
@@ -236,19 +236,82 @@ def forget_sockets(own: str) -> None:
         shutil.rmtree(sockets, ignore_errors=True)
 
 
+def clusters_here(cluster: str, owner: dict[str, Any] | None, force: bool) -> list[str]:
+    """The names of those that are meant: that one, or all of this account; whose they are not is refused."""
+    names: set[str] = {cluster} if cluster else set()
+    for way in () if cluster else ((), ("controllers",)):
+        folder = os.path.join(BASE, *way, "clusters")
+        names.update(os.listdir(folder) if os.path.isdir(folder) else ())
+    for name in sorted(names):
+        stamp = read_stamp(name)
+        is_ours = stamp is None or any(all(stamp[key] == mine[key] for key in mine) for mine in ownerships(owner))
+        if not (force or is_ours):
+            raise Trouble("owner", foreign(name, stamp or {}, owner or {})[0], "its owner can end it; or: --force")
+    return sorted(names)
+
+
+def end_controllers(
+    cluster: str, owner: dict[str, Any] | None, force: bool, drop: bool = False, **_: Any
+) -> dict[str, Any]:
+    """No controller of the cluster (without a name: of any) runs here any more, and none of another host may log in
+    here: how many processes were ended. What else runs goes on. `drop`: what it knew of the cluster goes; files of
+    jobs and logs stay."""
+    ended: set[int] = set()
+    for name in clusters_here(cluster, owner, force):
+        forget_key(f"dtfctl-{name}")
+        deadline = time.monotonic() + END_S
+        while found := controllers_of(name):
+            if time.monotonic() > deadline:
+                raise Trouble("agent", f"the controller of {name} does not end: {', '.join(map(str, found))}")
+            for pid in found:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+                ended.add(pid)
+            time.sleep(POLL_S)
+        if drop:
+            drop_controller(os.path.join(BASE, "controllers", "clusters", name))
+    return {"ended": len(ended)}
+
+
+def drop_controller(folder: str) -> None:
+    """Another owner's controller may be put there."""
+    import shutil
+
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        path = os.path.join(folder, name)
+        if name in ("certificates", "login", "run", "hosts"):
+            shutil.rmtree(path, ignore_errors=True)
+        elif os.path.isfile(path) and name != "job-ids.json":
+            os.unlink(path)
+
+
+def controllers_of(cluster: str) -> list[int]:
+    """Live controllers of a cluster; first the shells that would start them again."""
+    folder = os.fsencode(os.path.join(BASE, "controllers", "clusters", cluster))
+    found: list[tuple[bool, int]] = []
+    for name in os.listdir("/proc"):
+        try:
+            pid = int(name)
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                command = file.read()
+            if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
+                continue
+        except (OSError, ValueError):
+            continue  # it has just ended, or is none
+        if b"dtfctl.launcher.controller" in command and names(command, [folder]):
+            found.append((b"until" not in command, pid))
+    return [pid for _, pid in sorted(found)]
+
+
 def clean_all(cluster: str, owner: dict[str, Any] | None, force: bool, **_: Any) -> dict[str, Any]:
     """End and delete all of a cluster; without a name, all of dtfctl. What was ended, and how many files there were."""
     import shutil
 
     clusters = os.path.join(BASE, "clusters")
-    names = [cluster] if cluster else sorted(os.listdir(clusters) if os.path.isdir(clusters) else ())
-    for name in names:
-        stamp = read_stamp(name)
-        is_ours = stamp is None or any(all(stamp[key] == mine[key] for key in mine) for mine in ownerships(owner))
-        if not (force or is_ours):
-            raise Trouble("owner", foreign(name, stamp or {}, owner or {})[0], "its owner can end it; or: --force")
     ended, was_there = 0, False
-    for name in names:
+    for name in clusters_here(cluster, owner, force):
         folders = [os.path.join(clusters, name), os.path.join(BASE, "controllers", "clusters", name)]
         was_there = was_there or any(os.path.isdir(folder) for folder in folders)
         ended += evict(name)

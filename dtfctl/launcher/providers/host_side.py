@@ -27,7 +27,7 @@ from dtfctl.launcher.providers.host_agent import find, kill, put_certificates, s
 from dtfctl.launcher.providers.host_base import BASE, Needs, Trouble, facts, private, say
 from dtfctl.launcher.providers.host_files import files, missing_files, set_up, unpack_sync
 from dtfctl.launcher.providers.host_keys import authorize, forbid
-from dtfctl.launcher.providers.host_owner import adopt, check_owner, clean, clean_all, take_stamp
+from dtfctl.launcher.providers.host_owner import adopt, check_owner, clean, clean_all, end_controllers, take_stamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -147,6 +147,7 @@ REQUESTS: dict[str, Callable[..., dict[str, Any] | None]] = {
     "kill": kill,
     "adopt": adopt,
     "clean_all": clean_all,
+    "end_controllers": end_controllers,
     "wait_ended": wait_ended,
     "clean": clean,
 }
