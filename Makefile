@@ -1,5 +1,7 @@
 # make demo   start a local cluster, train on it, take it down
 # make test   everything .ci/run checks: lint, format, types, tests
+# make quick  while you work: lint, types of what changed, and the tests in one process that are not marked slow
+# make quick  while you work: lint, types, and the tests in one process that are not marked slow
 # make bench-faults   run the failure table and print what was measured beside its goals
 # make nightly        five minutes of seeded chaos under a training job (DTF_CHAOS_SEED=7 chooses another), then every
 #                     test marked nightly: audits and soaks in their long form
@@ -13,7 +15,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint types unit docs bench bench-faults nightly clean
+.PHONY: demo test quick lint types unit docs bench bench-faults nightly clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -21,6 +23,12 @@ demo: $(VENV)/.ready-demo
 	@PATH="$(CURDIR)/$(BIN):$$PATH" tools/demo
 
 test: lint types unit
+
+quick: lint types
+	$(BIN)/python -m pytest -n auto -q -m "not slow and not nightly" tests/unit tests/golden
+
+quick: lint types
+	$(BIN)/python -m pytest -n auto -q -m "not slow and not nightly" tests/unit tests/golden
 
 lint: $(VENV)/.ready-test
 	$(BIN)/ruff check .

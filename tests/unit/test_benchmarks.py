@@ -38,6 +38,7 @@ def bench(*arguments: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
+@pytest.mark.slow
 def test_a_local_case_and_one_on_real_servers_run_and_make_a_table() -> None:
     names = ["--case", "feed-add-callable", "--case", "scalar-ps"]
     data = bench("--quick", "--no-peers", "--rounds", "1", "--seconds", "0.01", "--patience", "10", *names)

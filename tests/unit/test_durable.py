@@ -89,6 +89,7 @@ signal.pause()
 """
 
 
+@pytest.mark.slow
 def test_the_next_save_removes_what_a_killed_one_left_and_no_other(tmp_path: Path) -> None:
     others = [tmp_path / "model.tempstate1234567890", tmp_path / "notes.tempstate"]
     for path in others:
@@ -140,6 +141,7 @@ def test_machine_code_is_read_from_a_private_folder_of_ours_only(tmp_path: Path)
         assert jit.not_private(folder) == "belongs to another user"
 
 
+@pytest.mark.slow
 def test_loops_are_compiled_without_a_folder_to_keep_them_in(tmp_path: Path) -> None:
     pytest.importorskip("numba")
     (tmp_path / "dtfctl" / "numba").mkdir(parents=True)

@@ -47,6 +47,7 @@ def exceptions() -> dict[str, set[str]]:
     return {name: up for name, up in found.items() if up & {"Exception", "BaseException"} or up & {"ValueError"}}
 
 
+@pytest.mark.slow
 def test_no_exception_stands_beside_the_tree() -> None:
     found = exceptions()
     assert {"LauncherError", "OpError", "InvalidSpec", "HostFailed", "PeerUnavailable", "Broken"} <= set(found)
@@ -58,6 +59,7 @@ def test_no_exception_stands_beside_the_tree() -> None:
     assert not loose, f"derive them from LauncherError, OpError, or dtfctl.errors.Signal: {sorted(loose)}"
 
 
+@pytest.mark.slow
 def test_the_documented_trees_name_every_error() -> None:
     told = (errors.__doc__ or "") + (root.__doc__ or "")
     named = set(re.findall(r"── (\w+)", told))

@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", ["gen_protos.py", "gen_docs.py", "gen_ops_doc.py", "gen_api_doc.py"])
 def test_generated_files_are_current(tool: str) -> None:
     done = subprocess.run(

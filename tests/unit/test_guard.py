@@ -45,6 +45,7 @@ def makes_threads(tree: ast.AST) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_no_thread_goes_around_the_guard() -> None:
     wrong = {}
     for path in sorted(ROOT.rglob("*.py")):
@@ -56,6 +57,7 @@ def test_no_thread_goes_around_the_guard() -> None:
     assert makes_threads(ast.parse((ROOT / "guard.py").read_text()))
 
 
+@pytest.mark.slow
 def test_no_loop_without_end_is_started_as_work_that_is_done_once() -> None:
     """A function that is `while True` at its top, and returns nowhere, is a loop for `forever`."""
     wrong = []

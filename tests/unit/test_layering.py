@@ -87,6 +87,7 @@ def modules() -> list[Path]:
     return sorted(path for path in ROOT.rglob("*.py") if not path.name.endswith("_pb2.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_point_downward(path: Path) -> None:
     relative = path.relative_to(ROOT.parent).with_suffix("")

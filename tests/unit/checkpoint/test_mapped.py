@@ -107,6 +107,7 @@ def test_an_update_that_comes_before_the_copy_stays(tmp_path: Path) -> None:
     assert variable.read()[0, 0] == 7 and np.array_equal(variable.read()[1], BIG[1])
 
 
+@pytest.mark.slow
 def test_training_goes_on_from_a_restored_checkpoint(tmp_path: Path) -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         variable = tf.Variable(tf.zeros(BIG.shape), name="big")

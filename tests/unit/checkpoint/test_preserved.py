@@ -46,6 +46,7 @@ def kept_pages(snapshot: ArraySnapshot) -> list[int]:
     return np.flatnonzero(snapshot.shadow.pages.view(np.uint8).reshape(-1, PAGE).any(axis=1)).tolist()
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(st.data(), st.integers(1, 5000), st.integers(1, 60), st.sampled_from([np.uint8, np.float32, np.int64]))
 def test_a_snapshot_is_of_its_moment_whatever_is_updated_and_read_in_between(data, columns, count, dtype) -> None:
@@ -69,6 +70,7 @@ def test_a_snapshot_is_of_its_moment_whatever_is_updated_and_read_in_between(dat
         assert variable.read().ctypes.data == address
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dense", [False, True], ids=["rows", "rows and all"])
 def test_what_is_written_while_another_thread_updates(tmp_path, dense) -> None:
     random = np.random.default_rng(7)

@@ -26,6 +26,7 @@ def test_every_command_has_help_with_examples_and_exit_codes(dtfctl: Dtfctl, nam
     assert all(code in EXITS for code in COMMANDS[name].exits)
 
 
+@pytest.mark.slow
 def test_the_examples_in_the_help_name_options_that_exist(dtfctl: Dtfctl) -> None:
     for name, info in COMMANDS.items():
         text = dtfctl(name, "-h").out

@@ -70,6 +70,7 @@ def test_a_command_line_means_what_it_means_to_typer(line: str, monkeypatch: pyt
     assert repr(ours) == repr(values(line))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["version", "--version", "jobs", "up no.yaml --timeout 5s", "submit a.py --env A=1 x"])
 def test_what_needs_no_conversion_does_not_wait_for_pydantic(line: str, tmp_path: Any) -> None:
     program = "import sys; from dtfctl.cli.app import run; run(sys.argv[1:]); print('pydantic' in sys.modules)"

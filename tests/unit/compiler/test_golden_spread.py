@@ -16,6 +16,7 @@ def run_case(case: Case, cluster: Cluster) -> None:
             case.check(fetch, value, want)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", cases(), ids=lambda c: f"{c.group}-{c.name}")
 @pytest.mark.parametrize("names", [TWO_TASKS, THREE_DEVICES], ids=["tasks", "devices"])
 def test_spread(case: Case, names: tuple[str, ...]) -> None:

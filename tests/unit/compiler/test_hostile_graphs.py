@@ -179,6 +179,7 @@ MUTATIONS: list[Callable[[graph_pb2.GraphDef, random.Random], None]] = [
 WITH_FUNCTIONS = [c for c in CASES if c.graph_def().library.function]
 
 
+@pytest.mark.slow
 @FUZZ
 @given(st.sampled_from(WITH_FUNCTIONS), st.integers(0, 2**32), st.integers(1, 4))
 def test_functions_with_something_wrong(case: Case, seed: int, changes: int) -> None:
@@ -190,6 +191,7 @@ def test_functions_with_something_wrong(case: Case, seed: int, changes: int) -> 
     survives(graph_def)
 
 
+@pytest.mark.slow
 @settings(FUZZ, max_examples=400)
 @given(st.integers(0, len(CASES) - 1), st.integers(0, 2**32), st.integers(1, 4))
 def test_golden_graphs_with_something_wrong(which: int, seed: int, changes: int) -> None:
@@ -209,6 +211,7 @@ def chain(length: int) -> GraphText:
     return g
 
 
+@pytest.mark.slow
 def test_a_chain_of_a_hundred_thousand_nodes() -> None:
     graph = NodeGraph.from_graph_def(chain(100_000).proto)
     devices = device_set(*TWO_TASKS)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import weakref
 
+import pytest
+
 from dtfctl.runtime.compiler.pause import collector_paused
 
 
@@ -36,6 +38,7 @@ def test_a_pause_in_a_pause_changes_nothing() -> None:
     assert gc.isenabled()
 
 
+@pytest.mark.slow
 def test_garbage_of_many_pauses_is_collected() -> None:
     alive: list[weakref.ref[Thing]] = []
     most = 0

@@ -45,6 +45,7 @@ def test_random_programs(seed: int) -> None:
             assert [int(v) for v in got] == evaluate(block, values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_random_conditionals(seed: int) -> None:
     rng = random.Random(seed)

@@ -160,6 +160,7 @@ def test_wrong_types_are_refused() -> None:
         tf.nn.relu(tf.constant("a"))
 
 
+@pytest.mark.slow
 def test_every_golden_graph_survives_import_and_export() -> None:
     for case in golden.cases():
         before = case.graph_def()

@@ -75,6 +75,7 @@ def same(got: Any, want: Any) -> None:
     np.testing.assert_array_equal(got, want, strict=True)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(programs(), st.sampled_from([None, 0, 1]))
 def test_loops_give_numpys_values(program: Any, reused: int | None) -> None:

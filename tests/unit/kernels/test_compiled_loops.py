@@ -81,6 +81,7 @@ def test_rows_added_in_order(monkeypatch: pytest.MonkeyPatch, form: Callable[[An
     np.testing.assert_allclose(target, want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("form", "size"), FORMS)
 @pytest.mark.parametrize("width", [1, 5, 200])
 @pytest.mark.parametrize("kind", ["i4", "i8"])

@@ -22,6 +22,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "element", "index", "architecture"), CASES)
 def test_compiles_without_spills(name: str, element: str, index: str, architecture: str) -> None:
     cubin, log = compile_cubin(source_text(name, element, index), architecture)

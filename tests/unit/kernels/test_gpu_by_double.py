@@ -46,6 +46,7 @@ def one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Interpreter, "make_device", staticmethod(_gpu))
 
 
+@pytest.mark.slow
 @parametrize_cases(cases())
 def test_golden_on_a_gpu(case: Case) -> None:
     run_case(case, "", config_pb2.ConfigProto(allow_soft_placement=True, operation_timeout_in_ms=60_000))
@@ -99,6 +100,7 @@ ORACLE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(n for n, entries in ORACLE.items() if entries))
 def test_op_alone(name: str) -> None:
     for case in ORACLE[name]:
@@ -122,6 +124,7 @@ GRAPHS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(GRAPHS))
 def test_graph(name: str) -> None:
     graph_cases.check(GRAPHS[name])

@@ -148,6 +148,7 @@ def texts_after(log: Path, position: LogPosition) -> tuple[list[str], LogPositio
             return found, position
 
 
+@pytest.mark.slow
 def test_who_writes_faster_than_the_rate_waits_and_nothing_is_lost(keep: Keep, tmp_path: Path) -> None:
     keep(NUMBERS.format(100_000), rotate=500_000, files=20, rate=1_000_000).wait(PATIENCE_S)
     found, _ = texts_after(tmp_path / "log", LogPosition("x"))
@@ -172,6 +173,7 @@ def test_what_rotation_dropped_is_marked_in_its_place_and_the_end_is_there(keep:
     assert texts_after(tmp_path / "log", position) == ([], position)
 
 
+@pytest.mark.slow
 def test_rotation_waits_for_who_is_reading_what_it_would_delete(keep: Keep, tmp_path: Path) -> None:
     """A reader that takes a little now and then gets all of far more than the files hold."""
     log = tmp_path / "log"
@@ -207,6 +209,7 @@ def test_a_tail_begins_at_a_line_and_passes_over_what_the_keeper_noted(keep: Kee
         assert int(first) == 3001 - count, position
 
 
+@pytest.mark.slow
 def test_what_is_in_the_pipe_when_the_task_is_killed_is_read_however_slow_the_rate(keep: Keep, tmp_path: Path) -> None:
     keeper = keep("seq 1 60000; seq 60001 66000; kill -9 $$", rotate=10**6, rate=300_000, files=0)
     keeper.wait(PATIENCE_S)

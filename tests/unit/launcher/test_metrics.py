@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings, strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -58,6 +59,7 @@ def test_ended_jobs_leave_only_their_number() -> None:
     assert "dtfctl_job_step" not in found
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.text(max_size=20), st.floats(), max_size=5))
 def test_whatever_a_job_reports_the_page_stays_readable(metrics: dict[str, float]) -> None:

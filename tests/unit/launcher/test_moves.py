@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from dtfctl.health.restart import Ending
@@ -242,6 +243,7 @@ def happen(world: World, what: str, name: str) -> None:
         world.turn()
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(FAULTS, max_size=25))
 @example([("drain", "a"), ("drain", "b"), ("drain", "z")])
@@ -270,6 +272,7 @@ def test_whatever_befalls_the_hosts_every_task_runs_once_in_the_end(faults: list
     assert all(places.count(host) <= 2 for host in HOSTS), "a host has more tasks than slots"
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(FAULTS, max_size=15), st.sampled_from(NAMES))
 def test_what_is_stopped_or_given_up_stays_so_on_whatever_host(faults: list[tuple[str, str]], name: str) -> None:
@@ -287,6 +290,7 @@ def test_what_is_stopped_or_given_up_stays_so_on_whatever_host(faults: list[tupl
     assert world.copies(name) == []
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(HOSTS), min_size=1, max_size=4, unique=True), st.integers(0, 60))
 def test_no_storm_and_no_false_start_when_hosts_are_lost(lost: list[str], turns: int) -> None:
@@ -353,6 +357,7 @@ def test_a_drained_hosts_task_is_never_alive_twice() -> None:
 STATES: list[TaskState] = ["pending", "starting", "running", "stopping", "done", "failed", "crashed", "stopped"]
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     st.dictionaries(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from dtfctl.health.monitor import HealthLimits, Monitor
@@ -208,6 +209,7 @@ def happen(world: World, what: str, name: str) -> None:
     world.turn()
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(FAULTS, max_size=25))
 def test_whatever_happened_the_cluster_reaches_what_is_wanted(faults: list[tuple[str, str]]) -> None:

@@ -108,6 +108,7 @@ def test_what_is_installed_here_becomes_the_same_wheel_every_time(tmp_path: Path
         assert any(name.endswith(".dist-info/entry_points.txt") for name in wheel.namelist())
 
 
+@pytest.mark.slow
 def test_what_is_not_here_and_in_no_index_cannot_be_collected(tmp_path: Path) -> None:
     wanted = Wanted(lines=("nosuchpackage-of-anybody",), options=("--no-index",))
     with pytest.raises(wheels.CannotCollect, match="nosuchpackage-of-anybody"):

@@ -373,6 +373,7 @@ def test_the_end_of_a_caller_is_noticed(serving: Serving, has_unread: bool) -> N
     assert ended.wait(WAIT_S)
 
 
+@pytest.mark.slow
 def test_a_quiet_stream_lives_and_a_frozen_end_breaks_it(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wires, "PING_S", 0.1)
     monkeypatch.setattr(client_side, "SILENT_S", 5.0)

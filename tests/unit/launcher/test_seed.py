@@ -23,12 +23,14 @@ def run(code: str, **env: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_importing_the_runtime_opens_nothing_and_leaves_one_thread_after_a_fork() -> None:
     opened = "import os; before = os.listdir('/proc/self/fd')"
     shown = "seed.check_threads(); print(sorted(set(os.listdir('/proc/self/fd')) - set(before)))"
     assert run(f"{opened}; {IMPORTED}; {shown}", OPENBLAS_NUM_THREADS="4") == "[]"
 
 
+@pytest.mark.slow
 def test_importing_the_runtime_reads_no_variable_of_each_task() -> None:
     code = """
 import os
@@ -52,6 +54,7 @@ print(sorted(read & set(seed.OF_EACH_TASK)))
     assert run(code) == "[]"
 
 
+@pytest.mark.slow
 def test_a_fork_imports_nothing_more_until_it_serves(tmp_path: Path) -> None:
     code = f"""
 import sys

@@ -73,6 +73,7 @@ def test_a_store_of_a_newer_version_is_refused(path: Path) -> None:
         Store(path)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(cut=st.integers(0, 40_000))
 def test_a_journal_cut_anywhere_opens_with_a_prefix_of_the_events(

@@ -52,6 +52,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_test_program_runs_and_reports_its_failure(tmp_path: Path) -> None:
     script = tmp_path / "square_test.py"
     script.write_text(SCRIPT)

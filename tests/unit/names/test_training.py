@@ -66,6 +66,7 @@ print([float(v.numpy()) for v in tape.gradient(y, [x, w])])
 """
 
 
+@pytest.mark.slow
 def test_gradients_of_ones_own_in_an_eager_program() -> None:
     done = subprocess.run([sys.executable, "-c", EAGER], capture_output=True, text=True, timeout=240, cwd=Path.cwd())
     assert done.stdout.splitlines() == ["[240.0, 70.0, 110.0]", "[12.0, 4.0]"], done.stderr

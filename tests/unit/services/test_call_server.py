@@ -277,6 +277,7 @@ def _is_call(thing: object) -> bool:
     return type(thing).__name__ in ("CoreCall", "PublicCall")
 
 
+@pytest.mark.slow
 def test_calls_leave_nothing_behind() -> None:
     def fail(_data: bytes, _call: Call) -> bytes:
         raise Refused(grpc.StatusCode.ABORTED, "")
@@ -320,6 +321,7 @@ def test_a_stream_that_fails_has_a_status() -> None:
         assert status(lambda: next(answers)) == (grpc.StatusCode.DATA_LOSS, "lost")
 
 
+@pytest.mark.slow
 def test_a_stream_that_is_given_up_ends_at_both_its_ends() -> None:
     ended: list[str] = []
     over, gone = threading.Event(), threading.Event()
@@ -405,6 +407,7 @@ def test_both_do_all_that_is_asked_of_them(kind: Maker) -> None:
     assert fault_of(kind) == ""
 
 
+@pytest.mark.slow
 def test_stopping_amid_calls() -> None:
     """Whatever happens at the same time: all calls have a status, and the server ends."""
     for _ in range(6):

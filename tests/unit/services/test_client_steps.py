@@ -129,6 +129,7 @@ def test_both_ways_share_a_connection(cluster: InProcessCluster) -> None:
     backend.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [0, 1, 1000, 3_000_000])
 def test_tensors_of_any_size(cluster: InProcessCluster, count: int) -> None:
     backend = opened(cluster, spread_graph())
@@ -341,6 +342,7 @@ def test_a_task_restarted_between_steps_aborts_the_next(cluster: InProcessCluste
     backend.close()
 
 
+@pytest.mark.slow
 def test_a_killed_task_fails_it_at_once(workers: InProcessCluster) -> None:
     with ps_process(workers) as process:
         backend = warmed(workers)
@@ -445,6 +447,7 @@ def test_waiting_graphs_of_one_task_too(cluster: InProcessCluster) -> None:
     nothing_is_left(cluster)
 
 
+@pytest.mark.slow
 def test_a_client_that_has_gone_leaves_nothing_for_the_cycle_collector(cluster: InProcessCluster) -> None:
     def nodes() -> set[int]:
         return {id(o) for o in gc.get_objects() if type(o) is Node}

@@ -198,6 +198,7 @@ def test_requests_that_never_come_hold_nobody_up(cluster: InProcessCluster, chan
             works(fresh)
 
 
+@pytest.mark.slow
 def test_ten_thousand_sessions_leave_nothing(cluster: InProcessCluster, channel: grpc.Channel) -> None:
     server = cluster.servers["worker", 0]
     before = len(server.master._sessions), server.worker.open_sessions

@@ -55,6 +55,7 @@ def resident(of: Region) -> int:
     raise AssertionError("the region is not mapped")
 
 
+@pytest.mark.slow
 def test_what_is_received_takes_the_place_of_what_was_let_go_of(pair: Pair) -> None:
     places = set()
     for i in range(5):

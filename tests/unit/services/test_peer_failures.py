@@ -274,6 +274,7 @@ def test_the_error_reported_is_the_one_that_came_first_with_its_task(cluster: In
         eventually(lambda server=server: server.worker.open_steps == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", ["grpc", "tcp", "shm"])
 def test_a_killed_process_fails_its_steps_at_once_on_every_transport(tmp_path: Path, transport: str) -> None:
     cluster = InProcessCluster({"ps": 1, "worker": 1}, tmp_path, transport=transport)

@@ -133,6 +133,7 @@ def test_its_error_is_heard(cluster: InProcessCluster) -> None:
     backend.close()
 
 
+@pytest.mark.slow
 def test_an_error_elsewhere_waits_for_nobody_who_has_ended(
     cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,6 +144,7 @@ def test_a_task_cannot_speak_for_another(two_tasks: list[TaskServer], authority:
         assert call_as(ps, worker, method, request) is None
 
 
+@pytest.mark.slow
 def test_nobody_takes_the_place_of_another_task(authority: Path, tmp_path: Path) -> None:
     """A task that listens where another should be is not talked to, though the authority knows it."""
     ports = free_ports(2)
@@ -265,6 +266,7 @@ def test_a_step_given_up_behind_the_proxy_is_cancelled(two_tasks: list[TaskServe
     proxy.stop()
 
 
+@pytest.mark.slow
 @needs_second_user
 def test_ports_without_certificates_serve_this_user_alone(two_tasks: list[TaskServer], authority: Path) -> None:
     """From a local port, too, that a process of this user has towards somewhere else."""

@@ -343,6 +343,7 @@ def test_many_threads_on_one_session(graph: Graph) -> None:
     assert not wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["", "tf.train.Server.create_local_server().target"])
 def test_a_script_that_leaves_its_session_open_ends(target: str) -> None:
     script = f"""

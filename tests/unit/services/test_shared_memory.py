@@ -95,6 +95,7 @@ def test_an_update_leaves_what_another_task_looks_at(pair: Pair) -> None:
     assert len({address(array) for array in seen}) == 6
 
 
+@pytest.mark.slow
 def test_an_update_is_in_place_again_once_nobody_looks(pair: Pair) -> None:
     v = variable(np.zeros(SIZE, np.float32))
     held = send(pair, v.read())
@@ -366,6 +367,7 @@ def test_what_was_lent_and_never_read_is_returned_over_the_next_link(pair: Pair,
         after.close()
 
 
+@pytest.mark.slow
 def test_who_has_not_noticed_the_loss_believes_the_peer(pair: Pair, tmp_path: Path) -> None:
     value = shared_memory.empty((SIZE,), np.dtype(np.float32))
     send(pair, value)
@@ -424,6 +426,7 @@ def ticked(link: Any) -> None:
     link.tick(time.monotonic())
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["make", "drop", "lend", "back"]), st.integers(1, 9)), max_size=40))
 def test_no_block_is_given_to_two(actions: list[tuple[str, int]]) -> None:

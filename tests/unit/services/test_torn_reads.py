@@ -129,6 +129,7 @@ def read_beside_writes(program: Program, writing: Any, reading: Any, reads: int)
     return read, torn
 
 
+@pytest.mark.slow
 @every_count
 @pytest.mark.parametrize("use_resource", [True, False], ids=["resource", "ref"])
 @pytest.mark.parametrize("writer", WRITERS)

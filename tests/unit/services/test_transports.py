@@ -228,6 +228,7 @@ def test_a_value_that_cannot_be_sent_stops_no_other(shared_pair: Pair) -> None:
     assert [(f.key, f.value) for f in other.take(1)] == [("three;0:0", 4)]
 
 
+@pytest.mark.slow
 def test_sending_never_waits_and_arrays_are_kept_until_they_are_out(pair: Pair) -> None:
     """The receiver reads nothing while 300 MB are sent: what the network does not take stays with the sender."""
     gate = threading.Event()
@@ -315,6 +316,7 @@ def test_a_silent_peer_is_given_up_and_a_talking_one_is_not() -> None:
 # Shared memory --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_long_tensors_lie_in_shared_memory_until_nobody_holds_them(tmp_path: Path) -> None:
     made = Pair("shm", tmp_path)
     made.a.send((tensor(np.arange(1_000_000)), tensor(np.arange(10))))
@@ -349,6 +351,7 @@ def test_what_does_not_fit_into_shared_memory_goes_through_the_socket(
     made.close()
 
 
+@pytest.mark.slow
 def test_received_arrays_outlive_their_link(tmp_path: Path) -> None:
     made = Pair("shm", tmp_path)
     made.a.send((tensor(np.arange(1_000_000)),))

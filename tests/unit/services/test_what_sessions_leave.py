@@ -25,6 +25,7 @@ def alive() -> set[int]:
     return {id(o) for o in gc.get_objects() if type(o) in (Node, Executor)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, 3, 12])
 def test_a_closed_session_leaves_no_nodes(steps: int) -> None:
     with tf.Graph().as_default() as graph:

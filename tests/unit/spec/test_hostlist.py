@@ -84,6 +84,7 @@ def test_fold_groups_what_is_alike(hosts: list[str], folded: str) -> None:
     assert fold(hosts) == folded
 
 
+@pytest.mark.slow
 @given(st.lists(st.from_regex(r"[a-c]{1,2}[0-9]{1,3}([a-b][0-9]{1,2})?", fullmatch=True), min_size=1, unique=True))
 def test_fold_and_expand_give_the_same_hosts(hosts: list[str]) -> None:
     assert set(names(fold(hosts))) == set(hosts)

@@ -108,6 +108,7 @@ def test_there_are_three_examples() -> None:
     assert [path.name for path in EXAMPLES] == ["lab.yaml", "local.yaml", "rack.yaml"]
 
 
+@pytest.mark.slow
 def test_the_schema_is_a_schema_and_refuses_what_the_parser_refuses() -> None:
     schema = json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)

@@ -234,6 +234,7 @@ WORDS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(st.one_of(st.text(max_size=200), st.lists(WORDS, max_size=60).map("".join)))
 def test_any_text_gives_a_spec_or_a_spec_error(text: str) -> None:

@@ -91,6 +91,7 @@ def values(kind: Kind) -> st.SearchStrategy[Any]:
 SCHEMA = jsonschema.Draft202012Validator(json_schema())
 
 
+@pytest.mark.slow
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
 @given(values(Table(ClusterSpec)))
 def test_values_of_every_kind_are_taken_and_read_back(document: dict[str, Any]) -> None:
