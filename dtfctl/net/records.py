@@ -96,8 +96,8 @@ class _Direction:
     def __init__(self, secret: bytes, bytes_a_key: int = BYTES_A_KEY, records_a_key: int = RECORDS_A_KEY) -> None:
         if len(secret) != SECRET_SIZE:
             raise ValueError(f"a secret has {SECRET_SIZE} bytes, not {len(secret)}")
-        self._most = bytes_a_key, records_a_key
-        self._process = os.getpid(), _forks
+        self._bytes_a_key, self._records_a_key = bytes_a_key, records_a_key
+        self._process, self._generation = os.getpid(), _forks
         self._counter = 0
         self._error = ""
         self._take_key(secret)
@@ -108,17 +108,17 @@ class _Direction:
         self._next_secret = _expand(secret, b"next", SECRET_SIZE)
         self._bytes = self._records = 0
 
-    def _check(self) -> None:
+    def _refuse(self) -> RecordError:
+        """Why nothing more may be done."""
         if self._error:
-            raise RecordError(self._error)
-        if self.is_of_a_fork:
-            # The parent goes on with the same keys and counters.
-            raise self.spoil(FORKED)
+            return RecordError(self._error)
+        # The parent goes on with the same keys and counters.
+        return self.spoil(FORKED)
 
     @property
     def is_of_a_fork(self) -> bool:
         """Whether this process is a child of the one whose connection it is."""
-        return self._process != (os.getpid(), _forks)
+        return self._process != os.getpid() or self._generation != _forks
 
     def spoil(self, why: str) -> RecordError:
         """Let nothing more be done; the error to raise."""
@@ -130,7 +130,7 @@ class _Direction:
         counter = self._counter
         if counter >= _LAST:
             raise self.spoil("A connection has used all of its record numbers")
-        if self._bytes + size > self._most[0] or self._records >= self._most[1]:
+        if self._bytes + size > self._bytes_a_key or self._records >= self._records_a_key:
             self._take_key(self._next_secret)
         self._counter = counter + 1
         self._bytes += size
@@ -204,43 +204,48 @@ _FORGED = "An encrypted record was changed on its way, or is not from the peer"
 
 
 class Sealer(_Direction):
-    """Encrypts one direction."""
+    """Encrypts one direction. Records must be sent in the order in which they were sealed or their tickets taken."""
 
     def take(self, kind: int, size: int) -> Ticket:
-        """The next record's ticket. Records must be sent in the order in which their tickets were taken.
+        """The next record's ticket.
 
         Raises:
             RecordError: this is a fork of the process that made the connection, or there is no number left.
         """
-        self._check()
-        if not 0 < size <= LONGEST or kind not in KINDS:
-            raise ValueError(f"no record of kind {kind} has {size} bytes")
-        header = HEADER.pack(VERSION, kind, 0, size, self._counter)
-        cipher, nonce = self._step(size)
+        header, cipher, nonce = self._begin(kind, size)
         return Ticket(self, cipher, nonce, kind, size, header)
 
-    def seal(self, kind: int, plaintext: bytes) -> bytes:
-        """A record of a few bytes.
+    def seal(self, kind: int, plaintext: Buffer) -> bytes:
+        """The next record, of a few bytes.
 
         Raises:
             RecordError: as of `take`.
         """
-        ticket = self.take(kind, len(plaintext))
-        cipher = ticket._use()
-        return ticket.header + cipher.encrypt(ticket._nonce, plaintext, ticket.header)
+        header, cipher, nonce = self._begin(kind, len(plaintext))
+        return header + cipher.encrypt(nonce, plaintext, header)
+
+    def _begin(self, kind: int, size: int) -> tuple[bytes, AESGCM, bytes]:
+        if self._error or self._process != os.getpid() or self._generation != _forks:
+            raise self._refuse()
+        if not 0 < size <= LONGEST or kind not in KINDS:
+            raise ValueError(f"no record of kind {kind} has {size} bytes")
+        header = HEADER.pack(VERSION, kind, 0, size, self._counter)
+        cipher, nonce = self._step(size)
+        return header, cipher, nonce
 
 
 class Opener(_Direction):
     """Decrypts the other direction."""
 
-    def take(self, header: Buffer) -> Ticket:
-        """The ticket of the record that begins with that header; nothing in it is authentic before it was opened.
+    def take(self, buffer: Buffer, at: int = 0) -> Ticket:
+        """The ticket of the record whose header is there; nothing in it is authentic before it was opened.
 
         Raises:
             RecordError: it is not what must come next.
         """
-        self._check()
-        version, kind, zero, size, counter = HEADER.unpack(header)
+        if self._error or self._process != os.getpid() or self._generation != _forks:
+            raise self._refuse()
+        version, kind, zero, size, counter = HEADER.unpack_from(buffer, at)
         if version != VERSION or zero or kind not in KINDS:
             raise self.spoil("What came is no encrypted record of this version")
         if not 0 < size <= LONGEST:
@@ -251,7 +256,7 @@ class Opener(_Direction):
                 "records were repeated, left out or put in another order"
             )
         cipher, nonce = self._step(size)
-        return Ticket(self, cipher, nonce, kind, size, bytes(header))
+        return Ticket(self, cipher, nonce, kind, size, bytes(buffer[at : at + HEADER_SIZE]))
 
 
 class Records:

@@ -341,7 +341,7 @@ def test_a_link_that_ends_while_it_is_written_to_is_an_error_of_the_link_alone(w
         return is_written
 
     a._write_sealed = end_meanwhile  # type: ignore[method-assign]
-    a.send((tensor(np.float32(1)),))
+    a.send((tensor(np.ones(100_000, np.float32)),))  # a short one is written with the link's lock held
     assert at_a.error() == "the peer has closed the connection"
     with pytest.raises(OpError, match="has closed"):
         a.send((tensor(np.float32(2)),))

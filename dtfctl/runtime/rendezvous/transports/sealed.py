@@ -30,8 +30,9 @@ from dtfctl.runtime.rendezvous.transports.handshake import Joined
 from dtfctl.runtime.rendezvous.transports.sockets import MOST_BYTES, SocketLink
 
 log = logging.getLogger(__name__)
-# Of a long tensor in one record. With 256 KB a record is still in the core's cache when it is copied to the socket.
-CHUNK = 1 << 18
+# Of a long tensor in one record. Of 64 KB to 1 MB this moved most: it is still in the core's cache when it is copied to
+# the socket, and there are few calls.
+CHUNK = 1 << 19
 # What a sending thread writes itself before it leaves the rest to the pumps.
 INLINE = 1 << 20
 _FIRST_BUFFER = BUFFER + OVERHEAD + HEADER_SIZE
@@ -76,6 +77,12 @@ class _State(Enum):
     FULL = 2
 
 
+# Looking a member up in its enumeration takes as long as much else here.
+_IDLE, _PUMPING, _FULL = _State.IDLE, _State.PUMPING, _State.FULL
+# So many short frames are written with the link's lock held, like those of links without encryption.
+_AT_ONCE = 64
+
+
 class SealedLink(SocketLink):
     """A Link over a socket whose ends have the same keys; see SocketLink."""
 
@@ -97,7 +104,7 @@ class SealedLink(SocketLink):
         # Pieces of long frames; with the last one of a frame its key, which shorter ones must not overtake.
         self._long: deque[tuple[bytes | memoryview, str | None]] = deque()
         self._long_keys: dict[str, int] = {}
-        self._state = _State.IDLE
+        self._state = _IDLE
         self._sealed = memoryview(b"")
         self._place: bytearray | None = None
         self._long_reader: FrameReader | None = None
@@ -121,15 +128,37 @@ class SealedLink(SocketLink):
                     self._queue(message)
                 except OpError as e:
                     refused = refused or e
-            is_mine = self._state is _State.IDLE
+            is_mine = self._state is _IDLE
+            broken = None
             if is_mine:
-                self._state = _State.PUMPING
+                if self._long or len(self._short) > _AT_ONCE:
+                    self._state = _PUMPING
+                else:
+                    is_mine = False
+                    broken = self._write_short()
         if is_mine:
             broken = self._pump(INLINE)
-            if broken is not None:
-                raise broken
+        elif broken is not None:
+            self.fail(broken)
+        if broken is not None:
+            raise broken
         if refused is not None:
             raise refused
+
+    def _write_short(self) -> OpError | None:
+        """Encrypt and write a few short frames; with the lock held. Why the link has failed, or None."""
+        try:
+            while self._short:
+                self._sealed = memoryview(self._sealer.seal(SHORT, self._next_short()))
+                if not self._write_sealed():
+                    self._state = _FULL
+                    REACTOR.watch_for_space(self, True)
+                    return None
+        except OSError as e:
+            return self._broken(e)
+        except RecordError as e:
+            return UnavailableError(f"Connection to {self.peer_task} failed: {e}")
+        return None
 
     def _queue(self, message: Message) -> None:
         """With the lock held.
@@ -181,7 +210,7 @@ class SealedLink(SocketLink):
                     return None
                 batch = self._next_batch()
                 if not batch:
-                    self._state = _State.IDLE
+                    self._state = _IDLE
                     place, self._place = self._place, None
                     _PLACES.give(place)
                     return None
@@ -189,7 +218,7 @@ class SealedLink(SocketLink):
         with self._lock:
             error = self._error
             if error is None:
-                self._state = _State.FULL
+                self._state = _FULL
                 REACTOR.watch_for_space(self, True)
                 return None
         # Its owner is told; that what was written got nowhere is no more of an error here than a moment later.
@@ -211,21 +240,30 @@ class SealedLink(SocketLink):
         self._sealed = self._sealed[sent:]
         return not self._sealed
 
+    def _next_short(self) -> bytes | memoryview:
+        """What the next record of short frames holds; with the lock held, and if there are any."""
+        short = self._short
+        first = short.popleft()
+        size = len(first)
+        if short and size <= _MOST_SHORT:
+            parts = [first]
+            while short and size + len(short[0]) <= _MOST_SHORT:
+                parts.append(short.popleft())
+                size += len(parts[-1])
+            return b"".join(parts)
+        if size > LONGEST:
+            view = memoryview(first)
+            short.appendleft(view[LONGEST:])
+            return view[:LONGEST]
+        return first
+
     def _next_batch(self) -> list[Piece]:
         """What goes next, with the numbers of its records; with the lock held."""
         batch: list[Piece] = []
         size = 0
         if self._short:
-            parts = [self._short.popleft()]
-            size = len(parts[0])
-            while self._short and size + len(self._short[0]) <= _MOST_SHORT:
-                parts.append(self._short.popleft())
-                size += len(parts[-1])
-            data = parts[0] if len(parts) == 1 else b"".join(parts)
-            if size > LONGEST:
-                data, rest = memoryview(data)[:LONGEST], memoryview(data)[LONGEST:]
-                self._short.appendleft(rest)
-                size = LONGEST
+            data = self._next_short()
+            size = len(data)
             batch.append((self._sealer.take(SHORT, size), data))
         while self._long and size < CHUNK:
             piece, key = self._long.popleft()
@@ -264,9 +302,9 @@ class SealedLink(SocketLink):
 
     def writable(self) -> None:
         with self._lock:
-            if self._state is not _State.FULL or self._error is not None:
+            if self._state is not _FULL or self._error is not None:
                 return
-            self._state = _State.PUMPING
+            self._state = _PUMPING
             REACTOR.watch_for_space(self, False)
             is_long = bool(self._long)
         if is_long:
@@ -277,16 +315,15 @@ class SealedLink(SocketLink):
     # Receiving --------------------------------------------------------------------------------------------------------
 
     def readable(self) -> None:
-        with self._lock:
-            if self._error is not None:
-                return
-            self._is_reading = True
+        # In this order: who ends the link sets the error first and looks then, and leaves closing to the second of us.
+        self._is_reading = True
         try:
-            super().readable()
+            if self._error is None:
+                super().readable()
         finally:
-            with self._lock:
-                self._is_reading = False
-                if self._error is not None:
+            self._is_reading = False
+            if self._error is not None:
+                with self._lock:
                     self._close_socket()
 
     def _read(self) -> None:
@@ -331,7 +368,7 @@ class SealedLink(SocketLink):
             if ticket is None:
                 if self._end - at < HEADER_SIZE:
                     break
-                ticket = self._next = self._opener.take(self._buffer[at : at + HEADER_SIZE])
+                ticket = self._next = self._opener.take(self._buffer, at)
             end = at + OVERHEAD + ticket.size
             if end > self._end:
                 break
@@ -369,7 +406,7 @@ class SealedLink(SocketLink):
     def _stop(self, error: OpError) -> OpError:
         """The pump gives up."""
         with self._lock:
-            self._state = _State.IDLE
+            self._state = _IDLE
             if self._error is not None:
                 self._close_socket()
         self.fail(error)
@@ -380,7 +417,7 @@ class SealedLink(SocketLink):
         self._short.clear()
         self._long.clear()
         self._long_keys.clear()
-        if self._state is not _State.PUMPING and not self._is_reading:
+        if self._state is not _PUMPING and not self._is_reading:
             with contextlib.suppress(OSError):
                 self._sock.close()
 
