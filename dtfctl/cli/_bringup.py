@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from dtfctl.cli._format import STATE_COLORS, plural
-from dtfctl.cli._progress import event_words
+from dtfctl.cli._progress import Folded
 from dtfctl.cli._screen import Screen
 from dtfctl.launcher.model import Event, HostStatus
 
@@ -34,6 +34,7 @@ class UpHosts:
         self._screen = screen
         self._tasks = dict.fromkeys(tasks, "pending")
         self._hosts: list[HostStatus] = []
+        self._folded = Folded(screen)
         self._live = None
         if screen.is_live and not screen.is_data:
             from rich.console import Console
@@ -52,6 +53,7 @@ class UpHosts:
     ) -> None:
         if self._live is not None:
             self._live.__exit__(kind, error, trace)
+        self._folded.flush()
         sys.stderr.flush()
 
     def event(self, event: Event) -> None:
@@ -61,11 +63,12 @@ class UpHosts:
         if self._live is not None:
             self._live.update(self._picture(), refresh=True)
         elif not self._screen.is_data and not self._screen.quiet:
-            self._screen.note(event_words(event))
+            self._folded.add(event)
 
     def hosts(self, hosts: Sequence[HostStatus]) -> None:
         """Show the hosts as they are."""
         self._hosts = [host for host in hosts if host.tasks]
+        self._folded.flush()
         if self._live is not None:
             self._live.update(self._picture(), refresh=True)
 

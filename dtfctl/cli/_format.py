@@ -25,6 +25,7 @@ STATE_COLORS = {
 
 LEAST_COLUMN = 10
 """Characters that are left of a column where there is no room; a task's name and state fit."""
+LEAST_REASON = 24
 
 
 def columns(
@@ -35,7 +36,8 @@ def columns(
 ) -> list[str]:
     """Rows under a header in aligned columns; `style(text, colour)` paints the header and words that name a state.
 
-    What is wider than `width` (0: no limit) is made to fit: long cells are cut, then columns at the end left out.
+    What is wider than `width` (0: no limit) is made to fit: long cells are cut, then columns at the end left out, but
+    for REASON.
     """
     if not rows:
         return []
@@ -57,10 +59,22 @@ def _fitted(
     header: Sequence[str], rows: Sequence[Sequence[str]], width: int
 ) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    narrow = [max(len(name), LEAST_COLUMN) for name in header]
-    count = len(header)
-    while count > 2 and sum(map(min, narrow[:count], widths[:count])) + 2 * (count - 1) > width:
-        count -= 1
+    narrow = [LEAST_REASON if name == "REASON" else max(len(name), LEAST_COLUMN) for name in header]
+    kept = list(range(len(header)))
+
+    def least() -> int:
+        return sum(min(narrow[i], widths[i]) for i in kept) + 2 * (len(kept) - 1)
+
+    while len(kept) > 2 and least() > width:
+        # Why something is as it is tells more than what it uses.
+        last = next((i for i in reversed(kept) if header[i] != "REASON"), kept[-1])
+        if last in kept[:2]:
+            break
+        kept.remove(last)
+    if least() > width:
+        narrow = [LEAST_COLUMN if name == "REASON" else least_of for name, least_of in zip(header, narrow)]
+    header, rows = [header[i] for i in kept], [[row[i] for i in kept] for row in rows]
+    widths, narrow, count = [widths[i] for i in kept], [narrow[i] for i in kept], len(kept)
     limits = widths[:count]
     while sum(limits) + 2 * (count - 1) > width:
         longest = max(range(count), key=lambda i: limits[i] - narrow[i])
@@ -124,6 +138,11 @@ def clock(epoch: float) -> str:
 def plural(count: int, noun: str) -> str:
     """`1 task`, `2 tasks`."""
     return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+def named(names: Sequence[str], most: int = 5) -> str:
+    """The first of them, and whether there are more."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def age(since: float | None, now: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import time
@@ -10,11 +11,13 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from dtfctl.cli import _tables
-from dtfctl.cli._format import STATE_COLORS, duration, number
+from dtfctl.cli._format import STATE_COLORS, duration, number, plural
 from dtfctl.cli._screen import Screen
-from dtfctl.launcher.model import Event, Progress
+from dtfctl.launcher.model import Event, HostStatus, Progress
 
 PLAIN_EVERY_S = 5.0
+FOLDED_FROM = 3
+"""So many lines that say the same of different hosts or tasks are one."""
 REDRAW_EVERY_S = 0.1
 _RATE_WINDOW_S = 3.0
 _MAX_TASK_LINES = 16
@@ -28,6 +31,7 @@ class UpLines:
         self._states = dict.fromkeys(tasks, "pending")
         self._reasons: dict[str, str] = {}
         self._drawn = 0
+        self._folded = Folded(screen)
 
     def __enter__(self) -> UpLines:
         return self
@@ -35,6 +39,7 @@ class UpLines:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._folded.flush()
         sys.stderr.flush()
 
     def event(self, event: Event) -> None:
@@ -47,7 +52,11 @@ class UpLines:
         if self._screen.is_live:
             self._draw(self._lines() if len(self._states) <= _MAX_TASK_LINES else [self._summary()])
         else:
-            self._screen.note(event_words(event))
+            self._folded.add(event)
+
+    def hosts(self, _hosts: Sequence[HostStatus]) -> None:
+        """The next look at the cluster: what came with the last one is said."""
+        self._folded.flush()
 
     @property
     def first_failed(self) -> str:
@@ -86,6 +95,34 @@ def event_words(event: Event) -> str:
     """`worker/0: failed (exit code 1)`"""
     word = event.kind.rpartition(".")[2]
     return f"  {event.subject}: {word}" + (f" ({event.reason})" if event.reason else "")
+
+
+class Folded:
+    """Plain lines of events, where several that say the same are one line."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._events: dict[tuple[str, str, str], list[Event]] = {}
+
+    def add(self, event: Event) -> None:
+        """Keep an event until `flush`."""
+        noun = "host" if event.subject.startswith("host:") else "task" if "/" in event.subject else event.subject
+        alike = re.sub(r"[0-9]+", "", event.reason.partition(" from ")[0])
+        self._events.setdefault((noun, event.kind, alike), []).append(event)
+
+    def flush(self) -> None:
+        """Say what has come since."""
+        found, self._events = self._events, {}
+        for (noun, kind, _), events in found.items():
+            subjects = list(dict.fromkeys(event.subject for event in events))
+            if len(subjects) < FOLDED_FROM:
+                for event in events:
+                    self._screen.note(event_words(event))
+                continue
+            reasons = {event.reason.partition(" from ")[0] for event in events}
+            reason = reasons.pop() if len(reasons) == 1 else ""
+            words = f"  {plural(len(subjects), noun)}: {kind.rpartition('.')[2]}"
+            self._screen.note(words + (f" ({reason})" if reason else ""))
 
 
 class JobBar:

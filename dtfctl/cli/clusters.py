@@ -13,7 +13,7 @@ import typer
 
 from dtfctl.cli import _complete as complete, _data
 from dtfctl.cli._command import Session, command
-from dtfctl.cli._format import age, columns, duration, plural
+from dtfctl.cli._format import age, columns, duration, named, plural
 from dtfctl.cli._select import seconds, selector
 
 
@@ -120,7 +120,7 @@ def _up(session: Session, file: str, asked: _Asked) -> int:
                 spec,
                 dry_run=dry_run,
                 on_event=lines.event,
-                on_hosts=lines.hosts if isinstance(lines, UpHosts) else None,
+                on_hosts=lines.hosts,
                 timeout_s=asked.timeout_s,
                 wait=asked.wait,
                 min_ready=asked.min_ready,
@@ -224,7 +224,11 @@ def down(
     _make_sure(session)
     started = time.monotonic()
     name, problems = session.api.Cluster.down_by_name(
-        session.cluster_name, grace_s=seconds(grace, "--grace"), force=force, keep_logs=keep_logs
+        session.cluster_name,
+        grace_s=seconds(grace, "--grace"),
+        force=force,
+        keep_logs=keep_logs,
+        on_wait=lambda names: screen.note(f"  waits for {plural(len(names), 'host')}: {named(names)}"),
     )
     took = time.monotonic() - started
     if screen.is_data:

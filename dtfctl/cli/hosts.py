@@ -11,7 +11,7 @@ import typer
 
 from dtfctl.cli import _complete as complete, _data, _tables
 from dtfctl.cli._command import Session, command
-from dtfctl.cli._format import columns, plural
+from dtfctl.cli._format import columns, named, plural
 from dtfctl.cli._watch import repeat
 
 if TYPE_CHECKING:
@@ -47,6 +47,9 @@ def hosts(
     reason: Annotated[
         str, typer.Option("--reason", metavar="TEXT", help="Why a host is drained; shown by `hosts`.")
     ] = "",
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="With `drain`: wait until its tasks run elsewhere.")
+    ] = True,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="List them again every second until Ctrl-C.")] = False,
     everything: Annotated[
         bool, typer.Option("--all", help="With `clean`: all clusters of the account, and dtfctl itself.")
@@ -61,8 +64,8 @@ def hosts(
     whether the login works and the host key is the known one, Python, free disk, GPUs, the clock. It changes nothing,
     and it needs no more time than the slowest host. Exit code 5: some hosts cannot be used; 6: none lets us in.
 
-    `drain` takes hosts out of use: their tasks move as far as there is room. `undrain` puts them back. `release` ends
-    the quarantine of hosts that failed too often.
+    `drain` takes hosts out of use: their tasks move as far as there is room, and it waits for them. `undrain` puts
+    hosts back. `release` ends the quarantine of hosts that failed too often.
 
     `clean` removes the cluster of FILE from its hosts: it ends every process of it, and deletes its files, logs and
     checkpoints too. With --all that is done to all clusters in the account, and to what `up` has installed. It needs
@@ -77,7 +80,7 @@ def hosts(
     if verb == "":
         return _list(session, watch)
     if verb in ("drain", "undrain", "release") and rest:
-        return _desire(session, verb, rest, reason)
+        return _desire(session, verb, rest, reason, wait)
     if (everything or force) and verb != "clean":
         raise UsageError("--all and --force go with `hosts clean` only", "For example: dtfctl hosts clean FILE --all")
     if verb == "clean" and len(rest) == 1:
@@ -114,7 +117,7 @@ def _list(session: Session, watch: bool) -> int:
     return 0
 
 
-def _desire(session: Session, verb: str, patterns: Sequence[str], reason: str) -> int:
+def _desire(session: Session, verb: str, patterns: Sequence[str], reason: str, wait: bool) -> int:
     """`drain`, `undrain` or `release` hosts."""
     from dtfctl.launcher.errors import UsageError
     from dtfctl.launcher.spec.hostlist import HostlistError, expand
@@ -124,16 +127,24 @@ def _desire(session: Session, verb: str, patterns: Sequence[str], reason: str) -
     except HostlistError as error:
         raise UsageError(f"{error} in `{','.join(patterns)}`", "For example: dtfctl hosts drain node[1-4]") from None
     cluster = session.open()
+    screen = session.screen
+    stay: tuple[str, ...] = ()
     if verb == "drain":
+        tasks = [task.name for task in cluster.status().tasks if task.host in names] if wait else []
         changed = cluster.drain(names, reason=reason)
+        if tasks and changed:
+            stay = cluster.wait_drained(
+                changed, tasks, on_wait=lambda tasks: screen.note(f"  waits for {named(tasks)} to run elsewhere")
+            )
     else:
         changed = cluster.undrain(names) if verb == "undrain" else cluster.release(names)
     done = {"drain": "drained", "undrain": "back in use", "release": "released"}[verb]
-    screen = session.screen
     if screen.is_data:
-        screen.data("Hosts", {"cluster": cluster.name, "done": verb, "hosts": list(changed)})
+        screen.data("Hosts", {"cluster": cluster.name, "done": verb, "hosts": list(changed), "stay": list(stay)})
     elif changed:
         screen.print(f"{done}: {', '.join(changed)}")
+        if stay:
+            screen.error(f"no other host has room for {named(stay)}", "they go on where they are")
     else:
         screen.print(f"nothing to do: {', '.join(names)}")
     return 0

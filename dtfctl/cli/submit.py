@@ -314,7 +314,7 @@ def _follow(session: Session, cluster: Cluster, job_id: str, show: bool) -> int:
         screen.note(f"{job_id} queued{place}" + (f": {status.reason}" if status.reason else ""))
     bar.update(f"{job_id} {status.state}")
     state: str = status.state
-    step = 0
+    step, restarts = 0, status.restarts
     reason, has_begun, is_told = status.reason, False, False
     with _cancel_on_interrupt(session, job_id) as interrupted:
         for item in cluster.follow_job(job_id):
@@ -352,6 +352,12 @@ def _follow(session: Session, cluster: Cluster, job_id: str, show: bool) -> int:
                     if state == "recovering":
                         bar.clear()
                         screen.note(f"{job_id} recovering: {status.reason}")
+                        restarts = status.restarts + 1  # of which that was said
+                    elif status.restarts > restarts:
+                        bar.clear()
+                        why = _why_again(cluster, job_id)
+                        screen.note(f"{job_id} began again" + (f": {why}" if why else ""))
+                        restarts = status.restarts
                 case JobEnded(status, lost_output):
                     bar.clear()
                     if lost_output:
@@ -360,6 +366,14 @@ def _follow(session: Session, cluster: Cluster, job_id: str, show: bool) -> int:
             if writer.at_line_start:
                 bar.draw()
     raise InternalError(f"the stream of {job_id} ended before the job did")
+
+
+def _why_again(cluster: Cluster, job_id: str) -> str:
+    """Why processes of a job were started again, the newest first."""
+    about = {"job.starts-again", "process.ended", "process.failed"}
+    found = [event for event in cluster.events() if event.kind in about and event.subject.startswith(f"job:{job_id}")]
+    mine = [event for event in found if event.subject.partition(":")[2].partition(":")[0].partition(".")[0] == job_id]
+    return max(mine, key=lambda event: event.seq).reason if mine else ""
 
 
 def _ended(session: Session, status: JobStatus, interrupted: bool) -> int:

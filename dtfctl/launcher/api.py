@@ -175,7 +175,9 @@ class Cluster:
         return ownership.name_of(self._connection.paths)
 
     def status(self) -> ClusterStatus:
-        return from_message(ClusterStatus, self._connection.call(methods.STATUS, pb.StatusRequest()))
+        return from_message(
+            ClusterStatus, self._connection.call(methods.STATUS, pb.StatusRequest(), timeout_s=connect.FOLLOW_S)
+        )
 
     # ------------------------------------------------------------------ jobs
 
@@ -266,6 +268,23 @@ class Cluster:
             NoSuchHost.
         """
         return tuple(desire.hosts(self._connection, hosts, "drain", reason))
+
+    def wait_drained(
+        self,
+        hosts: Sequence[str],
+        tasks: Sequence[str],
+        *,
+        wait_s: float = 60.0,
+        on_wait: Callable[[Sequence[str]], None] = lambda _: None,
+    ) -> tuple[str, ...]:
+        """Wait until what can move away from drained hosts runs elsewhere: the tasks that stay, as nothing has room.
+
+        `tasks`: those that were there before. `on_wait` is told which are on their way, and again when those changed.
+
+        Raises:
+            DeadlineExpired: they have not arrived within `wait_s`.
+        """
+        return tuple(desire.wait_drained(self._connection, hosts, tasks, wait_s, on_wait))
 
     def undrain(self, hosts: Sequence[str]) -> tuple[str, ...]:
         """Put drained hosts back into use; tasks that moved away stay where they are."""
@@ -488,12 +507,14 @@ class Cluster:
         grace_s: float = 10.0,
         force: bool = False,
         keep_logs: bool = True,
+        on_wait: Callable[[Sequence[str]], None] | None = None,
     ) -> tuple[str, tuple[str, ...]]:
         """As `down`, also for a cluster that is half made or whose controller cannot start: (name, problems).
 
         With problems the cluster is still there, unless `force` gave up the hosts that could not be reached.
+        `on_wait` is told now and then which hosts it waits for.
         """
-        return bringup.take_down(name, grace_s, force, keep_logs)
+        return bringup.take_down(name, grace_s, force, keep_logs, on_wait)
 
 
 def cluster_names() -> list[str]:

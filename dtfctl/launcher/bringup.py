@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from dtfctl.launcher import codec, connect, far_seat, history, ownership
+from dtfctl import guard
+from dtfctl.launcher import codec, connect, far_seat, glance, history, ownership
 from dtfctl.launcher.connect import Connection
 from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import (
@@ -32,6 +34,7 @@ from dtfctl.launcher.wire import from_message
 from dtfctl.protocol import controller_pb2 as pb
 
 DOWN_MARGIN_S = 60.0
+DOWN_SAID_EVERY_S = 3.0
 OWNER_HINT = (
     "use another name, or a folder of your own there (`home: ~/FOLDER` in the file); or take it over: "
     "dtfctl up FILE --adopt; or end it: dtfctl hosts clean FILE"
@@ -218,9 +221,15 @@ class _Watcher:
 
 
 def take_down(
-    name: str | None, grace_s: float, force: bool = False, keep_logs: bool = True
+    name: str | None,
+    grace_s: float,
+    force: bool = False,
+    keep_logs: bool = True,
+    on_wait: Callable[[Sequence[str]], None] | None = None,
 ) -> tuple[str, tuple[str, ...]]:
     """Stop jobs, tasks, agents and controller of a cluster, also of one that is half made: (name, problems).
+
+    `on_wait` is told now and then which hosts are waited for.
 
     With `force`, hosts that cannot be reached are given up; else the cluster stays until they can be.
     """
@@ -229,7 +238,8 @@ def take_down(
         with contextlib.suppress(OSError):  # a full disk is a reason to take it down, not one to leave it up
             paths.going_down.touch()
         try:
-            problems = _down(paths, grace_s, force, keep_logs)
+            with _waits_for(paths, on_wait):
+                problems = _down(paths, grace_s, force, keep_logs)
             if problems and not force:
                 return paths.name, problems
         finally:
@@ -238,6 +248,30 @@ def take_down(
     with contextlib.suppress(OSError):
         paths.folder.rmdir()
     return paths.name, problems
+
+
+@contextlib.contextmanager
+def _waits_for(paths: ClusterPaths, on_wait: Callable[[Sequence[str]], None] | None) -> Iterator[None]:
+    """Meanwhile tell for which hosts `down` waits, and that again when it has become others."""
+    if on_wait is None:
+        yield
+        return
+    done = threading.Event()
+
+    def look() -> None:
+        told: list[str] = []
+        while not done.wait(DOWN_SAID_EVERY_S):
+            status = glance.status_of(paths)
+            names = [host.name for host in status.hosts if host.stage == "stopping"] if status is not None else []
+            if names and names != told and not done.is_set():
+                on_wait(told := names)
+
+    thread = guard.once(look, name="down-waits-for")
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
 
 
 def _down(paths: ClusterPaths, grace_s: float, force: bool, keep_logs: bool) -> tuple[str, ...]:

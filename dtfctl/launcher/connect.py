@@ -25,6 +25,8 @@ KEPT_LOGS = 3
 CALL_S = 30.0
 RECONNECT_S = 20.0
 RETRY_S = 0.05
+FOLLOW_S = 10.0
+"""For an answer to who looks again and again; one that does not come is asked for anew."""
 ANSWER_S = 5.0
 """Whether a controller that does not answer a ping in this time hangs, it shows itself (`pulse.py`)."""
 
@@ -143,13 +145,15 @@ class Connection:
 
     def call(self, method: Method[Request, Reply], request: Request, *, timeout_s: float = CALL_S) -> Reply:
         """One call. When the controller dies meanwhile, again with a new one: every call may be repeated."""
-        give_up = time.monotonic() + RECONNECT_S
+        give_up: float | None = None
         while True:
             try:
                 channel = self._channel or self._connect()
                 return channel.call(method, request, timeout_s=timeout_s)
             except PeerUnavailable as error:
                 self.close()
+                # From the first failure on: where it hangs, the time that the call had is over before that is noticed.
+                give_up = give_up or time.monotonic() + RECONNECT_S
                 if time.monotonic() > give_up:
                     raise ControllerUnreachable(
                         f"the controller of {self.paths.name} does not answer: {error.message}",

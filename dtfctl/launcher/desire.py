@@ -14,6 +14,8 @@ from dtfctl.launcher.wire import from_message
 from dtfctl.protocol import controller_pb2 as pb
 
 MARGIN_S = 10.0
+ENDED = frozenset({"stopped", "failed", "crashed", "done"})
+DECIDED_S = 3.0
 SETTLE_S = 1.0
 """A failed task may be reported with its former incarnation for so long after its restart was asked for."""
 
@@ -62,6 +64,43 @@ def hosts(connection: Connection, names: Sequence[str], verb: str, reason: str) 
     """See `Cluster.drain`."""
     request = pb.DesireHostsRequest(hosts=names, verb=verb, reason=reason)
     return list(connection.call(methods.DESIRE_HOSTS, request).hosts)
+
+
+def wait_drained(
+    connection: Connection,
+    names: Sequence[str],
+    before: Sequence[str],
+    wait_s: float,
+    on_wait: Callable[[Sequence[str]], None],
+) -> list[str]:
+    """See `Cluster.wait_drained`."""
+    begun, version = time.monotonic(), 0
+    leaving: set[str] = set()
+    told: list[str] = []
+    while True:
+        message = connection.call(methods.STATUS, pb.StatusRequest(newer_than=version, wait_s=0.5))
+        version = message.version
+        tasks = [from_message(TaskStatus, task) for task in message.tasks]
+        there = [task.name for task in tasks if task.host in names and task.state not in ENDED]
+        leaving |= {task.name for task in tasks if task.name in there and task.state == "stopping"}
+        leaving |= {task.name for task in tasks if task.name in before and task.host not in names}
+        late = [task.name for task in tasks if task.name in leaving and (task.name in there or not _arrived(task))]
+        stay = [name for name in there if name not in leaving]
+        waited = time.monotonic() - begun
+        # Whether a task has another place is decided, and its agent told, soon after.
+        if not late and (not stay or waited > DECIDED_S):
+            return stay
+        if late and late != told:
+            on_wait(told := late)
+        if waited > wait_s:
+            raise DeadlineExpired(
+                f"after {wait_s:.0f} s these do not run elsewhere yet: {', '.join(late or stay)}",
+                f"it goes on; look with: dtfctl status -c {connection.paths.name}",
+            )
+
+
+def _arrived(task: TaskStatus) -> bool:
+    return task.state == "running" or task.state in ENDED
 
 
 def _tasks(connection: Connection) -> list[TaskStatus]:

@@ -41,7 +41,7 @@ def names_of(cluster: str | None) -> Names:
         NoSuchCluster: it is not up. OSError, ValueError: what is on the disk cannot be read.
     """
     paths = connect.resolve(cluster)
-    status = _asked(paths)
+    status = status_of(paths)
     if status is not None:
         return Names(
             tasks=tuple(task.name for task in status.tasks),
@@ -57,7 +57,8 @@ def names_of(cluster: str | None) -> Names:
     return Names()
 
 
-def _asked(paths: ClusterPaths) -> ClusterStatus | None:
+def status_of(paths: ClusterPaths) -> ClusterStatus | None:
+    """What a controller says that is at hand; None where there is none, or it does not answer at once."""
     seat = connect.seat_of(paths)
     try:
         address = seat.at_hand()

@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
+from dtfctl.launcher import connect
 from dtfctl.launcher.connect import Connection
 from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import NoSuchTask, PartlyDone
@@ -66,7 +67,7 @@ class LogReader:
         request.positions.extend(self._positions.values())
         for position in request.positions:
             position.hold = (position.host, position.process) in self._held
-        reply = self._connection.call(methods.READ_LOGS, request, timeout_s=wait_s + 30.0)
+        reply = self._connection.call(methods.READ_LOGS, request, timeout_s=wait_s + connect.FOLLOW_S)
         behind = dict.fromkeys(self._held, True)
         for chunk in reply.chunks:
             key = chunk.next.host, chunk.next.process

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from dtfctl.launcher import history, output
+from dtfctl.launcher import connect, history, output
 from dtfctl.launcher.agent.contract import JobNeeds
 from dtfctl.launcher.connect import Connection
 from dtfctl.launcher.controller import methods
@@ -91,7 +91,7 @@ def message_of(request: JobRequest, path: Path, source: bytes, needs: JobNeeds) 
 
 def read_jobs(connection: Connection, ids: list[str]) -> list[JobStatus]:
     """Those jobs, or all of them, the newest first."""
-    reply = connection.call(methods.JOBS, pb.JobsRequest(ids=ids))
+    reply = connection.call(methods.JOBS, pb.JobsRequest(ids=ids), timeout_s=connect.FOLLOW_S)
     return [from_message(JobStatus, job) for job in reply.jobs]
 
 
@@ -99,13 +99,13 @@ def follow_job(connection: Connection, job_id: str) -> Iterator[JobItem]:
     """See `Cluster.follow_job`."""
     reader = output.LogReader(connection, f"job:{job_id}")
     seen: dict[str, Progress] = {}
-    seen_state = "queued", ""
+    seen_state = "queued", "", 0
     away_since: float | None = None
     notes = _Notes(connection, job_id)
     while True:
         # The state is read before the output: what a final job wrote is then complete.
         status = read_jobs(connection, [job_id])[0]
-        news = status.state, status.reason if status.state in ("queued", "running") else ""
+        news = status.state, status.reason if status.state in ("queued", "running") else "", status.restarts
         if news != seen_state and not status.is_final:
             yield JobChanged(status)
         seen_state = news

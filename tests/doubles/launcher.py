@@ -63,6 +63,10 @@ class FakeLauncher:
     happened: Sequence[Event] = ()
     up_result: api.UpResult | None = None
     down_problems: tuple[str, ...] = ()
+    down_waits: Sequence[Sequence[str]] = ()
+    """What `down` says that it waits for."""
+    stays: tuple[str, ...] = ()
+    """Tasks of a drained host for which there is no other."""
     error: BaseException | None = None
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     specs: list[ClusterSpec] = field(default_factory=list)
@@ -103,6 +107,22 @@ class FakeLauncher:
                 assert fake.up_result is not None
                 return fake.up_result
 
+            def drain(self, hosts: Sequence[str], *, reason: str = "") -> tuple[str, ...]:
+                fake.note("drain", tuple(hosts), reason)
+                return tuple(hosts)
+
+            def wait_drained(
+                self,
+                hosts: Sequence[str],
+                tasks: Sequence[str],
+                *,
+                wait_s: float = 60.0,
+                on_wait: Callable[[Sequence[str]], None] = lambda _: None,
+            ) -> tuple[str, ...]:
+                fake.note("wait_drained", tuple(hosts), tuple(tasks))
+                on_wait(tasks)
+                return fake.stays
+
             @classmethod
             def open(cls, name: str | None = None) -> api.Cluster:
                 fake.note("open", name)
@@ -118,8 +138,11 @@ class FakeLauncher:
                 grace_s: float = 10.0,
                 force: bool = False,
                 keep_logs: bool = True,
+                on_wait: Callable[[Sequence[str]], None] = lambda _: None,
             ) -> tuple[str, tuple[str, ...]]:
                 fake.note("down", name, grace_s)
+                for names in fake.down_waits:
+                    on_wait(names)
                 return name or "demo", fake.down_problems
 
             @property

@@ -31,6 +31,7 @@ Action: TypeAlias = Literal["start", "terminate", "kill"]
 ALIVE: frozenset[TaskState] = frozenset({"starting", "running", "stopping"})
 GAVE_UP: frozenset[TaskState] = frozenset({"done", "failed", "crashed"})
 NO_SPACE_RETRY_S = 1.0
+STOPPED = "stopped on request"
 KILL_AGAIN_S = 5.0
 """A process in an uninterruptible wait ignores SIGKILL until that ends; then the next one finds it."""
 
@@ -44,7 +45,7 @@ class Order:
     restart_request: int = 0
     grace_s: float = 10.0
     now: bool = False
-    why: str = "stopped on request"
+    why: str = STOPPED
     """Why it is not to run."""
 
 
@@ -66,6 +67,8 @@ class Record:
     """Why we are killing it, when it did not end by itself."""
     exit_code: int | None = None
     reason: str = ""
+    fault: str = ""
+    """How it ended last, if by itself: where it was held back then until others had ended, that is why it starts."""
     port: int = 0
     ports: tuple[int, ...] = ()
     """Of a job's process, for generation `ports_of` of its job."""
@@ -125,6 +128,7 @@ def _forgiven(record: Record, order: Order) -> Record:
         history=RestartHistory(),
         restart_handled=order.restart_request,
         reason="",
+        fault="",
     )
 
 
@@ -137,6 +141,8 @@ def _starting(record: Record, order: Order, now: float) -> Record:
         restart_handled=max(record.restart_handled, order.restart_request),
         started_at=now,
         retry_at=None,
+        reason=record.fault if record.reason == STOPPED else record.reason,
+        fault="",
         kill_at=None,
         killed=False,
         hung="",
@@ -189,7 +195,7 @@ def ended(record: Record, order: Order, policy: RestartPolicy, ending: Ending, *
     if record.hung:
         ending = replace(ending, forced=True)
     history, decision = decide(policy, record.history, ran_s=ran_s, ending=ending, now=now, rand=rand)
-    record = replace(record, history=history, reason=reason)
+    record = replace(record, history=history, reason=reason, fault=reason)
     if isinstance(decision, GiveUp):
         text = reason if decision.reason in ("", reason) else f"{reason}; {decision.reason}"
         return replace(record, state=decision.state, retry_at=None, reason="" if decision.state == "done" else text)

@@ -383,6 +383,13 @@ class HostBoard:
         return [problem for stop in stops.values() if (problem := stop.result())]
 
     def _stop(self, name: str, host: Host, grace_s: float, delete_logs: bool = False) -> str:
+        host.stage = "stopping"
+        try:
+            return self._stop_and_clean(name, host, grace_s, delete_logs)
+        finally:
+            host.stage = ""
+
+    def _stop_and_clean(self, name: str, host: Host, grace_s: float, delete_logs: bool) -> str:
         try:
             host.link.shutdown_agent(grace_s, delete_logs)
         except LauncherError as error:

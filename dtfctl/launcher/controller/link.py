@@ -6,6 +6,7 @@ put what they learn into the controller's queue.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -33,6 +34,8 @@ log = logging.getLogger(__name__)
 APPLY_S = 10.0
 SHIP_S = 120.0
 SHUTDOWN_MARGIN_S = 30.0
+SHUTDOWN_LOOKS_S = (2.0, 4.0, 8.0)
+"""An agent that has not confirmed its shutdown by then is looked at: one that hangs is not waited for."""
 END_S = 5.0
 CONNECT_S = 10.0
 KEEP_S = 30.0
@@ -198,6 +201,8 @@ class AgentLink:
 
     def _order_shutdown(self, endpoint: AgentEndpoint, grace_s: float, delete_logs: bool) -> None:
         channel = Channel(endpoint.called_at, self._tls, "agent", self._cluster, self.host)
+        confirmed = threading.Event()
+        guard.once(self._end_if_it_hangs, name=f"look-{self.host}", args=(confirmed,)).start()
         try:
             request = pb.ShutdownRequest(grace_s=grace_s, epoch=self._epoch, delete_logs=delete_logs)
             deadline = time.monotonic() + CONNECT_S
@@ -209,7 +214,18 @@ class AgentLink:
                     if time.monotonic() > deadline or self._provider.wait_ended(self.host, 0.0):
                         raise
         finally:
+            confirmed.set()
             channel.close()
+
+    def _end_if_it_hangs(self, confirmed: threading.Event) -> None:
+        """The call to an agent that is killed fails at once."""
+        for pause in SHUTDOWN_LOOKS_S:
+            if confirmed.wait(pause):
+                return
+            with contextlib.suppress(LauncherError):  # the host itself is out of reach: the call finds that out
+                if self._provider.kill_agent(self.host, if_it_hangs=True):
+                    log.info("the agent of %s hung while it was to shut down: it was killed", self.host)
+                    return
 
     def channel(self) -> Channel:
         """The connection as it is now; any thread.

@@ -170,3 +170,40 @@ def test_scale_takes_roles_and_numbers(dtfctl: Dtfctl) -> None:
     assert fake.calls[-1] == ("scale", {"worker": 8, "ps": 2})
     result = dtfctl("scale", "worker", fake=fake)
     assert (result.code, result.err.splitlines()[0]) == (2, "error: `worker` is not ROLE=N")
+
+
+def test_lines_of_up_that_say_the_same_of_many_are_one(dtfctl: Dtfctl) -> None:
+    def of(number: int, kind: str, reason: str = "") -> Event:
+        return Event(number, 1000.0, kind, f"host:10.0.0.{number}", reason)
+
+    happened = [of(number, "host.connecting") for number in range(1, 9)]
+    happened += [of(number, "host.installing", f"core (37 MiB) from 10.0.0.{9 - number}") for number in range(1, 9)]
+    happened += [of(number, "host.up", f"agent pid {number}") for number in range(1, 9)]
+    happened += [of(9, "host.failed", "no answer within 10 s")]
+    fake = FakeLauncher(HEALTHY, happened=happened)
+    fake.up_result = up_result(fake)
+    assert dtfctl("up", LOCAL, fake=fake).err.splitlines()[:-1] == [
+        "  8 hosts: connecting",
+        "  8 hosts: installing (core (37 MiB))",
+        "  8 hosts: up",
+        "  host:10.0.0.9: failed (no answer within 10 s)",
+    ]
+
+
+def test_down_says_for_whom_it_waits(dtfctl: Dtfctl) -> None:
+    fake = FakeLauncher(HEALTHY, down_waits=(["a", "b"], ["b"]))
+    result = dtfctl("down", "--yes", fake=fake)
+    assert result.err.splitlines()[:2] == ["  waits for 2 hosts: a, b", "  waits for 1 host: b"]
+    assert "waits" not in dtfctl("down", "--yes", "-q", fake=fake).err
+
+
+def test_drain_waits_and_says_for_what_and_what_stays(dtfctl: Dtfctl) -> None:
+    fake = FakeLauncher(HEALTHY, stays=("ps/0",))
+    result = dtfctl("hosts", "drain", "localhost", "--reason", "new disk", fake=fake)
+    assert (result.code, result.out) == (0, "drained: localhost\n")
+    assert ("drain", ("localhost",), "new disk") in fake.calls
+    assert result.err.splitlines()[0] == "  waits for ps/0, worker/0, worker/1 to run elsewhere"
+    assert "no other host has room for ps/0" in result.err
+    fake = FakeLauncher(HEALTHY)
+    assert dtfctl("hosts", "drain", "localhost", "--no-wait", fake=fake).err == ""
+    assert not any(call[0] == "wait_drained" for call in fake.calls)

@@ -121,7 +121,7 @@ def test_tables_fit_a_narrow_terminal(dtfctl: Dtfctl, monkeypatch: pytest.Monkey
     assert "failed" in lines[1]
 
 
-def test_hosts_and_jobs_say_why(dtfctl: Dtfctl) -> None:
+def test_hosts_and_jobs_say_why(dtfctl: Dtfctl, monkeypatch: pytest.MonkeyPatch) -> None:
     drained = replace(HEALTHY.hosts[0], state="drained", note="new disk")
     queued = job(state="queued", started=None, progress=None, position=1, reason="waits for worker/0")
     fake = FakeLauncher(replace(HEALTHY, hosts=(drained,), jobs=(queued, job(id="b"))))
@@ -132,6 +132,11 @@ def test_hosts_and_jobs_say_why(dtfctl: Dtfctl) -> None:
     assert header.endswith("REASON")
     assert first.endswith("waits for worker/0")
     assert second.endswith("-")
+    monkeypatch.setattr(Screen, "width", 50)
+    header, line = dtfctl("hosts", fake=fake).out.splitlines()[2:]
+    assert header.endswith("REASON")
+    assert line.endswith("new disk")
+    assert "waits for worker/0" in dtfctl("jobs", fake=fake).out
 
 
 def test_help_shows_the_commands_in_groups(dtfctl: Dtfctl) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from dtfctl.launcher.model import (
     ClientStatus,
+    Event,
     JobChanged,
     JobEnded,
     JobNote,
@@ -197,3 +198,16 @@ def test_a_stream_that_ends_before_the_job_is_a_bug(dtfctl: Dtfctl) -> None:
     report = result.err.split("The report is in ")[1].rstrip(".\n")
     assert "the stream of digits-1 ended before the job did" in Path(report).read_text()
     Path(report).unlink()
+
+
+def test_submit_says_why_a_job_began_again_though_nobody_saw_it_recover(dtfctl: Dtfctl) -> None:
+    events = [
+        Event(1, 1000.0, "process.ended", "job:digits-10.af:worker/0", "exit code 9"),
+        Event(2, 1001.0, "process.ended", "job:digits-1.3f9a:worker/1", "killed by SIGKILL; starts again in 0.0 s"),
+        Event(3, 1002.0, "process.ended", "job:digits-11.af:worker/0", "exit code 8"),
+    ]
+    again = JobChanged(job(state="running", restarts=1))
+    fake = launcher(again, ended())
+    fake.happened = events
+    result = dtfctl("submit", "train.py", fake=fake)
+    assert "digits-1 began again: killed by SIGKILL; starts again in 0.0 s\n" in result.err

@@ -13,10 +13,10 @@ import pytest
 from google.protobuf.message import Message
 from hypothesis import given, strategies as st
 
-from dtfctl.health.restart import RestartPolicy
+from dtfctl.health.restart import Ending, RestartPolicy
 from dtfctl.launcher import codec, files, model, seat
 from dtfctl.launcher.agent import contract, ports, progress
-from dtfctl.launcher.agent.lifecycle import Record
+from dtfctl.launcher.agent.lifecycle import Order, Record, advance, ended, ready
 from dtfctl.launcher.agent.line import TaskLine
 from dtfctl.launcher.agent.peers import PeerBoard
 from dtfctl.launcher.agent.state import Saved
@@ -294,3 +294,17 @@ def test_down_keeps_logs_and_checkpoints_only(tmp_path: Path) -> None:
         path.write_text(json.dumps({}))
     seat.forget(paths)
     assert sorted(path for path in paths.folder.rglob("*") if path.is_file()) == sorted(kept)
+
+
+def test_a_start_after_a_fault_says_the_fault_though_the_process_was_held_back_meanwhile() -> None:
+    run, hold = Order(run=True), Order(run=False)
+    record, _ = advance(Record(), run, 0.0)
+    record = ended(ready(record), hold, RestartPolicy(), Ending(exit_code=9), now=1.0, rand=0.5)
+    record, _ = advance(record, hold, 2.0)
+    record, action = advance(record, run, 3.0)
+    assert (action, record.state, record.reason) == ("start", "starting", "exit code 9")
+    record, _ = advance(ready(record), hold, 4.0)
+    record = ended(record, hold, RestartPolicy(), Ending(exit_code=None, signal=15), now=5.0, rand=0.5)
+    assert record.reason == "stopped on request"
+    record, _ = advance(record, run, 6.0)
+    assert record.reason == "", "nothing was wrong: nothing is to be said"
