@@ -215,7 +215,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "What was written, and why": ("logs", "events", "why"),
     "Commands and files on hosts": ("exec", "attach", "ssh", "get", "put"),
     "Watching and care": ("top", "doctor", "certificates", "metrics"),
-    "dtfctl itself": ("config", "schema", "completion", "version"),
+    "dtfctl itself": ("check", "config", "schema", "completion", "version"),
 }
 """The commands as `--help` shows them."""
 ORDER = tuple(name for names in GROUPS.values() for name in names)

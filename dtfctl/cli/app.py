@@ -10,6 +10,7 @@ from dtfctl._version import VERSION
 from dtfctl.cli import (
     about,
     certificates,
+    checking,
     clusters,
     connect,
     files,
@@ -37,7 +38,22 @@ from dtfctl.cli._command import (
 )
 from dtfctl.cli._plain import PlainGroup
 
-MODULES = (clusters, tasks, scale, connect, submit, jobs, streams, remote, watching, files, hosts, certificates, about)
+MODULES = (
+    clusters,
+    tasks,
+    scale,
+    connect,
+    submit,
+    jobs,
+    streams,
+    remote,
+    watching,
+    files,
+    hosts,
+    certificates,
+    checking,
+    about,
+)
 """The modules whose commands exist; importing them declares the commands."""
 
 HELP = """Start clusters of TensorFlow-style ps and worker tasks, keep them healthy, and run jobs on them.

@@ -45,6 +45,7 @@ CHOICES = {
         "dtfctl submit --resume train-1 --max-time 2h train.py",
         "dtfctl submit --workers 2 --retries 3 train.py",
         "dtfctl submit --working-dir . --requirements requirements.txt train.py",
+        "dtfctl submit --as-tensorflow tf1_script.py",
         "dtfctl submit --cpus 2 --memory 4GiB train.py",
         "dtfctl submit --framework torch --python ~/venv/bin/python ddp.py",
     ],
@@ -109,6 +110,9 @@ def submit(
         str,
         typer.Option("--framework", metavar="NAME", help="dtf, tensorflow, torch, jax, or command: any program."),
     ] = "dtf",
+    as_tensorflow: Annotated[
+        bool, typer.Option("--as-tensorflow", help="`import tensorflow` in the script means dtfctl.runtime.")
+    ] = False,
     working_dir: Annotated[
         str | None,
         typer.Option(
@@ -195,6 +199,10 @@ def submit(
     name, replication = late.name or name, late.replication or replication
     job_id, detach = late.id or job_id, late.detach or detach
     env = [*(env or []), *late.env]
+    if as_tensorflow and framework != "dtf":
+        raise UsageError(f"--as-tensorflow and --framework {framework} exclude each other", "Give one of them.")
+    if as_tensorflow:
+        env.append("DTF_AS_TENSORFLOW=1")
     if sum((detach, wait, follow)) > 1:
         raise UsageError("--detach, --wait and --follow exclude each other", "Give one of them.")
     chosen = {"--replication": replication, "--framework": framework, "--success": success, "--tf-config": tf_config}

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
+    if name.startswith("__") and name != "__version__":
         raise AttributeError(name)
     api = importlib.import_module("dtfctl.runtime.api")
     try:
         return getattr(api, name)
     except AttributeError:
-        raise AttributeError(f"module 'dtfctl.runtime' has no attribute {name!r}") from None
+        raise AttributeError(api.missing.explain(name)) from None
 
 
 def __dir__() -> list[str]:

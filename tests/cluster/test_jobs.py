@@ -95,6 +95,21 @@ def test_in_graph_runs_a_single_process(up: Up, script: Write) -> None:
     assert [o.line.text for o in output] == ["once"]
 
 
+def test_a_script_that_imports_tensorflow_runs_as_it_is(up: Up, script: Write) -> None:
+    """What `dtfctl submit --as-tensorflow` asks for."""
+    cluster = up()
+    path = script(
+        """
+        import tensorflow.compat.v1 as tf
+        with tf.Session() as session:
+            print(session.run(tf.constant(2) + 3))
+        """
+    )
+    request = JobRequest(path, env={"DTF_AS_TENSORFLOW": "1"}, replication="in-graph")
+    output, _, status = follow(cluster, cluster.submit(request))
+    assert ([o.line.text for o in output], status.state) == (["5"], "succeeded")
+
+
 @pytest.mark.parametrize("code", [1, 7])
 def test_the_exit_code_of_the_script_is_the_jobs(up: Up, script: Write, code: int) -> None:
     cluster = up()

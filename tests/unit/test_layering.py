@@ -1,6 +1,7 @@
 """Imports point downward only: a module may use its own layer and those below, never one above or beside its stack.
 
-The programs `dtfctl/task.py`, `dtfctl/seed.py` and `dtfctl/connect.py` are the places where launcher and runtime meet.
+The programs `dtfctl/task.py`, `dtfctl/seed.py`, `dtfctl/connect.py` and `dtfctl/run.py` are the places where launcher
+and runtime meet.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ RUNTIME = [
     {"runtime.client", "runtime.train", "runtime.distribute", "runtime.data", "runtime.eager", "runtime.profiler"},
     {"runtime.export", "runtime.testing"},
     {"runtime.api", "runtime"},
+    {"runtime.programs"},
 ]
-FREE = {"task", "seed", "connect", "__main__", ""}
+FREE = {"task", "seed", "connect", "run", "__main__", ""}
 """May import anything: the meeting places, which nobody imports, and the package itself."""
 SHARED = {"errors", "_version", "net", "protocol", "values", "durable", "guard", "later"}
 """May be imported from anywhere."""

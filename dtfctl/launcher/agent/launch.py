@@ -267,6 +267,8 @@ def client_start(context: Context, order: ClientOrder, prepared: Prepared, gpus:
     words = interpreter(order.command)
     if words and prepared.python:
         words = (prepared.python, *words[1:])
+    if env.get("DTF_AS_TENSORFLOW") == "1":
+        words = (*words, "-m", "dtfctl.run")
     return Start((*words, str(script), *order.args), env, cwd)
 
 

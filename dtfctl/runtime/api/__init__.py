@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dtfctl._version import VERSION as __version__
+from types import ModuleType
+
 from dtfctl.protocol.config_pb2 import (
     ConfigProto,
     GPUOptions,
@@ -23,6 +24,7 @@ from dtfctl.protocol.tensor_pb2 import TensorProto
 from dtfctl.runtime import data, train
 from dtfctl.runtime.api import (
     bitwise,
+    compat,
     debugging,
     distribute,
     dtypes,
@@ -37,6 +39,7 @@ from dtfctl.runtime.api import (
     manip,
     math,
     metrics,
+    missing,
     nest,
     nn,
     python_io,
@@ -737,8 +740,13 @@ from dtfctl.runtime.platform.v2_behavior import (
     disable_v2_tensorshape,
 )
 
-VERSION = __version__
+# Programs of TensorFlow 1 look here for its last version; this package's own is `dtfctl.__version__`.
+__version__ = VERSION = version.VERSION
 GIT_VERSION = version.GIT_VERSION
 COMPILER_VERSION = version.COMPILER_VERSION
 GRAPH_DEF_VERSION_MIN_CONSUMER = version.GRAPH_DEF_VERSION_MIN_CONSUMER
 GRAPH_DEF_VERSION_MIN_PRODUCER = version.GRAPH_DEF_VERSION_MIN_PRODUCER
+
+for _path, _module in {**vars()}.items():
+    if isinstance(_module, ModuleType) and _module.__name__.startswith("dtfctl.runtime.") and _path[0] != "_":
+        missing.say_what_is_missing(_module, _path)

@@ -81,6 +81,9 @@ def test_submit_passes_its_options_on(dtfctl: Dtfctl) -> None:
     assert (last.success, last.exit_code_from, last.tf_config) == ("chief", "chief", "sparse")
     dtfctl("submit", "--workers", "2", "train.py", fake=fake)
     assert fake.requests[3].workers == 2
+    dtfctl("submit", "--as-tensorflow", "train.py", fake=fake)
+    assert fake.requests[4].env == {"DTF_AS_TENSORFLOW": "1"}
+    assert dtfctl("submit", "--as-tensorflow", "--framework", "torch", "train.py", fake=fake).code == 2
 
 
 def test_a_secret_need_not_stand_on_the_command_line(dtfctl: Dtfctl, monkeypatch: pytest.MonkeyPatch) -> None:

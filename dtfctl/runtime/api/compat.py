@@ -1,0 +1,70 @@
+"""`tf.compat`: `v1`, which is this front end, and text as bytes or str."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import dtfctl.runtime as v1
+
+bytes_or_text_types = (bytes, str)
+integral_types = (int, np.integer)
+real_types = (int, float, np.integer, np.floating)
+complex_types = (int, float, complex, np.number)
+
+
+def as_bytes(bytes_or_text: Any, encoding: str = "utf-8") -> bytes:
+    """Text as bytes.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if isinstance(bytes_or_text, bytearray):
+        return bytes(bytes_or_text)
+    if isinstance(bytes_or_text, str):
+        return bytes_or_text.encode(encoding)
+    if isinstance(bytes_or_text, bytes):
+        return bytes_or_text
+    raise TypeError(f"Expected binary or unicode string, got {bytes_or_text!r}")
+
+
+def as_text(bytes_or_text: Any, encoding: str = "utf-8") -> str:
+    """Bytes as text.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if isinstance(bytes_or_text, str):
+        return bytes_or_text
+    if isinstance(bytes_or_text, bytes):
+        return bytes_or_text.decode(encoding)
+    raise TypeError(f"Expected binary or unicode string, got {bytes_or_text!r}")
+
+
+as_str = as_text
+
+
+def as_str_any(value: Any, encoding: str = "utf-8") -> str:
+    """Bytes as text, anything else by `str`."""
+    return as_str(value, encoding) if isinstance(value, bytes) else str(value)
+
+
+def path_to_str(path: Any) -> Any:
+    """A path object as text, anything else as it is."""
+    return as_str_any(path.__fspath__()) if hasattr(path, "__fspath__") else path
+
+
+def dimension_value(dimension: Any) -> Any:
+    """A Dimension's number, or the number itself."""
+    return getattr(dimension, "value", dimension)
+
+
+def dimension_at_index(shape: Any, index: int) -> Any:
+    """One Dimension of a shape, unknown where its rank is."""
+    return v1.Dimension(None) if shape.rank is None else shape.dims[index]
+
+
+def forward_compatible(year: int, month: int, day: int) -> bool:
+    """Whether graphs may use what came into TensorFlow before this day: always."""
+    return True

@@ -1,0 +1,107 @@
+"""What is said of TensorFlow's names that are not here: what to use instead, and where that is written."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+PAGE = "docs/coming-from-tensorflow-1.md"
+
+# By name, or by a namespace for all below it; the longest that fits is said.
+INSTEAD: dict[str, str] = {
+    "audio": "scipy or soundfile, before feeding; `tf.audio` reads WAV files only",
+    "autograph": "`tf.cond` and `tf.while_loop`",
+    "compat": "`tf.compat.v1` and the conversions of `tf.compat`",
+    "config": "`tf.ConfigProto`, given to the session",
+    "contrib": "`dtfctl.contrib`, where it has the name, else `tf.layers`, `tf.nn` and `tf.train`",
+    "CriticalSection": "`tf.control_dependencies`, or a queue of one element",
+    "data": "`tf.data.Dataset` and its iterators",
+    "debugging": "`tf.Assert`, `tf.check_numerics` and `tf.Print`",
+    "distribute": "replication as in examples/replication",
+    "distributions": "the functions of `tf.random`, and densities written out with `tf.math`",
+    "dtypes": "`tf.as_dtype` and the types themselves",
+    "enable_eager_execution": "`tf.Session`, or `dtfctl.runtime.eager`",
+    "enable_v2_behavior": "`tf.Session`: programs here are TF1's",
+    "errors": "`tf.errors.OpError` and its classes",
+    "estimator": "`tf.train.MonitoredTrainingSession`",
+    "examples": "the files themselves: the tutorials' loaders left TensorFlow with version 2",
+    "experimental": "`tf.raw_ops`, where it is an op",
+    "feature_column": "`tf.nn.embedding_lookup_sparse` and `tf.lookup`, as in examples/tf1/wide_and_deep.py",
+    "flags": "`tf.app.flags`, which is argparse with absl's surface",
+    "image": "`tf.image.resize_images` and the other functions of `tf.image`",
+    "image.ssim_multiscale": "`tf.image.ssim`",
+    "io": "`tf.train` and `tf.gfile`",
+    "keras": "`tf.layers`, `tf.losses` and `tf.train`",
+    "layers": "the functions of `tf.layers`, and `tf.nn`",
+    "linalg": "the functions of `tf.linalg`",
+    "lite": "`tf.graph_util` and `tf.saved_model`",
+    "LMDBReader": "`tf.TFRecordReader`",
+    "mixed_precision": "`tf.cast`, and a factor on the loss",
+    "mlir": "`tf.Graph.as_graph_def`",
+    "Module": "`tf.make_template` and variable scopes",
+    "nn": "`tf.nn` and `tf.raw_ops`",
+    "profiler": "`tf.RunMetadata` and `tf.train.Timeline`",
+    "quantization": "fake quantisation in `tf.quantization`",
+    "ragged": "`tf.SparseTensor`",
+    "RaggedTensor": "`tf.SparseTensor`",
+    "random": "`tf.random_uniform` and the other functions of `tf.random`",
+    "resource_loader": "`open`, beside `__file__`",
+    "saved_model": "`tf.saved_model.simple_save`, `tf.saved_model.loader` and `tf.saved_model.builder`",
+    "signal": "scipy.signal, before feeding",
+    "strings": "`tf.strings` and `tf.string_split`",
+    "summary": "`tf.summary.scalar`, `histogram`, `image`, `audio`, `text` and `merge_all`",
+    "sysconfig": "docs/custom-ops.md: ops and kernels in Python",
+    "test": "`tf.test.TestCase`, or pytest",
+    "tpu": "CPUs and GPUs: there are no TPUs here",
+    "train": "`tf.train.Saver` and the classes of `tf.train`",
+    "train.Checkpoint": "`tf.train.Saver` with a list of variables",
+    "train.warm_start": "`tf.train.init_from_checkpoint`",
+    "types": "`tf.Tensor`",
+    "vectorized_map": "`tf.map_fn`",
+    "wrap_function": "`tf.Graph` and `tf.import_graph_def`",
+    "xla": "nothing: steps are compiled here without it",
+}
+
+
+@functools.cache
+def tensorflow_names() -> frozenset[str]:
+    """Every public name of `tf.compat.v1` in TensorFlow 2.21, as "nn.relu"."""
+    text = Path(__file__).with_name("tensorflow_names.json").read_text()
+    return frozenset(json.loads(text)["names"])
+
+
+def instead_of(name: str) -> str | None:
+    """What to use in place of "nn.conv_transpose", or None where nothing is known."""
+    words = name.split(".")
+    for count in range(len(words), 0, -1):
+        found = INSTEAD.get(".".join(words[:count]))
+        if found is not None:
+            return found
+    return None
+
+
+def explain(name: str) -> str:
+    """What an error says of a name that is not here."""
+    advice = instead_of(name)
+    if name in tensorflow_names() or advice is not None:
+        use = f"; use {advice}" if advice is not None else "; `tf.raw_ops` has every op by its type"
+        return f"tf.{name} is not there{use} ({PAGE})"
+    close = difflib.get_close_matches(name, tensorflow_names(), 1, 0.8)
+    meant = f"; did you mean tf.{close[0]}?" if close else f" ({PAGE})"
+    return f"tf.{name} is not there, and TensorFlow 2.21 has no such name in tf.compat.v1{meant}"
+
+
+def say_what_is_missing(module: ModuleType, path: str) -> None:
+    """Let a namespace answer for names that it does not have."""
+
+    def missing(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(explain(f"{path}.{name}"), name=name, obj=module)
+
+    if "__getattr__" not in vars(module):
+        module.__getattr__ = missing  # type: ignore[method-assign]

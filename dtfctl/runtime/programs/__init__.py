@@ -1,0 +1,1 @@
+"""Programs written for TensorFlow: run with their own import lines, and looked through before they run."""

@@ -1,0 +1,136 @@
+"""`import tensorflow` means this front end.
+
+A finder answers for `tensorflow` and all below it with modules that look names up here: `tensorflow.compat.v1` and
+`tensorflow.nn` are the namespaces of `dtfctl.runtime`, `tensorflow.contrib.layers` is `dtfctl.contrib.layers`, and
+`tensorflow.python.ops.rnn_cell_impl` offers what its counterpart here has, then every public name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+import dtfctl.runtime as tf
+from dtfctl.runtime.api import missing
+
+_SAME = ("compat.v1", "_api.v1", "compat.v1.compat.v1")
+# Where TensorFlow's internal modules have their counterparts, and which public namespaces hold their names.
+_PACKAGES = ("ops", "framework", "train", "platform", "client", "data", "api")
+_NAMESPACES = (
+    "nn",
+    "train",
+    "layers",
+    "losses",
+    "summary",
+    "math",
+    "linalg",
+    "io",
+    "saved_model",
+    "graph_util",
+    "data",
+)
+_RENAMED = {
+    "rnn_cell_impl": "ops.rnn_cell",
+    "rnn_cell": "ops.rnn_cell",
+    "tensor_util": "framework.tensor_util",
+    "session": "client.session",
+    "tf_logging": "platform.tf_logging",
+}
+
+
+class Alias(ModuleType):
+    """A module of TensorFlow's name whose attributes are those of modules here, the first that has one."""
+
+    def __init__(self, name: str, path: str, targets: Sequence[Any]) -> None:
+        super().__init__(name)
+        self.__dict__["_path"] = path
+        self.__dict__["_targets"] = tuple(targets)
+        self.__path__: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__version__":
+            raise AttributeError(name)
+        words = self._path.split(".")
+        if words[0] in ("python", "core") and len(words) <= 2:
+            # `from tensorflow.python.framework import ops`: packages hold modules.
+            return importlib.import_module(f"{self.__name__}.{name}")
+        for target in self._targets:
+            try:
+                return getattr(target, name)
+            except AttributeError:
+                continue
+        below = _find(f"{self._path}.{name}" if self._path else name)
+        if below is not None:
+            return importlib.import_module(f"{self.__name__}.{name}")
+        raise AttributeError(missing.explain(f"{self._path}.{name}" if self._path else name))
+
+    def __dir__(self) -> list[str]:
+        return sorted({name for target in self._targets for name in dir(target)})
+
+
+def _find(path: str) -> list[Any] | None:
+    """What `tensorflow.PATH` is here: modules to look names up in, or None."""
+    for prefix in _SAME:
+        if path == prefix:
+            return [tf]
+        path = path.removeprefix(f"{prefix}.")
+    words = path.split(".")
+    if words[0] == "contrib":
+        return _module(f"dtfctl.{path}")
+    if words[0] in ("python", "core"):
+        return _internal(words)
+    found: Any = tf
+    for word in words:
+        found = getattr(found, word, None)
+    return [found] if isinstance(found, ModuleType) else None
+
+
+def _module(name: str) -> list[Any] | None:
+    try:
+        return [importlib.import_module(name)]
+    except ModuleNotFoundError:
+        return None
+
+
+def _internal(words: list[str]) -> list[Any]:
+    """The counterpart of a module of `tensorflow.python`, then the public names."""
+    last = words[-1]
+    own: list[Any] = []
+    if len(words) > 2:
+        candidates = [_RENAMED[last]] if last in _RENAMED else [f"{package}.{last}" for package in _PACKAGES]
+        for candidate in candidates:
+            own = _module(f"dtfctl.runtime.{candidate}") or []
+            if own:
+                break
+    return [*own, tf, *(getattr(tf, n) for n in _NAMESPACES)]
+
+
+class _Finder(MetaPathFinder, Loader):
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if fullname != "tensorflow" and not fullname.startswith("tensorflow."):
+            return None
+        below = fullname.partition(".")[2]
+        if below and _find(below) is None:
+            raise ModuleNotFoundError(missing.explain(below), name=fullname)
+        return ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        below = spec.name.partition(".")[2]
+        return Alias(spec.name, below, [tf] if not below else _find(below) or [])
+
+    def exec_module(self, module: ModuleType) -> None:
+        """There is nothing to run: its names are looked up."""
+
+
+def install() -> None:
+    """Let `import tensorflow` mean this front end from now on."""
+    loaded = sys.modules.get("tensorflow")
+    if loaded is not None and not isinstance(loaded, Alias):
+        raise ImportError("TensorFlow has been imported already; start the program with `python -m dtfctl.run`")
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
