@@ -2,7 +2,8 @@
 
 Every thread of this package is made here. `forever` is for loops: they are called again after what they raised, as long
 as it takes, after a pause that grows while it goes on. `once` is for work that somebody waits for, or that is over when
-it is done. What a loop must keep when it is called again it keeps outside of its local variables.
+it is done. `repeat` is for what is done by a clock, `watched` for tasks of an event loop. What a loop must keep when it
+is called again it keeps outside of its local variables.
 """
 
 from __future__ import annotations
@@ -29,11 +30,16 @@ def faults() -> int:
     return _faults
 
 
-def note(what: str) -> None:
-    """Log and count the exception that is being handled."""
+def count() -> None:
+    """Count what another process has raised, which has no metrics of its own."""
     global _faults
     with _lock:
         _faults += 1
+
+
+def note(what: str) -> None:
+    """Log and count the exception that is being handled."""
+    count()
     log.exception("%s failed, and goes on", what)
 
 
@@ -67,6 +73,36 @@ def call(function: Callable[[], object], name: str) -> None:
         function()
     except Exception:
         note(name)
+
+
+def repeat(
+    after: Callable[[float, Callable[[], None]], object], seconds: float, function: Callable[[], bool], *, name: str
+) -> None:
+    """Have a clock (`after`) call a function again and again until it returns False, whatever it raises meanwhile."""
+
+    def turn() -> None:
+        goes_on = True
+        try:
+            goes_on = function()
+        except Exception:
+            note(name)
+        if goes_on:
+            after(seconds, turn)
+
+    after(seconds, turn)
+
+
+def watched(task: Any, *, name: str) -> Any:
+    """Have it seen what a task of an event loop raises that nobody awaits; the task."""
+
+    def ended(task: Any) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            count()
+            log.error("%s failed", name, exc_info=error)
+
+    task.add_done_callback(ended)
+    return task
 
 
 def forever(function: Callable[..., object], args: Sequence[Any] = (), *, name: str) -> threading.Thread:

@@ -18,10 +18,12 @@ import os
 import select
 import socket
 import sys
+import time
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dtfctl import task
+from dtfctl import guard, task
 from dtfctl.launcher import codec
 from dtfctl.launcher.agent import keeper
 from dtfctl.launcher.agent.fork import show_as
@@ -111,25 +113,43 @@ class Seed:
         self._tell(Reply())
         while True:
             for fd, _ in poller.poll():
-                if fd != self._control.fileno():
-                    os.waitpid(self._keepers.pop(fd), 0)
-                    poller.unregister(fd)
-                    os.close(fd)
-                    continue
-                data = self._control.recv(LARGEST_MESSAGE)
-                if not data:
+                number = 0
+                try:
+                    if fd != self._control.fileno():
+                        poller.unregister(fd)
+                        self._bury(fd)
+                        continue
+                    data = self._control.recv(LARGEST_MESSAGE)
+                    if not data:
+                        return
+                    stale = changed(self._known)
+                    if stale:
+                        self._tell(Reply(changed=stale))
+                        return
+                    request = codec.decode(Request, data)
+                    number = request.number
+                    poller.register(self._start(request), select.POLLIN)
+                except ConnectionError:  # the agent has gone
                     return
-                stale = changed(self._known)
-                if stale:
-                    self._tell(Reply(changed=stale))
-                    return
-                poller.register(self._start(codec.decode(Request, data)), select.POLLIN)
+                except Exception as error:
+                    guard.note("a seed's work")
+                    time.sleep(guard.FIRST_PAUSE_S)
+                    self._tell(Reply(number, failed=f"{type(error).__name__}: {error}"))
+
+    def _bury(self, pidfd: int) -> None:
+        """A keeper has ended."""
+        os.waitpid(self._keepers.pop(pidfd), 0)
+        os.close(pidfd)
 
     def _start(self, request: Request) -> int:
         """Fork a keeper; its pidfd."""
         pid = os.fork()
         if pid == 0:
-            self._keep(request)
+            try:
+                self._keep(request)
+            except Exception:
+                traceback.print_exc()
+                sys.exit(1)  # it must never go on as the seed does
         pidfd = os.pidfd_open(pid)
         self._keepers[pidfd] = pid
         self._tell(Reply(request.number, pid), pidfd)

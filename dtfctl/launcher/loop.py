@@ -7,6 +7,7 @@ from collections.abc import Callable
 from threading import Condition, Event
 from typing import Generic, TypeVar
 
+from dtfctl import guard
 from dtfctl.launcher.errors import Conflict
 
 T = TypeVar("T")
@@ -50,7 +51,7 @@ class Mailbox:
 
         def run(alive: bool) -> None:
             if alive:
-                function()
+                guard.call(function, "what was posted to the loop")
 
         self._put(run)
 

@@ -46,6 +46,9 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 DRAIN_S = 0.5
 """How long output is still read after the task ended: somebody outside its group may hold the pipe."""
 LARGEST_PIPE = 2**20
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0
+MOST_FAILURES = 8
+"""After the end of its child it does not try for ever."""
 """What a pipe may hold when its writer ends: that much is read in any case."""
 READING_S = 10.0
 """So long after its last step a reader may still be there; then nothing waits for it any more."""
@@ -362,52 +365,106 @@ class Lines:
             self.begun = b""
 
 
-def pump(child: int, streams: dict[int, Lines], log: Log, memory: "Memory | None" = None) -> None:
-    """Copy output to the log until the child has ended and nothing of its output is left."""
-    poller = select.poll()
-    child_fd = os.pidfd_open(child)
-    poller.register(child_fd, select.POLLIN)
-    for fd in streams:
-        poller.register(fd, select.POLLIN)
-    everything = list(streams.values())
-    deadline = None
-    left = dict.fromkeys(streams, LARGEST_PIPE)
-    """What the child may have left in each pipe."""
-    while deadline is None or (streams and (time.monotonic() < deadline or any(left.values()))):
-        while deadline is None and (pause_s := log.pause_s()) and not has_ended(child_fd, pause_s, memory):
-            pass
-        waiting = deadline is not None or any(lines.begun for lines in everything)
-        watched = None if deadline is not None else memory
-        ready = poller.poll(20 if waiting else WATCH_MS if watched is not None else None)
+class Pump:
+    """Copies output to the log until the child has ended and nothing of its output is left."""
+
+    def __init__(self, child: int, streams: dict[int, Lines], log: Log, memory: "Memory | None") -> None:
+        self._child = child
+        self.child_fd = os.pidfd_open(child)
+        self._poller = select.poll()
+        self._poller.register(self.child_fd, select.POLLIN)
+        for fd in streams:
+            self._poller.register(fd, select.POLLIN)
+        self._streams = streams
+        self._everything = list(streams.values())
+        self._log = log
+        self._memory = memory
+        self._deadline: float | None = None
+        self._left = dict.fromkeys(streams, LARGEST_PIPE)
+        """What the child may have left in each pipe."""
+
+    @property
+    def has_child_ended(self) -> bool:
+        return has_ended(self.child_fd, 0, None)
+
+    @property
+    def goes_on(self) -> bool:
+        if self._deadline is None:
+            return True
+        return bool(self._streams) and (time.monotonic() < self._deadline or any(self._left.values()))
+
+    def turn(self) -> None:
+        if self._deadline is None:
+            while (pause_s := self._log.pause_s()) and not has_ended(self.child_fd, pause_s, self._memory):
+                pass
+        is_over = self._deadline is not None
+        waiting = is_over or any(lines.begun for lines in self._everything)
+        watched = None if is_over else self._memory
+        ready = self._poller.poll(20 if waiting else WATCH_MS if watched is not None else None)
         if watched is not None:
             watched.look_if_due()
         for fd, _ in ready:
-            if fd == child_fd:
-                os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
-                # Children that it left behind in its group would hold ports and memory that the next start needs.
-                os.killpg(child, signal.SIGKILL)
-                poller.unregister(child_fd)
-                deadline = time.monotonic() + DRAIN_S
-                continue
-            chunk = os.read(fd, CHUNK_BYTES)
-            if deadline is not None:
-                left[fd] = max(0, left[fd] - len(chunk))
-            if chunk:
-                streams[fd].add(chunk)
+            if fd == self.child_fd:
+                self._child_ended()
             else:
-                poller.unregister(fd)
-                del streams[fd], left[fd]
-        if deadline is not None:
-            for fd in left:
+                self._take(fd)
+        if self._deadline is not None:
+            for fd in self._left:
                 if all(fd != found for found, _ in ready):
-                    left[fd] = 0  # it was empty, and what comes now is somebody else's
+                    self._left[fd] = 0  # it was empty, and what comes now is somebody else's
         old = time.monotonic() - PART_S
-        for lines in everything:
+        for lines in self._everything:
             if lines.begun and lines.begun_at < old:
                 lines.flush()
-    for lines in everything:
-        lines.flush()
-    log.catch_up()
+
+    def _child_ended(self) -> None:
+        self._poller.unregister(self.child_fd)
+        self._deadline = time.monotonic() + DRAIN_S
+        os.waitid(os.P_PID, self._child, os.WEXITED | os.WNOWAIT)
+        # Children that it left behind in its group would hold ports and memory that the next start needs.
+        os.killpg(self._child, signal.SIGKILL)
+
+    def _take(self, fd: int) -> None:
+        """What has come from one stream."""
+        chunk = os.read(fd, CHUNK_BYTES)
+        if self._deadline is not None:
+            self._left[fd] = max(0, self._left[fd] - len(chunk))
+        if chunk:
+            self._streams[fd].add(chunk)
+        else:
+            self._poller.unregister(fd)
+            del self._streams[fd], self._left[fd]
+
+    def finish(self) -> None:
+        for lines in self._everything:
+            lines.flush()
+        self._log.catch_up()
+
+
+def pump(child: int, streams: dict[int, Lines], log: Log, memory: "Memory | None" = None) -> None:
+    """Copy output to the log until the child has ended and nothing of its output is left. What a turn raises is in the
+    log: a process must not end for its keeper's fault, nor its end stay unknown."""
+    work = Pump(child, streams, log, memory)
+    failures = 0
+    while work.goes_on and not (failures > MOST_FAILURES and work.has_child_ended):
+        try:
+            work.turn()
+        except Exception as error:
+            note(log, error)
+            failures += 1
+            has_ended(work.child_fd, min(FIRST_PAUSE_S * 2**failures, LONGEST_PAUSE_S), None)
+    try:
+        work.finish()
+    except Exception as error:
+        note(log, error)
+
+
+def note(log: Log, error: Exception) -> None:
+    try:
+        text = f"dtfctl: the keeper failed, and goes on: {type(error).__name__}: {error}\n"
+        log.write("err", text.encode(errors="replace"))
+    except Exception:  # it may be the log that fails
+        return
 
 
 def has_ended(child_fd: int, within_s: float, memory: "Memory | None") -> bool:

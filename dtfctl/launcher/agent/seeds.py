@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from dtfctl import guard
 from dtfctl.launcher import codec
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.files import private_folder
@@ -73,6 +74,8 @@ class Reply:
     pid: int = 0
     changed: str = ""
     """A file that was imported and is another one now. It starts nothing any more."""
+    failed: str = ""
+    """What it raised, at that number or beside them. It goes on."""
 
 
 class Seed:
@@ -233,6 +236,12 @@ class Seeds:
         reply, pidfd = heard
         if reply.changed:
             return self._renew(seed, reply.changed)
+        if reply.failed:
+            guard.count()
+            log.warning("the seed of tasks has failed at one thing (%s), and goes on", reply.failed)
+            undone = seed.waiting.pop(reply.number, None)
+            seed.send()
+            return [] if undone is None else [undone]
         if reply.number == 0:
             seed.ready = True
         name, _ = seed.waiting.pop(reply.number, ("", None))

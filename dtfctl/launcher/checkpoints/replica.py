@@ -131,7 +131,7 @@ class Replica:
             except OSError as error:
                 problem = f"{self.order.path}: {error}"
             except Exception as error:  # a folder that nobody looks after any more must not look like one
-                log.exception("%s: a bug", self.order.path)
+                guard.note(f"looking after {self.order.path}")
                 problem = f"a bug in dtfctl: {type(error).__name__}: {error}"
             if problem and problem != self._problem:
                 self._tell("job.checkpoint-problem", f"job:{self.order.job_id}", problem)

@@ -267,11 +267,11 @@ class AgentLink:
                 problem: LauncherError = PeerUnavailable("its agent ended the connection")
             except LauncherError as error:
                 problem = error
-            except Exception as error:  # a host that nobody follows any more would leave `up` waiting for ever
-                log.exception("%s: a bug", self.host)
-                problem = HostFailed(
-                    "agent", f"a bug in dtfctl: {type(error).__name__}: {error}", "see the controller's log"
-                )
+            except Exception as error:
+                guard.note(f"follow-{self.host}")
+                problem = PeerUnavailable(f"a bug in dtfctl: {type(error).__name__}: {error}")
+                if failures:  # a host that nobody can follow would leave `up` waiting for ever
+                    problem = HostFailed("agent", problem.message, "see the controller's log")
             if self._closing:
                 return
             self._disconnect()

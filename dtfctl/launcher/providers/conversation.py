@@ -13,6 +13,7 @@ from typing import Any
 
 import asyncssh
 
+from dtfctl import guard
 from dtfctl.launcher.providers.base import HostFailed, Stage
 from dtfctl.launcher.providers.forwards import Forwards
 from dtfctl.launcher.providers.login import KEEPALIVE_S
@@ -89,7 +90,7 @@ class Conversation:
         self.forwards = Forwards(connection)
         self._facts: dict[str, Any] = {}
         self._said = b""
-        self._listener = asyncio.create_task(self._listen())
+        self._listener = guard.watched(asyncio.create_task(self._listen()), name="ssh-stderr")
         self.offers = 0
         """Other hosts that may be getting layers from this one."""
         self.used = asyncio.get_running_loop().time()

@@ -12,6 +12,7 @@ import json
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -206,8 +207,8 @@ class SshProvider:
             host.conversation.close()
             host.conversation = None
         if host.conversation is None:
-            host.conversation = await self._begin(host)
-            self._loop.call_later(IDLE_S, self._close_idle, host, host.conversation)
+            conversation = host.conversation = await self._begin(host)
+            guard.repeat(self._loop.call_later, IDLE_S, partial(self._close_idle, host, conversation), name="ssh-idle")
         return host.conversation
 
     async def _begin(self, host: _Host) -> Conversation:
@@ -230,18 +231,20 @@ class SshProvider:
         except (OSError, asyncssh.Error) as error:
             raise HostFailed("unreachable", f"the connection was lost: {error}") from None
 
-    def _close_idle(self, host: _Host, conversation: Conversation) -> None:
+    def _close_idle(self, host: _Host, conversation: Conversation) -> bool:
+        """Whether it is to be looked at again."""
         if host.conversation is not conversation:
-            return
+            return False
         is_idle = not host.lock.locked() and self._loop.time() - conversation.used >= IDLE_S
         if is_idle and not (conversation.is_needed and conversation.is_open):
             conversation.close()
             host.conversation = None
-            return
+            return False
         if conversation.is_open and not host.lock.locked() and self._loop.time() - conversation.used >= SIGN_S:
-            self._signs.add(sign := self._loop.create_task(conversation.give_sign()))
+            sign = guard.watched(self._loop.create_task(conversation.give_sign()), name="ssh-sign")
+            self._signs.add(sign)
             sign.add_done_callback(self._signs.discard)
-        self._loop.call_later(IDLE_S, self._close_idle, host, conversation)
+        return True
 
     async def _forward(self, name: str, address: str, *, alone: bool = False) -> str:
         """`alone`: what was forwarded before is not needed any more."""
@@ -367,7 +370,7 @@ class SshProvider:
         """Begin to send a host the layers that tasks do not wait for, unless it has them or is being sent them."""
         known = self._later.get(name)
         if (known is None or known.done()) and not self._has_later(name).exists() and name in self._hosts:
-            self._later[name] = self._loop.create_task(self._send_later(name))
+            self._later[name] = guard.watched(self._loop.create_task(self._send_later(name)), name="ssh-later")
 
     def _stop_later(self, name: str) -> None:
         if name in self._later:

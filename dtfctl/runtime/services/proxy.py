@@ -16,6 +16,7 @@ from typing import Any
 
 import grpc
 
+from dtfctl import guard
 from dtfctl.net.address import UNIX
 from dtfctl.net.tls import Identity
 from dtfctl.net.unix import short
@@ -66,18 +67,18 @@ class MasterProxy:
         port = listen_tcp(self._server, listen, None)
         self._server.start()
         if self._identity is not None:
-            DEADLINES.after(LOOK_S, self._look_at_certificate)
+            guard.repeat(DEADLINES.after, LOOK_S, self._look_at_certificate, name="certificate")
         return port
 
-    def _look_at_certificate(self) -> None:
+    def _look_at_certificate(self) -> bool:
         """A port may be open for months; what runs through it goes on when the certificate is renewed."""
         if self._stopped or self._identity is None:
-            return
+            return False
         now = self._identity.generation()
         if now != self._generation:
-            self._generation = now
             self._forward.renew(self._connect(self._address))
-        DEADLINES.after(LOOK_S, self._look_at_certificate)
+            self._generation = now
+        return True
 
     def move(self, address: str) -> None:
         """The task is at `address` now. What still runs at the old one is cancelled."""

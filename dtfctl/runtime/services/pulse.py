@@ -91,15 +91,19 @@ class CallProbe:
         self._channel = grpc.insecure_channel(f"unix:{socket_path}", options=CHANNEL_OPTIONS)
         self._ping = self._channel.unary_unary(PING)
         # A call that blocks a thread costs half of one that is waited for by callback.
-        self._asked: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
+        self._asked: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._open: Answer | None = None
+        """To be given; `Pulse` asks one question at a time."""
         guard.forever(self._call, name="pulse").start()
 
     def ask(self, answer: Answer) -> None:
-        self._asked.put(answer)
+        self._open = answer
+        self._asked.put(True)
 
     def _call(self) -> None:
-        while (answer := self._asked.get()) is not None:
-            was_served = False
+        if self._asked.empty():
+            self._reply(False)  # called again: a question that was taken is lost, and to be asked again
+        while self._asked.get():
             try:
                 self._ping(b"", timeout=CALL_S)
                 was_served = True
@@ -107,11 +111,15 @@ class CallProbe:
                 was_served = error.code() not in NOT_SERVED
             except ValueError:  # the channel is closed
                 return
-            finally:
-                answer(was_served)
+            self._reply(was_served)
+
+    def _reply(self, was_served: bool) -> None:
+        answer, self._open = self._open, None
+        if answer is not None:
+            answer(was_served)
 
     def close(self) -> None:
-        self._asked.put(None)
+        self._asked.put(False)
         self._channel.close()
 
 

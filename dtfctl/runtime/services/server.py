@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 
+from dtfctl import guard
 from dtfctl.net.tls import Identity
 from dtfctl.protocol import config_pb2
 from dtfctl.runtime.framework.denormals import denormals_flushed
@@ -145,6 +146,8 @@ class TaskServer:
         self._port = 0
         self._local_address = ""
         self._stopped = False
+        self._generation = 0
+        """Of the certificate that channels were made with; 0: not looked yet."""
 
     @property
     def port(self) -> int:
@@ -169,19 +172,20 @@ class TaskServer:
             register_local_master(self._local_address, self.master)
         if config.socket_path is not None:
             register_local_master(f"unix:{config.socket_path}", self.master)
-        DEADLINES.after(ORPHAN_S, self._sweep)
+        guard.repeat(DEADLINES.after, ORPHAN_S, self._sweep, name="orphans")
         if self._tls is not None:
-            DEADLINES.after(LOOK_S, lambda: self._look_at_certificate(0))
+            guard.repeat(DEADLINES.after, LOOK_S, self._look_at_certificate, name="certificate")
 
-    def _look_at_certificate(self, before: int) -> None:
+    def _look_at_certificate(self) -> bool:
         """Channels that stay open for months must not come back with a certificate that has ended meanwhile."""
         if self._stopped or self._tls is None:
-            return
+            return False
         now = self._tls.generation()
-        if before not in (0, now):
+        if self._generation not in (0, now):
             log.info("the certificate was renewed")
             self._peers.renew_channels()
-        DEADLINES.after(LOOK_S, lambda: self._look_at_certificate(now))
+        self._generation = now
+        return True
 
     def _listen(self) -> list[CallServer]:
         """Start what serves; the servers."""
@@ -210,10 +214,10 @@ class TaskServer:
             server.start()
         return started
 
-    def _sweep(self) -> None:
+    def _sweep(self) -> bool:
         if not self._stopped:
             self.worker.drop_orphans()
-            DEADLINES.after(ORPHAN_S, self._sweep)
+        return not self._stopped
 
     def listen_plaintext(self, address: str = "127.0.0.1:0") -> int:
         """Serve clients without certificates at another address, for stock TensorFlow clients; the port.

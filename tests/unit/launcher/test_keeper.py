@@ -58,6 +58,36 @@ def wait_for(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+FAULTY = """
+import sys
+sys.path.insert(0, {folder!r})
+import keeper
+for owner, name in ((keeper.Lines, "add"), (keeper.Log, "pause_s"), (keeper.Lines, "flush"), (keeper.os, "killpg")):
+    def wrong(*args, real=getattr(owner, name), left=[1 if {always} is None else 10**9], what=name):
+        if left[0] and {always} in (None, what):
+            left[0] -= 1
+            raise ValueError(f"nobody foresaw {{what}}")
+        return real(*args)
+    setattr(owner, name, wrong)
+sys.exit(keeper.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("always", [None, "pause_s", "add"])
+def test_a_keeper_goes_on_after_what_a_turn_raises(tmp_path: Path, always: str | None) -> None:
+    """And where it cannot, at least the end of its process is known."""
+    make_room(tmp_path)
+    code = FAULTY.format(folder=str(Path(keeper_module.__file__).parent), always=repr(always))
+    command = [sys.executable, "-S", "-E", "-c", code, str(tmp_path), str(tmp_path / "log"), "1000000", "2", "10000000"]
+    script = "echo one; sleep 0.2; echo two; exit 3"
+    done = subprocess.run([*command, "", "0", "", "/bin/sh", "-c", script], timeout=120)
+    status = read_status(tmp_path)
+    assert done.returncode == 0 and status is not None and (status.phase, status.exit_code) == ("ended", 3)
+    said = lines(tmp_path)
+    assert any("the keeper failed, and goes on: ValueError" in text for _, text in said)
+    assert ("out", "two") in said or always is not None
+
+
 def test_output_exit_code_and_pids_are_recorded(keep: Keep, tmp_path: Path) -> None:
     keeper = keep("echo out; echo err >&2; exit 3")
     assert keeper.wait(PATIENCE_S) == 0
@@ -137,12 +167,22 @@ def test_the_log_is_rotated_and_old_files_are_dropped(keep: Keep, tmp_path: Path
 NUMBERS = "i=0; while [ $i -lt {0} ]; do seq $((i+1)) $((i+1000)); i=$((i+1000)); done"
 
 
+def add_texts(found: list[str], data: bytes, begun: bool) -> bool:
+    """Put lines together again that their writer was held up in; whether the last one goes on."""
+    for line in data.decode().splitlines():
+        _, stream, text = line.split(" ", 2)
+        found.append((found.pop() if begun else "") + text)
+        begun = stream.endswith("+")
+    return begun
+
+
 def texts_after(log: Path, position: LogPosition) -> tuple[list[str], LogPosition]:
     """The texts after `position`, and where they end."""
     found: list[str] = []
+    begun = False
     while True:
         chunk = logs.read(log, position, logs.LEAST_BYTES)
-        found += [line.split(" ", 2)[2] for line in chunk.data.decode().splitlines()]
+        begun = add_texts(found, chunk.data, begun)
         position = chunk.next
         if chunk.at_end:
             return found, position
@@ -179,13 +219,14 @@ def test_rotation_waits_for_who_is_reading_what_it_would_delete(keep: Keep, tmp_
     log = tmp_path / "log"
     keeper = keep(NUMBERS.format(120_000), rotate=10**6, files=1, rate=10**6)
     found: list[str] = []
+    begun = False
     position = LogPosition("x")
     while True:
         over = keeper.poll() is not None
         chunk = logs.read(log, position, logs.LEAST_BYTES)
         if chunk.data:
             logs.note_reader(log, chunk)
-        found += [line.split(" ", 2)[2] for line in chunk.data.decode().splitlines()]
+        begun = add_texts(found, chunk.data, begun)
         position = chunk.next
         if over and chunk.at_end:
             break

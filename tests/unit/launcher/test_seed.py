@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import selectors
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from dtfctl import seed
+from dtfctl import guard, seed
+from dtfctl.launcher import codec
+from dtfctl.launcher.agent.seeds import Reply, Request, Seed as AgentsSeed, Seeds
 
 IMPORTED = "from dtfctl import seed; seed.import_runtime()"
 
@@ -97,3 +101,49 @@ def test_a_file_that_was_rewritten_or_deleted_is_noticed(tmp_path: Path, monkeyp
     assert seed.changed(known) == str(module)
     module.unlink()
     assert seed.changed(known) == str(module)
+
+
+def test_a_seed_goes_on_after_a_fork_that_failed() -> None:
+    """It says which, so that its agent starts a program instead, and forks the next one."""
+    code = """
+import os, socket, threading
+from dtfctl import seed
+from dtfctl.launcher import codec
+from dtfctl.launcher.agent.seeds import Reply, Request
+mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+made = seed.Seed(theirs, None)
+made._known = {}
+made._keep = lambda request: os._exit(0)
+real, left = os.fork, [1]
+def fork():
+    if left:
+        left.pop()
+        raise BlockingIOError(11, "no more processes")
+    return real()
+seed.os.fork = fork
+thread = threading.Thread(target=made.serve)
+thread.start()
+said = [codec.decode(Reply, mine.recv(65536))]
+for number in (1, 2):
+    mine.send(codec.encode(Request(number, (), (), {}, "/")).encode())
+    said.append(codec.decode(Reply, mine.recv(65536)))
+mine.close()
+thread.join(60.0)
+print(said[0] == Reply(), said[1].number, "no more processes" in said[1].failed, said[2].number, said[2].pid > 0,
+      thread.is_alive())
+"""
+    assert run(code) == "True 1 True 2 True False"
+
+
+def test_an_agent_starts_what_its_seed_could_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    seeds = Seeds(tmp_path, selectors.DefaultSelector())
+    mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with mine, theirs:
+        seed = AgentsSeed.__new__(AgentsSeed)
+        seed.socket, seed.ready, seed._asked, seed.users = mine, True, 0, set()
+        request = Request(1, (), (), {}, "/")
+        seed.waiting = {1: ("worker/0", request)}
+        before = guard.faults()
+        theirs.send(codec.encode(Reply(1, failed="OSError: no more processes")).encode())
+        assert seeds.hear(seed) == [("worker/0", request)]
+        assert guard.faults() == before + 1 and "no more processes" in caplog.text and not seed.waiting
