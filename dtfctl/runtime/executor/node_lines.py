@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,8 @@ from dtfctl.runtime.executor.liveness import BRANCHES, MERGES, SWITCHES, Livenes
 from dtfctl.runtime.executor.shaped import Room, Shaped
 from dtfctl.runtime.executor.straight_line import ALIASES, NOTHING
 from dtfctl.runtime.framework.node_graph import Edge, Node
+from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.kernels.admission import MOST_UNSEEN
 
 # What these do to numbers is quickest said with the operator: numpy's scalars have a short way for it.
 OPERATORS: dict[Any, str] = {
@@ -25,6 +28,25 @@ OPERATORS: dict[Any, str] = {
     np.true_divide: "{} / {}",
     np.negative: "-{}",
 }
+# Their values are of their attribute's shape.
+_HOLDERS = frozenset(("Variable", "VariableV2", "VarHandleOp"))
+# Their result has the shape of their first input.
+_KEEPS_SHAPE = frozenset(
+    """
+    Abs BiasAdd Cast Ceil Cos Elu EluGrad Erf Exp Expm1 Floor Log Log1p LogSoftmax Neg Reciprocal Relu Relu6 Relu6Grad
+    ReluGrad Rsqrt RsqrtGrad Sigmoid SigmoidGrad Sin Softmax Softplus Sqrt SqrtGrad Square Tanh TanhGrad
+    """.split()  # noqa: SIM905
+)
+# A shape of more is one of its own.
+_MOST_ORIGINS = 16
+
+
+def _shape_held(node: Node) -> tuple[int, ...] | None:
+    """The shape of a variable's value, where the graph says it."""
+    holder = node.inputs[0].node if node.op == "ReadVariableOp" else node
+    shape = holder.attr("shape", None) if holder.op in _HOLDERS else None
+    dims = shape.dims_or_none if isinstance(shape, TensorShape) else None
+    return None if dims is None or None in dims else tuple(int(dim or 0) for dim in dims)
 
 
 @dataclass(kw_only=True)
@@ -40,6 +62,7 @@ class NodeLines:
         places: where outputs are: locals, globals, or items of the list that the functions of a plan share.
         careful: see `StraightLine`.
         groups: by the position of each node in one.
+        origins, looked_at: of the shapes of outputs; see `_may_outgrow`.
     """
 
     order: list[Node]
@@ -52,6 +75,8 @@ class NodeLines:
     liveness: Liveness | None = None
     careful: dict[int, tuple[Callable[..., Any], str]] = field(default_factory=dict)
     position: dict[Node, int] = field(default_factory=dict)
+    origins: dict[tuple[Node, int], frozenset[Any]] = field(default_factory=dict)
+    looked_at: set[frozenset[Any]] = field(default_factory=set)
     groups: dict[int, Group] = field(default_factory=dict)
 
     def _is_end(self, node: Node) -> bool:
@@ -205,13 +230,57 @@ class NodeLines:
         operands = ", ".join([f"{p}.read()" if n in reads else p for n, p in enumerate(places)] if reads else places)
         self.careful[i] = kernel, operands
         operator = OPERATORS.get(function)
-        if operator is not None:
-            value = operator.format(*(f"{p}.read()" if n in reads else p for n, p in enumerate(places)))
-        else:
-            self.names[f"k{i}"] = function
+        grows = len(places) == 2 and self._may_outgrow(node)
+        if grows and reads:
+            # Read once only.
+            self.names[f"k{i}"] = kernel
             value = f"k{i}({operands})"
+        else:
+            if operator is not None:
+                value = operator.format(*(f"{p}.read()" if n in reads else p for n, p in enumerate(places)))
+            else:
+                self.names[f"k{i}"] = function
+                value = f"k{i}({operands})"
+            if grows:
+                self.names[f"K{i}"] = kernel
+                value = f"{value} if {places[0]}.size * {places[1]}.size < {MOST_UNSEEN} else K{i}({operands})"
         target = self.places.get((node, 0), "")
         return f"{target} = {value}" if target else value
+
+    def _may_outgrow(self, node: Node) -> bool:
+        """Whether what two operands are broadcast to may be large, and larger than all that was looked at before.
+
+        A shape is what it is broadcast from: known shapes, and outputs whose shape only a step knows.
+        """
+        first, last = (self._shape_of(edge) for edge in node.inputs)
+        shape = self.origins[node, 0] = first | last
+        if shape in (first, last) or shape in self.looked_at:
+            return False
+        if self.liveness is None:
+            # Else what looked may not have run.
+            self.looked_at.add(shape)
+        if len(shape) > _MOST_ORIGINS:
+            self.origins[node, 0] = frozenset([(node, 0)])
+        if any(type(origin[0]) is Node for origin in shape):
+            return True
+        try:
+            sizes = [math.prod(origin) for origin in shape]
+            return bool(max(MOST_UNSEEN, *sizes) <= math.prod(np.broadcast_shapes(*shape)))
+        except ValueError:
+            return True
+
+    def _shape_of(self, edge: Edge) -> frozenset[Any]:
+        output = self._root(edge)
+        while output not in self.origins and output not in self.constants and output[0].op in _KEEPS_SHAPE:
+            output = self._root(output[0].inputs[0])
+        found = self.origins.get(output)
+        if found is None:
+            name = self.constants.get(output)
+            shape = np.shape(self.names[name]) if name is not None else _shape_held(output[0])
+            # What has one item makes nothing larger.
+            origins = (output,) if shape is None else (shape,) if math.prod(shape) != 1 else ()
+            found = self.origins[output] = frozenset(origins)
+        return found
 
     def _shaped_call(self, i: int, node: Node) -> Iterator[str]:
         """The line of a kernel that writes where it is told to."""

@@ -74,7 +74,11 @@ def apart(work: Callable[[], T], token: CancellationToken) -> T:
     Raises:
         OpError: what the work raised, or why it was told to end if that takes too long.
     """
-    running = submit(work)
+    try:
+        running = submit(work)
+    except RuntimeError:
+        # No thread can be started, as when the interpreter ends.
+        return work()
     try:
         if not wait(running, token):
             log.info("a step was given up: %s; what it computes goes on", token.reason)

@@ -13,7 +13,7 @@ import pytest
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError, ResourceExhaustedError
-from dtfctl.runtime.kernels import admission
+from dtfctl.runtime.kernels import admission, free_memory
 from tests.support.interpreter import run_op
 
 HUGE = 2**42
@@ -97,7 +97,7 @@ REFUSED: list[tuple[str, list[Any], dict[str, Any]]] = [
 def little_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A host with 8 GB, whichever this is."""
     (tmp_path / "meminfo").write_text("MemAvailable:  8000000 kB\nSwapFree:  0 kB\n")
-    monkeypatch.setattr(admission, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(free_memory, "_PROC", tmp_path)
 
 
 @pytest.mark.parametrize(("op", "inputs", "attrs"), REFUSED, ids=lambda item: item if isinstance(item, str) else "")

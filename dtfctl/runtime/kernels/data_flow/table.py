@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterable
 from typing import Any
@@ -16,6 +17,7 @@ from dtfctl.runtime.framework.errors import (
     UnimplementedError,
 )
 from dtfctl.runtime.framework.resource_manager import Resource
+from dtfctl.runtime.kernels.admission import admit
 from dtfctl.runtime.kernels.data_flow.handles import shape_text, type_text
 
 
@@ -232,6 +234,8 @@ class DenseHashTable(MutableHashTable):
         max_load: float = 0.8,
     ) -> None:
         super().__init__(name, key_dtype, value_dtype, value_shape, empty_key.shape)
+        sizes = [(key_dtype, math.prod(empty_key.shape)), (value_dtype, math.prod(value_shape))]
+        admit((buckets,), sum(np.dtype(dtype.np).itemsize * count for dtype, count in sizes))
         self._buckets, self._max_load = buckets, max_load
         self._removed: list[Any] = []
         self._empty = self._keys(empty_key)[0]

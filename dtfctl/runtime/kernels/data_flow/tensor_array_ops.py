@@ -10,6 +10,7 @@ import numpy as np
 from dtfctl.runtime.framework.errors import InvalidArgumentError, UnimplementedError
 from dtfctl.runtime.framework.tensor_codec import object_array
 from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.kernels.admission import admit
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.data_flow.handles import (
     handle_key,
@@ -207,6 +208,7 @@ def tensor_array_gather(k: KernelBuild) -> Kernel:
                     f"TensorArray has inconsistent shapes.  Index 0 has shape: {shape_text(first)} but index {i} has "
                     f"shape: {shape_text(value.shape)}"
                 )
+        admit((len(values), *first), values[0].dtype.itemsize)
         return xp.stack(values) if not dtype.is_object else _stack_objects(values)
 
     return run

@@ -8,6 +8,7 @@ import numpy as np
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import DataLossError, InvalidArgumentError
+from dtfctl.runtime.kernels.admission import admit, gathered
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.data_flow.handles import shape_text
 from dtfctl.runtime.kernels.dataset.core import (
@@ -19,6 +20,7 @@ from dtfctl.runtime.kernels.dataset.core import (
     Iteration,
     Next,
     dataset_of,
+    element_bytes,
     scalar_of,
     stack_elements,
 )
@@ -40,11 +42,15 @@ class BatchDataset(Dataset):
         def advance() -> Element:
             nonlocal following
             elements: list[Element] = []
+            due = 1
             while following is not None and len(elements) < self.size:
                 try:
                     elements.append(following())
                 except EndOfSequence:
                     following = None
+                    break
+                if len(elements) >= due:
+                    due = gathered(len(elements), element_bytes(elements[-1]))
             if not elements or (self.drop and len(elements) < self.size):
                 raise EndOfSequence
             return self.merge(elements)  # type: ignore[no-any-return]
@@ -106,6 +112,7 @@ def _pad(component: int, parts: list[Any], shape: tuple[int, ...], value: Any) -
                 f"{component}: expected rank {len(shape)} but got element with rank {part.ndim}"
             )
     target = tuple(max(p.shape[d] for p in parts) if size == -1 else size for d, size in enumerate(shape))
+    admit((len(parts), *target), parts[0].dtype.itemsize)
     out: Any = np.empty((len(parts), *target), parts[0].dtype)
     out[...] = value[()] if isinstance(value, np.ndarray) else value
     for i, part in enumerate(parts):
@@ -203,11 +210,15 @@ class RebatchDataset(Dataset):
             nonlocal turn, ended
             size = self.sizes[turn % len(self.sizes)]
             elements: list[Element] = []
+            due = 1
             while not ended and len(elements) < size:
                 try:
                     elements.append(following())
                 except EndOfSequence:
                     ended = True
+                    break
+                if len(elements) >= due:
+                    due = gathered(len(elements), element_bytes(elements[-1]))
             if (ended and not elements) or (self.drop and len(elements) < size):
                 raise EndOfSequence
             turn += 1
@@ -260,11 +271,15 @@ class WindowDataset(Dataset):
 
         def fill(count: int) -> None:
             nonlocal ended
+            due = 1
             while not ended and len(buffer) < count:
                 try:
                     buffer.append(following())
                 except EndOfSequence:
                     ended = True
+                    break
+                if len(buffer) >= due:
+                    due = gathered(len(buffer), element_bytes(buffer[-1]))
 
         def advance() -> Element:
             fill(max(span, 1))

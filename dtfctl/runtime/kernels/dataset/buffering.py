@@ -7,7 +7,8 @@ from collections import deque
 from typing import Any
 
 from dtfctl import guard
-from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.errors import InvalidArgumentError, ResourceExhaustedError
+from dtfctl.runtime.kernels.admission import gathered
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.dataset.core import (
     Dataset,
@@ -16,6 +17,7 @@ from dtfctl.runtime.kernels.dataset.core import (
     Iteration,
     Next,
     dataset_of,
+    element_bytes,
     scalar_of,
 )
 from dtfctl.runtime.kernels.dataset.registration import register_dataset
@@ -37,6 +39,7 @@ class PrefetchDataset(Dataset):
         condition = threading.Condition()
         ready: deque[Element | Exception] = deque()
         started = False
+        due = 1
 
         def work() -> None:
             try:
@@ -53,9 +56,21 @@ class PrefetchDataset(Dataset):
                 if not put(item) or isinstance(item, EndOfSequence):
                     return
 
+        def is_full(item: Element | Exception) -> bool:
+            nonlocal due
+            if len(ready) >= self.size:
+                return True
+            if len(ready) >= due and not isinstance(item, Exception):
+                try:
+                    due = gathered(len(ready), element_bytes(item))
+                except ResourceExhaustedError:
+                    # What lies ready is enough.
+                    return True
+            return False
+
         def put(item: Element | Exception) -> bool:
             with condition:
-                while len(ready) >= self.size and ahead.cancellation.reason is None:
+                while is_full(item) and ahead.cancellation.reason is None:
                     condition.wait()
                 if ahead.cancellation.reason is not None:
                     return False

@@ -25,6 +25,7 @@ from dtfctl.runtime.framework.function_library import FunctionLibrary
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.kernels.admission import admit
 from dtfctl.runtime.kernels.context import PreparedFunction, StepContext
 from dtfctl.runtime.kernels.data_flow.handles import shape_text, type_text
 from dtfctl.runtime.kernels.dataset.draws import Draws
@@ -32,6 +33,8 @@ from dtfctl.runtime.kernels.dataset.draws import Draws
 Element = tuple[Any, ...]
 Next = Callable[[], Element]
 INFINITE, UNKNOWN = -1, -2
+# Of a component that is held, besides its items.
+_HELD_BYTES = 100
 
 
 class EndOfSequence(Signal):
@@ -224,6 +227,11 @@ def rows_of(value: Any) -> list[Any]:
     return [value[i, ...] for i in range(value.shape[0])]
 
 
+def element_bytes(element: Element) -> int:
+    """Count about what an element takes that is held."""
+    return sum(_HELD_BYTES + int(getattr(c, "nbytes", 0)) for c in element)
+
+
 def stack_elements(elements: Sequence[Element]) -> Element:
     """One batch of elements of equal shapes.
 
@@ -244,6 +252,7 @@ def stack_elements(elements: Sequence[Element]) -> Element:
             for i, part in enumerate(parts):
                 batch[i] = part[()] if part.ndim == 0 else part
         else:
+            admit((len(parts), *first.shape), first.dtype.itemsize)
             batch = np.stack(parts)
         out.append(batch)
     return tuple(out)

@@ -7,6 +7,7 @@ from typing import Any
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_codec import object_scalar
+from dtfctl.runtime.kernels.admission import gathered
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.data_flow.handles import handle_key, handle_scalar
 from dtfctl.runtime.kernels.dataset.core import (
@@ -18,6 +19,7 @@ from dtfctl.runtime.kernels.dataset.core import (
     Iteration,
     Next,
     dataset_of,
+    element_bytes,
     scalar_of,
 )
 from dtfctl.runtime.kernels.dataset.draws import SeedGenerator
@@ -37,15 +39,18 @@ class ShuffleDataset(Dataset):
 
     def iterate(self, iteration: Iteration) -> Next:
         sampler = iteration.draws.sampler(self.generator)
-        buffer: list[Element | None] = [None] * (self.size if self.size > 0 else 1)
-        # Half-open ranges of positions, one an epoch; position p lives at p % len(buffer).
+        # A size may be far larger than what there is to hold.
+        buffer: dict[int, Element] = {}
+        room = self.size if self.size > 0 else 1
+        due = 1
+        # Half-open ranges of positions, one an epoch; position p lives at p % room.
         slices: list[list[int]] = []
         following: Next | None = None
         held = epoch = 0
         produced = True
 
         def fill() -> None:
-            nonlocal following, held, epoch, produced
+            nonlocal following, held, epoch, produced, room, due
             while True:
                 if len(slices) > _MAX_EPOCHS and held:
                     return
@@ -54,13 +59,13 @@ class ShuffleDataset(Dataset):
                         return
                     if not produced:
                         return
-                    if held >= len(buffer) and self.size > 0:
+                    if held >= room and self.size > 0:
                         return
                     start = slices[-1][1] if slices else 0
                     slices.append([start, start])
                     following, produced = self.source.iterate(iteration), False
                     epoch += 1
-                if self.size > 0 and held >= len(buffer):
+                if self.size > 0 and held >= room:
                     return
                 try:
                     element = following()
@@ -70,11 +75,14 @@ class ShuffleDataset(Dataset):
                         return
                     continue
                 produced = True
-                if held == len(buffer):
-                    buffer.append(element)
+                if held == room:
+                    buffer[room] = element
+                    room += 1
                 else:
-                    buffer[slices[-1][1] % len(buffer)] = element
+                    buffer[slices[-1][1] % room] = element
                 held += 1
+                if held >= due:
+                    due = gathered(held, element_bytes(element))
                 slices[-1][1] += 1
 
         def advance() -> Element:
@@ -86,13 +94,13 @@ class ShuffleDataset(Dataset):
                 slices.pop(0)
                 sampler = iteration.draws.sampler(self.generator)
             first = slices[0]
-            index = (first[0] + sampler.next() % (first[1] - first[0])) % len(buffer)
-            front = first[0] % len(buffer)
-            element = buffer[index]
-            buffer[index], buffer[front] = buffer[front], None
+            index = (first[0] + sampler.next() % (first[1] - first[0])) % room
+            front = first[0] % room
+            element = foremost = buffer.pop(front)
+            if index != front:
+                element, buffer[index] = buffer[index], foremost
             first[0] += 1
             held -= 1
-            assert element is not None
             return element
 
         return advance

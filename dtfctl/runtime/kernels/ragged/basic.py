@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.admission import admit
 from dtfctl.runtime.kernels.array.common import text
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.sparse.transform import fill_empty_rows
@@ -16,6 +17,7 @@ from dtfctl.runtime.kernels.sparse.transform import fill_empty_rows
 def row_positions(starts: Any, lengths: Any) -> Any:
     """The positions starts[i], ..., starts[i] + lengths[i] - 1 of every row, one after the other."""
     total = int(lengths.sum())
+    admit((total,), 8)
     ends = np.cumsum(lengths)
     return np.arange(total) - np.repeat(ends - lengths, lengths) + np.repeat(starts, lengths)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError
+from dtfctl.runtime.kernels.admission import admit
 from dtfctl.runtime.kernels.random.common import generator_of
 from dtfctl.runtime.kernels.random.philox import Philox, WordStream, to_float64
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
@@ -102,6 +103,7 @@ class Unigram(Sampler):
 
     def __init__(self, size: int) -> None:
         super().__init__(size)
+        admit((size,), 8)
         self._weights = np.ones(size, np.int64)
         self._lock = threading.Lock()
 
@@ -253,7 +255,8 @@ def fixed_unigram_candidate_sampler(k: KernelBuild) -> Kernel:
         unigrams = _read_vocabulary(vocabulary, k.node.name)
     shards, shard, reserved = k.attr("num_shards", 1), k.attr("shard", 0), k.attr("num_reserved_ids", 0)
     distortion = np.float32(k.attr("distortion", 1.0))
-    own = [np.float32(0)] * sum(i % shards == shard for i in range(reserved))
+    admit((len(range(shard, reserved, shards)),), 8)
+    own = [np.float32(0)] * len(range(shard, reserved, shards))
     begin = len(own)
     own += [np.float32(w) ** distortion for i, w in enumerate(unigrams, begin) if i % shards == shard]
     return _kernel(k, FixedUnigram(k.attr("range_max"), own, k.node.name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from typing import Any
 
@@ -12,6 +13,7 @@ from dtfctl.runtime.framework.errors import FailedPreconditionError, InvalidArgu
 from dtfctl.runtime.framework.resource_handle import ResourceHandle
 from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.kernels.admission import MOST_UNSEEN, admit
 from dtfctl.runtime.kernels.cuda.gather import gather_on_gpu
 from dtfctl.runtime.kernels.registry import CPU_GPU, INDICES, NUMBERS, Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.state.common import (
@@ -215,6 +217,9 @@ def resource_gather(k: KernelBuild) -> Kernel:
             if xp is not np:
                 return gather_on_gpu(xp, variable.read(), indices, batch_dims, batch_dims)
             check_rows(indices, shape[batch_dims])
+            row = shape[batch_dims + 1 :]
+            if indices.size * math.prod(row) > MOST_UNSEEN:
+                admit((*indices.shape, *row), variable.read().dtype.itemsize)
             if batch_dims == 0:
                 table = variable.read()
                 # numpy hands out the object itself, not an array, when one item of a vector of objects is taken.
