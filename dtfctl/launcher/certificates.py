@@ -62,6 +62,17 @@ class TlsFiles:
         return Identity(self.ca, self.cert, self.key)
 
 
+def trusted_of_tasks(folder: Path) -> Path:
+    """The authorities of tasks: after an adoption those that run go on with certificates of the former one."""
+    own, former = folder / "ca.pem", folder / FORMER
+    text = former.read_bytes() if former.exists() else b""
+    if not text:
+        return own
+    both = folder / "tasks-ca.pem"
+    write_whole(both, own.read_bytes() + text)
+    return both
+
+
 @value
 class Issued:
     """A new certificate, as text."""

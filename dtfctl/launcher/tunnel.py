@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from dtfctl.launcher import connect
-from dtfctl.launcher.certificates import TlsFiles, server_name
+from dtfctl.launcher.certificates import TlsFiles, server_name, trusted_of_tasks
 from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import Conflict, InternalError, LauncherError, NoSuchCluster, UsageError
 from dtfctl.launcher.model import ClusterStatus, TaskStatus
@@ -60,7 +60,7 @@ class Tunnel:
         self._process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "dtfctl.connect", self._seat.reach(found.address), str(port)),
-                *(str(self._tls.ca), str(self._tls.cert), str(self._tls.key)),
+                *(str(trusted_of_tasks(paths.certificates)), str(self._tls.cert), str(self._tls.key)),
                 server_name("task", paths.name, found.name),
             ],
             stdin=subprocess.PIPE,
