@@ -47,6 +47,13 @@ class Blobs:
         """Whether all of it is here."""
         return bool(NAME.fullmatch(sha256)) and (self._folder / sha256).is_file()
 
+    def piece(self, sha256: str, offset: int) -> pb.BlobPiece:
+        """What follows `offset` of a file that is here. Raises NotFound."""
+        path = self.path(sha256)
+        with path.open("rb") as file:
+            data = os.pread(file.fileno(), PIECE_BYTES, max(0, offset))
+            return pb.BlobPiece(sha256=sha256, size=os.fstat(file.fileno()).st_size, offset=max(0, offset), data=data)
+
     def take(self, piece: pb.BlobPiece) -> pb.BlobHeld:
         """Add a piece; how much of the file there is. A piece that does not go on where it ends is not taken.
 

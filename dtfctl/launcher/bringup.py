@@ -289,7 +289,7 @@ def _down(paths: ClusterPaths, grace_s: float, force: bool, keep_logs: bool) -> 
             ownership.give_up(paths)
             connection.seat.forget(keep_logs)
             return (f"nothing was stopped: {error.message}",)
-        except (LoginError, ControllerUnreachable, NoSuchCluster) as error:
+        except (LoginError, ControllerUnreachable, NoSuchCluster, Conflict) as error:
             if not force or not isinstance(connection.seat, far_seat.FarSeat):
                 raise
             ownership.give_up(paths)

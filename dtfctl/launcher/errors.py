@@ -13,6 +13,7 @@ LauncherError
 ├── PartlyDone             5    usable, but not complete
 ├── LoginError             6    no needed host could be logged in to
 ├── Conflict               7    another operation, or the current state, is in the way
+│   └── Superseded              a newer controller of the cluster has spoken
 ├── ControllerUnreachable  8
 ├── PeerUnavailable        8    another process of the cluster does not answer (rpc/method.py)
 ├── DeadlineExpired        9    the time limit ran out; work goes on
@@ -101,6 +102,10 @@ class Conflict(LauncherError):
     exit_code = 7
 
 
+class Superseded(Conflict):
+    """A newer controller of the cluster has spoken."""
+
+
 class ControllerUnreachable(LauncherError):
     """The controller neither answers nor could be started again."""
 
@@ -160,6 +165,7 @@ BY_NAME: dict[str, type[LauncherError]] = {
         PartlyDone,
         LoginError,
         Conflict,
+        Superseded,
         ControllerUnreachable,
         DeadlineExpired,
         ClusterFailed,

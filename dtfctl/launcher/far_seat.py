@@ -54,6 +54,13 @@ def host_of(spec: ClusterSpec) -> str:
     return spec.controller.host or spec.hosts[0].name
 
 
+def settle_on(paths: ClusterPaths, spec: ClusterSpec, created: float, host: str) -> None:
+    """The next `FarSeat.prepare` puts the controller there."""
+    names = tuple(HostName(host.name, host.user) for host in spec.hosts)
+    write_whole(paths.seat, codec.encode(Place(host, created, spec.ssh, names, spec.home)).encode())
+    paths.controller_info.unlink(missing_ok=True)
+
+
 class FarSeat:
     """See the module. Use `close`."""
 
@@ -99,7 +106,7 @@ class FarSeat:
         return seat
 
     def _settle(self, spec: ClusterSpec, on_stage: OnStage) -> None:
-        from dtfctl.launcher.providers.own_login import hosts_file
+        from dtfctl.launcher.providers.own_login import MET, hosts_file, met_before
 
         operator = self._connected()
         operator.on_stage = on_stage
@@ -108,6 +115,10 @@ class FarSeat:
         own = met[self.host]
         if own.cause is not None:
             raise _login_error(self.host, HostFailed(own.cause, own.message, own.hint, own.where))
+        # A host that is away now lets the key in that it was given before.
+        met = met_before(self._paths.login, met)
+        write_whole(self._paths.login / MET, hosts_file(met).encode())
+        recalled = self._paths.recalled
         manifest, archives = self._archives(spec, operator)
         files = {
             **_texts(self._paths.folder, ("certificates",)),
@@ -116,8 +127,10 @@ class FarSeat:
             "login/known_hosts": "".join(item.known_hosts_line() for item in met.values() if item.cause is None),
             "login/hosts.json": hosts_file(met),
             "login/sync.json": json.dumps(manifest),
+            **({recalled.name: recalled.read_text()} if recalled.exists() else {}),
         }
         self._start(files, archives, own.address)
+        recalled.unlink(missing_ok=True)
 
     def _key_line(self) -> str:
         """The line of `authorized_keys` for the cluster's own key, which is made unless it is there."""
@@ -188,6 +201,9 @@ class FarSeat:
 
     def forget(self, keep_logs: bool = True) -> None:
         self._control({"do": "stop", "keep_logs": keep_logs})
+        # Where it was before it came here: a host that was lost then has its files still.
+        before = [host.name for host in self._place.hosts if host.name != self.host]
+        self._connected().end_controllers(before, force=False)
         self.give_up()
 
     def give_up(self) -> None:
@@ -242,7 +258,9 @@ class FarSeat:
 def _login_error(host: str, error: HostFailed) -> LauncherError:
     kind = LoginError if error.cause in LOGIN_CAUSES else ControllerUnreachable
     where = f" ({error.where})" if error.where else ""
-    return kind(f"{host}, where the controller runs: {error.message}{where}", error.hint)
+    elsewhere = "if that host is lost for good, put the controller on another: dtfctl up FILE --adopt"
+    hint = "; ".join(filter(None, [error.hint, elsewhere if error.cause == "unreachable" else ""]))
+    return kind(f"{host}, where the controller runs: {error.message}{where}", hint)
 
 
 def _texts(folder: Path, names: Iterable[str]) -> dict[str, str]:

@@ -119,6 +119,11 @@ class ClusterPaths:
         return self.folder / "seat.json"
 
     @property
+    def recalled(self) -> Path:
+        """What the hosts kept, for a controller on a host that takes the cluster over: it begins with that."""
+        return self.folder / "recalled.json"
+
+    @property
     def login(self) -> Path:
         """How a controller that runs on a host logs in to the others."""
         return self.folder / "login"

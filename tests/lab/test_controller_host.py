@@ -15,11 +15,12 @@ from dtfctl.launcher.errors import Conflict, LoginError
 from dtfctl.launcher.model import JobRequest
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.clean import clean_hosts
-from dtfctl.launcher.spec.model import ControllerPlace, Health, Sync
+from dtfctl.launcher.spec.model import ControllerPlace, Health, HostGroup, HostName, Sync
 from tests.cluster.commands import Shell
 from tests.cluster.conftest import PATIENCE_S, STUB_COMMAND, pids, wait_until
 from tests.lab.conftest import cluster_of, ssh_of
 from tests.lab.netns import HOME, Lab
+from tests.lab.test_memory_of_hosts import TRAIN, copies, incarnations, rebuilt, steps
 from tests.lab.test_up import ADD, run_job
 
 CONTROLLER = "dtfctl.launcher.controller --lock-fd"
@@ -84,6 +85,70 @@ def test_everything_works_from_here_and_nothing_runs_here(home: Path, lab: Lab, 
         assert (lab.home(name) / ".ssh" / "authorized_keys").read_text() == ""
         assert not list((lab.home(name) / ".dtfctl").rglob("*.key"))
     assert not list(home.rglob("*.key"))
+
+
+@pytest.mark.nightly
+def test_another_machine_takes_it_over_and_its_controller_moves_when_its_host_is_lost(
+    home: Path, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop, script = lab.root / "shared" / "stop-moving", tmp_path / "train.py"
+    stop.parent.mkdir(exist_ok=True)
+    script.write_text(TRAIN)
+    *others, last = lab.names
+    groups = {"all": HostGroup(tuple(HostName(host.address) for host in lab.hosts), slots=2)}
+    spec = cluster_of(lab, ps=1, worker=1, host_groups=groups, controller=ControllerPlace("host"))
+    assert Cluster.up(spec).exit_code == 0
+    job_id = Cluster.open("t").submit(JobRequest(str(script), env={"STOP": str(stop)}))
+    wait_until(lambda: steps(Cluster.open("t"), job_id) > 20, "it trains")
+    before = incarnations(Cluster.open("t"))
+    wait_until(lambda: all(job_id in text for text in copies(lab)), "every host keeps the job")
+    assert [len(controllers(lab, name)) for name in lab.names] == [1, 0, 0]
+
+    # Its database is lost.
+    for pid in lab.processes(lab.names[0], CONTROLLER):
+        os.kill(pid, signal.SIGKILL)
+    for path in (lab.home(lab.names[0]) / ".dtfctl/controllers/clusters/t").glob("controller.db*"):
+        path.unlink()
+    assert "controller.db was gone; made anew from 3 hosts" in rebuilt(Cluster.open("t"))[-1]
+    assert incarnations(Cluster.open("t")) == before, "no task was restarted"
+
+    # Another machine takes the cluster over, and puts the controller elsewhere.
+    monkeypatch.setenv("DTFCTL_HOME", str(tmp_path / "other"))
+    with pytest.raises(Conflict, match=r"belongs to|another cluster"):
+        Cluster.up(spec)
+    elsewhere = replace(spec, controller=ControllerPlace("host", lab.address_of(last)))
+    result = Cluster.up(elsewhere, adopt=True)
+    assert result.exit_code == 0, result
+    taken = Cluster.open("t")
+    assert "taken over from" in rebuilt(taken)[-1]
+    assert [len(controllers(lab, name)) for name in lab.names] == [0, 0, 1]
+    assert incarnations(taken) == before, "no task was restarted"
+    seen = steps(taken, job_id)
+    wait_until(lambda: steps(taken, job_id) > seen + 20, "it goes on")
+
+    # The host of that controller is lost.
+    lab.poweroff(last)
+    with pytest.raises(LoginError, match="where the controller runs") as lost:
+        Cluster.open("t").status()
+    assert "--adopt" in lost.value.hint
+    result = Cluster.up(spec, adopt=True)
+    assert result.usable, result
+    moved = Cluster.open("t")
+    assert f"taken over from the controller on {lab.address_of(last)}" in rebuilt(moved)[-1]
+    assert len(controllers(lab, lab.names[0])) == 1
+    seen = steps(moved, job_id)
+    wait_until(lambda: moved.job(job_id).is_final or steps(moved, job_id) != seen, "it goes on")
+    stop.touch()
+    wait_until(lambda: moved.job(job_id).is_final, "it ends")
+    assert moved.job(job_id).state == "succeeded", moved.job(job_id).reason
+    lab.boot(last)
+    wait_until(lambda: all(host.state == "up" for host in moved.status().hosts), "its host is back")
+    assert moved.down(grace_s=0.5) == ()
+    for name in others:
+        assert lab.left_over(name) == []
+    assert not list((lab.home(last) / ".dtfctl/controllers").rglob("cluster.json")), "what it had is gone, too"
+    monkeypatch.setenv("DTFCTL_HOME", str(home))
+    Cluster.down_by_name("t", force=True)
 
 
 @pytest.mark.nightly

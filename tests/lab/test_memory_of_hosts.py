@@ -17,6 +17,7 @@ from dtfctl.launcher.providers.clean import clean_hosts
 from dtfctl.launcher.spec.model import Checkpoints, HostGroup, HostName
 from tests.cluster.commands import Shell
 from tests.cluster.conftest import STUB_COMMAND, controller_pid, task, wait_until
+from tests.cluster.test_connect import product, session
 from tests.lab.conftest import cluster_of
 from tests.lab.netns import Lab
 
@@ -240,10 +241,15 @@ def test_another_machine_takes_a_cluster_over_with_what_runs_and_waits(
     script = tmp_path / "train.py"
     script.write_text(TRAIN)
     trains = cluster.submit(JobRequest(str(script), env={"STOP": str(stop)}))
-    waits = cluster.submit(JobRequest(str(script), env={"STOP": str(stop)}))
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "train.py").write_text("import helper\n" + TRAIN)
+    (project / "helper.py").write_text("")
+    waits = cluster.submit(JobRequest(str(project / "train.py"), env={"STOP": str(stop)}, working_dir=str(project)))
     wait_until(lambda: cluster.job(trains).is_final or steps(cluster, trains) > 20, "it trains")
     before = incarnations(cluster)
     wait_until(lambda: all(trains in text and waits in text for text in copies(lab)), "every host keeps the jobs")
+    wait_until(lambda: len([*lab.root.glob("*/home/.dtfctl/clusters/t/hosts/*/blobs/*")]) == 2, "two keep its folder")
 
     other = tmp_path / "other"
     monkeypatch.setenv("DTFCTL_HOME", str(other))
@@ -256,6 +262,10 @@ def test_another_machine_takes_a_cluster_over_with_what_runs_and_waits(
     seen = steps(taken, trains)
     wait_until(lambda: taken.job(trains).is_final or steps(taken, trains) > seen + 20, "it goes on")
     assert taken.job(trains).state == "running", taken.job(trains).reason
+    with taken.connect("ps/0") as tunnel:  # whose certificate is of the former authority
+        backend = session(tunnel.target)
+        assert product(backend) == [10.0]
+        backend.close()
     assert not [key for name in lab.names for key in (lab.home(name) / ".dtfctl").rglob("ca.key")]
 
     monkeypatch.setenv("DTFCTL_HOME", str(home))

@@ -28,7 +28,7 @@ from dtfctl.launcher.agent.roster import Roster
 from dtfctl.launcher.agent.seeds import Seed
 from dtfctl.launcher.agent.start.preparations import Preparations
 from dtfctl.launcher.agent.unit import Unit
-from dtfctl.launcher.errors import Conflict, NotFound
+from dtfctl.launcher.errors import NotFound, Superseded
 from dtfctl.launcher.files import private_folder
 from dtfctl.launcher.loop import Mailbox
 from dtfctl.launcher.procfs import dump_stacks
@@ -132,7 +132,7 @@ class Agent:
         """Take over the orders of the controller, whose calls come from `controller`. Loop thread."""
         now = self._roster.orders
         if orders.epoch < now.epoch:
-            raise Conflict(f"orders of controller epoch {orders.epoch} come after those of {now.epoch}")
+            raise Superseded(f"orders of controller epoch {orders.epoch} come after those of {now.epoch}")
         if orders.epoch == now.epoch and orders.revision < now.revision:
             return
         self._roster.take(orders)

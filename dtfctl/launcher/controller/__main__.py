@@ -62,6 +62,7 @@ def run(paths: ClusterPaths) -> int:
     created = float(info["created"])
     listen = str(info.get("listen", LOOPBACK))
     providers = HostProviders(paths)
+    rebuild.take_handed_over(paths)
     problem = rebuild.damage(paths)
     if problem:
         rebuild.rebuild(paths, providers, problem)

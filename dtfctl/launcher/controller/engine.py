@@ -65,9 +65,10 @@ class Engine:
         self._damage: ClusterFailed | None = None
         self._memory = Memory(self.store)
         self.hosts = HostBoard(paths, self._memory, self._epoch, provider, self._mailbox, self._no_space)
+        self.hosts.on_superseded = self._superseded
         self._certificates = OwnCertificates(paths, self.hosts.lifetime_s)
         self.tasks = TaskBoard(paths, self._memory, self.hosts)
-        self.jobs = JobBoard(paths, self._memory, self.hosts)
+        self.jobs = JobBoard(paths, self._memory, self.hosts, self._mailbox)
         self.copies = CopyMaker(paths, self._memory, self._epoch)
         self.hosts.ensure_all()
         count = len(self._memory.tasks)
@@ -176,6 +177,7 @@ class Engine:
         jobs = self._memory.jobs
         if all(job.is_final for job in jobs):
             return
+        self.jobs.files.look(time.monotonic())
         before = list(jobs)
         self.jobs.step(self.tasks.statuses())
         if len(before) != len(jobs) or any(old is not new for old, new in zip(before, jobs, strict=False)):
@@ -263,6 +265,15 @@ class Engine:
         """Whether `selector` names a job that has ended, so that nothing more will be logged."""
         wanted = job_id(selector)
         return wanted is not None and self.jobs.is_final(wanted)
+
+    def _superseded(self, text: str) -> None:
+        """On a host that was taken for lost this one went on, and the cluster has another controller: it ends for good.
+
+        On the operator's machine the next command would start it again.
+        """
+        if self.paths.login.exists():
+            log.error("%s: this controller ends", text)
+            self.finish()
 
     # ------------------------------------------------------------------ down
 

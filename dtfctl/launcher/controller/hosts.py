@@ -57,6 +57,8 @@ class HostBoard:
         self._blobs = Blobs(paths.blobs)
         self.book = HostBook(memory)
         self.all: dict[str, Host] = {}
+        self.on_superseded: Callable[[str], None] = lambda _: None
+        """Another controller of the cluster has spoken to a host."""
         self.awaited: frozenset[str] = frozenset()
         """Hosts that tasks are about to leave."""
         self.sharing = Sharing(memory, mailbox, self.all)
@@ -84,6 +86,7 @@ class HostBoard:
             certificates=HostCertificates(self._paths.certificates, self._paths.name, name, self.lifetime_s),
             on_renewed=lambda host, names: self._mailbox.post(lambda: self._on_renewed(host, names)),
         )
+        link.on_superseded = lambda text: self._mailbox.post(lambda: self.on_superseded(text))
         if self._memory.going_down:
             link.start_none()
         host = self.all[name] = Host(link, Monitor(plan.health_limits(self._memory.spec)), time.monotonic())

@@ -15,9 +15,11 @@ from dtfctl.launcher.agent.contract import ClientReport, JobNeeds, key_of
 from dtfctl.launcher.blobs import Blobs
 from dtfctl.launcher.controller import folders, jobs, ledger, plan, queue, view
 from dtfctl.launcher.controller.hosts import HostBoard
+from dtfctl.launcher.controller.jobfiles import JobFiles
 from dtfctl.launcher.controller.memory import Memory
 from dtfctl.launcher.errors import Conflict, ScriptError, UsageError
 from dtfctl.launcher.files import private_folder, write_whole
+from dtfctl.launcher.loop import Mailbox
 from dtfctl.launcher.model import JobRequest, JobStatus, TaskStatus
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.procfs import boot_id
@@ -32,12 +34,13 @@ JOB_ID = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 class JobBoard:
     """The cluster's jobs. Owned by the controller's loop; every method runs within one of its transactions."""
 
-    def __init__(self, paths: ClusterPaths, memory: Memory, hosts: HostBoard) -> None:
+    def __init__(self, paths: ClusterPaths, memory: Memory, hosts: HostBoard, mailbox: Mailbox) -> None:
         self._paths = paths
         self._memory = memory
         self._hosts = hosts
         self.blobs = Blobs(paths.blobs)
         """What was sent for jobs; any thread."""
+        self.files = JobFiles(memory, mailbox, hosts.all, self.blobs)
 
     # ------------------------------------------------------------------ a turn
 
@@ -51,11 +54,19 @@ class JobBoard:
         seen = self._view(spec)
         for at, job in enumerate(records):
             if not job.is_final:
-                job = self._follow_spec(job, spec)
+                job = self._follow_spec(self._with_files(job, now), spec)
                 self._set(at, jobs.step(job.noting(seen.hosts), seen, by_name, now))
         minimum = {job: group.count if group.min is None else group.min for job, group in spec.tasks.items()}
-        for at, job in enumerate(queue.schedule(records, tasks, minimum, now, self._hosts.sharing.problem)):
+        for at, job in enumerate(queue.schedule(records, tasks, minimum, now, self._held_back())):
             self._set(at, job)
+
+    def _held_back(self) -> dict[str, str]:
+        """Jobs that must not begin now, and why."""
+        waiting = [job for job in self._memory.jobs if job.state == "queued"]
+        unshared = self._hosts.sharing.problem if waiting else ""
+        if unshared:
+            return {job.id: unshared for job in waiting}
+        return {job.id: "its files are fetched from hosts" for job in waiting if self.files.is_away(job.needs.files)}
 
     def _view(self, spec: ClusterSpec) -> jobs.JobView:
         """What the hosts say about the processes that belong to them; what one says that lost a task is old."""
@@ -156,6 +167,13 @@ class JobBoard:
         if spec.is_local:
             return self._paths.job(key) / "checkpoint"
         return Path(spec.home or "~/.dtfctl") / "clusters" / self._paths.name / "jobs" / key / "checkpoint"
+
+    def _with_files(self, job: jobs.JobRecord, now: float) -> jobs.JobRecord:
+        """A job whose files were lost with the controller's machine, and are on no host either, never begins."""
+        if job.placed or not self.files.are_lost(job.needs.files):
+            return job
+        reason = "its files were lost with those of the controller, and no host has them; submit it again"
+        return replace(job, state="failed", exit_code=1, reason=reason, ended=now)
 
     def _follow_spec(self, job: jobs.JobRecord, spec: ClusterSpec) -> jobs.JobRecord:
         """A job that has not begun writes where the spec says now, not where it said when it was submitted."""

@@ -22,7 +22,7 @@ from dtfctl.launcher.blobs import Blobs
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.controller.certify import HostCertificates
 from dtfctl.launcher.controller.shipping import FileShipper
-from dtfctl.launcher.errors import LauncherError
+from dtfctl.launcher.errors import LauncherError, Superseded
 from dtfctl.launcher.providers.base import LASTING_CAUSES, AgentEndpoint, HostFailed, Provider
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.rpc.method import PeerUnavailable
@@ -94,6 +94,8 @@ class AgentLink:
         self._on_endpoint = on_endpoint
         self.certificates = certificates
         self._on_renewed = on_renewed
+        self.on_superseded: Callable[[str], None] = lambda _: None
+        """Another controller has given the host orders meanwhile."""
         self._condition = threading.Condition()
         self._channel: Channel | None = None
         self._orders: HostOrders | None = None
@@ -351,6 +353,8 @@ class AgentLink:
                 message = order_changes(None if sent is None else replace(sent, epoch=self._epoch), whole)
                 channel.call(methods.APPLY, to_message(message, pb.HostOrders), timeout_s=APPLY_S)
             except Exception as error:  # also a bug: a host that gets no orders any more would be silent about it
+                if isinstance(error, Superseded):
+                    self.on_superseded(f"{self.host}: {error.message}")
                 bug = not isinstance(error, LauncherError)
                 log.warning("orders %d for %s: %s", orders.revision, self.host, error, exc_info=bug)
                 with self._condition:

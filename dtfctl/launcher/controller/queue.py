@@ -57,19 +57,19 @@ def schedule(
     tasks: Sequence[TaskStatus],
     minimum: Mapping[str, int],
     now: float,
-    held_back: str = "",
+    held_back: Mapping[str, str] | None = None,
 ) -> list[JobRecord]:
     """`jobs` with those started that can be, and the others' reasons to wait. `minimum`: running tasks that a group
-    needs at least; `held_back`: why none may begin now."""
+    needs at least; `held_back`: jobs that must not begin now, and why."""
     taken = Taken()
     for job in jobs:
         if job.is_active:
             taken.take(job)
     after = {job.id: job for job in jobs}
     waiting = [job for job in jobs if job.state == "queued" and job.ending is None]
-    if held_back:
-        after |= {job.id: replace(job, reason=f"waits: {held_back}") for job in waiting}
-        waiting = []
+    held = held_back or {}
+    after |= {job.id: replace(job, reason=f"waits: {held[job.id]}") for job in waiting if job.id in held}
+    waiting = [job for job in waiting if job.id not in held]
     for job in sorted(waiting, key=lambda job: (-job.request.priority, job.seq)):
         after[job.id] = _try_to_start(job, tasks, minimum, taken, now)
     return [after[job.id] for job in jobs]

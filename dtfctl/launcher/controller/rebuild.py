@@ -24,7 +24,6 @@ from dtfctl import guard
 from dtfctl.launcher import codec
 from dtfctl.launcher.agent import copybook, methods, state
 from dtfctl.launcher.agent.lifecycle import ALIVE
-from dtfctl.launcher.blobs import Blobs
 from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.controller import copies, ledger
 from dtfctl.launcher.controller.jobs import JobRecord
@@ -34,7 +33,7 @@ from dtfctl.launcher.files import private_folder, write_whole
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import Provider
 from dtfctl.launcher.rpc.client import Channel
-from dtfctl.launcher.spec.model import ClusterSpec
+from dtfctl.launcher.spec.model import ClusterSpec, ControllerPlace
 from dtfctl.protocol import agent_pb2 as pb
 
 log = logging.getLogger(__name__)
@@ -71,6 +70,14 @@ class Recalled:
             log.warning("the state of %s is damaged: %s", host, error)
             found = state.Saved("")
         return cls(host, kept, found, boot, happening)
+
+
+@dataclass(frozen=True, slots=True)
+class _Handed:
+    recalled: tuple[Recalled, ...] = ()
+    unheard: tuple[str, ...] = ()
+    why: str = ""
+    place: ControllerPlace | None = None
 
 
 # ------------------------------------------------------------------ is there anything to do?
@@ -209,12 +216,38 @@ def rebuild(paths: ClusterPaths, provider: Provider, why: str) -> None:
     write(paths, recalled, unheard, why)
 
 
-def write(paths: ClusterPaths, recalled: Sequence[Recalled], unheard: Sequence[str], why: str) -> None:
-    """A new database of what hosts have told."""
+def hand_over(
+    paths: ClusterPaths, recalled: Sequence[Recalled], unheard: Sequence[str], why: str, place: ControllerPlace
+) -> None:
+    """What `write` is to be called with by the controller that begins in this folder, or in the one it is sent to."""
+    write_whole(paths.recalled, codec.encode(_Handed(tuple(recalled), tuple(unheard), why, place)).encode())
+
+
+def take_handed_over(paths: ClusterPaths) -> None:
+    """Begin with what was handed over, if anything was."""
+    if not paths.recalled.exists():
+        return
+    handed = codec.decode(_Handed, paths.recalled.read_bytes())
+    write(paths, handed.recalled, handed.unheard, handed.why, handed.place)
+    for item in handed.recalled:
+        private_folder(paths.host(item.host))
+    paths.recalled.unlink()
+
+
+def write(
+    paths: ClusterPaths,
+    recalled: Sequence[Recalled],
+    unheard: Sequence[str],
+    why: str,
+    place: ControllerPlace | None = None,
+) -> None:
+    """A new database of what hosts have told; the controller is at another `place` now."""
     newest = _newest(recalled)
     entries = {} if newest is None else dict(newest.entries)
     contents = copies.read(entries)
     spec = contents.spec or _spec_of(paths, ())
+    if spec is not None and place is not None:
+        spec = replace(spec, controller=place)
     fresh = paths.database.with_name("controller.db.new")
     for suffix in SUFFIXES:
         fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
@@ -280,7 +313,7 @@ def _rows(spec: ClusterSpec, rows: Iterable[TaskRow], recalled: Sequence[Recalle
 
 def _settled(paths: ClusterPaths, job: JobRecord, scripts: dict[str, bytes]) -> JobRecord:
     """The job with its files here, which may be another machine than that of before."""
-    folder, blobs = paths.job(job.key), Blobs(paths.blobs)
+    folder = paths.job(job.key)
     script = folder / "code" / Path(job.script).name
     job = replace(job, folder=str(folder), script=str(script))
     if job.is_final:
@@ -288,9 +321,9 @@ def _settled(paths: ClusterPaths, job: JobRecord, scripts: dict[str, bytes]) -> 
     if job.id in scripts and not script.exists():
         private_folder(script.parent)
         write_whole(script, scripts[job.id], 0o700)
-    # One that runs has its files on its hosts.
-    if not job.placed and not (script.exists() and all(blobs.has(name) for name in job.needs.files)):
-        reason = "its files were lost with those of the controller; submit it again"
+    # One that runs has its script on its hosts; what else was sent for jobs hosts have (`jobfiles.py`).
+    if not job.placed and not script.exists():
+        reason = "its script was lost with the controller's files; submit it again"
         return replace(job, state="failed", exit_code=1, reason=reason, ended=time.time())
     return job
 

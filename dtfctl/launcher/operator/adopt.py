@@ -4,18 +4,25 @@ The authority of the cluster stays with who made it: its key is on no host, so t
 takes over makes a new one. Agents get certificates of it, and listen to no other from then on; their tasks go on
 meanwhile. Tasks know each other by the certificates that they have, and keep them until they are renewed; they trust
 both authorities from then on. What is wanted of the cluster, and its jobs, the hosts keep.
+
+A controller that runs on a host ends, with the key by which it logs in to the others. With `controller: host`
+the new one is put on the host that the spec says, or on the first that lets us in, and begins with what the hosts keep.
+That is also how the controller of one's own cluster comes to another host when its own is lost.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
+from collections.abc import Collection
 from typing import Any
 
-from dtfctl.launcher import connect
+from dtfctl.launcher import codec, connect
 from dtfctl.launcher.certificates import FORMER
 from dtfctl.launcher.controller import rebuild
 from dtfctl.launcher.controller.rebuild import Recalled
-from dtfctl.launcher.errors import Conflict, LoginError, NoSuchCluster, UsageError
+from dtfctl.launcher.errors import Conflict, ControllerUnreachable, LoginError, NoSuchCluster, UsageError
+from dtfctl.launcher.far_seat import FarSeat, Place, settle_on
 from dtfctl.launcher.files import write_whole
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import LOGIN_CAUSES, HostFailed, OnStage
@@ -33,18 +40,15 @@ def take_over(paths: ClusterPaths, spec: ClusterSpec, on_stage: OnStage) -> None
     Hosts that are this user's already stay as they are, so it can be done again when more of them can be reached.
 
     Raises:
-        UsageError: it has no hosts to log in to. Conflict: its controller runs on one of its hosts, or a host refuses.
-        NoSuchCluster: there is none. LoginError: no host lets us in.
+        UsageError: it has no hosts to log in to. Conflict: a host refuses. NoSuchCluster: there is none.
+        LoginError: no host lets us in, or not that on which the controller is to run.
     """
     if spec.is_local:
         raise UsageError("--adopt is for clusters on other hosts", "this one is on this machine alone")
-    if spec.controller.place == "host" or paths.seat.exists():
-        raise Conflict(
-            "--adopt takes over clusters whose controller runs on the operator's machine",
-            f"log in to the controller's host and use it there: its folder is {spec.home or '~/.dtfctl'}/controllers",
-        )
+    if paths.seat.exists() and _is_there(paths):
+        return
     is_new = connect.read_created(paths) is None
-    connect.prepare(paths)
+    created = connect.prepare(paths, spec.security.lifetime)
     try:
         found, failed = _ask(paths, spec, on_stage)
     except BaseException:
@@ -52,7 +56,7 @@ def take_over(paths: ClusterPaths, spec: ClusterSpec, on_stage: OnStage) -> None
             LocalSeat(paths).forget(keep_logs=False)
         raise
     ours = paths.database.exists() and all(item["ours"] for item in found.values())
-    if ours:
+    if ours and not paths.seat.exists():
         return
     running = find_controller(paths)
     if running is not None:
@@ -61,7 +65,44 @@ def take_over(paths: ClusterPaths, spec: ClusterSpec, on_stage: OnStage) -> None
     _trust_both(paths, found)
     recalled = [Recalled.of(host, item["copy"].encode(), item["state"].encode()) for host, item in found.items()]
     former = {item["former"] for item in found.values() if item["former"]}
-    rebuild.write(paths, recalled, sorted(failed), f"taken over from {', '.join(sorted(former)) or 'nobody'}")
+    lost = codec.decode(Place, paths.seat.read_bytes()).host if paths.seat.exists() else ""
+    why = f"taken over from {', '.join(sorted(former)) or f'the controller on {lost}' * bool(lost) or 'nobody'}"
+    if spec.controller.place == "host":
+        rebuild.hand_over(paths, recalled, sorted(failed), why, spec.controller)
+        settle_on(paths, spec, created, _place_of(spec, found))
+        return
+    paths.seat.unlink(missing_ok=True)
+    shutil.rmtree(paths.login, ignore_errors=True)
+    paths.controller_info.unlink(missing_ok=True)
+    rebuild.write(paths, recalled, sorted(failed), why, spec.controller)
+
+
+def _is_there(paths: ClusterPaths) -> bool:
+    """Whether this user's controller runs on its host, or can be started there again: nothing is to be taken over."""
+    seat = FarSeat(paths)
+    try:
+        return (seat.find() or seat.start()) != ""
+    except (LoginError, ControllerUnreachable, NoSuchCluster):
+        return False
+    finally:
+        seat.close()
+
+
+def _place_of(spec: ClusterSpec, found: Collection[str]) -> str:
+    """Where the new controller goes.
+
+    Raises:
+        LoginError: the host that the spec says does not let us in.
+    """
+    wanted = spec.controller.host
+    if wanted is None:
+        return next(host.name for host in spec.hosts if host.name in found)
+    if wanted not in found:
+        raise LoginError(
+            f"{wanted}, where the spec puts the controller, cannot be used",
+            "name another one in FILE: controller: {place: host, host: NAME}",
+        )
+    return wanted
 
 
 def _ask(paths: ClusterPaths, spec: ClusterSpec, on_stage: OnStage) -> tuple[dict[str, Adopted], dict[str, HostFailed]]:
@@ -84,7 +125,8 @@ def _ask(paths: ClusterPaths, spec: ClusterSpec, on_stage: OnStage) -> tuple[dic
             raise Conflict(f"{refused[0]}: {refused[1].message}", refused[1].hint)
         if not found:
             raise NoSuchCluster(f"no host of it has a cluster {paths.name}", "bring it up: dtfctl up FILE")
-        for host in found:
+        operator.end_controllers([*found], force=True)
+        for host in found if spec.controller.place == "local" else ():
             operator.expect(host)
         return found, failed
     finally:

@@ -42,17 +42,23 @@ class Operator(SshProvider):
 
     def adopt(self, hosts: Sequence[str]) -> dict[str, dict[str, Any] | HostFailed]:
         """Make the cluster this user's on all hosts at once; what each answers, or why it does not."""
+        return self._ask_each(hosts, "adopt")
+
+    def end_controllers(self, hosts: Sequence[str], force: bool) -> dict[str, dict[str, Any] | HostFailed]:
+        """Controllers of the cluster on these hosts are to end, and may log in to none any more; `force`: whosever."""
+        return self._ask_each(hosts, "end_controllers", force=force, drop=True)
+
+    def _ask_each(self, hosts: Sequence[str], what: str, **values: Any) -> dict[str, dict[str, Any] | HostFailed]:
+        async def one(host: str) -> dict[str, Any] | HostFailed:
+            try:
+                return await self._ask(host, what, ASK_S, **values)
+            except HostFailed as error:
+                return error
 
         async def each() -> list[dict[str, Any] | HostFailed]:
-            return await asyncio.gather(*(self._adopt(host) for host in hosts))
+            return await asyncio.gather(*(one(host) for host in hosts))
 
         return dict(zip(hosts, self._run(each(), None), strict=True))
-
-    async def _adopt(self, host: str) -> dict[str, Any] | HostFailed:
-        try:
-            return await self._ask(host, "adopt", ASK_S)
-        except HostFailed as error:
-            return error
 
     def expect(self, host: str) -> None:
         """An agent of ours may run there."""

@@ -24,6 +24,9 @@ from dtfctl.launcher.providers.base import Cause, HostFailed
 from dtfctl.launcher.providers.files import Synced
 from dtfctl.launcher.spec.model import Ssh
 
+MET = "met.json"
+"""On the operator's machine: what `hosts.json` was when it was sent last."""
+
 
 @dataclass(frozen=True, slots=True)
 class Met:
@@ -52,6 +55,15 @@ class Met:
 @dataclass(frozen=True, slots=True)
 class _Hosts:
     hosts: Mapping[str, Met]
+
+
+def met_before(login: Path, met: Mapping[str, Met]) -> dict[str, Met]:
+    """`met`, with hosts that cannot be reached now as they were met before."""
+    try:
+        known = codec.decode(_Hosts, (login / MET).read_bytes()).hosts
+    except (FileNotFoundError, ValueError):
+        known = {}
+    return {name: known[name] if now.cause == "unreachable" and name in known else now for name, now in met.items()}
 
 
 def hosts_file(hosts: Mapping[str, Met]) -> str:
