@@ -67,6 +67,31 @@ def test_output_of_every_process_reaches_the_submitter_and_success_needs_all(up:
     assert (status.state, status.exit_code) == ("succeeded", 0)
 
 
+def test_whose_end_is_the_jobs_is_a_policy(up: Up, script: Write, tmp_path: Path) -> None:
+    cluster, go = up(), tmp_path / "go"
+    path = script(
+        """
+        import os, pathlib, sys, time
+        chief = os.environ["DTF_TASK_INDEX"] == "0"
+        while not chief and not pathlib.Path(sys.argv[1]).exists():
+            time.sleep(0.05)
+        sys.exit(0 if chief else 3)
+        """
+    )
+    for policy, end in (("chief", ("succeeded", 0)), ("all", ("failed", 3))):
+        go.unlink(missing_ok=True)
+        job_id = cluster.submit(JobRequest(path, (str(go),), success=policy))
+        wait_until(
+            lambda job_id=job_id: any(  # type: ignore[misc]
+                (client.name, client.state) == ("worker/0", "done") for client in cluster.job(job_id).clients
+            ),
+            "the chief has ended well",
+        )
+        go.touch()
+        _, _, status = follow(cluster, job_id)
+        assert (status.state, status.exit_code) == end, (policy, status)
+
+
 def test_the_environment_describes_cluster_task_and_job(up: Up, script: Write) -> None:
     cluster = up()
     path = script(

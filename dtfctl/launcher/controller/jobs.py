@@ -236,7 +236,9 @@ def _decide(
     done = {name for name, r in current.items() if r.state == "done" and r.exit_code == 0}
     needed = {p.name for p in job.processes if p.role != "ps" and not _never_came(job, p, current, tasks)}
     if job.processes[0].name in done:
-        job = _without_chief(job, needed - done, tasks, now)
+        # By the policy `chief` it does not count how the others end; they have ended all the same.
+        ended = done | set(bad) if success_of(job) == "chief" else done
+        job = _without_chief(job, needed - ended, tasks, now)
         if job.ending is not None or success_of(job) == "chief":
             return job
     given_up = _given_up(job, needed - done, tasks)
