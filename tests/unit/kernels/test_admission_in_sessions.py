@@ -127,5 +127,38 @@ def test_the_buckets_of_a_table() -> None:
         session.run(tf.raw_ops.LookupTableSizeV2(table_handle=table))
 
 
+LISTS: dict[str, Callable[[], Any]] = {
+    "an array that is written far behind its end": lambda: (
+        tf.TensorArray(tf.float32, 1, dynamic_size=True).write(2**31 - 2, 1.0).size()
+    ),
+    "a list that is written far behind its end": lambda: tf.raw_ops.TensorListLength(
+        input_handle=tf.raw_ops.TensorListScatterV2(
+            tensor=[1.0], indices=[2**31 - 2], element_shape=tf.constant([], tf.int32), num_elements=-1
+        )
+    ),
+    "zeros in place of what was not written": lambda: tf.raw_ops.TensorListStack(
+        input_handle=tf.raw_ops.TensorListReserve(element_shape=[SIDE], num_elements=SIDE, element_dtype=tf.float32),
+        element_shape=[SIDE],
+        element_dtype=tf.float32,
+        num_elements=-1,
+    ),
+    "rows of a variable again and again": lambda: tf.gather(
+        tf.get_variable("table", [1, SIDE], use_resource=True, initializer=tf.zeros_initializer()),
+        tf.zeros([SIDE], tf.int32),
+    ),
+    "rows again and again": lambda: tf.gather(tf.zeros([1, SIDE]), tf.zeros([SIDE], tf.int32)),
+    "an item far behind the others": lambda: tf.dynamic_stitch([[2**31 - 2]], [[1.0]]),
+}
+
+
+@pytest.mark.parametrize("make", LISTS.values(), ids=LISTS)
+def test_items_far_behind_or_again_and_again(make: Callable[[], Any]) -> None:
+    fetch = make()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        with pytest.raises(tf.errors.ResourceExhaustedError, match="OOM when allocating tensor with shape"):
+            session.run(fetch)
+
+
 def test_this_host_says_how_much_it_has() -> None:
     assert 0 < free_memory.free_bytes() < free_memory.UNKNOWN

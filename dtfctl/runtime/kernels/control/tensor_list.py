@@ -12,6 +12,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.kernels.admission import admit
 from dtfctl.runtime.kernels.control.persistent_list import PersistentList
 from dtfctl.runtime.kernels.control.tensor_list_wire import encode_tensor_list
 
@@ -113,6 +114,7 @@ def _add(a: Any, b: Any) -> Any:
 
 def zeros_for(dtype: DType, shape: Any, like: Any = None) -> Any:
     """A tensor of zeros (empty strings, empty variants); variants follow `like` where they can."""
+    admit(shape, 8 if dtype.is_object else np.dtype(dtype.np).itemsize)
     if dtype is dtypes.string:
         out = np.empty(shape, object)
         out.fill(b"")
@@ -205,4 +207,5 @@ def check_dtype(found: TensorList, dtype: DType) -> None:
 
 def resized(items: list[Any], size: int) -> list[Any]:
     """The items cut, or filled up with unset ones, to that many."""
+    admit((size,), 8)
     return items[:size] + [None] * (size - len(items))

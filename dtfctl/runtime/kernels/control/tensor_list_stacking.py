@@ -8,6 +8,7 @@ import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.kernels.admission import admit
 from dtfctl.runtime.kernels.control.tensor_list import (
     TensorList,
     box,
@@ -64,6 +65,7 @@ def _stacked(k: KernelBuild, held: TensorList, items: list[Any], wanted: TensorS
             )
     if not items:
         return np.empty((0, *shape), object) if dtype.is_object else k.xp.zeros((0, *shape), dtype.np)
+    admit((len(items), *shape), 8 if dtype.is_object else np.dtype(dtype.np).itemsize)
     return np.stack(items) if dtype.is_object else k.xp.stack([k.xp.asarray(item) for item in items])
 
 
@@ -148,7 +150,7 @@ def tensor_list_scatter(k: KernelBuild) -> Kernel:
                 raise InvalidArgumentError(
                     f"TensorListScatter: Trying to scatter at index {i} in list with size {size}"
                 )
-        items: list[Any] = [None] * max(max(places, default=-1) + 1, size)
+        items: list[Any] = resized([], max(max(places, default=-1) + 1, size))
         for row, i in enumerate(places):
             items[i] = tensor[row, ...]
         return box(TensorList(dtype, wanted, items))

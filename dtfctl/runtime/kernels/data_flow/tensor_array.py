@@ -11,7 +11,9 @@ from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.resource_manager import Resource
 from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.kernels.admission import admit
 from dtfctl.runtime.kernels.data_flow.handles import shape_text, type_text
+from dtfctl.runtime.kernels.result_sizes import SLOT_BYTES
 
 
 class _Slot:
@@ -123,6 +125,8 @@ class TensorArray(Resource):
                 f"TensorArray {self.name}: Tried to write to index {index} but array is not resizeable and size is: "
                 f"{len(slots)}"
             )
+        if index > len(slots):
+            admit((index,), SLOT_BYTES)
         while index >= len(slots):
             slots.append(_Slot())
         slot = slots[index]

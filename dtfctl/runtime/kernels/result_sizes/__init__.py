@@ -5,6 +5,6 @@ function here raises for inputs that make no sense is taken for no answer: the k
 """
 
 from dtfctl.runtime.kernels.result_sizes import shapes, values
-from dtfctl.runtime.kernels.result_sizes.table import ONLY_IF, SIZES, item_bytes_of
+from dtfctl.runtime.kernels.result_sizes.table import ONLY_IF, SIZES, SLOT_BYTES, item_bytes_of
 
-__all__ = ["ONLY_IF", "SIZES", "item_bytes_of", "shapes", "values"]
+__all__ = ["ONLY_IF", "SIZES", "SLOT_BYTES", "item_bytes_of", "shapes", "values"]
