@@ -60,7 +60,7 @@ from dtfctl.runtime.api import (
 from dtfctl.runtime.client.default_session import get_default_session
 from dtfctl.runtime.client.fetches import IndexedSlicesValue, SparseTensorValue
 from dtfctl.runtime.client.interactive import InteractiveSession
-from dtfctl.runtime.client.script_ops import numpy_function, py_func
+from dtfctl.runtime.client.script_ops import numpy_function, py_func, py_function
 from dtfctl.runtime.client.session import Session
 from dtfctl.runtime.eager.custom_gradient import custom_gradient, grad_pass_through, recompute_grad
 from dtfctl.runtime.eager.enable import (

@@ -90,6 +90,7 @@ from dtfctl.runtime.ops.nn_ops import (
     xw_plus_b,
     zero_fraction,
 )
+from dtfctl.runtime.ops.raw_rnn import raw_rnn, static_bidirectional_rnn
 from dtfctl.runtime.ops.rnn import (
     bidirectional_dynamic_rnn,
     dynamic_rnn,

@@ -6,6 +6,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.func_graph import outermost_graph
@@ -43,6 +45,19 @@ def py_func(
     if single:
         return op.outputs[0]
     return list(op.outputs) if types else op
+
+
+class _Array(np.ndarray[Any, Any]):
+    """An array that a function written for eager tensors can take."""
+
+    def numpy(self) -> Any:
+        """The array itself; of one string its bytes."""
+        return self.item() if self.dtype == object and not self.ndim else np.asarray(self)
+
+
+def py_function(func: Callable[..., Any], inp: Sequence[Any] = (), Tout: Any = (), name: str | None = None) -> Any:
+    """`py_func` for a function whose arguments have `.numpy()`; it computes with numpy, and no gradient flows."""
+    return py_func(lambda *arrays: func(*(np.asarray(a).view(_Array) for a in arrays)), inp, Tout, True, name)
 
 
 def numpy_function(

@@ -11,6 +11,18 @@ AUTOTUNE = experimental.AUTOTUNE
 INFINITE_CARDINALITY = experimental.INFINITE_CARDINALITY
 UNKNOWN_CARDINALITY = experimental.UNKNOWN_CARDINALITY
 
+
+class Options:
+    """Settings of a dataset, by any name; what they ask for is decided at run time here."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        group = Options()
+        setattr(self, name, group)
+        return group
+
+
 __all__ = [
     "AUTOTUNE",
     "INFINITE_CARDINALITY",
@@ -18,6 +30,7 @@ __all__ = [
     "Dataset",
     "FixedLengthRecordDataset",
     "Iterator",
+    "Options",
     "Structure",
     "TFRecordDataset",
     "TextLineDataset",

@@ -81,6 +81,15 @@ class Dataset:
         return Dataset(variant, structure)
 
     @staticmethod
+    def from_generator(
+        generator: Callable[..., Any], output_types: Any, output_shapes: Any = None, args: Iterable[Any] = ()
+    ) -> Dataset:
+        """What `generator(*args)` yields, in the client's own process; each pass calls it again."""
+        from dtfctl.runtime.data.generators import generator_dataset
+
+        return Dataset(*generator_dataset(generator, output_types, output_shapes, tuple(args or ())))
+
+    @staticmethod
     def range(*args: Any) -> Dataset:
         """Numbers as Python's range gives them, int64."""
         bounds = [0, args[0], 1] if len(args) == 1 else [*args, 1][:3]
@@ -343,6 +352,10 @@ class Dataset:
         return self._derived(
             "ScanDataset", result, initial_state=nest.flatten(state), other_arguments=f.captured, f=f.attr
         )
+
+    def with_options(self, options: Any) -> Dataset:
+        """The same elements: what options ask for is decided at run time here."""
+        return self
 
     def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
         return transformation_func(self)

@@ -276,3 +276,84 @@ def autoencoder(tf: Any) -> Any:
     loss = tf.reduce_mean(tf.pow(x - y, 2)) + tf.reduce_mean(kl)
     train = tf.train.RMSPropOptimizer(0.01).minimize(loss)
     return [([train, loss], {x: X})] * 2 + [(weights["e"], {})]
+
+
+def layer_functions(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32, [None, 64], name="x")
+    s = tf.placeholder(tf.float32, [None, 5, 2], name="s")
+    picture = tf.reshape(x, [-1, 8, 8, 1])
+    volume = tf.reshape(x, [-1, 4, 4, 4, 1])
+    up = tf.layers.conv2d_transpose(picture, 2, 3, strides=2, padding="same", activation=tf.nn.relu)
+    valid = tf.layers.conv2d_transpose(picture, 2, [4, 4], strides=(2, 2), name="valid")
+    apart = tf.layers.separable_conv2d(picture, 3, 3, depth_multiplier=2)
+    deep = tf.layers.conv3d(volume, 2, 2)
+    deeper = tf.layers.conv3d_transpose(volume, 2, 2, 2)
+    pools = [
+        tf.layers.max_pooling1d(s, 2, 1), tf.layers.average_pooling1d(s, 2, 2),
+        tf.layers.max_pooling3d(volume, 2, 2), tf.layers.average_pooling3d(volume, 2, 2),
+    ]  # fmt: skip
+    line = tf.layers.conv1d(s, 3, 2)
+    thin = tf.layers.separable_conv1d(s, 3, 2)
+    out = [up, valid, apart, deep, deeper, *pools, line, thin]
+    shapes = tf.constant([str(t.shape.as_list()) for t in out])
+    loss = tf.add_n([tf.reduce_sum(t) for t in out])
+    train = tf.train.GradientDescentOptimizer(0.001).minimize(loss)
+    feed = {x: PICTURES, s: SEQUENCES}
+    return [(shapes, {}), (out, feed), (train, feed), (loss, feed)]
+
+
+def layer_classes(tf: Any) -> Any:
+    class Scale(tf.layers.Layer):
+        def build(self, shape: Any) -> None:
+            self.factor = self.add_variable("factor", [shape[-1]], initializer=tf.ones_initializer())
+            super().build(shape)
+
+        def call(self, inputs: Any) -> Any:
+            return inputs * self.factor
+
+    x = tf.placeholder(tf.float32, [6, 4], name="x")
+    pictures = tf.placeholder(tf.float32, [None, 64], name="pictures")
+    dense = tf.layers.Dense(3, activation=tf.nn.relu)
+    one = dense(x)
+    two = dense.apply(x + 1.0)
+    with tf.variable_scope("block"):
+        named = tf.layers.Dense(2, use_bias=False, name="named")
+        three = named(one)
+        scaled = Scale()(three)
+        again = Scale(name="own")(scaled)
+    norm = tf.layers.BatchNormalization()
+    four = norm(one, training=True)
+    picture = tf.reshape(pictures, [-1, 8, 8, 1])
+    conv = tf.layers.Conv2D(2, 3, padding="same")
+    five = tf.layers.Flatten()(tf.layers.MaxPooling2D(2, 2)(conv(picture)))
+    six = tf.layers.Dropout(0.5)(five)
+    count = tf.constant([len(dense.variables), len(named.trainable_variables), len(norm.variables)])
+    kernels = [dense.kernel, dense.bias, conv.kernel]
+    feed = {x: X, pictures: PICTURES}
+    return [([one, two, three, scaled, again, four, five, six, count], feed), (kernels, {})]
+
+
+def raw_loops(tf: Any) -> Any:
+    x = tf.placeholder(tf.float32, [5, 3, 2], name="x")
+    lengths = tf.constant([5, 2, 4])
+    source = tf.TensorArray(tf.float32, 5).unstack(x)
+    cell = tf.nn.rnn_cell.LSTMCell(3)
+
+    def loop(time: Any, output: Any, state: Any, _: Any) -> Any:
+        next_state = cell.zero_state(3, tf.float32) if output is None else state
+        finished = time >= lengths
+        following = tf.cond(tf.reduce_all(finished), lambda: tf.zeros([3, 2], tf.float32), lambda: source.read(time))
+        following.set_shape([3, 2])
+        return finished, following, next_state, output, None
+
+    emitted, state, _ = tf.nn.raw_rnn(cell, loop)
+    stacked = emitted.stack()
+    parts = tf.unstack(x)
+    cells = [tf.nn.rnn_cell.BasicLSTMCell(2), tf.nn.rnn_cell.GRUCell(2)]
+    both, ahead, behind = tf.nn.static_bidirectional_rnn(*cells, parts, dtype=tf.float32)
+    cut, _, _ = tf.nn.static_bidirectional_rnn(
+        *[tf.nn.rnn_cell.BasicRNNCell(2), tf.nn.rnn_cell.BasicRNNCell(3)], parts, dtype=tf.float32,
+        sequence_length=lengths, scope="cut",
+    )  # fmt: skip
+    feed = {x: SEQUENCES.transpose(1, 0, 2)}
+    return [([stacked, state.c, both[0], both[-1], ahead.h, behind, cut[1], cut[4]], feed)]

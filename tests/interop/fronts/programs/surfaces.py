@@ -250,3 +250,27 @@ def policy(tf: Any) -> Any:
     copy = [t.assign(0.9 * t + 0.1 * s) for t, s in pairs]
     feed = {states: X, actions: [0, 1, 1, 0, 1, 0], rewards: [1.0, 0.5, -1.0, 0.0, 1.0, 0.2]}
     return [([train, loss, indexed], feed)] * 2 + [(copy, {})]
+
+
+def generators(tf: Any) -> Any:
+    def pairs(count: int, offset: float = 0.0) -> Any:
+        for i in range(count):
+            yield np.array([i, i + offset], np.float32), i * i
+
+    data = tf.data.Dataset.from_generator(
+        lambda: pairs(5), (tf.float32, tf.int64), (tf.TensorShape([2]), tf.TensorShape([]))
+    )
+    options = tf.data.Options()
+    options.experimental_deterministic = True
+    x, y = data.with_options(options).repeat(2).batch(3).make_one_shot_iterator().get_next()
+    words = tf.data.Dataset.from_generator(lambda: iter(["a", "bc"]), tf.string, [])
+    given = tf.data.Dataset.from_generator(pairs, (tf.float32, tf.int64), args=(2, 0.5))
+    iterator = given.make_initializable_iterator()
+    word = words.make_one_shot_iterator().get_next()
+    doubled = tf.py_function(lambda a: a.numpy() * 2.0, [tf.constant([1.0, 2.0])], tf.float32)
+    shapes = tf.constant([str(t.shape) for t in (x, y, word)])
+    element = iterator.get_next()
+    return [
+        (shapes, {}), ([x, y], {}), ([x, y], {}), (word, {}), (word, {}), (iterator.initializer, {}), (element, {}),
+        (element, {}), (doubled, {}),
+    ]  # fmt: skip

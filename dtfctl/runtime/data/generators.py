@@ -1,0 +1,129 @@
+"""Datasets of what a Python generator yields, in the client's own process."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.client.script_ops import py_func
+from dtfctl.runtime.data.structure import Structure, trace
+from dtfctl.runtime.framework import dtypes, nest
+from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.dtypes import as_dtype
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
+
+
+def generator_dataset(
+    generator: Callable[..., Any], output_types: Any, output_shapes: Any, args: tuple[Any, ...]
+) -> tuple[Tensor, Structure]:
+    """The variant and the structure of the dataset that calls `generator(*args)` for each pass over it.
+
+    Raises:
+        TypeError: `generator` is no function.
+    """
+    if not callable(generator):
+        raise TypeError("`generator` must be callable.")
+    template = _tupled(output_types)
+    types = tuple(as_dtype(t) for t in nest.flatten(template))
+    shapes = tuple(_shapes(template, _tupled(output_shapes))) if output_shapes is not None else ()
+    structure = Structure(template, types, shapes or (TensorShape(None),) * len(types))
+    given = [convert_to_tensor(a) for a in args]
+    numbers = itertools.count()
+    running: dict[int, Iterator[Any]] = {}
+
+    def start(*values: Any) -> Any:
+        number = next(numbers)
+        running[number] = iter(generator(*values))
+        return np.int64(number)
+
+    def following(number: Any) -> Any:
+        return _element(next(running[int(number)]), structure)
+
+    def finish(number: Any) -> Any:
+        running.pop(int(number), None)
+        return np.int64(0)
+
+    def make() -> Any:
+        number = py_func(start, given, dtypes.int64)
+        number.set_shape([])
+        return number
+
+    def step(number: Tensor) -> Any:
+        values = py_func(following, [number], list(types))
+        for value, shape in zip(values, structure.shapes):
+            value.set_shape(shape)
+        return tuple(values)
+
+    def end(number: Tensor) -> Any:
+        return py_func(finish, [number], dtypes.int64)
+
+    state = Structure(0, (dtypes.int64,), (TensorShape([]),))
+    first, second, last = trace(make), trace(step, state), trace(end, state)
+    variant = apply_op(
+        "GeneratorDataset",
+        init_func_other_args=first.captured,
+        next_func_other_args=second.captured,
+        finalize_func_other_args=last.captured,
+        init_func=first.attr,
+        next_func=second.attr,
+        finalize_func=last.attr,
+        **structure.attrs,
+    )
+    return variant, structure
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _shapes(types: Any, shapes: Any) -> list[TensorShape]:
+    """The shapes in the order of the types; a shape may be a tuple itself."""
+    if isinstance(types, dict):
+        return [shape for key in sorted(types) for shape in _shapes(types[key], shapes[key])]
+    if isinstance(types, tuple):
+        if len(types) != len(shapes):
+            raise ValueError(f"output_shapes {shapes} do not have the structure of output_types {types}")
+        return [shape for t, s in zip(types, shapes) for shape in _shapes(t, s)]
+    return [as_shape(shapes)]
+
+
+def _element(value: Any, structure: Structure) -> list[Any]:
+    """One element's leaves, checked.
+
+    Raises:
+        TypeError: it has another structure, or a leaf is of another type or shape than was said.
+    """
+    leaves = [value] if not nest.is_nested(structure.template) else _leaves(structure.template, value)
+    out = []
+    for leaf, dtype, shape in zip(leaves, structure.types, structure.shapes, strict=True):
+        try:
+            array = np.asarray(leaf, object) if dtype.is_object else np.asarray(leaf, dtype.np)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"`generator` yielded an element that could not be converted to the expected type. The expected type "
+                f"was {dtype.name}, but the yielded element was {leaf!r}."
+            ) from None
+        if not shape.is_compatible_with(TensorShape(array.shape)):
+            raise TypeError(
+                f"`generator` yielded an element of shape {array.shape} where an element of shape {shape} was expected."
+            )
+        out.append(array)
+    return out
+
+
+def _leaves(template: Any, value: Any) -> list[Any]:
+    if isinstance(template, dict) and isinstance(value, dict) and template.keys() == value.keys():
+        return [leaf for key in sorted(template) for leaf in _leaves(template[key], value[key])]
+    if isinstance(template, tuple) and isinstance(value, (tuple, list)) and len(template) == len(value):
+        return [leaf for t, v in zip(template, value) for leaf in _leaves(t, v)]
+    if isinstance(template, (dict, tuple)):
+        raise TypeError(
+            f"`generator` yielded an element that did not match the expected structure. The expected structure was "
+            f"{template}, but the yielded element was {value!r}."
+        )
+    return [value]
