@@ -261,18 +261,20 @@ class FolderPeer(_message.Message):
     def __init__(self, host: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
 
 class FolderOrder(_message.Message):
-    __slots__ = ("path", "job_id", "hold", "peers", "gates")
+    __slots__ = ("path", "job_id", "hold", "peers", "gates", "all_peers")
     PATH_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     HOLD_FIELD_NUMBER: _ClassVar[int]
     PEERS_FIELD_NUMBER: _ClassVar[int]
     GATES_FIELD_NUMBER: _ClassVar[int]
+    ALL_PEERS_FIELD_NUMBER: _ClassVar[int]
     path: str
     job_id: str
     hold: bool
     peers: _containers.RepeatedCompositeFieldContainer[FolderPeer]
     gates: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, path: _Optional[str] = ..., job_id: _Optional[str] = ..., hold: bool = ..., peers: _Optional[_Iterable[_Union[FolderPeer, _Mapping]]] = ..., gates: _Optional[_Iterable[str]] = ...) -> None: ...
+    all_peers: bool
+    def __init__(self, path: _Optional[str] = ..., job_id: _Optional[str] = ..., hold: bool = ..., peers: _Optional[_Iterable[_Union[FolderPeer, _Mapping]]] = ..., gates: _Optional[_Iterable[str]] = ..., all_peers: bool = ...) -> None: ...
 
 class FolderReport(_message.Message):
     __slots__ = ("path", "whole", "in_step", "files", "bytes", "problem")
@@ -317,12 +319,14 @@ class ListFilesRequest(_message.Message):
     def __init__(self, path: _Optional[str] = ..., tag: _Optional[str] = ..., clock: _Optional[int] = ...) -> None: ...
 
 class FileList(_message.Message):
-    __slots__ = ("tag", "entries")
+    __slots__ = ("tag", "entries", "age_s")
     TAG_FIELD_NUMBER: _ClassVar[int]
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
     tag: str
     entries: _containers.RepeatedCompositeFieldContainer[FolderEntry]
-    def __init__(self, tag: _Optional[str] = ..., entries: _Optional[_Iterable[_Union[FolderEntry, _Mapping]]] = ...) -> None: ...
+    age_s: float
+    def __init__(self, tag: _Optional[str] = ..., entries: _Optional[_Iterable[_Union[FolderEntry, _Mapping]]] = ..., age_s: _Optional[float] = ...) -> None: ...
 
 class ReadFileRequest(_message.Message):
     __slots__ = ("folder", "path", "sha256", "offset")

@@ -210,6 +210,8 @@ class FolderOrder:
     peers: tuple[FolderPeer, ...] = ()
     gates: tuple[str, ...] = ()
     """Tasks that start here only when all of it is."""
+    all_peers: bool = False
+    """`peers` are all hosts that are not lost: what none of them has is nowhere."""
 
 
 @value

@@ -53,8 +53,9 @@ class Folders:
         """
         record = self._replica(request.path).record
         record.hear(request.clock)
-        tag = record.tag  # first: what changes meanwhile is listed again
-        reply = pb.FileList(tag=tag)
+        age_s = record.age_s  # first, as the list may be newer
+        tag = record.tag  # before the entries: what changes meanwhile is listed again
+        reply = pb.FileList(tag=tag, age_s=age_s)
         if tag != request.tag:
             reply.entries.extend(to_message(entry, pb.FolderEntry) for entry in record.entries.values())
         return reply

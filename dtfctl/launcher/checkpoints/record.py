@@ -32,6 +32,7 @@ from dtfctl.launcher.files import OUT_OF_SPACE, no_space, private_folder, write_
 from dtfctl.values import field, replace, value
 
 OWN = ".dtfctl"
+KNOWN_UNTIL = "known-until"
 SETTLE_S = 0.4
 """A file that has not changed for so long is finished."""
 PIECE_BYTES = 4 * 2**20
@@ -77,6 +78,8 @@ class Record:
         for path in self._entries:
             self._file_under(path)
         self._is_stored = True
+        self._complete_at: float | None = None
+        """When the last look began, if it found nothing that was being written."""
         self._marks: dict[str, Mark] = dict(saved.marks)
         self._fresh: dict[str, tuple[Mark, float]] = {}
         """Files that were written since, what they looked like, and when they were first seen so."""
@@ -154,6 +157,7 @@ class Record:
                 self._deleted = self.floor = 0
             private_folder(self.folder)
             private_folder(self._file.parent)
+        began = time.monotonic()
         found = self._look()
         now, finished = time.monotonic(), []
         with self._lock:
@@ -171,6 +175,8 @@ class Record:
             gone = [path for path in self._marks if path not in found]
         hashed = [(path, mark, sha) for path, mark in finished if (sha := self._hash(path, mark)) is not None]
         if not hashed and not gone:
+            with self._lock:
+                self._complete_at = None if self._fresh else began
             return False
         with self._lock:
             for path in gone:
@@ -182,8 +188,15 @@ class Record:
                 known = self._entries.get(path)
                 if known is None or known.deleted or (known.sha256, known.size) != (sha, mark[0]):
                     self._put(Entry(path, self._next(), mark[0], sha, mark[1]))
+            self._complete_at = None if self._fresh else began
             self._is_stored = False
         return True
+
+    @property
+    def age_s(self) -> float | None:
+        """What was written longer ago than this is among the entries; None while something is being written."""
+        with self._lock:
+            return None if self._complete_at is None else time.monotonic() - self._complete_at
 
     @property
     def clock(self) -> int:
@@ -249,6 +262,13 @@ class Record:
         return os.fdopen(fd, "rb")
 
     # ------------------------------------------------------------------ for others, and from them
+
+    def set_known_until(self, moment: float) -> None:
+        """Tell the processes of this host, by the time of a file: what anybody wrote before that moment is here, or on
+        no host that is not lost (`runtime/train/checkpoint_management.py` waits for it)."""
+        path = self.folder / OWN / KNOWN_UNTIL
+        path.touch()
+        os.utime(path, (moment, moment))
 
     def read(self, path: str, sha256: str, offset: int) -> bytes:
         """A piece of a file of this version.

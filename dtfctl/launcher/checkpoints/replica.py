@@ -78,6 +78,8 @@ class Replica:
         self._skipped = self._some_wait = False
         """Of a peer, and of a round: some index was not taken, as data of its checkpoint are not here."""
         self._from: set[str] = set()
+        self._known_until: float | None = None
+        """Of a round: everything that any peer wrote before is known here, by this host's clock."""
         self._thread = guard.forever(self._run, name="checkpoints")
 
     def start(self) -> None:
@@ -152,6 +154,7 @@ class Replica:
     def _round(self) -> None:
         """Ask every peer once, and take what is new."""
         in_step, problem, taken, self._some_wait = True, None, self._taken, False
+        self._known_until = time.time() if self.order.all_peers else None
         for peer in self.order.peers:
             if self._closed:
                 return
@@ -168,6 +171,8 @@ class Replica:
         # A checkpoint of which a part was lost with its host never becomes whole: nothing is to wait for it.
         in_step = in_step and not (self._some_wait and self._taken > taken)
         self._in_step = in_step
+        if in_step and self._known_until is not None:
+            self.record.set_known_until(self._known_until)
         if in_step and not self._was_in_step:
             self._was_in_step = True
             if self._taken and self.order.gates:
@@ -181,7 +186,11 @@ class Replica:
         channel = self._channel(peer)
         known, clock = self._tags.get(peer.host, ""), self.record.clock
         request = pb.ListFilesRequest(path=self.order.path, tag=known, clock=clock)
+        asked_at = time.time()
         reply = channel.call(LIST_FILES, request, timeout_s=CALL_S)
+        if self._known_until is not None:
+            until = asked_at - reply.age_s
+            self._known_until = min(self._known_until, until) if reply.HasField("age_s") else None
         if reply.tag == request.tag:
             return True
         theirs = [from_message(Entry, entry) for entry in reply.entries]

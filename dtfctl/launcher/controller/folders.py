@@ -44,6 +44,7 @@ def folder_orders(
                     hold=host in holders,
                     peers=tuple(FolderPeer(name, at) for name, at in peers.items() if name != host),
                     gates=_gates(job, place_of, host) if begun and not job.is_final else (),
+                    all_peers=len(peers) == len(told),
                 )
             )
     return {host: tuple(orders) for host, orders in found.items()}

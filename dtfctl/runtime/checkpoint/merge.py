@@ -15,6 +15,8 @@ from dtfctl.runtime.framework.local_path import local_path
 
 COPIED = ".dtfctl"
 """Is in a folder whose files the agents of a job's hosts bring to each other."""
+KNOWN_UNTIL = "known-until"
+"""A file in there. What others wrote before it was changed last is here as well, or was lost with its host."""
 
 
 def merge_bundles(prefixes: Sequence[str], merged: str, allow_missing_files: bool = False) -> None:

@@ -12,7 +12,7 @@ from google.protobuf import text_format
 
 from dtfctl.protocol import meta_graph_pb2
 from dtfctl.runtime.checkpoint.atomic import atomic_file
-from dtfctl.runtime.checkpoint.merge import COPIED
+from dtfctl.runtime.checkpoint.merge import COPIED, KNOWN_UNTIL
 from dtfctl.runtime.framework.local_path import local_path
 
 CheckpointState = meta_graph_pb2.CheckpointState
@@ -146,15 +146,28 @@ def latest_checkpoint(checkpoint_dir: str, latest_filename: str | None = None) -
 
 
 def _wait_for_copy(state_file: Path, prefix: str) -> None:
-    """Until the checkpoint is here, or was written so long ago that it comes no more."""
+    """Wait until the checkpoint is here, or comes no more.
+
+    That is so when this host knows of all that others wrote before the folder's state was written: then it was lost
+    with its host. Where nobody keeps that moment, it is so some time after the checkpoint was written.
+    """
     deadline = time.monotonic() + COPY_S
+    known_until = state_file.parent / COPIED / KNOWN_UNTIL
     while not checkpoint_exists(prefix) and time.monotonic() < deadline:
         try:
-            if time.time() - state_file.stat().st_mtime > COPY_S:
-                return
+            written = state_file.stat().st_mtime
         except FileNotFoundError:
             return
+        if time.time() - written > COPY_S or _mtime(known_until) > written:
+            return
         time.sleep(0.05)
+
+
+def _mtime(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def checkpoint_exists(checkpoint_prefix: str) -> bool:

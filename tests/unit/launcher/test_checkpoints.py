@@ -33,8 +33,9 @@ from dtfctl.launcher.errors import NotFound, TransferFailed
 from dtfctl.launcher.model import ClientStatus, JobRequest
 from dtfctl.launcher.spec.model import Checkpoints, ClusterSpec, HostGroup, HostName, TaskGroup
 from dtfctl.protocol import agent_pb2 as pb
+from dtfctl.runtime.train import checkpoint_management
 from dtfctl.values import replace
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, in_thread
 
 DATA, INDEX, STATE = "m-1.data-00000-of-00002", "m-1.index", "checkpoint"
 OTHER_DATA = "m-1.data-00001-of-00002"
@@ -314,7 +315,7 @@ def two_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[
     Wire.hosts = {name: Folders(None, lambda *_: None) for name in "ab"}  # type: ignore[arg-type]
     Wire.folders, Wire.lost = {name: tmp_path / name for name in "ab"}, set()
     for name, other in ("ab", "ba"):
-        order = FolderOrder(str(tmp_path / name), "j", hold=True, peers=(FolderPeer(other, other),))
+        order = FolderOrder(str(tmp_path / name), "j", hold=True, peers=(FolderPeer(other, other),), all_peers=True)
         Wire.hosts[name].take([order], "c")
     yield Wire
     for host in Wire.hosts.values():
@@ -448,3 +449,32 @@ def test_a_checkpoint_is_kept_when_it_is_whole_on_enough_hosts_and_the_chief_wou
     assert acknowledged(job(), 2, reports(a=both, b=both), {"a"}) == ("", ())
     back = replace(both, whole=("m-2", "m-1"))
     assert acknowledged(job(), 2, reports(a=both, b=back), ())[0] == "m-1"
+
+
+def test_a_checkpoint_that_was_lost_with_its_host_is_not_waited_for(
+    two_hosts: type[Wire], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_management, "COPY_S", 3600.0)
+    a, b = two_hosts.folders["a"], two_hosts.folders["b"]
+    save(a, 1)
+    eventually(lambda: whole_on(two_hosts, "b") == ("m-1",))
+    # The chief, on b, has heard from the ps that m-2 is written; then that host was lost with it.
+    checkpoint_management.update_checkpoint_state(str(b), str(b / "m-2"), [str(b / "m-1"), str(b / "m-2")])
+    assert checkpoint_management.latest_checkpoint(str(b)) == str(b / "m-1")
+
+
+def test_a_checkpoint_that_is_on_its_way_is_waited_for(two_hosts: type[Wire], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint_management, "COPY_S", 3600.0)
+    a, b = two_hosts.folders["a"], two_hosts.folders["b"]
+    save(a, 1)
+    eventually(lambda: whole_on(two_hosts, "b") == ("m-1",))
+    two_hosts.lost = {"m-2.index"}
+    save(a, 2)
+    checkpoint_management.update_checkpoint_state(str(b), str(b / "m-2"), [str(b / "m-1"), str(b / "m-2")])
+    found: list[str | None] = []
+    wait = in_thread(lambda: found.append(checkpoint_management.latest_checkpoint(str(b))))
+    eventually(lambda: (b / "m-2.data-00000-of-00001").exists())
+    assert not found
+    two_hosts.lost = set()
+    assert wait() is None
+    assert found == [str(b / "m-2")]
