@@ -146,3 +146,12 @@ def test_ngrams() -> None:
         preserve_short_sequences=False,
     )
     assert grams.tolist() == [b"L|a", b"a|b", b"b|R", b"L|c", b"c|R"] and splits.tolist() == [0, 3, 5]
+
+
+def test_ngrams_of_a_scalar_are_those_of_one_token() -> None:
+    attrs = {"left_pad": "L", "right_pad": "R", "pad_width": 1, "preserve_short_sequences": True}
+    splits = np.array([0, 1], np.int32)
+    grams, rows = run_op("StringNGrams", one("a b"), splits, separator=" ", ngram_widths=[1], **attrs)
+    assert grams.tolist() == [b"a b"] and rows.tolist() == [0, 1]
+    grams, _ = run_op("StringNGrams", one("a b"), splits, separator=" ", ngram_widths=[9], **attrs)
+    assert grams.tolist() == [b"L a b R"]

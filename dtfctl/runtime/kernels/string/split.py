@@ -95,7 +95,7 @@ def string_ngrams(k: KernelBuild) -> Kernel:
         ends = vector(splits, "data_splits")
         if ends:
             _check_splits(ends, data.size)
-        tokens = data.tolist()
+        tokens = data.reshape(-1).tolist()
         if data.size == 0 or not ends:
             return data, np.zeros(splits.shape, splits.dtype)
         out: list[bytes] = []
