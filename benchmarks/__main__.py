@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 
@@ -20,7 +21,8 @@ from rich.console import Console
 
 from benchmarks import limits as limits_module, machine as machine_module, peers, report, store
 from benchmarks.bench import Bench, Case
-from benchmarks.cases import all_cases
+from benchmarks.cases import all_cases, hosts as host_cases
+from benchmarks.hosts import PLAIN, link_limits, three_hosts
 from benchmarks.processes import PINS, ROOT, ChildError, Side
 from benchmarks.results import Row
 from benchmarks.rounds import QUICK, Plan
@@ -34,7 +36,7 @@ MOST_S, QUICK_S, FULL_S = 15 * 60.0, 3 * 60.0, 40 * 60.0
 
 def main() -> int:
     options = _options().parse_args()
-    cases = all_cases()
+    cases: list[Case] = list(host_cases.all_cases()) if options.hosts else all_cases()
     if options.list:
         for case in cases:
             kind = "" if case.quick else "  (only --full)" if case.full else "  (not with --quick)"
@@ -57,6 +59,7 @@ def main() -> int:
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--case", action="append", default=[], metavar="NAME", help="only this one; a prefix will do")
+    parser.add_argument("--hosts", action="store_true", help="between three hosts in networks of their own; needs root")
     parser.add_argument("--quick", action="store_true", help="fewer cases, shorter rounds; under 3 minutes")
     parser.add_argument("--full", action="store_true", help="also what needs much memory or time")
     parser.add_argument("--list", action="store_true", help="name the cases")
@@ -84,7 +87,7 @@ def _chosen(cases: list[Case], options: argparse.Namespace) -> list[Case]:
         # Named cases run whole, whatever they cost.
         return [c for c in cases if c.name in wanted]
     if options.quick:
-        return [c for c in cases if c.quick and not c.full]
+        return [c for c in cases if c.quick and not c.full and not (options.hosts and host_cases.link_of(c.name))]
     replaced = {c.name for c in cases if c.name.endswith("-64MB")}
     return [c for c in cases if (options.full or not c.full) and c.name not in replaced]
 
@@ -112,17 +115,31 @@ def _measure(chosen: list[Case], options: argparse.Namespace) -> int:
     bench = Bench(plan, limits, sides, tensorflow, options.quick, options.full, say)
     bench.patience, bench.compares = options.patience, not options.no_peers
     rows: list[Row] = []
+    stack = ExitStack()
     try:
+        lab = None
+        if options.hosts:
+            lab, host_sides, bench.tensorflow = stack.enter_context(three_hosts(tensorflow, say))
+            bench.sides = dict(zip(("", PLAIN), host_sides, strict=True))
+            bench.limits = limits = link_limits(lab, limits)
+            say(f"the link: {limits.tcp_bytes_s / 1e9:.2f} GB/s, {limits.tcp_round_trip_s * 1e6:.0f} us")
         bench.prepare(chosen)
         # Installing peers, once, does not count.
         bench.until = time.monotonic() + _seconds(options)
-        for side in (bench.ours, tensorflow):
+        for side in (bench.ours, bench.tensorflow):
             if isinstance(side, Side):
                 try:
                     machine.sides[side.name] = side.driver().ask({"do": "info"})
                 except ChildError as e:
                     say(str(e))
+        link = ""
         for number, case in enumerate(chosen, 1):
+            if lab is not None and host_cases.link_of(case.name) != link:
+                link = host_cases.link_of(case.name)
+                for host in lab.names:
+                    lab.slow(host, link)
+                bench.limits = link_limits(lab, limits)
+                say(f"links of {link} (tbf), {bench.limits.tcp_bytes_s / 1e6:.1f} MB/s")
             say(f"{number}/{len(chosen)} {case.name}: {case.what}")
             for row in bench.run(case):
                 rows.append(row)
@@ -131,6 +148,7 @@ def _measure(chosen: list[Case], options: argparse.Namespace) -> int:
         say("interrupted; what is there:")
     finally:
         bench.stop()
+        stack.close()
         folder.cleanup()
     machine.load_after = os.getloadavg()
     machine.peers = peers.used()
@@ -140,7 +158,7 @@ def _measure(chosen: list[Case], options: argparse.Namespace) -> int:
     table.add(run, rows, [case.name for case in chosen])
     if not options.no_peers:
         stored = store.load(NEWEST)
-        stored.add(run, rows, [case.name for case in all_cases()])
+        stored.add(run, rows, [case.name for case in (*host_cases.all_cases(), *all_cases())])
         store.save(NEWEST, stored)
     if options.output == "json":
         print(json.dumps(table.to_json(), indent=1))

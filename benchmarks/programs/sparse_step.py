@@ -8,15 +8,13 @@ import numpy as np
 
 from benchmarks.programs import Program, session_config, tasks_of
 
-WIDTH = 64
 
-
-def build(tf: Any, target: str, table_bytes: int, rows: int = 32, workers: int = 2) -> Program:
-    height = table_bytes // (4 * WIDTH)
+def build(tf: Any, target: str, table_bytes: int, rows: int = 32, workers: int = 2, width: int = 64) -> Program:
+    height = table_bytes // (4 * width)
     graph = tf.Graph()
     with graph.as_default():
         with tf.device("/job:ps/task:0/device:CPU:0"):
-            table = tf.Variable(tf.fill([height, WIDTH], 1.0), name="table")
+            table = tf.Variable(tf.fill([height, width], 1.0), name="table")
         pushes, inits, probes = [], [], []
         for i in range(workers):
             with tf.device(f"/job:worker/task:{i}/device:CPU:0"):

@@ -1,0 +1,129 @@
+"""`--hosts`: steps between hosts, ours encrypted and not against TensorFlow in plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from benchmarks.cases.models import mlp
+from benchmarks.cases.steps import MB, size_text
+from benchmarks.hosts import ENCRYPTED, PLAIN
+from benchmarks.limits import Limits
+from benchmarks.rounds import StepCase
+
+JOBS = {"ps": 1, "worker": 2}
+LINKS = {"1gbit": "1 Gbit/s", "100mbit": "100 Mbit/s"}
+"""Rates that links can be shaped to, with what they are called in the table."""
+
+
+def _trips(limits: Limits, count: float, moved: float = 0.0) -> float:
+    return count * limits.tcp_round_trip_s + moved / limits.tcp_bytes_s
+
+
+def _null() -> StepCase:
+    return StepCase(
+        name="hosts-null-step",
+        what="null step, 3 tasks",
+        program="null_step",
+        jobs=JOBS,
+        transports=(PLAIN,),
+        goals={ENCRYPTED: 6.0},
+        limit=lambda limits, _: _trips(limits, 1),
+        limit_is="a round trip over a raw socket",
+    )
+
+
+def _recv(size: int, goal: float) -> StepCase:
+    return StepCase(
+        name=f"hosts-recv-{size_text(size).replace(' ', '')}",
+        what=f"Recv of {size_text(size)}",
+        program="recv",
+        params={"elements": max(size // 4, 1)},
+        jobs=JOBS,
+        transports=(PLAIN,),
+        goals={ENCRYPTED: goal},
+        limit=lambda limits, _: _trips(limits, 1, size),
+        limit_is="a round trip, and the bytes through a raw socket",
+        bytes_moved=size,
+    )
+
+
+def _dense(size: int, goal: float | None) -> StepCase:
+    return StepCase(
+        name=f"hosts-dense-{size_text(size).replace(' ', '')}",
+        what=f"dense ps step of {size_text(size)}, 2 workers" if size > 4 else "scalar ps step, 2 workers",
+        program="ps_step",
+        params={"elements": max(size // 4, 1)},
+        jobs=JOBS,
+        transports=(PLAIN,),
+        goals={} if goal is None else {ENCRYPTED: goal},
+        limit=lambda limits, _: _trips(limits, 2, 4 * size),
+        limit_is="2 round trips, and the weights to both workers and back through a raw socket, one after the other",
+        bytes_moved=4 * size,
+    )
+
+
+def _sparse() -> StepCase:
+    return StepCase(
+        name="hosts-sparse",
+        what="sparse ps step, 2 x 1,024 rows of 64 B",
+        program="sparse_step",
+        params={"table_bytes": 64 * MB, "rows": 1024, "width": 16},
+        jobs=JOBS,
+        transports=(PLAIN,),
+        goals={ENCRYPTED: 3.0},
+        limit=lambda limits, _: _trips(limits, 2, 4 * 1024 * 64),
+        limit_is="2 round trips, and the rows there and back through a raw socket",
+    )
+
+
+def _mlp(kind: str, batch: int, hidden: int, goals: dict[str, float]) -> StepCase:
+    made = mlp(kind, batch, hidden, spread=True, goal=0.0)
+    # The whole limit is over sockets, also where tasks of a host would share memory.
+    limit = made.limit
+    assert limit is not None
+    return replace(
+        made,
+        name=f"hosts-mlp-{kind}",
+        what=made.what.removesuffix(", SGD, 1 ps + 1 worker") + ", 1 ps + 1 worker",
+        goal=None,
+        goals=goals,
+        transports=(PLAIN,),
+        limit=lambda limits, _: limit(limits, "tcp"),
+    )
+
+
+CASES = [
+    _null(),
+    _dense(4, None),
+    _recv(4, 6.0),
+    _recv(MB, 2.5),
+    _recv(100 * MB, 1.3),
+    _dense(MB, 1.5),
+    _dense(16 * MB, 1.5),
+    _dense(100 * MB, 1.5),
+    _sparse(),
+    _mlp("small", 64, 256, {ENCRYPTED: 2.0}),
+    _mlp("large", 256, 2048, {ENCRYPTED: 1.3, PLAIN: 1.5}),
+]
+
+
+def over(link: str, cases: Iterable[StepCase]) -> list[StepCase]:
+    """The cases that a shaped link says something about, named by it; they have no goal."""
+    named = []
+    for case in cases:
+        if case.name in ("hosts-null-step", "hosts-recv-1MB", "hosts-dense-1MB", "hosts-mlp-large"):
+            what = f"{case.what}, {LINKS[link]}"
+            named.append(replace(case, name=f"{case.name}-{link}", what=what, goals={}, most=200))
+    return named
+
+
+def all_cases() -> list[StepCase]:
+    """Those of the link as it is, and of the shaped ones."""
+    return [*CASES, *(case for link in LINKS for case in over(link, CASES))]
+
+
+def link_of(name: str) -> str:
+    """The rate that the links of a case are shaped to; empty for none."""
+    rate = name.rpartition("-")[2]
+    return rate if rate in LINKS else ""
