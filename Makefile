@@ -5,7 +5,7 @@
 # make bench-faults   run the failure table and print what was measured beside its goals
 # make nightly        five minutes of seeded chaos under a training job (DTF_CHAOS_SEED=7 chooses another), then every
 #                     test marked nightly: audits and soaks in their long form
-# make bench  measure against TensorFlow and other peers; BENCH="--quick" or BENCH="--case null-step" chooses
+# make bench  measure against TensorFlow and other peers; BENCH="--quick", "--hosts" or "--case null-step" chooses
 #
 # PYTHON=/path/to/python3.12 chooses the interpreter of .venv; any from 3.11 on will do.
 

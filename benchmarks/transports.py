@@ -6,7 +6,7 @@ from pathlib import Path
 
 TRANSPORTS = ("tcp", "grpc")
 TLS = "tls"
-"""TCP as between hosts: with TLS. Rows with it, beside those of plain TCP, show what encryption costs."""
+"""TCP as between hosts: encrypted. Rows with it, beside those of plain TCP, show what encryption costs."""
 WITH_TLS = ("tcp", TLS, "grpc")
 WITHOUT_GOAL = (TLS, "grpc")
 """Measured for what they cost: encryption, and a plane for networks where nothing else gets through. Goals are for the
