@@ -78,6 +78,17 @@ class KernelBuild:
     def text_attr(self, name: str, default: str = "") -> str:
         return self.node.text_attr(name, default)
 
+    def int32_attr(self, name: str) -> int:
+        """A number that TensorFlow keeps in 32 bits.
+
+        Raises:
+            InvalidArgumentError: it does not fit.
+        """
+        value = int(self.node.attr(name))
+        if not -(2**31) <= value < 2**31:
+            raise InvalidArgumentError(f"Attr {name} has value {value} out of range for an int32", self.node.name)
+        return value
+
     def dtype(self, attr: str) -> DType:
         """A type attribute."""
         value = self.node.attr(attr)

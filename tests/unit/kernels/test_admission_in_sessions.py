@@ -116,6 +116,13 @@ def test_the_capacity_of_a_queue_takes_nothing(make: Callable[[int], Any]) -> No
         assert session.run(queue.size()) == 0
 
 
+def test_the_capacity_of_a_queue_is_32_bits() -> None:
+    queue = tf.raw_ops.FIFOQueueV2(component_types=[tf.float32], capacity=2**31)
+    wrong = "Attr capacity has value 2147483648 out of range for an int32"
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match=wrong):
+        session.run(tf.raw_ops.QueueSizeV2(handle=queue))
+
+
 def test_the_buckets_of_a_table() -> None:
     table = tf.raw_ops.MutableDenseHashTableV2(
         empty_key=tf.constant(0, tf.int64),

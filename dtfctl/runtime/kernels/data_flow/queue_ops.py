@@ -21,7 +21,7 @@ from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 def _maker(
     k: KernelBuild, make: Callable[..., QueueBase], types: list[DType], shapes: list[TensorShape], **options: Any
 ) -> Kernel:
-    capacity, op = k.attr("capacity"), k.node.op
+    capacity, op = k.int32_attr("capacity"), k.node.op
 
     def create(name: str) -> QueueBase:
         return make(name, types, shapes, capacity, **options)
@@ -44,7 +44,7 @@ def padding_fifo_queue(k: KernelBuild) -> Kernel:
 
 @register_kernel(("RandomShuffleQueue", "RandomShuffleQueueV2"), step=True)
 def random_shuffle_queue(k: KernelBuild) -> Kernel:
-    least, capacity = k.attr("min_after_dequeue"), k.attr("capacity")
+    least, capacity = k.int32_attr("min_after_dequeue"), k.int32_attr("capacity")
     if least < 0:
         raise InvalidArgumentError("min_after_dequeue must be >= 0", k.node.name)
     if 0 <= capacity <= least:

@@ -26,11 +26,8 @@ def _shape(shape: Any) -> str:
 @register_kernel("AsString")
 def as_string(k: KernelBuild) -> Kernel:
     dtype = k.dtype("T")
-    precision, width, fill = k.attr("precision"), k.attr("width"), k.text_attr("fill")
+    width, precision, fill = k.int32_attr("width"), k.int32_attr("precision"), k.text_attr("fill")
     scientific, shortest = k.attr("scientific"), k.attr("shortest")
-    for name, value in (("width", width), ("precision", precision)):
-        if not -(2**31) <= value < 2**31:
-            raise InvalidArgumentError(f"Attr {name} has value {value} out of range for an int32", k.node.name)
     formattable = dtype.is_floating or dtype.is_complex or dtype is dtypes.string
     if not formattable:
         if scientific or shortest:
