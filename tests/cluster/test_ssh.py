@@ -26,7 +26,16 @@ from tests.cluster.conftest import STUB_COMMAND
 from tests.cluster.strangers import listening_ports
 from tests.doubles.ssh_hosts import Behaviour, SshHosts
 
-BEHAVIOURS: dict[int, Behaviour] = {2: "good", 3: "noisy", 4: "locked", 5: "silent", 6: "bare", 7: "good", 8: "good"}
+BEHAVIOURS: dict[int, Behaviour] = {
+    2: "good",
+    3: "noisy",
+    4: "locked",
+    5: "silent",
+    6: "bare",
+    7: "good",
+    8: "good",
+    10: "ends",
+}
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +85,12 @@ def test_each_host_says_what_is_wrong_with_it_and_all_take_as_long_as_the_slowes
         7: "host-key",
         8: "host-key",
         9: "unreachable",
+        10: "install",
     }
     assert found[2].python.startswith("3.")
     assert found[3].free_bytes > 0, "a greeting is not an answer"
+    ended = "its shell ended with 3 before it answered: This account is closed for maintenance."
+    assert found[10].problem == ended
     assert found[4].problem == "authentication failed for user me"
     assert found[5].problem == "no answer within 3 s"
     assert found[9].problem == f"connection refused at port {servers.port}"

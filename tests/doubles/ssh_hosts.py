@@ -8,6 +8,7 @@ of other addresses) they share with everybody. Each host has a behaviour:
     silent    takes the connection and says nothing
     noisy     as good, but its shell prints a greeting first
     bare      as good, but has no Python
+    ends      lets the key in, but its login shell ends before it has run anything, and says why on stderr
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from dtfctl.launcher.providers.bundle import Bundles, Platform
 from dtfctl.launcher.providers.conversation import REPLY, source
 from tests.support.layers import lend_layers
 
-Behaviour: TypeAlias = Literal["good", "locked", "silent", "noisy", "bare"]
+Behaviour: TypeAlias = Literal["good", "locked", "silent", "noisy", "bare", "ends"]
 START_S = 60.0
 
 
@@ -135,6 +136,10 @@ class SshHosts:
         behaviour = self._behaviours[number]
         if behaviour == "noisy":
             process.stdout.write(b"Welcome to host %d!\nLast login: yesterday\n" % number)
+        if behaviour == "ends":
+            process.stderr.write(b"quota: you are over your limit\nThis account is closed for maintenance.\n")
+            process.exit(3)
+            return
         empty = self.folder / "empty"
         empty.mkdir(exist_ok=True)
         environment = {
