@@ -187,13 +187,13 @@ class Gate:
 
     def _run(self) -> None:
         """Until it is told to close; what is raised meanwhile ends one connection, and this is called again."""
+        self._begin_new()  # who has come may have been told of before
         while not self._is_done():
             for fd, events in self._epoll.poll(LOOK_S if self._is_closing else None):
                 if fd == self._wake_read:
                     with contextlib.suppress(BlockingIOError):
                         os.read(self._wake_read, 4096)
-                    while self._news:
-                        self._begin(self._news.popleft())
+                    self._begin_new()
                     continue
                 end = self._by_fd.get(fd)
                 if end is not None:
@@ -229,6 +229,10 @@ class Gate:
         with self._lock:
             os.close(self._wake_read)
             os.close(self._wake_write)
+
+    def _begin_new(self) -> None:
+        while self._news:
+            self._begin(self._news.popleft())
 
     def _begin(self, passage: _Passage) -> None:
         connection = passage.outer.connection

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import stat
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dtfctl.runtime as tf
 from dtfctl import durable
 from dtfctl.launcher.files import write_whole
 from dtfctl.runtime.checkpoint.bundle_reader import BundleReader
@@ -156,3 +158,79 @@ def test_loops_are_compiled_without_a_folder_to_keep_them_in(tmp_path: Path) -> 
     done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
     assert done.stdout == "[0.0, 2.0, 4.0, 6.0]\n" and "can be written by others" in done.stderr
     assert list((tmp_path / "dtfctl" / "numba").iterdir()) == []
+
+
+PART = """
+import os, signal, sys
+import numpy as np
+from dtfctl.runtime.checkpoint.bundle_writer import BundleWriter
+from dtfctl.runtime.framework import dtypes
+with BundleWriter(sys.argv[1]) as writer:
+    writer.add("x", np.arange(3.0), dtypes.float64)
+print("done with its part", flush=True)
+signal.pause()
+"""
+
+
+def parts_folder(prefix: Path, saver: str) -> Path:
+    return prefix.with_name(f"{prefix.name}_temp_{saver * 32}")
+
+
+@pytest.mark.slow
+def test_the_next_save_removes_parts_of_dead_tasks_and_no_others(tmp_path: Path) -> None:
+    """A part that is whole waits for those of other tasks: it is its writer's life that counts."""
+    killed, alive, others = (parts_folder(tmp_path / "model-1", saver) for saver in "abc")
+    others.mkdir()
+    (others / "part-00000-of-00002.data-00000-of-00001").write_bytes(b"of another program")
+    children = [
+        subprocess.Popen([sys.executable, "-c", PART, str(folder / f"part-0000{n}-of-00002")], stdout=subprocess.PIPE)
+        for n, folder in enumerate((killed, killed, alive))
+    ]
+    try:
+        for child in children:
+            assert child.stdout is not None and child.stdout.readline() == b"done with its part\n"
+        children[0].kill()
+        children[0].wait()
+        save(tmp_path / "model-2")
+        assert killed.exists(), "one of its two writers lives"
+        children[1].kill()
+        children[1].wait()
+        save(parts_folder(tmp_path / "model-2", "d") / "part-00000-of-00001")
+        assert not killed.exists() and alive.exists() and others.exists()
+    finally:
+        for child in children:
+            child.kill()
+            child.communicate()
+
+
+def test_parts_stay_until_their_saver_saves_again_or_its_session_ends(tmp_path: Path) -> None:
+    """Whether its step failed or only this task's share of it is done, nobody can tell."""
+    first, second, other = (
+        parts_folder(tmp_path / f"model-{step}", saver) for step, saver in ((1, "a"), (2, "a"), (1, "b"))
+    )
+    with tf.Graph().as_default(), tf.Session() as session:
+        folder = tf.placeholder(tf.string, [])
+        prefix = tf.strings.join([folder, "/part-00000-of-00001"])
+        value = tf.constant(1.0)
+        part = tf.raw_ops.SaveV2(prefix=prefix, tensor_names=["v"], shape_and_slices=[""], tensors=[value])
+        merged = tf.raw_ops.MergeV2Checkpoints(
+            checkpoint_prefixes=[prefix], destination_prefix=str(tmp_path / "whole"), delete_old_dirs=True
+        )
+        with tf.control_dependencies([part]):
+            wrong = tf.debugging.Assert(tf.constant(False), [value])
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            session.run(wrong, {folder: str(first)})
+        save(tmp_path / "another")
+        assert first.exists()
+        session.run(part, {folder: str(second)})
+        assert not first.exists() and second.exists()
+        session.run(merged, {folder: str(second)})
+        assert not second.exists()
+        assert tf.train.load_checkpoint(str(tmp_path / "whole")).get_tensor("v") == 1.0
+        session.run(part, {folder: str(other)})
+        save(tmp_path / "another")
+        assert other.exists()
+    del session, part
+    gc.collect()
+    save(tmp_path / "another")
+    assert not other.exists()

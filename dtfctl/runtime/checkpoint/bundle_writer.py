@@ -20,6 +20,7 @@ import numpy as np
 
 from dtfctl.durable import open_temporary, remove_left, sync_folder, temporary_of
 from dtfctl.protocol import tensor_bundle_pb2
+from dtfctl.runtime.checkpoint import parts
 from dtfctl.runtime.checkpoint.atomic import READABLE, atomic_file, os_error
 from dtfctl.runtime.checkpoint.blocks import LARGE, write_behind, write_block
 from dtfctl.runtime.checkpoint.direct import DirectFile, whole_pages
@@ -69,6 +70,9 @@ class BundleWriter:
         self._made_folder = not folder.exists()
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            if parts.are_in(folder):
+                parts.hold(folder)
+            parts.remove_left(folder.parent if parts.are_in(folder) else folder)
             remove_left(folder)
             # finish and abort close it
             self._file: BinaryIO = os.fdopen(open_temporary(Path(self._temporary), READABLE), "wb")
@@ -210,7 +214,9 @@ class BundleWriter:
         with contextlib.suppress(OSError):
             self._close()
         Path(self._temporary).unlink(missing_ok=True)
-        if self._made_folder:
+        if parts.are_in(Path(self._temporary).parent):
+            parts.let_go(Path(self._temporary).parent)
+        elif self._made_folder:
             with contextlib.suppress(OSError):  # another shard is in it
                 Path(self._temporary).parent.rmdir()
 

@@ -30,9 +30,11 @@ class _Pool:
                 self._idle -= 1
                 self._tasks.put(task)
                 return
-        guard.once(self._work, args=(task,), name="dtfctl-kernel").start()
+        guard.once(self._work, args=([task],), name="dtfctl-kernel").start()
 
-    def _work(self, task: Callable[[], None] | None) -> None:
+    def _work(self, first: list[Callable[[], None]]) -> None:
+        # Taken out of what the thread was started with, which lasts as long as the thread.
+        task: Callable[[], None] | None = first.pop()
         while task is not None:
             guard.call(task, "a kernel's thread")
             # What it holds must not wait for the next one with this thread.

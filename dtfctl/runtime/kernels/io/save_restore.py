@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dtfctl.runtime.checkpoint import parts
 from dtfctl.runtime.checkpoint.blocks import LARGE
 from dtfctl.runtime.checkpoint.bundle_reader import BundleReader
 from dtfctl.runtime.checkpoint.bundle_writer import SNAPSHOT, BundleWriter, index_file
@@ -60,11 +61,25 @@ def _slice_to_save(spec: str, value: Any) -> tuple[tuple[int, ...], TensorSlice]
     return shape, piece
 
 
+class _Parts:
+    """Folders into which a session's save has written parts: the session may still have them merged."""
+
+    def __init__(self) -> None:
+        self.folders: set[Path] = set()
+        weakref.finalize(self, _let_go, self.folders)
+
+
+def _let_go(folders: set[Path]) -> None:
+    for folder in folders:
+        parts.let_go(folder)
+
+
 @register_kernel("SaveV2", blocking=True)
 def save_v2(k: KernelBuild) -> Kernel:
     types = k.attr("dtypes")
     # The newest only: who takes another has given up the one before.
     snapshot: list[tuple[str, list[Any]]] = []
+    written = _Parts()
 
     def run(prefix: Any, names: Any, specs: Any, *tensors: Any) -> None:
         _check_v2(prefix, names, specs, len(tensors))
@@ -78,6 +93,10 @@ def save_v2(k: KernelBuild) -> Kernel:
         begun = bool(snapshot) and snapshot[0][0] == path
         if begun:
             values = snapshot.pop()[1]
+        folder = Path(local_path(path)).parent
+        if parts.are_in(folder):
+            written.folders.clear()
+            written.folders.add(folder)
         with BundleWriter(path, in_background=begun) as writer:
             for name, spec, value, dtype in zip(_texts(names), _texts(specs), values, types):
                 if spec:
@@ -218,9 +237,7 @@ def merge_v2_checkpoints(k: KernelBuild) -> Kernel:
         merge_bundles(sources, merged, allow_missing)
         if delete:
             for folder in {Path(p).parent for p in sources} - {Path(merged).parent}:
-                # Others may still keep files there; their folder then stays.
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
+                parts.let_go(folder)  # others may still keep files there; their folder then stays
 
     return run
 
