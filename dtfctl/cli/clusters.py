@@ -73,6 +73,7 @@ def up(
 
     With --adopt it first takes over a cluster of that name that somebody else, or another machine of yours, has brought
     up on the hosts of the file: tasks and jobs go on, and the former owner's commands are refused from then on.
+    With `controller: host` that also puts the controller on another host when its own is lost.
     """
     timeout_s = seconds(timeout, "--timeout") if timeout else None
     return _up(
