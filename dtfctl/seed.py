@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 UNTIL_IT_SERVES = (
     "dtfctl.runtime.services.server",
     "dtfctl.runtime.services.reach",
-    # What is imported when a server starts.
+    # What is imported when a server starts, or makes its first link to another host.
+    "dtfctl.runtime.rendezvous.transports.sealed",
+    "dtfctl.runtime.rendezvous.transports.secrecy",
     "cryptography.x509",
     "encodings.idna",
     "grpc.experimental",

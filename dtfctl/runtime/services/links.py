@@ -23,8 +23,7 @@ from dtfctl.runtime.rendezvous.transports.handshake import (
     connect_unix,
     this_place,
 )
-from dtfctl.runtime.rendezvous.transports.sealed import link_over
-from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
+from dtfctl.runtime.rendezvous.transports.sockets import SocketLink, link_over
 
 log = logging.getLogger(__name__)
 Choice: TypeAlias = Literal["auto", "shm", "tcp", "grpc"]

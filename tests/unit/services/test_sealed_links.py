@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +21,8 @@ from dtfctl.runtime.framework.errors import OpError, UnauthenticatedError, Unava
 from dtfctl.runtime.rendezvous.frames import Frame, Kind, Message
 from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, Offer, TaskTls, connect_tcp
-from dtfctl.runtime.rendezvous.transports.sealed import SealedLink, link_over
+from dtfctl.runtime.rendezvous.transports.sealed import SealedLink
+from dtfctl.runtime.rendezvous.transports.sockets import link_over
 
 A, B = "/job:a/replica:0/task:0", "/job:b/replica:0/task:0"
 BOUND_S = 60.0
@@ -345,3 +348,8 @@ def test_a_link_that_ends_while_it_is_written_to_is_an_error_of_the_link_alone(w
     assert at_a.error() == "the peer has closed the connection"
     with pytest.raises(OpError, match="has closed"):
         a.send((tensor(np.float32(2)),))
+
+
+def test_a_client_that_has_nothing_to_encrypt_does_not_import_it() -> None:
+    code = "import sys, dtfctl.runtime.client.session; sys.exit('dtfctl.net.records' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=BOUND_S).returncode == 0

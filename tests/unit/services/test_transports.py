@@ -30,8 +30,7 @@ from dtfctl.runtime.rendezvous.transports.arena import Mapping
 from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.rendezvous.transports.grpc_stream import METHOD, ClientLink, ServerLink
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, TaskTls, connect_tcp, connect_unix
-from dtfctl.runtime.rendezvous.transports.sealed import link_over
-from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
+from dtfctl.runtime.rendezvous.transports.sockets import SocketLink, link_over
 from dtfctl.runtime.services.calls import Call, Stream
 from dtfctl.runtime.services.grpc_tools import listen_tcp, new_server
 

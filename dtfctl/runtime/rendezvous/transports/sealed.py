@@ -26,7 +26,6 @@ from dtfctl.runtime.rendezvous.frames import BUFFER, FrameReader, FrameWriter, K
 from dtfctl.runtime.rendezvous.pumps import PUMPS
 from dtfctl.runtime.rendezvous.reactor import REACTOR
 from dtfctl.runtime.rendezvous.transports.base import LinkOwner
-from dtfctl.runtime.rendezvous.transports.handshake import Joined
 from dtfctl.runtime.rendezvous.transports.sockets import MOST_BYTES, SocketLink
 
 log = logging.getLogger(__name__)
@@ -432,16 +431,3 @@ def _is_long(message: Message) -> bool:
     if dtype is None or not dtype.hasobject:
         return False
     return sum(len(item) for item in np.asarray(value).flat if isinstance(item, (bytes, str))) > BUFFER
-
-
-def link_over(joined: Joined, peer_task: str, local_life: int, peer_life: int, owner: LinkOwner) -> SocketLink:
-    """The link that a connection is good for, encrypted if its ends have agreed on keys.
-
-    Raises:
-        OSError, OpError.
-    """
-    if joined.records is not None:
-        return SealedLink(joined.sock, joined.records, peer_task, local_life, peer_life, owner, joined.name)
-    return SocketLink(
-        joined.sock, peer_task, local_life, peer_life, owner, joined.arena, joined.peer_arena, name=joined.name
-    )

@@ -31,6 +31,7 @@ from dtfctl.runtime.rendezvous.reactor import REACTOR, TICK_S
 from dtfctl.runtime.rendezvous.transports.arena import Mapping
 from dtfctl.runtime.rendezvous.transports.base import LinkOwner
 from dtfctl.runtime.rendezvous.transports.borrower import Borrower
+from dtfctl.runtime.rendezvous.transports.handshake import Joined
 from dtfctl.runtime.rendezvous.transports.remains import Remains, remains_of
 
 # A peer says something at least this often, and counts as gone when it has been silent for so many ticks.
@@ -331,3 +332,19 @@ class SocketLink:
 
     def close(self) -> None:
         self.fail(UnavailableError(f"The connection to {self.peer_task} was closed"))
+
+
+def link_over(joined: Joined, peer_task: str, local_life: int, peer_life: int, owner: LinkOwner) -> SocketLink:
+    """The link that a connection is good for, encrypted if its ends have agreed on keys.
+
+    Raises:
+        OSError, OpError.
+    """
+    if joined.records is not None:
+        # Tasks of one host, and clients, have no use for it, and it takes a while to import.
+        from dtfctl.runtime.rendezvous.transports.sealed import SealedLink
+
+        return SealedLink(joined.sock, joined.records, peer_task, local_life, peer_life, owner, joined.name)
+    return SocketLink(
+        joined.sock, peer_task, local_life, peer_life, owner, joined.arena, joined.peer_arena, name=joined.name
+    )
