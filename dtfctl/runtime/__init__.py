@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name.startswith("__") and name != "__version__":
         raise AttributeError(name)
+    if name == "contrib":
+        # It is made of what is here, so it is not a part of it.
+        return importlib.import_module("dtfctl.contrib")
     api = importlib.import_module("dtfctl.runtime.api")
     try:
         return getattr(api, name)

@@ -27,7 +27,7 @@ RUNTIME = [
     {"runtime.client", "runtime.train", "runtime.distribute", "runtime.data", "runtime.eager", "runtime.profiler"},
     {"runtime.export", "runtime.testing"},
     {"runtime.api", "runtime"},
-    {"runtime.programs"},
+    {"runtime.programs", "contrib"},
 ]
 FREE = {"task", "seed", "connect", "run", "__main__", ""}
 """May import anything: the meeting places, which nobody imports, and the package itself."""

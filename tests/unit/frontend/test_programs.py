@@ -19,6 +19,8 @@ from tensorflow.python.framework import ops
 from tensorflow.python.ops import math_ops, rnn_cell_impl
 import tensorflow.python.training.moving_averages as averages
 from tensorflow.python.platform import gfile
+from tensorflow.contrib import rnn
+import tensorflow.contrib.layers as layers
 import helper
 
 assert tf.compat.v1.nn.relu is nn.relu and tf1.Session is tf.Session
@@ -27,6 +29,7 @@ assert tf.compat.as_str(b"text") == "text" and tf.compat.as_bytes("text") == b"t
 assert ops.convert_to_tensor is tf.convert_to_tensor and math_ops.add is tf.add
 assert rnn_cell_impl.LSTMCell is tf.nn.rnn_cell.LSTMCell
 assert averages.assign_moving_average and gfile.Exists("/")
+assert layers.xavier_initializer and rnn.LSTMCell is tf.contrib.rnn.LSTMCell
 flags = tf.app.flags
 flags.DEFINE_integer("steps", 1, "")
 

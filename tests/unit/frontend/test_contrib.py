@@ -1,0 +1,74 @@
+"""`dtfctl.contrib`: the names of variables that tf.contrib gave, and the values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dtfctl.runtime as tf
+from dtfctl.contrib import framework, layers, rnn, training
+
+X = np.linspace(-1, 1, 12).reshape(3, 4).astype(np.float32)
+
+
+def test_fully_connected_and_layer_norm() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32, [None, 4])
+        ones = tf.ones_initializer()
+        hidden = layers.fully_connected(x, 2, weights_initializer=ones, weights_regularizer=layers.l2_regularizer(0.5))
+        straight = layers.fully_connected(x, 2, activation_fn=None, scope="out", biases_initializer=None)
+        normal = layers.layer_norm(x)
+        session.run(tf.global_variables_initializer())
+        names = [
+            "fully_connected/weights",
+            "fully_connected/biases",
+            "out/weights",
+            "LayerNorm/beta",
+            "LayerNorm/gamma",
+        ]
+        assert [v.op.name for v in tf.trainable_variables()] == names
+        assert [v.op.name for v in framework.get_variables("out")] == ["out/weights"]
+        assert len(framework.get_model_variables()) == 5
+        values = session.run([hidden, straight, normal, tf.losses.get_regularization_loss()], {x: X})
+        np.testing.assert_allclose(values[0], np.maximum(X.sum(1, keepdims=True), 0).repeat(2, 1), rtol=1e-5)
+        assert values[1].shape == (3, 2)
+        centred = X - X.mean(1, keepdims=True)
+        np.testing.assert_allclose(values[2], centred / X.std(1, keepdims=True), rtol=1e-4)
+        assert values[3] == pytest.approx(2.0)
+
+
+def test_convolution_pooling_and_cells() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        picture = tf.reshape(tf.range(32.0), [2, 4, 4, 1])
+        conv = layers.conv2d(picture, 3, 3, normalizer_fn=layers.layer_norm, scope="first")
+        flat = layers.flatten(layers.max_pool2d(conv, 2))
+        outputs, _ = tf.nn.dynamic_rnn(
+            rnn.OutputProjectionWrapper(rnn.BasicLSTMCell(3), 2), tf.ones([2, 3, 2]), dtype=tf.float32
+        )
+        session.run(tf.global_variables_initializer())
+        assert [v.op.name for v in framework.get_variables("first")] == [
+            "first/weights",
+            "first/LayerNorm/beta",
+            "first/LayerNorm/gamma",
+        ]
+        assert session.run(flat).shape == (2, 12)
+        assert session.run(outputs).shape == (2, 3, 2)
+        chosen = framework.get_variables_to_restore(exclude=["rnn"])
+        assert {v.op.name.split("/")[0] for v in chosen} == {"first"}
+
+
+def test_hyperparameters_keep_their_types() -> None:
+    params = training.HParams(rate=0.1, units=[3, 4], name="net", deep=True)
+    assert params.parse("rate=1,units=[5,6,7],deep=false").values() == {
+        "rate": 1.0,
+        "units": [5, 6, 7],
+        "name": "net",
+        "deep": False,
+    }
+    assert params.override_from_dict({"name": "x"}).get("name") == "x" and "rate" in params
+    assert training.HParams(a=1).parse_json('{"a": 2}').to_json() == '{"a": 2}'
+    with pytest.raises(ValueError, match="Unknown hyperparameter"):
+        params.parse("speed=1")
+    with pytest.raises(ValueError, match="Could not parse hparam 'rate'"):
+        params.parse("rate=fast")
+    assert tf.contrib.training.HParams is training.HParams
