@@ -210,16 +210,16 @@ def conv1d(
 
 def _pool2d(op: str, inputs: Any, size: Any, strides: Any, padding: str, data_format: str, name: str | None) -> Tensor:
     x = convert_to_tensor(inputs)
-    key = "input" if op == "MaxPool" else "value"
-    return apply_op(  # type: ignore[no-any-return]
-        op,
-        name=name,
-        ksize=_windows(_tuple(size, 2, "pool_size"), data_format),
-        strides=_windows(_tuple(strides, 2, "strides"), data_format),
-        padding=padding.upper(),
-        data_format=_format(data_format, "NHWC", "NCHW"),
-        **{key: x},
-    )
+    arguments: dict[str, Any] = {"input" if op == "MaxPool" else "value": x}
+    with context.get_default_graph().name_scope(name):
+        return apply_op(  # type: ignore[no-any-return]
+            op,
+            ksize=_windows(_tuple(size, 2, "pool_size"), data_format),
+            strides=_windows(_tuple(strides, 2, "strides"), data_format),
+            padding=padding.upper(),
+            data_format=_format(data_format, "NHWC", "NCHW"),
+            **arguments,
+        )
 
 
 def max_pooling2d(
@@ -360,10 +360,11 @@ def _batch_moments(x: Tensor, axis: int, epsilon: float, gamma: Tensor, beta: Te
         ).outputs
         return list(out[:3])
     axes = [i for i in range(rank) if i != axis]
-    mean = apply_op("Mean", input=x, reduction_indices=axes, keep_dims=True)
-    squared = apply_op("SquaredDifference", x=x, y=apply_op("StopGradient", input=mean))
-    variance = apply_op("Mean", input=squared, reduction_indices=axes)
-    flat = apply_op("Squeeze", input=mean, squeeze_dims=axes)
+    with context.get_default_graph().name_scope("moments"):
+        mean = apply_op("Mean", input=x, reduction_indices=axes, keep_dims=True, name="mean")
+        squared = apply_op("SquaredDifference", x=x, y=apply_op("StopGradient", input=mean))
+        variance = apply_op("Mean", input=squared, reduction_indices=axes, name="variance")
+        flat = apply_op("Squeeze", input=mean, squeeze_dims=axes)
     return [_normalized(x, axis, flat, variance, gamma, beta, epsilon), flat, variance]
 
 
@@ -376,16 +377,19 @@ def _normalized(
     def wide(t: Tensor) -> Tensor:
         return apply_op("Reshape", tensor=t, shape=shape)  # type: ignore[no-any-return]
 
-    inverse = apply_op("Rsqrt", x=apply_op("AddV2", x=variance, y=constant(epsilon, variance.dtype)))
-    factor = apply_op("Mul", x=inverse, y=gamma)
-    shift = apply_op("Sub", x=beta, y=apply_op("Mul", x=mean, y=factor))
-    return apply_op("AddV2", x=apply_op("Mul", x=x, y=wide(factor)), y=wide(shift))  # type: ignore[no-any-return]
+    with context.get_default_graph().name_scope("batchnorm"):
+        wider = apply_op("AddV2", x=variance, y=constant(epsilon, variance.dtype), name="add")
+        factor = apply_op("Mul", x=apply_op("Rsqrt", x=wider), y=gamma, name="mul")
+        scaled = apply_op("Mul", x=x, y=wide(factor), name="mul")
+        shift = apply_op("Sub", x=beta, y=apply_op("Mul", x=mean, y=factor, name="mul"), name="sub")
+        return apply_op("AddV2", x=scaled, y=wide(shift), name="add")  # type: ignore[no-any-return]
 
 
 def _moving_update(moving: Any, batch: Tensor, momentum: float, training: Any) -> Any:
     if training is False or training == 0:
         return None
     rate = smart_cond(training, lambda: constant(1.0 - momentum), lambda: constant(0.0))
-    with context.get_default_graph().colocate_with(moving.op):
-        delta = apply_op("Mul", x=apply_op("Sub", x=moving.value(), y=batch), y=rate)
-        return moving.assign_sub(delta, read_value=False)
+    graph = context.get_default_graph()
+    with graph.name_scope("AssignMovingAvg") as scope, graph.colocate_with(moving.op):
+        delta = apply_op("Mul", x=apply_op("Sub", x=moving.value(), y=batch, name="sub"), y=rate, name="mul")
+        return moving.assign_sub(delta, name=scope, read_value=False)

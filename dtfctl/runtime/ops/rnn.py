@@ -20,7 +20,7 @@ def _transposed(x: Tensor) -> Tensor:
     rank = x.shape.rank
     if rank is None:
         raise ValueError("inputs must have a known rank")
-    return apply_op("Transpose", x=x, perm=[1, 0, *range(2, rank)])  # type: ignore[no-any-return]
+    return apply_op("Transpose", x=x, perm=[1, 0, *range(2, rank)], name="transpose")  # type: ignore[no-any-return]
 
 
 def _dimension(x: Tensor, axis: int) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from dtfctl.runtime.framework import dtypes, nest
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.dtypes import as_dtype
+from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
@@ -110,7 +111,8 @@ class RNNCell:
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Tensor, Any]:
         tensor = nest.map_structure(convert_to_tensor, inputs)
         if getattr(self, "_built_scope", None) is not None:
-            with variable_scope(self._built_scope, reuse=True, auxiliary_name_scope=False):
+            inside = variable_scope(self._built_scope, reuse=True, auxiliary_name_scope=False)
+            with inside, name_scope(self._built_scope.original_name_scope or None):
                 return self.call(tensor, state)
         reuse = getattr(self, "_reuse", None)
         name = getattr(self, "_name", None) or _snake_case(type(self).__name__)

@@ -34,11 +34,11 @@ def exponential_decay(
     name: str | None = None,
 ) -> Tensor:
     """learning_rate * decay_rate ^ (global_step / decay_steps)."""
-    with name_scope(name, "ExponentialDecay"):
+    with name_scope(name, "ExponentialDecay") as scope:
         rate, step, steps = _prepare(learning_rate, global_step, decay_steps)
         p = apply_mixed("RealDiv", step, steps)
         p = apply_mixed("Floor", p) if staircase else p
-        return apply_mixed("Mul", rate, apply_mixed("Pow", _cast(decay_rate, rate), p))
+        return apply_mixed("Mul", rate, apply_mixed("Pow", _cast(decay_rate, rate), p), name=scope)
 
 
 def natural_exp_decay(

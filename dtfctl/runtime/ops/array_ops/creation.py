@@ -124,7 +124,7 @@ def eye(
             dims = convert_to_tensor(np.array([*batch, int(least)], np.int32))
         diagonal = ones(dims, dtype)
         if square:
-            return matrix_diag(diagonal, name=scope)
+            return matrix_diag(diagonal, name="diag")
         shape_ = concat([convert_to_tensor(index_tensor(batch), dtypes.int32), stack([num_rows, columns])], 0)
         return matrix_set_diag(zeros(shape_, dtype), diagonal, name=scope)
 
