@@ -64,8 +64,9 @@ def hosts(
     whether the login works and the host key is the known one, Python, free disk, GPUs, the clock. It changes nothing,
     and it needs no more time than the slowest host. Exit code 5: some hosts cannot be used; 6: none lets us in.
 
-    `drain` takes hosts out of use: their tasks move as far as there is room, and it waits for them. `undrain` puts
-    hosts back. `release` ends the quarantine of hosts that failed too often.
+    `drain` takes hosts out of use: their tasks move as far as there is room, and it waits for them. Exit code 5: some
+    found none, and go on where they are. `undrain` puts hosts back. `release` ends the quarantine of hosts that failed
+    too often.
 
     `clean` removes the cluster of FILE from its hosts: it ends every process of it, and deletes its files, logs and
     checkpoints too. With --all that is done to all clusters in the account, and to what `up` has installed. It needs
@@ -147,7 +148,7 @@ def _desire(session: Session, verb: str, patterns: Sequence[str], reason: str, w
             screen.error(f"no other host has room for {named(stay)}", "they go on where they are")
     else:
         screen.print(f"nothing to do: {', '.join(names)}")
-    return 0
+    return 5 if stay else 0
 
 
 def _clean(session: Session, file: str, everything: bool, force: bool) -> int:

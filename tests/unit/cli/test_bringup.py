@@ -200,7 +200,7 @@ def test_down_says_for_whom_it_waits(dtfctl: Dtfctl) -> None:
 def test_drain_waits_and_says_for_what_and_what_stays(dtfctl: Dtfctl) -> None:
     fake = FakeLauncher(HEALTHY, stays=("ps/0",))
     result = dtfctl("hosts", "drain", "localhost", "--reason", "new disk", fake=fake)
-    assert (result.code, result.out) == (0, "drained: localhost\n")
+    assert (result.code, result.out) == (5, "drained: localhost\n")
     assert ("drain", ("localhost",), "new disk") in fake.calls
     assert result.err.splitlines()[0] == "  waits for ps/0, worker/0, worker/1 to run elsewhere"
     assert "no other host has room for ps/0" in result.err
