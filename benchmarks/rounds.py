@@ -146,7 +146,10 @@ def run_case(
         rounds, longest = 0, 0.0
         while rounds < plan.rounds and (not rounds or time.monotonic() + longest < until):
             began = time.monotonic()
-            for side, runner in zip(sides, runners):
+            # Another one begins each round: who comes after a certain other is not always the same.
+            first = rounds % len(sides)
+            turns = list(zip(sides, runners))
+            for side, runner in turns[first:] + turns[:first]:
                 if runner is None or side.name in errors:
                     continue
                 try:
