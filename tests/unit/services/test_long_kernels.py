@@ -184,10 +184,12 @@ def test_a_partial_run_does_not_wait_for_it(cluster: InProcessCluster, kernel: L
 
 
 PROGRAM = """
-import ctypes, sys, time
+import ctypes, signal, sys, time
 import numpy as np
 import dtfctl.runtime as tf
 
+# Whoever started the tests may ignore it, as a shell does for what it starts in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 calls = []
 lock = ctypes.create_string_buffer(64)
 take = ctypes.CDLL(None).pthread_mutex_lock
