@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 
+from dtfctl.errors import Signal
 from dtfctl.values import field, value
 
 VERSION = 1
@@ -46,7 +47,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 FORKED = "An encrypted connection does not outlive a fork: the child needs one of its own"
 
 
-class RecordError(Exception):
+class RecordError(Signal):
     """What came is not what the peer sent next, or no further record may be made. The connection must end."""
 
 
