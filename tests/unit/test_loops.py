@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from dtfctl.runtime.kernels.into.crew import Crew
 from dtfctl.runtime.platform import kept_memory
 from dtfctl.runtime.rendezvous.pumps import Pumps
 from dtfctl.runtime.services.deadlines import Deadlines
+from dtfctl.runtime.train.event_file import EventFileWriter
 from tests.support.waiting import eventually
 
 ROOT = Path(dtfctl.__file__).parent
@@ -89,6 +91,25 @@ def test_the_event_loop_of_ssh(notes: Notes, tmp_path: Path) -> None:
         provider.configure(ClusterSpec("t", {"worker": TaskGroup(1)}))
     finally:
         provider.close()
+
+
+def test_a_flush_of_events_ends_whatever_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = EventFileWriter(str(tmp_path))
+    real, left = writer._file.flush, [1]
+
+    def flush() -> None:
+        if left:
+            left.pop()
+            raise ValueError("nobody foresaw it")
+        real()
+
+    before = guard.faults()
+    file = SimpleNamespace(write=writer._file.write, flush=flush, close=writer._file.close)
+    monkeypatch.setattr(writer, "_file", file)
+    writer.flush()
+    writer.flush()
+    writer.close()
+    assert guard.faults() == before + 1 and Path(writer.path).stat().st_size
 
 
 def test_a_metrics_page_whose_port_is_taken(notes: Notes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,8 @@ class EventFileWriter:
         self.path = Path(self._logdir) / f"{name}{self._suffix}"
         self._queue: queue.Queue[Any] = queue.Queue(self._max_queue)
         self._error: BaseException | None = None
+        self._ends = False
+        self._flushed = time.monotonic()
         self._file = self.path.open("ab")
         first = summary_pb2.Event(wall_time=time.time(), file_version="brain.Event:2")
         self._file.write(tfrecord(first.SerializeToString()))
@@ -48,33 +50,34 @@ class EventFileWriter:
         self._closed = False
 
     def _write(self) -> None:
-        flushed = time.monotonic()
-        while True:
-            item = self._queue.get()
-            try:
-                if isinstance(item, threading.Event):
-                    self._file.flush()
-                    item.set()
-                elif item is None:
-                    self._file.flush()
-                    return
-                elif self._error is None:
-                    self._file.write(tfrecord(item.SerializeToString()))
-                    if time.monotonic() - flushed > self._flush_secs:
-                        self._file.flush()
-                        flushed = time.monotonic()
-            except OSError as e:
-                if e.errno == errno.ENOSPC and item is not None:
-                    log.warning("events are lost: %s: %s", self.path, e.strerror)
-                    if isinstance(item, threading.Event):
-                        item.set()
-                    continue
-                # Kept for the next call of the program; the thread goes on so that nobody waits for it for ever.
-                self._error = e
-                if isinstance(item, threading.Event):
-                    item.set()
-                elif item is None:
-                    return
+        while not self._ends:
+            self._take_one()
+
+    def _take_one(self) -> None:
+        item = self._queue.get()
+        try:
+            self._ends = item is None
+            self._write_one(item)
+        finally:
+            if isinstance(item, threading.Event):
+                item.set()  # whatever is raised, nobody waits for it for ever
+
+    def _write_one(self, item: Any) -> None:
+        """An event, or flush: for who waits for that, and at the end."""
+        is_event = item is not None and not isinstance(item, threading.Event)
+        if is_event and self._error is not None:
+            return
+        try:
+            if is_event:
+                self._file.write(tfrecord(item.SerializeToString()))
+            if not is_event or time.monotonic() - self._flushed > self._flush_secs:
+                self._file.flush()
+                self._flushed = time.monotonic()
+        except OSError as e:
+            if e.errno == errno.ENOSPC and item is not None:
+                log.warning("events are lost: %s: %s", self.path, e.strerror)
+                return
+            self._error = e  # kept for the next call of the program
 
     def get_logdir(self) -> str:
         return self._logdir
