@@ -47,7 +47,7 @@ def scoped_adam(tf: Any) -> Any:
         second = tf.train.AdamOptimizer(0.1, name="Second").minimize(loss)
     with tf.variable_scope("other"):
         third = tf.train.AdamOptimizer(0.1).minimize(loss)
-    return [([first, second, third, loss], {x: X})] * 2 + [(w, {})]
+    return [([step, loss], {x: X}) for step in (first, second, third)] * 2 + [(w, {})]
 
 
 def scoped_slots(tf: Any) -> Any:
