@@ -1,7 +1,6 @@
 # make demo   start a local cluster, train on it, take it down
 # make test   everything .ci/run checks: lint, format, types, tests
 # make quick  while you work: lint, types of what changed, and the tests in one process that are not marked slow
-# make quick  while you work: lint, types, and the tests in one process that are not marked slow
 # make bench-faults   run the failure table and print what was measured beside its goals
 # make nightly        five minutes of seeded chaos under a training job (DTF_CHAOS_SEED=7 chooses another), then every
 #                     test marked nightly: audits and soaks in their long form
