@@ -18,9 +18,15 @@ def authorized_keys() -> str:
     return os.path.realpath(os.path.join(folder, "authorized_keys"))
 
 
+def of_this_home(line: str) -> str:
+    """Name this folder, too: an account may have two clusters of one name, each with a home of its own."""
+    return f"{line} {BASE}"
+
+
 def authorize(line: str, **_: Any) -> dict[str, Any]:
     """Let the holder of a key in as this user."""
     private("tmp")
+    line = of_this_home(line)
     path = authorized_keys()
     with open(os.path.join(BASE, "authorized.lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -33,6 +39,11 @@ def authorize(line: str, **_: Any) -> dict[str, Any]:
 
 def forbid(line: str, **_: Any) -> dict[str, Any]:
     """No longer."""
+    remove_line(of_this_home(line))
+    return {}
+
+
+def remove_line(line: str) -> None:
     path = authorized_keys()
     with open(os.path.join(private(), "authorized.lock"), "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -40,12 +51,11 @@ def forbid(line: str, **_: Any) -> dict[str, Any]:
         if line in lines:
             mode = os.stat(path).st_mode & 0o777
             write_whole(path, "".join(f"{kept}\n" for kept in lines if kept != line).encode(), mode)
-    return {}
 
 
 def forget_key(comment: str) -> None:
     """Lock out the key of a controller that ran on a host."""
     path = authorized_keys()
     for line in read_mark(path).splitlines():
-        if line.endswith(f" {comment}"):
-            forbid(line)
+        if line.endswith(of_this_home(f" {comment}")):
+            remove_line(line)

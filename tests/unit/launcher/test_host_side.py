@@ -253,3 +253,23 @@ def test_a_home_of_its_own_is_where_everything_lies(tmp_path: Path) -> None:
     assert json.loads(answer.removeprefix(REPLY))["facts"]["base"] == f"{tmp_path}/of/mine"
     _, answer = converse(tmp_path, ())
     assert json.loads(answer.removeprefix(REPLY))["facts"]["base"] == f"{tmp_path}/.dtfctl"
+
+
+def test_ending_one_of_two_clusters_of_a_name_leaves_the_key_of_the_other(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(base))
+    keys = base / ".ssh" / "authorized_keys"
+    keys.parent.mkdir()
+    keys.write_text("ssh-ed25519 AAAA somebody\n")
+    host_keys.authorize("restrict ssh-ed25519 BBBB dtfctl-t")
+    mine = keys.read_text()
+    with monkeypatch.context() as patch:
+        for module in (host_base, host_keys):
+            patch.setattr(module, "BASE", str(base / "other"))
+        host_keys.authorize("restrict ssh-ed25519 CCCC dtfctl-t")
+        assert keys.read_text() != mine
+        host_keys.forget_key("dtfctl-t")
+    assert keys.read_text() == mine
+    host_keys.forbid("restrict ssh-ed25519 BBBB dtfctl-t")
+    assert keys.read_text() == "ssh-ed25519 AAAA somebody\n"
