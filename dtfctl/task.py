@@ -16,6 +16,7 @@ import struct
 import sys
 import threading
 import time
+from collections import deque
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -52,6 +53,9 @@ class AgentLine:
         self._heard = True
         self._unreachable: tuple[str, ...] = ()
         self._blas = ""
+        self._datagram = b""
+        self._notes: deque[beats.Note] = deque()
+        """Those that have come and were not heard yet."""
 
     def start(self) -> None:
         guard.forever(self._beat, name="beat").start()
@@ -111,15 +115,19 @@ class AgentLine:
             self._beat_now.clear()
 
     def _listen(self, server: TaskServer) -> None:
+        """What has come is kept until it was heard: a note comes once, and after a fault the loop begins again. To
+        hear one twice does no harm."""
         while True:
-            data = self._socket.recv(beats.LARGEST_DATAGRAM)
+            while self._notes:
+                guard.call(lambda: self._hear(server, self._notes[0]), "a note of the agent")
+                self._notes.popleft()
+            if not self._datagram:
+                self._datagram = self._socket.recv(beats.LARGEST_DATAGRAM)
             try:
-                notes = beats.unpack_all(data)
+                self._notes.extend(beats.unpack_all(self._datagram))
             except ValueError as error:
                 log.warning("ignored a datagram: %s", error)
-                continue
-            for note in notes:
-                guard.call(lambda note=note: self._hear(server, note), "a note of the agent")  # type: ignore[misc]
+            self._datagram = b""
 
     def _hear(self, server: TaskServer, note: beats.Note) -> None:
         """One note of the agent's."""
