@@ -168,12 +168,22 @@ def convert_to_tensor(
                 return result  # type: ignore[no-any-return]
     if isinstance(value, (list, tuple)) and _holds_tensor(value):
         return _pack(value, wanted, name)
-    if wanted is None and hint is not None:
+    if wanted is None and hint is not None and _fits(value, as_dtype(hint)):
         try:
             return constant(value, as_dtype(hint), name=name or "Const")
         except (TypeError, ValueError):
             pass
     return constant(value, wanted, name=name or "Const")
+
+
+def _fits(value: Any, dtype: dtypes.DType) -> bool:
+    """Whether an array of integers can be of that type without becoming other numbers; True for what is no such array."""
+    if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind not in "iu" or not dtype.is_integer:
+        return True
+    if np.can_cast(value.dtype, dtype.as_numpy_dtype) or not value.size:
+        return True
+    limits = np.iinfo(dtype.as_numpy_dtype)
+    return bool(limits.min <= value.min() and value.max() <= limits.max)
 
 
 def _holds_tensor(value: Any) -> bool:

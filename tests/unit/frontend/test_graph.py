@@ -188,3 +188,21 @@ def test_import_maps_inputs_and_returns_elements() -> None:
         tf.import_graph_def(graph_def, {"nope:0": mine})
     with pytest.raises(ValueError, match="not found in graph_def"):
         tf.import_graph_def(graph_def, return_elements=["nope:0"])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: tf.fill([2**40], 1.0).op.inputs[0],
+        lambda: tf.zeros([2**40]).op.inputs[0].op.inputs[0],
+        lambda: tf.tile([1.0], [2**40]).op.inputs[1],
+        lambda: tf.broadcast_to(1.0, [2**40]).op.inputs[1],
+        lambda: tf.fill(np.array([2**40]), 1.0).op.inputs[0],
+    ],
+)
+def test_sizes_that_do_not_fit_32_bits_stay_what_they_are(make) -> None:
+    """They became 0 in silence, as int32 is what such inputs have by default."""
+    with tf.Graph().as_default():
+        sizes = make()
+        assert sizes.dtype == tf.int64
+        assert tf.get_static_value(sizes).tolist() == [2**40]
