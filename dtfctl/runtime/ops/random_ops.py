@@ -38,8 +38,7 @@ def _dims(shape: Any) -> Tensor:
     if isinstance(shape, TensorShape):
         shape = list(shape.known())
     if isinstance(shape, (list, tuple)):
-        dtype = None if any(isinstance(d, Tensor) for d in shape) else dtypes.int32
-        return convert_to_tensor(list(shape), dtype, name="shape")
+        return convert_to_tensor(list(shape), name="shape", preferred_dtype=dtypes.int32)
     return convert_to_tensor(shape, name="shape")
 
 
