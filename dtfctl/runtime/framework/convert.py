@@ -177,7 +177,7 @@ def convert_to_tensor(
 
 
 def _fits(value: Any, dtype: dtypes.DType) -> bool:
-    """Whether an array of integers can be of that type without becoming other numbers; True for what is no such array."""
+    """Whether an array of integers can be of that type and stay the same numbers; True for what is no such array."""
     if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind not in "iu" or not dtype.is_integer:
         return True
     if np.can_cast(value.dtype, dtype.as_numpy_dtype) or not value.size:
