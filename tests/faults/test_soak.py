@@ -164,6 +164,7 @@ def test_three_jobs_on_hosts_that_share_nothing(home: Path, make_lab: Callable[[
     for name in {item.subject for item in cluster.events() if item.kind == "task.starting"}:
         events = [item for item in cluster.events() if item.subject == name and item.kind == "task.starting"]
         starts = [item.incarnation for item in events]
-        assert starts == sorted(set(starts)), f"an incarnation of {name} was used twice"
+        # In no order: a host that is cut off gives numbers of its own, and tells of them later.
+        assert len(starts) == len(set(starts)), f"an incarnation of {name} was used twice"
     assert cluster.down() == ()
     assert {host: lab.left_over(host) for host in lab.names} == {host: [] for host in lab.names}

@@ -25,6 +25,8 @@ GRACE_S = 0.3
 """How long a step that was told to end may take before it is answered for."""
 FAILED_GRACE_S = 10.0
 """The same after an error in it: nobody waits for an end at that time, and all is quiet once it is reported."""
+LOOK_S = 0.3
+"""How often who waits looks for a signal."""
 LONG_S = 0.1
 """A signature whose step took longer is run where its caller can leave it."""
 
@@ -55,7 +57,9 @@ def wait(running: Future[Any], token: CancellationToken) -> bool:
     running.add_done_callback(lambda _: over.set())
     withdraw = token.on_cancel(lambda: when_late(token, over.set))
     try:
-        over.wait()
+        # A signal that comes just before the thread begins to wait does not end that wait.
+        while not over.wait(LOOK_S):
+            pass
     except BaseException:
         token.cancel(CancelledError("The step was interrupted"))
         raise
