@@ -26,9 +26,6 @@ test: lint types unit
 quick: lint types
 	$(BIN)/python -m pytest -n auto -q -m "not slow and not nightly" tests/unit tests/golden
 
-quick: lint types
-	$(BIN)/python -m pytest -n auto -q -m "not slow and not nightly" tests/unit tests/golden
-
 lint: $(VENV)/.ready-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
