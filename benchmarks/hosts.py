@@ -49,17 +49,9 @@ class HostSide(Side):
         self._serve = serve
         self._tasks: HostServers | None = None
 
-    def driver(self) -> Child:
-        if self._driver is None:
-            command = [self.python, "-m", "benchmarks.driver", self.runtime]
-            child = Child(inside(self._lab, self._lab.names[1], *command), f"{self.name} driver")
-            try:
-                child.read()
-            except BaseException:
-                child.stop()
-                raise
-            self._driver = child
-        return self._driver
+    def _make_driver(self) -> Child:
+        command = [self.python, "-m", "benchmarks.driver", self.runtime]
+        return Child(inside(self._lab, self._lab.names[1], *command), f"{self.name} driver")
 
     def servers(self, jobs: Mapping[str, int]) -> Servers:
         if any(count > JOBS.get(job, 0) for job, count in jobs.items()):

@@ -231,11 +231,12 @@ class Side:
         self._driver: Child | None = None
         self._servers: dict[tuple[tuple[str, int], ...], Servers] = {}
 
+    def _make_driver(self) -> Child:
+        return Child([self.python, "-m", "benchmarks.driver", self.runtime], f"{self.name} driver", self.environment)
+
     def driver(self) -> Child:
         if self._driver is None:
-            child = Child(
-                [self.python, "-m", "benchmarks.driver", self.runtime], f"{self.name} driver", self.environment
-            )
+            child = self._make_driver()
             try:
                 child.read()
             except BaseException:
@@ -257,7 +258,7 @@ class Side:
 
     def own_driver(self) -> Child:
         """A driver for one case alone; the caller stops it."""
-        child = Child([self.python, "-m", "benchmarks.driver", self.runtime], f"{self.name} driver", self.environment)
+        child = self._make_driver()
         child.read()
         return child
 

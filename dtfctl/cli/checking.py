@@ -27,7 +27,8 @@ def check(
         [sys.executable, "-m", "dtfctl.run", "--check", *scripts], capture_output=True, text=True, check=False
     )
     if done.returncode not in (0, 1):
-        raise UsageError(done.stderr.strip().splitlines()[-1], "Give Python files that exist.")
+        lines = done.stderr.strip().splitlines() or [f"the check ended with {done.returncode}"]
+        raise UsageError(lines[-1], "Give Python files that exist.")
     lines = done.stdout.splitlines()
     if session.screen.is_data:
         session.screen.data("Check", {"missing": lines})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtfctl.runtime.framework import nest
+from dtfctl.runtime.framework import context, nest
 from dtfctl.runtime.framework.graph_keys import GraphKeys, add_to_collection, get_collection
 from dtfctl.runtime.ops.variable_scope import get_variable
 from dtfctl.runtime.train import init_from_checkpoint
@@ -93,9 +93,12 @@ def add_model_variable(var: Any) -> None:
 
 
 def variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, **options: Any) -> Any:
-    """`tf.get_variable`, on the device given."""
-    options.pop("device", None)
-    return get_variable(name, shape, dtype, initializer, **options)
+    """`tf.get_variable`, on the device given, and in these collections besides that of all variables."""
+    device, collections = options.pop("device", None), options.pop("collections", None)
+    if collections:
+        options["collections"] = list(dict.fromkeys([*collections, GraphKeys.GLOBAL_VARIABLES]))
+    with context.get_default_graph().device(device or ""):
+        return get_variable(name, shape, dtype, initializer, **options)
 
 
 def model_variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, **options: Any) -> Any:

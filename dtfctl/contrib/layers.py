@@ -7,7 +7,13 @@ from typing import Any
 
 from dtfctl.contrib.framework import model_variable
 from dtfctl.runtime.framework.convert import convert_to_tensor
-from dtfctl.runtime.framework.graph_keys import GraphKeys, add_to_collection, get_collection, name_scope
+from dtfctl.runtime.framework.graph_keys import (
+    GraphKeys,
+    add_to_collection,
+    add_to_collections,
+    get_collection,
+    name_scope,
+)
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import init_ops, math_ops, nn_ops
@@ -92,8 +98,26 @@ def apply_regularization(regularizer: Regularizer, weights_list: Any = None) -> 
     return total
 
 
-def _variable(name: str, shape: Any, x: Tensor, initializer: Any, regularizer: Any, trainable: bool) -> Any:
-    return model_variable(name, shape, x.dtype.base_dtype, initializer, regularizer=regularizer, trainable=trainable)
+def _variable(
+    name: str, shape: Any, x: Tensor, initializer: Any, regularizer: Any, trainable: bool, collections: Any
+) -> Any:
+    """A variable of the model; `collections` may say for each by its name in which it is."""
+    return model_variable(
+        name,
+        shape,
+        x.dtype.base_dtype,
+        initializer,
+        regularizer=regularizer,
+        trainable=trainable,
+        collections=collections.get(name) if isinstance(collections, dict) else collections,
+    )
+
+
+def _noted(out: Tensor, collections: Any) -> Tensor:
+    """The outputs, in these collections."""
+    if collections:
+        add_to_collections(collections, out)
+    return out
 
 
 def _normalized(
@@ -104,13 +128,14 @@ def _normalized(
     initializer: Any,
     regularizer: Any,
     trainable: bool,
+    collections: Any,
 ) -> Tensor:
     """A normalizer's result, or biases added."""
     if normalizer_fn is not None:
         return normalizer_fn(out, **(normalizer_params or {}))  # type: ignore[no-any-return]
     if initializer is None:
         return out
-    biases = _variable("biases", [size], out, initializer, regularizer, trainable)
+    biases = _variable("biases", [size], out, initializer, regularizer, trainable, collections)
     return apply_op("BiasAdd", value=out, bias=biases)  # type: ignore[no-any-return]
 
 
@@ -137,15 +162,24 @@ def fully_connected(
         raise ValueError(f"The last axis of the inputs must have a known size, got {x.shape}")
     with variable_scope(scope, "fully_connected", reuse=reuse):
         initializer = weights_initializer or xavier_initializer()
-        weights = _variable("weights", [width, num_outputs], x, initializer, weights_regularizer, trainable)
+        weights = _variable(
+            "weights", [width, num_outputs], x, initializer, weights_regularizer, trainable, variables_collections
+        )
         if x.shape.rank == 2:
             out = math_ops.matmul(x, weights)
         else:
             out = math_ops.tensordot(x, weights, [[(x.shape.rank or 1) - 1], [0]])
         out = _normalized(
-            out, num_outputs, normalizer_fn, normalizer_params, biases_initializer, biases_regularizer, trainable
+            out,
+            num_outputs,
+            normalizer_fn,
+            normalizer_params,
+            biases_initializer,
+            biases_regularizer,
+            trainable,
+            variables_collections,
         )
-        return _activated(out, activation_fn, None)
+        return _noted(_activated(out, activation_fn, None), outputs_collections)
 
 
 relu = fully_connected
@@ -189,7 +223,7 @@ def conv2d(
     with variable_scope(scope, "Conv", reuse=reuse):
         shape = [*_tuple(kernel_size, 2, "kernel_size"), channels, num_outputs]
         initializer = weights_initializer or xavier_initializer()
-        weights = _variable("weights", shape, x, initializer, weights_regularizer, trainable)
+        weights = _variable("weights", shape, x, initializer, weights_regularizer, trainable, variables_collections)
         out = apply_op(
             "Conv2D",
             input=x,
@@ -199,9 +233,16 @@ def conv2d(
             dilations=[1, *_tuple(rate, 2, "rate"), 1],
         )
         out = _normalized(
-            out, num_outputs, normalizer_fn, normalizer_params, biases_initializer, biases_regularizer, trainable
+            out,
+            num_outputs,
+            normalizer_fn,
+            normalizer_params,
+            biases_initializer,
+            biases_regularizer,
+            trainable,
+            variables_collections,
         )
-        return _activated(out, activation_fn, None)
+        return _noted(_activated(out, activation_fn, None), outputs_collections)
 
 
 convolution2d = conv2d
@@ -229,7 +270,7 @@ def avg_pool2d(
 
 def flatten(inputs: Any, outputs_collections: Any = None, scope: str | None = None) -> Tensor:
     """[batch, ...] -> [batch, n]."""
-    return _flatten(inputs, scope or "Flatten")
+    return _noted(_flatten(inputs, scope or "Flatten"), outputs_collections)
 
 
 def dropout(
@@ -242,7 +283,8 @@ def dropout(
     seed: int | None = None,
 ) -> Tensor:
     """Keep elements with probability `keep_prob` while training, and scale them up."""
-    return _dropout(inputs, 1 - keep_prob, noise_shape, seed, is_training, scope or "Dropout")
+    out = _dropout(inputs, 1 - keep_prob, noise_shape, seed, is_training, scope or "Dropout")
+    return _noted(out, outputs_collections)
 
 
 def one_hot_encoding(labels: Any, num_classes: int, on_value: float = 1.0, off_value: float = 0.0) -> Tensor:
@@ -276,9 +318,9 @@ def layer_norm(
     if None in shape:
         raise ValueError(f"Inputs shape {x.shape} is not fully defined from axis {begin_params_axis} on")
     with variable_scope(scope, "LayerNorm", reuse=reuse):
-        beta = _variable("beta", shape, x, init_ops.Zeros(), None, trainable) if center else None
-        gamma = _variable("gamma", shape, x, init_ops.Ones(), None, trainable) if scale else None
+        beta = _variable("beta", shape, x, init_ops.Zeros(), None, trainable, variables_collections) if center else None
+        gamma = _variable("gamma", shape, x, init_ops.Ones(), None, trainable, variables_collections) if scale else None
         mean, variance = nn_ops.moments(x, list(range(begin_norm_axis % rank, rank)), keep_dims=True)
         out = nn_ops.batch_normalization(x, mean, variance, beta, gamma, 1e-12)
         out.set_shape(x.shape)
-        return _activated(out, activation_fn, None)
+        return _noted(_activated(out, activation_fn, None), outputs_collections)

@@ -40,7 +40,7 @@ __all__ = [
 
 
 class LSTMBlockCell(LSTMCell):
-    """An LSTM cell whose variables have the names that the block kernel's have."""
+    """An LSTM cell whose variables have the names that the block kernel's have, and the type of its inputs."""
 
     def __init__(
         self,

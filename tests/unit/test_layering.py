@@ -31,7 +31,7 @@ RUNTIME = [
 ]
 FREE = {"task", "seed", "connect", "run", "__main__", ""}
 """May import anything: the meeting places, which nobody imports, and the package itself."""
-SHARED = {"errors", "_version", "net", "protocol", "values", "durable", "guard", "later"}
+SHARED = {"errors", "_version", "net", "protocol", "values", "durable", "copied", "guard", "later"}
 """May be imported from anywhere."""
 
 

@@ -46,10 +46,10 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 DRAIN_S = 0.5
 """How long output is still read after the task ended: somebody outside its group may hold the pipe."""
 LARGEST_PIPE = 2**20
+"""What a pipe may hold when its writer ends: that much is read in any case."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0
 MOST_FAILURES = 8
 """After the end of its child it does not try for ever."""
-"""What a pipe may hold when its writer ends: that much is read in any case."""
 READING_S = 10.0
 """So long after its last step a reader may still be there; then nothing waits for it any more."""
 AWAIT_S = 0.1

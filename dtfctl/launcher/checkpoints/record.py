@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from dtfctl.copied import KNOWN_UNTIL, OWN
 from dtfctl.launcher import codec
 from dtfctl.launcher.checkpoints.manifest import (
     HIGHEST_VERSION,
@@ -31,8 +32,6 @@ from dtfctl.launcher.errors import NotFound, TransferFailed
 from dtfctl.launcher.files import OUT_OF_SPACE, no_space, private_folder, write_whole
 from dtfctl.values import field, replace, value
 
-OWN = ".dtfctl"
-KNOWN_UNTIL = "known-until"
 SETTLE_S = 0.4
 """A file that has not changed for so long is finished."""
 PIECE_BYTES = 4 * 2**20

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from dtfctl import copied
 from dtfctl.durable import sync_folder
 from dtfctl.protocol import tensor_bundle_pb2
 from dtfctl.runtime.checkpoint.atomic import os_error
@@ -12,11 +13,6 @@ from dtfctl.runtime.checkpoint.bundle_reader import BundleReader
 from dtfctl.runtime.checkpoint.bundle_writer import data_file, index_file, write_index
 from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError
 from dtfctl.runtime.framework.local_path import local_path
-
-COPIED = ".dtfctl"
-"""Is in a folder whose files the agents of a job's hosts bring to each other."""
-KNOWN_UNTIL = "known-until"
-"""A file in there. What others wrote before it was changed last is here as well, or was lost with its host."""
 
 
 def merge_bundles(prefixes: Sequence[str], merged: str, allow_missing_files: bool = False) -> None:
@@ -56,7 +52,7 @@ def merge_bundles(prefixes: Sequence[str], merged: str, allow_missing_files: boo
 
 def _may_be_away(target: str) -> bool:
     """Whether data that are not here have been renamed by another task already, or will be, on another host."""
-    return Path(target).exists() or (Path(target).parent / COPIED).is_dir()
+    return Path(target).exists() or (Path(target).parent / copied.OWN).is_dir()
 
 
 def _merge_one(

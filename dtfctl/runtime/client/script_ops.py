@@ -31,12 +31,16 @@ def py_func(
     The function is kept for as long as the graph. On another task than the client's own the op fails with
     NotFoundError.
     """
+    return _call("PyFunc" if stateful else "PyFuncStateless", func, inp, Tout, name)
+
+
+def _call(op_type: str, func: Callable[..., Any], inp: Sequence[Any], Tout: Any, name: str | None) -> Any:
     single = not isinstance(Tout, (list, tuple))
     types = [as_dtype(t) for t in ([Tout] if single else Tout)]
     token = register_py_func(func)
     weakref.finalize(outermost_graph(), unregister_py_func, token)
     op = make_op(
-        "PyFunc" if stateful else "PyFuncStateless",
+        op_type,
         input=[convert_to_tensor(x) for x in inp],
         token=token,
         Tout=types,
@@ -56,8 +60,12 @@ class _Array(np.ndarray[Any, Any]):
 
 
 def py_function(func: Callable[..., Any], inp: Sequence[Any] = (), Tout: Any = (), name: str | None = None) -> Any:
-    """`py_func` for a function whose arguments have `.numpy()`; it computes with numpy, and no gradient flows."""
-    return py_func(lambda *arrays: func(*(np.asarray(a).view(_Array) for a in arrays)), inp, Tout, True, name)
+    """`py_func` for a function whose arguments have `.numpy()`.
+
+    It computes with numpy: a gradient through it is a LookupError, where TensorFlow would follow the function's ops.
+    """
+    eager = lambda *arrays: func(*(np.asarray(a).view(_Array) for a in arrays))  # noqa: E731
+    return _call("EagerPyFunc", eager, inp, Tout, name)
 
 
 def numpy_function(

@@ -90,8 +90,8 @@ def _filled(shape: Any, dtype: DType, value: int) -> Tensor:
         return out
 
 
-def _dims(shape: Any) -> Tensor:
-    return convert_to_tensor(_shape_list(shape), None if isinstance(shape, Tensor) else dtypes.int32)
+def _dims(shape: Any, name: str | None = None) -> Tensor:
+    return convert_to_tensor(_shape_list(shape), name=name, preferred_dtype=dtypes.int32)
 
 
 class Constant(Initializer):
@@ -151,7 +151,7 @@ class TruncatedNormal(Initializer):
 
 def _normal(op: str, shape: Any, mean: float, stddev: float, dtype: DType, seed: int | None) -> Tensor:
     with name_scope(None, "truncated_normal" if op == "TruncatedNormal" else "random_normal") as scope:
-        dims = convert_to_tensor(_shape_list(shape), None if isinstance(shape, Tensor) else dtypes.int32, name="shape")
+        dims = _dims(shape, "shape")
         middle, spread = constant(mean, dtype, name="mean"), constant(stddev, dtype, name="stddev")
         first, second = get_seed(seed)
         noise = apply_op(op, shape=dims, dtype=dtype, seed=first, seed2=second)
@@ -163,7 +163,7 @@ def uniform(shape: Any, minval: Any, maxval: Any, dtype: DType, seed: int | None
     if dtype.is_integer and maxval is None:
         raise ValueError("Must specify maxval for integer dtype")
     with name_scope(None, "random_uniform") as scope:
-        dims = convert_to_tensor(_shape_list(shape), None if isinstance(shape, Tensor) else dtypes.int32, name="shape")
+        dims = _dims(shape, "shape")
         low = convert_to_tensor(minval, dtype, name="min")
         high = convert_to_tensor(1 if maxval is None else maxval, dtype, name="max")
         first, second = get_seed(seed)

@@ -9,7 +9,7 @@ from typing import Any
 from dtfctl.runtime.framework import context, nest
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.dtypes import as_dtype
-from dtfctl.runtime.framework.graph_keys import GraphKeys, get_collection
+from dtfctl.runtime.framework.graph_keys import GraphKeys, add_to_collection, get_collection
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import as_shape
 from dtfctl.runtime.ops import layers, more_layers
@@ -46,7 +46,7 @@ class Layer:
         self.trainable = trainable
         self._given_name, self._reuse = name, kwargs.pop("_reuse", None)
         self._given_scope = kwargs.pop("_scope", None)
-        kwargs.pop("activity_regularizer", None)
+        self._activity_regularizer = kwargs.pop("activity_regularizer", None)
         if kwargs:
             raise TypeError(f"Keyword argument not understood: {next(iter(kwargs))}")
         self._dtype = None if dtype is None else as_dtype(dtype)
@@ -151,7 +151,11 @@ class Layer:
                 self.build(nest.map_structure(lambda t: t.shape, tensors))
                 self.built = True
             self._scope = opened
-            return self.call(tensors, *args, **kwargs)
+            outputs = self.call(tensors, *args, **kwargs)
+            if self._activity_regularizer is not None:
+                for output in nest.flatten(outputs):
+                    add_to_collection(GraphKeys.REGULARIZATION_LOSSES, self._activity_regularizer(output))
+            return outputs
 
     apply = __call__
 

@@ -31,6 +31,30 @@ def _activated(tensor: Tensor, activation: Activation | None, regularizer: Any) 
     return out
 
 
+def _kernel(x: Tensor, shape: list[int], initializer: Any, regularizer: Any, trainable: bool, constraint: Any) -> Any:
+    return get_variable("kernel", shape, x.dtype.base_dtype, initializer, regularizer, trainable, constraint=constraint)
+
+
+def _finish(
+    out: Tensor,
+    filters: int,
+    wire: str,
+    use_bias: bool,
+    initializer: Any,
+    regularizer: Any,
+    trainable: bool,
+    constraint: Any,
+    activation: Activation | None,
+    activity_regularizer: Any,
+) -> Tensor:
+    """Bias, activation and what is charged for it."""
+    if use_bias:
+        dtype = out.dtype.base_dtype
+        bias = get_variable("bias", [filters], dtype, initializer, regularizer, trainable, constraint=constraint)
+        out = apply_op("BiasAdd", value=out, bias=bias, data_format=wire)
+    return _activated(out, activation, activity_regularizer)
+
+
 def dense(
     inputs: Any,
     units: int,
@@ -51,15 +75,7 @@ def dense(
     x = convert_to_tensor(inputs)
     size = _last_dimension(x)
     with variable_scope(name, "dense", reuse=reuse):
-        kernel = get_variable(
-            "kernel",
-            [size, units],
-            x.dtype.base_dtype,
-            kernel_initializer,
-            kernel_regularizer,
-            trainable,
-            constraint=kernel_constraint,
-        )
+        kernel = _kernel(x, [size, units], kernel_initializer, kernel_regularizer, trainable, kernel_constraint)
         if x.shape.rank == 2:
             out = apply_op("MatMul", a=x, b=kernel)
         else:
@@ -71,18 +87,18 @@ def dense(
             shape = apply_op("ConcatV2", values=[leading, constant([units])], axis=0)
             out = apply_op("Reshape", tensor=product, shape=shape)
             out.set_shape(x.shape[:-1].concatenate([units]))
-        if use_bias:
-            bias = get_variable(
-                "bias",
-                [units],
-                x.dtype.base_dtype,
-                bias_initializer,
-                bias_regularizer,
-                trainable,
-                constraint=bias_constraint,
-            )
-            out = apply_op("BiasAdd", value=out, bias=bias)
-        return _activated(out, activation, activity_regularizer)
+        return _finish(
+            out,
+            units,
+            "NHWC",
+            use_bias,
+            bias_initializer,
+            bias_regularizer,
+            trainable,
+            bias_constraint,
+            activation,
+            activity_regularizer,
+        )
 
 
 def _tuple(value: Any, n: int, what: str) -> tuple[int, ...]:
@@ -129,15 +145,8 @@ def conv2d(
     channels = _last_dimension(x, -1 if data_format == "channels_last" else 1)
     size = _tuple(kernel_size, 2, "kernel_size")
     with variable_scope(name, "conv2d", reuse=reuse):
-        kernel = get_variable(
-            "kernel",
-            [*size, channels, filters],
-            x.dtype.base_dtype,
-            kernel_initializer,
-            kernel_regularizer,
-            trainable,
-            constraint=kernel_constraint,
-        )
+        shape = [*size, channels, filters]
+        kernel = _kernel(x, shape, kernel_initializer, kernel_regularizer, trainable, kernel_constraint)
         out = apply_op(
             "Conv2D",
             input=x,
@@ -147,18 +156,18 @@ def conv2d(
             data_format=wire,
             dilations=_windows(_tuple(dilation_rate, 2, "dilation_rate"), data_format),
         )
-        if use_bias:
-            bias = get_variable(
-                "bias",
-                [filters],
-                x.dtype.base_dtype,
-                bias_initializer,
-                bias_regularizer,
-                trainable,
-                constraint=bias_constraint,
-            )
-            out = apply_op("BiasAdd", value=out, bias=bias, data_format=wire)
-        return _activated(out, activation, activity_regularizer)
+        return _finish(
+            out,
+            filters,
+            wire,
+            use_bias,
+            bias_initializer,
+            bias_regularizer,
+            trainable,
+            bias_constraint,
+            activation,
+            activity_regularizer,
+        )
 
 
 def conv1d(
@@ -186,13 +195,7 @@ def conv1d(
         for v, w in ((kernel_size, "kernel_size"), (strides, "strides"), (dilation_rate, "dilation_rate"))
     )
     with variable_scope(name, "conv1d", reuse=reuse):
-        kernel = get_variable(
-            "kernel",
-            [size, _last_dimension(x), filters],
-            x.dtype.base_dtype,
-            kernel_initializer,
-            trainable=trainable,
-        )
+        kernel = _kernel(x, [size, _last_dimension(x), filters], kernel_initializer, None, trainable, None)
         out = apply_op(
             "Conv2D",
             input=apply_op("ExpandDims", input=x, dim=1),
@@ -202,10 +205,7 @@ def conv1d(
             dilations=[1, 1, dilation, 1],
         )
         out = apply_op("Squeeze", input=out, squeeze_dims=[1])
-        if use_bias:
-            bias = get_variable("bias", [filters], x.dtype.base_dtype, bias_initializer, trainable=trainable)
-            out = apply_op("BiasAdd", value=out, bias=bias)
-        return _activated(out, activation, None)
+        return _finish(out, filters, "NHWC", use_bias, bias_initializer, None, trainable, None, activation, None)
 
 
 def _pool2d(op: str, inputs: Any, size: Any, strides: Any, padding: str, data_format: str, name: str | None) -> Tensor:

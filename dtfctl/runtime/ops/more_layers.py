@@ -8,32 +8,8 @@ from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import init_ops, nn_ops
-from dtfctl.runtime.ops.layers import Activation, _activated, _format, _last_dimension, _tuple, _windows
+from dtfctl.runtime.ops.layers import Activation, _finish, _format, _kernel, _last_dimension, _tuple, _windows
 from dtfctl.runtime.ops.variable_scope import get_variable, variable_scope
-
-
-def _kernel(x: Tensor, shape: list[int], initializer: Any, regularizer: Any, trainable: bool, constraint: Any) -> Any:
-    return get_variable("kernel", shape, x.dtype.base_dtype, initializer, regularizer, trainable, constraint=constraint)
-
-
-def _finish(
-    out: Tensor,
-    filters: int,
-    wire: str,
-    use_bias: bool,
-    initializer: Any,
-    regularizer: Any,
-    trainable: bool,
-    constraint: Any,
-    activation: Activation | None,
-    activity_regularizer: Any,
-) -> Tensor:
-    """Bias, activation and what is charged for it."""
-    if use_bias:
-        dtype = out.dtype.base_dtype
-        bias = get_variable("bias", [filters], dtype, initializer, regularizer, trainable, constraint=constraint)
-        out = apply_op("BiasAdd", value=out, bias=bias, data_format=wire)
-    return _activated(out, activation, activity_regularizer)
 
 
 def _grown(length: Any, kernel: int, stride: int, padding: str) -> Any:

@@ -37,12 +37,18 @@ class RNNCell:
     Subclasses define `state_size`, `output_size` and `call`.
     """
 
+    # For cells that do not call this constructor from theirs.
+    _name: str | None = None
+    _trainable, built = True, False
+    _reuse: Any = None
+    _dtype: Any = None
+    _built_scope: Any = None
+    variables: Sequence[Any] = ()
+
     def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, reuse: Any = None) -> None:
         self._name, self._reuse, self._trainable = name, reuse, trainable
         self._dtype = None if dtype is None else as_dtype(dtype)
-        self._built_scope: Any = None
-        self.built = False
-        self.variables: list[Any] = []
+        self.variables = []
 
     @property
     def state_size(self) -> Any:
@@ -100,7 +106,7 @@ class RNNCell:
             partitioner=partitioner,
             **kwargs,
         )
-        self.variables.append(variable)
+        self.variables = [*self.variables, variable]
         return variable
 
     add_weight = add_variable
@@ -110,21 +116,20 @@ class RNNCell:
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Tensor, Any]:
         tensor = nest.map_structure(convert_to_tensor, inputs)
-        if getattr(self, "_built_scope", None) is not None:
+        if self._built_scope is not None:
             inside = variable_scope(self._built_scope, reuse=True, auxiliary_name_scope=False)
             with inside, name_scope(self._built_scope.original_name_scope or None):
                 return self.call(tensor, state)
-        reuse = getattr(self, "_reuse", None)
-        name = getattr(self, "_name", None) or _snake_case(type(self).__name__)
+        reuse, name = self._reuse, self.name
         # A name of its own in the scope around, unless it is to be shared, as TensorFlow's layers have.
         with variable_scope(scope or name if reuse else scope, name, reuse=reuse) as opened:
-            if not getattr(self, "built", False):
+            if not self.built:
                 self.build(nest.map_structure(lambda t: t.shape, tensor))
                 self.built = True
             known = len(_made(opened))
             result = self.call(tensor, state)
             if not self.variables:
-                self.variables += _made(opened)[known:]
+                self.variables = _made(opened)[known:]
             self._built_scope = opened
             return result
 

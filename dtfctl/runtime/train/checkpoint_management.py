@@ -10,9 +10,9 @@ from typing import Any
 
 from google.protobuf import text_format
 
+from dtfctl import copied
 from dtfctl.protocol import meta_graph_pb2
 from dtfctl.runtime.checkpoint.atomic import atomic_file
-from dtfctl.runtime.checkpoint.merge import COPIED, KNOWN_UNTIL
 from dtfctl.runtime.framework.local_path import local_path
 
 CheckpointState = meta_graph_pb2.CheckpointState
@@ -137,7 +137,7 @@ def latest_checkpoint(checkpoint_dir: str, latest_filename: str | None = None) -
     state = get_checkpoint_state(checkpoint_dir, latest_filename)
     if state is None:
         return None
-    if (Path(local_path(checkpoint_dir)) / COPIED).is_dir():
+    if (Path(local_path(checkpoint_dir)) / copied.OWN).is_dir():
         _wait_for_copy(_state_file(checkpoint_dir, latest_filename), state.model_checkpoint_path)
     for path in [state.model_checkpoint_path, *reversed(state.all_model_checkpoint_paths)]:
         if checkpoint_exists(path):
@@ -152,7 +152,7 @@ def _wait_for_copy(state_file: Path, prefix: str) -> None:
     with its host. Where nobody keeps that moment, it is so some time after the checkpoint was written.
     """
     deadline = time.monotonic() + COPY_S
-    known_until = state_file.parent / COPIED / KNOWN_UNTIL
+    known_until = state_file.parent / copied.OWN / copied.KNOWN_UNTIL
     while not checkpoint_exists(prefix) and time.monotonic() < deadline:
         try:
             written = state_file.stat().st_mtime

@@ -72,3 +72,45 @@ def test_hyperparameters_keep_their_types() -> None:
     with pytest.raises(ValueError, match="Could not parse hparam 'rate'"):
         params.parse("rate=fast")
     assert tf.contrib.training.HParams is training.HParams
+
+
+def test_collections_devices_and_charges_are_as_asked_for() -> None:
+    with tf.Graph().as_default():
+        x = tf.ones([2, 3])
+        out = layers.fully_connected(x, 4, variables_collections={"weights": ["mine"]}, outputs_collections="ends")
+        assert [v.op.name for v in tf.get_collection("mine")] == ["fully_connected/weights"]
+        assert len(tf.global_variables()) == 2
+        assert tf.get_collection("ends") == [out]
+        assert "CPU:0" in framework.variable("v", [2], device="/cpu:0").device
+        layer = tf.layers.Layer(name="same", activity_regularizer=tf.reduce_sum)
+        layer(x)
+        (charge,) = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
+        with tf.Session() as session:
+            assert session.run(charge) == 6.0
+
+
+def test_a_cell_need_not_call_the_constructor_of_cells() -> None:
+    class Plain(tf.nn.rnn_cell.RNNCell):
+        def __init__(self) -> None:
+            self.factor = 2.0
+
+        state_size = output_size = 3
+
+        def call(self, inputs, state):
+            out = tf.matmul(inputs + state, tf.get_variable("w", [3, 3])) * self.factor
+            return out, out
+
+    with tf.Graph().as_default():
+        cell = Plain()
+        outputs, _ = tf.nn.static_rnn(cell, [tf.ones([2, 3])] * 2, dtype=tf.float32)
+        assert [v.op.name for v in cell.variables] == ["rnn/plain/w"]
+        assert len(outputs) == 2
+
+
+def test_no_gradient_flows_through_functions_of_python() -> None:
+    """As in TensorFlow through `py_func` in silence; through `py_function`, where TensorFlow follows it, an error."""
+    with tf.Graph().as_default():
+        x = tf.constant([1.0, 2.0])
+        assert tf.gradients(tf.py_func(lambda a: a * 2, [x], tf.float32), x) == [None]
+        with pytest.raises(LookupError, match="EagerPyFunc"):
+            tf.gradients(tf.py_function(lambda a: a.numpy() * 2, [x], tf.float32), x)

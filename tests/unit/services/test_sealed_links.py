@@ -23,39 +23,25 @@ from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, Offer, TaskTls, connect_tcp
 from dtfctl.runtime.rendezvous.transports.sealed import SealedLink
 from dtfctl.runtime.rendezvous.transports.sockets import link_over
+from tests.unit.services import link_owner
+from tests.unit.services.link_owner import BOUND_S
 
 A, B = "/job:a/replica:0/task:0", "/job:b/replica:0/task:0"
-BOUND_S = 60.0
+
 Change = Callable[[int, bytes], "list[bytes] | None"]
 
 
-class Owner:
-    """Keeps what a link says."""
+class Owner(link_owner.Owner):
+    """Takes what comes only while its gate is open."""
 
     def __init__(self) -> None:
-        self.frames: list[Frame] = []
-        self.errors: list[OpError] = []
-        self.news = threading.Condition()
+        super().__init__()
         self.gate = threading.Event()
         self.gate.set()
 
-    def opened(self, link: Link) -> None:
-        raise AssertionError("not asked for here")
-
     def received(self, link: Link, frame: Frame) -> None:
         self.gate.wait(BOUND_S)
-        with self.news:
-            self.frames.append(frame)
-            self.news.notify_all()
-
-    def ended(self, link: Link, error: OpError) -> None:
-        with self.news:
-            self.errors.append(error)
-            self.news.notify_all()
-
-    def wait(self, condition: Callable[[], Any]) -> None:
-        with self.news:
-            assert self.news.wait_for(condition, BOUND_S), "did not become true"
+        super().received(link, frame)
 
     def error(self) -> str:
         self.wait(lambda: self.errors)

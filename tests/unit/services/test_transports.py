@@ -9,7 +9,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
@@ -33,42 +33,10 @@ from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, TaskTls
 from dtfctl.runtime.rendezvous.transports.sockets import SocketLink, link_over
 from dtfctl.runtime.services.calls import Call, Stream
 from dtfctl.runtime.services.grpc_tools import listen_tcp, new_server
+from tests.unit.services.link_owner import BOUND_S, Owner
 
 A, B = "/job:a/replica:0/task:0", "/job:b/replica:0/task:0"
 LIVES = {A: 11, B: 22}
-BOUND_S = 60.0
-
-
-class Owner:
-    """Keeps what a link says."""
-
-    def __init__(self) -> None:
-        self.frames: list[Frame] = []
-        self.errors: list[OpError] = []
-        self.news = threading.Condition()
-
-    def opened(self, link: Link) -> None:
-        raise AssertionError("not asked for here")
-
-    def received(self, link: Link, frame: Frame) -> None:
-        with self.news:
-            self.frames.append(frame)
-            self.news.notify_all()
-
-    def ended(self, link: Link, error: OpError) -> None:
-        with self.news:
-            self.errors.append(error)
-            self.news.notify_all()
-
-    def wait(self, condition: Callable[[], Any]) -> None:
-        with self.news:
-            assert self.news.wait_for(condition, BOUND_S), "did not become true"
-
-    def take(self, count: int) -> list[Frame]:
-        self.wait(lambda: len(self.frames) >= count)
-        with self.news:
-            taken, self.frames = self.frames[:count], self.frames[count:]
-        return taken
 
 
 class Pair:

@@ -16,6 +16,7 @@ from dtfctl.runtime.framework.registries import not_differentiable, register_gra
 not_differentiable(
     "NoOp", "EmptyTensorList", "TensorListLength", "TensorListElementShape", "TensorListReserve", "Assert"
 )
+not_differentiable("PyFunc", "PyFuncStateless")
 
 
 def _shape_of(tensor: Tensor) -> Tensor:
