@@ -136,7 +136,7 @@ def _normalized(
     if initializer is None:
         return out
     biases = _variable("biases", [size], out, initializer, regularizer, trainable, collections)
-    return apply_op("BiasAdd", value=out, bias=biases)  # type: ignore[no-any-return]
+    return apply_op("BiasAdd", value=out, bias=biases)
 
 
 def fully_connected(
@@ -251,7 +251,7 @@ convolution2d = conv2d
 def _pool(op: str, key: str, inputs: Any, kernel_size: Any, stride: Any, padding: str, name: str) -> Tensor:
     size, step = _tuple(kernel_size, 2, "kernel_size"), _tuple(stride, 2, "stride")
     arguments = {key: convert_to_tensor(inputs), "ksize": [1, *size, 1], "strides": [1, *step, 1]}
-    return apply_op(op, name, padding=padding.upper(), **arguments)  # type: ignore[no-any-return]
+    return apply_op(op, name, padding=padding.upper(), **arguments)
 
 
 def max_pool2d(

@@ -146,7 +146,7 @@ from dtfctl.runtime.framework.importer import (
 )
 from dtfctl.runtime.framework.node_graph import GRAPH_DEF_VERSION
 from dtfctl.runtime.framework.op_builder import (
-    apply_op,
+    apply_op_nested as apply_op,
 )
 from dtfctl.runtime.framework.op_signature import (
     register_op,

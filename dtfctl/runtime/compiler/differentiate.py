@@ -119,4 +119,4 @@ def _dense(x: Tensor, grad: Tensor | IndexedSlices | None) -> Tensor:
     if x.dtype is dtypes.resource:
         # As in TensorFlow: what flows into a handle is taken to be a float variable's gradient.
         x = apply_op("ReadVariableOp", resource=x, dtype=dtypes.float32)
-    return apply_op("ZerosLike", x=x)  # type: ignore[no-any-return]
+    return apply_op("ZerosLike", x=x)

@@ -14,7 +14,7 @@ from dtfctl.runtime.framework.constant_value import constant_value
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.graph_keys import get_seed
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
 
@@ -331,7 +331,7 @@ class Dataset:
         state = nest.map_structure(convert_to_tensor, initial_state)
         structure = Structure.of(state)
         f = trace(reduce_func, structure, self.structure)
-        out = apply_op(
+        out = apply_op_outputs(
             "ReduceDataset",
             input_dataset=self.variant,
             initial_state=nest.flatten(state),

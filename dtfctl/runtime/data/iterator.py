@@ -11,7 +11,7 @@ from dtfctl.runtime.data.structure import Structure
 from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.errors import OutOfRangeError
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 
 
@@ -64,11 +64,11 @@ class Iterator:
                 f"{dataset.output_types!r}."
             )
         with context.get_default_graph().colocate_with(self._resource.op):
-            return apply_op("MakeIterator", name, dataset=dataset.variant, iterator=self._resource)  # type: ignore[no-any-return]
+            return make_op("MakeIterator", name, dataset=dataset.variant, iterator=self._resource)
 
     def get_next(self, name: str | None = None) -> Any:
         """The next element; OutOfRangeError when there is none."""
-        flat = apply_op("IteratorGetNext", name, iterator=self._resource, **self._structure.attrs)
+        flat = apply_op_outputs("IteratorGetNext", name, iterator=self._resource, **self._structure.attrs)
         for tensor, shape in zip(flat, self._structure.shapes):
             tensor.set_shape(shape)
         return self._structure.pack(flat)
@@ -88,10 +88,10 @@ class Iterator:
                     return
                 yield element
         finally:
-            apply_op("DestroyResourceOp", resource=self._resource)
+            make_op("DestroyResourceOp", resource=self._resource)
 
     def string_handle(self, name: str | None = None) -> Tensor:
-        return apply_op("IteratorToStringHandle", name, resource_handle=self._resource)  # type: ignore[no-any-return]
+        return apply_op("IteratorToStringHandle", name, resource_handle=self._resource)
 
 
 def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None) -> Iterator:
@@ -99,7 +99,7 @@ def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None
     structure = dataset.structure
     with context.get_default_graph().colocate_with(dataset.variant.op):
         resource = apply_op("IteratorV2", container="", shared_name=shared_name or "", **structure.attrs)
-        initializer: Operation = apply_op("MakeIterator", dataset=dataset.variant, iterator=resource)
+        initializer: Operation = make_op("MakeIterator", dataset=dataset.variant, iterator=resource)
     return Iterator(resource, initializer, structure)
 
 

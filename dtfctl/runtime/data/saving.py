@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dtfctl.runtime.data.structure import Structure, trace
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Operation
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops import math_ops
@@ -26,7 +26,7 @@ def save(
 ) -> Operation:
     """An op that writes all elements to `path`."""
     f = trace(shard_func or (lambda *element: constant(0, dtypes.int64)), dataset.structure)
-    written: Operation = apply_op(
+    written: Operation = make_op(
         "SaveDataset",
         input_dataset=dataset.variant,
         path=path,

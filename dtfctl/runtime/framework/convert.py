@@ -198,7 +198,7 @@ def _pack(value: Sequence[Any], dtype: DType | None, name: str | None) -> Tensor
     if dtype is None:
         dtype = _first_dtype(value)
     items = [convert_to_tensor(v, dtype) for v in value]
-    return apply_op("Pack", values=items, axis=0, name=name or "packed")  # type: ignore[no-any-return]
+    return apply_op("Pack", values=items, axis=0, name=name or "packed")
 
 
 def _first_dtype(value: Any) -> DType | None:

@@ -15,7 +15,7 @@ from typing import Any
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.convert import IndexedSlices, convert_to_tensor
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import find_gradient
 
@@ -244,7 +244,7 @@ def symbolic_gradient(op: Operation, *grads: Any) -> list[Any]:
     ]
     # What flows into a variable's handle is a float32 gradient, as in TensorFlow.
     types = [dtypes.float32 if x.dtype is dtypes.resource else x.dtype.base_dtype for x in op.inputs]
-    found = apply_op("SymbolicGradient", input=[*op.inputs, *out_grads], Tout=types, f=called_function(op))
+    found = apply_op_outputs("SymbolicGradient", input=[*op.inputs, *out_grads], Tout=types, f=called_function(op))
     flat = found if isinstance(found, list) else [found]
     flows = [x.dtype is dtypes.resource or x.dtype.is_floating or x.dtype.is_complex for x in op.inputs]
     return [g if wanted else None for g, wanted in zip(flat, flows, strict=True)]
@@ -274,9 +274,7 @@ def as_dense(grad: Any) -> Tensor:
     if grad.dense_shape is None:
         raise ValueError(f"Tensor conversion requested for IndexedSlices without dense_shape: {grad!r}")
     first = apply_op("StridedSlice", input=grad.dense_shape, begin=[0], end=[1], strides=[1], shrink_axis_mask=1)
-    return apply_op(  # type: ignore[no-any-return]
-        "UnsortedSegmentSum", data=grad.values, segment_ids=grad.indices, num_segments=first
-    )
+    return apply_op("UnsortedSegmentSum", data=grad.values, segment_ids=grad.indices, num_segments=first)
 
 
 def _ops_between(ys: list[Tensor], xs: list[Tensor]) -> set[Operation]:

@@ -13,7 +13,25 @@ from dtfctl.runtime.framework.op_signature import Arg, Attr, OpSignature, find_s
 from dtfctl.runtime.framework.operation import Operation, Tensor
 
 
-def apply_op(op_type: str, name: str | None = None, **arguments: Any) -> Any:
+def apply_op(op_type: str, name: str | None = None, **arguments: Any) -> Tensor:
+    """Add an op that has one output, and return that output; arguments as of `apply_op_nested`.
+
+    Raises:
+        TypeError: the op has no output, several or a list: those are built with `make_op` and `apply_op_outputs`.
+    """
+    op = make_op(op_type, name, **arguments)
+    outputs = op.signature.outputs
+    if len(outputs) != 1 or outputs[0].is_list:
+        raise TypeError(f"Op '{op_type}' does not have exactly one output: build it with apply_op_outputs or make_op")
+    return op.outputs[0]
+
+
+def apply_op_outputs(op_type: str, name: str | None = None, **arguments: Any) -> list[Tensor]:
+    """Add an op and return all its outputs, those of list outputs one after the other."""
+    return list(make_op(op_type, name, **arguments).outputs)
+
+
+def apply_op_nested(op_type: str, name: str | None = None, **arguments: Any) -> Any:
     """Add an op to the default graph.
 
     Args:
@@ -32,7 +50,7 @@ def apply_op(op_type: str, name: str | None = None, **arguments: Any) -> Any:
 
 
 def make_op(op_type: str, name: str | None = None, **arguments: Any) -> Operation:
-    """Like `apply_op`, but always returns the Operation."""
+    """Add an op and return its Operation; arguments as of `apply_op_nested`."""
     graph = context.get_default_graph()
     signature = find_signature(op_type)
     if signature is None:

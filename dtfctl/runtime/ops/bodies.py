@@ -109,8 +109,8 @@ def zeros_like(tensor: Tensor) -> Tensor:
             else apply_op("VariableShape", input=tensor, out_type=dtypes.int32)
         )
         zero = apply_op("Cast", x=0.0, DstT=data[0])
-        return apply_op("Fill", dims=shape, value=zero)  # type: ignore[no-any-return]
-    return apply_op("ZerosLike", x=tensor)  # type: ignore[no-any-return]
+        return apply_op("Fill", dims=shape, value=zero)
+    return apply_op("ZerosLike", x=tensor)
 
 
 def append_outputs(op: Operation, types: Iterable[Any]) -> list[Tensor]:

@@ -7,17 +7,17 @@ from typing import Any
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import get_seed, name_scope
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import nn_ops
 from dtfctl.runtime.ops.embedding_ops import embedding_lookup
 from dtfctl.runtime.ops.operands import apply_mixed
 
 
-def _sampler(op: str, true_classes: Any, seed: int | None, name: str | None, **attrs: Any) -> Any:
+def _sampler(op: str, true_classes: Any, seed: int | None, name: str | None, **attrs: Any) -> list[Tensor]:
     seed1, seed2 = get_seed(seed)
     classes = convert_to_tensor(true_classes, dtypes.int64)
-    return apply_op(op, true_classes=classes, seed=seed1, seed2=seed2, name=name, **attrs)
+    return apply_op_outputs(op, true_classes=classes, seed=seed1, seed2=seed2, name=name, **attrs)
 
 
 def uniform_candidate_sampler(
@@ -138,7 +138,7 @@ def compute_accidental_hits(
 ) -> Any:
     """Where sampled classes are among the true ones: rows, positions, and -FLOAT_MAX for each."""
     seed1, seed2 = get_seed(seed)
-    return apply_op(
+    return apply_op_outputs(
         "ComputeAccidentalHits",
         true_classes=true_classes,
         sampled_candidates=sampled_candidates,
@@ -154,7 +154,7 @@ def _op(op: str, x: Any, y: Any = None) -> Tensor:
 
 
 def _reshape(x: Any, shape: Any) -> Tensor:
-    return apply_op("Reshape", tensor=x, shape=shape)  # type: ignore[no-any-return]
+    return apply_op("Reshape", tensor=x, shape=shape)
 
 
 def _sampled_logits(
@@ -298,4 +298,4 @@ def nce_loss(
         name,
     )
     losses = nn_ops.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits)
-    return apply_op("Sum", input=losses, reduction_indices=constant([1]))  # type: ignore[no-any-return]
+    return apply_op("Sum", input=losses, reduction_indices=constant([1]))

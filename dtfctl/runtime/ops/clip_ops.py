@@ -38,7 +38,7 @@ def _sum_all(t: Tensor, axes: Any = None, keep_dims: bool = False) -> Tensor:
     if isinstance(axes, int):
         axes = [axes]
     indices = axes if isinstance(axes, Tensor) else constant(axes, dtypes.int32)
-    return apply_op("Sum", input=t, reduction_indices=indices, keep_dims=keep_dims)  # type: ignore[no-any-return]
+    return apply_op("Sum", input=t, reduction_indices=indices, keep_dims=keep_dims)
 
 
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
@@ -65,9 +65,7 @@ def global_norm(t_list: Sequence[Any], name: str | None = None) -> Tensor | None
         if not halves:
             return None
         total = apply_op("Sum", input=apply_op("Pack", values=halves), reduction_indices=0)
-        return apply_op(  # type: ignore[no-any-return]
-            "Sqrt", x=apply_op("Mul", x=total, y=constant(2.0, total.dtype)), name="global_norm"
-        )
+        return apply_op("Sqrt", x=apply_op("Mul", x=total, y=constant(2.0, total.dtype)), name="global_norm")
 
 
 def clip_by_global_norm(

@@ -244,7 +244,7 @@ def _stand_in(tensor: Tensor) -> Tensor:
     """A value of a type, for a branch that does not make the real one."""
     dtype = tensor.dtype.base_dtype
     if dtype.name == "variant":
-        return apply_op(  # type: ignore[no-any-return]
+        return apply_op(
             "EmptyTensorList", element_shape=-1, max_num_elements=0, element_dtype="float32", shape_type="int32"
         )
     if dtype.name == "resource":

@@ -7,7 +7,7 @@ from typing import Any
 from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.convert import SparseTensor, constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops.clip_ops import clip_by_norm
@@ -24,7 +24,7 @@ def _gather(params: Any, ids: Tensor, name: str | None = None) -> Tensor:
             return params.sparse_read(ids, name)
     source = convert_to_tensor(params)
     with graph.colocate_with(source.op):
-        return apply_op("GatherV2", params=source, indices=ids, axis=0, name=name)  # type: ignore[no-any-return]
+        return apply_op("GatherV2", params=source, indices=ids, axis=0, name=name)
 
 
 def _parts(params: Any) -> list[Any]:
@@ -86,8 +86,8 @@ def _partitioned(parts: list[Any], ids: Tensor, strategy: str) -> Tensor:
     else:
         raise ValueError(f"Unrecognized partition strategy: {strategy!r}. Must be one of 'mod' or 'div'.")
     owner = apply_op("Cast", x=owner, DstT=dtypes.int32)
-    local_ids = apply_op("DynamicPartition", data=local, partitions=owner, num_partitions=count)
-    where = apply_op("DynamicPartition", data=positions, partitions=owner, num_partitions=count)
+    local_ids = apply_op_outputs("DynamicPartition", data=local, partitions=owner, num_partitions=count)
+    where = apply_op_outputs("DynamicPartition", data=positions, partitions=owner, num_partitions=count)
     rows = [_gather(p, i) for p, i in zip(parts, local_ids)]
     joined = apply_op("ParallelDynamicStitch", indices=where, data=rows)
     element = convert_to_tensor(parts[0]).shape[1:] if not isinstance(parts[0], Variable) else parts[0].shape[1:]
@@ -158,11 +158,11 @@ def embedding_lookup_sparse(
             shrink_axis_mask=2,
         )
         segments = apply_op("Cast", x=column, DstT=dtypes.int32)
-        ids, positions = apply_op("Unique", x=sp_ids.values, out_idx=dtypes.int32)
+        ids, positions = apply_op_outputs("Unique", x=sp_ids.values, out_idx=dtypes.int32)
         rows = embedding_lookup(params, ids, partition_strategy, max_norm=max_norm)
         if sp_weights is None:
             op = {"sum": "SparseSegmentSum", "mean": "SparseSegmentMean", "sqrtn": "SparseSegmentSqrtN"}[combiner]
-            return apply_op(op, data=rows, indices=positions, segment_ids=segments)  # type: ignore[no-any-return]
+            return apply_op(op, data=rows, indices=positions, segment_ids=segments)
         weights = sp_weights.values
         if weights.dtype is not rows.dtype:
             weights = apply_op("Cast", x=weights, DstT=rows.dtype)
@@ -172,12 +172,12 @@ def embedding_lookup_sparse(
         weighted = apply_op("Mul", x=picked, y=apply_op("Reshape", tensor=weights, shape=shape))
         total = apply_op("SegmentSum", data=weighted, segment_ids=segments)
         if combiner == "sum":
-            return total  # type: ignore[no-any-return]
+            return total
         factor = weights if combiner == "mean" else apply_op("Mul", x=weights, y=weights)
         divisor = apply_op("SegmentSum", data=apply_op("Reshape", tensor=factor, shape=shape), segment_ids=segments)
         if combiner == "sqrtn":
             divisor = apply_op("Sqrt", x=divisor)
-        return apply_op("DivNoNan", x=total, y=divisor)  # type: ignore[no-any-return]
+        return apply_op("DivNoNan", x=total, y=divisor)
 
 
 def safe_embedding_lookup_sparse(
@@ -198,7 +198,7 @@ def safe_embedding_lookup_sparse(
             valid = apply_op("LogicalAnd", x=valid, y=positive)
         kept = _retain(sparse_ids, valid)
         fill = constant(default_id or 0, kept.values.dtype)
-        indices, values, empty, _ = apply_op(
+        indices, values, empty, _ = apply_op_outputs(
             "SparseFillEmptyRows",
             indices=kept.indices,
             values=kept.values,
@@ -209,7 +209,7 @@ def safe_embedding_lookup_sparse(
         weights = None
         if sparse_weights is not None:
             held = _retain(sparse_weights, valid)
-            w_indices, w_values, _, _ = apply_op(
+            w_indices, w_values, _, _ = apply_op_outputs(
                 "SparseFillEmptyRows",
                 indices=held.indices,
                 values=held.values,

@@ -12,7 +12,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.dtypes import DType, as_dtype
 from dtfctl.runtime.framework.graph_keys import get_seed, name_scope
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 
@@ -156,7 +156,7 @@ def _normal(op: str, shape: Any, mean: float, stddev: float, dtype: DType, seed:
         first, second = get_seed(seed)
         noise = apply_op(op, shape=dims, dtype=dtype, seed=first, seed2=second)
         scaled = apply_op("Mul", x=noise, y=spread, name="mul")
-        return apply_op("AddV2", x=scaled, y=middle, name=scope)  # type: ignore[no-any-return]
+        return apply_op("AddV2", x=scaled, y=middle, name=scope)
 
 
 def uniform(shape: Any, minval: Any, maxval: Any, dtype: DType, seed: int | None) -> Tensor:
@@ -168,12 +168,12 @@ def uniform(shape: Any, minval: Any, maxval: Any, dtype: DType, seed: int | None
         high = convert_to_tensor(1 if maxval is None else maxval, dtype, name="max")
         first, second = get_seed(seed)
         if dtype.is_integer:
-            return apply_op(  # type: ignore[no-any-return]
+            return apply_op(
                 "RandomUniformInt", shape=dims, minval=low, maxval=high, seed=first, seed2=second, name=scope
             )
         noise = apply_op("RandomUniform", shape=dims, dtype=dtype, seed=first, seed2=second)
         span = apply_op("Sub", x=high, y=low, name="sub")
-        return apply_op("AddV2", x=apply_op("Mul", x=noise, y=span, name="mul"), y=low, name=scope)  # type: ignore[no-any-return]
+        return apply_op("AddV2", x=apply_op("Mul", x=noise, y=span, name="mul"), y=low, name=scope)
 
 
 class VarianceScaling(Initializer):
@@ -250,12 +250,12 @@ class Orthogonal(Initializer):
             raise ValueError("The tensor to initialize must be at least two-dimensional")
         rows, cols = int(np.prod(dims[:-1])), dims[-1]
         noise = _normal("RandomStandardNormal", [max(rows, cols), min(rows, cols)], 0.0, 1.0, wanted, self.seed)
-        q, r = apply_op("Qr", input=noise, full_matrices=False)
+        q, r = apply_op_outputs("Qr", input=noise, full_matrices=False)
         sign = apply_op("Sign", x=apply_op("MatrixDiagPart", input=r))
         q = apply_op("Mul", x=q, y=sign)
         if rows < cols:
             q = apply_op("Transpose", x=q, perm=[1, 0])
-        return apply_op("Mul", x=apply_op("Reshape", tensor=q, shape=dims), y=constant(self.gain, wanted))  # type: ignore[no-any-return]
+        return apply_op("Mul", x=apply_op("Reshape", tensor=q, shape=dims), y=constant(self.gain, wanted))
 
 
 class Identity(Initializer):

@@ -7,27 +7,27 @@ from typing import Any
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import convert_to_tensor
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 
 
 def read_file(filename: Any, name: str | None = None) -> Tensor:
     """The contents of a file, as a string."""
-    return apply_op("ReadFile", name, filename=filename)  # type: ignore[no-any-return]
+    return apply_op("ReadFile", name, filename=filename)
 
 
 def write_file(filename: Any, contents: Any, name: str | None = None) -> Operation:
-    return apply_op("WriteFile", name, filename=filename, contents=contents)  # type: ignore[no-any-return]
+    return make_op("WriteFile", name, filename=filename, contents=contents)
 
 
 def matching_files(pattern: Any, name: str | None = None) -> Tensor:
     """Names of the files that match, sorted."""
-    return apply_op("MatchingFiles", name, pattern=pattern)  # type: ignore[no-any-return]
+    return apply_op("MatchingFiles", name, pattern=pattern)
 
 
 def save_v2(prefix: Any, tensor_names: Any, shape_and_slices: Any, tensors: Sequence[Any]) -> Operation:
     """Write tensors to a V2 checkpoint."""
-    return apply_op(  # type: ignore[no-any-return]
+    return make_op(
         "SaveV2", prefix=prefix, tensor_names=tensor_names, shape_and_slices=shape_and_slices, tensors=list(tensors)
     )
 
@@ -36,7 +36,7 @@ def restore_v2(
     prefix: Any, tensor_names: Any, shape_and_slices: Any, dtypes: Sequence[Any], name: str | None = None
 ) -> list[Tensor]:
     """Read tensors from a V2 checkpoint."""
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op_outputs(
         "RestoreV2",
         name,
         prefix=prefix,
@@ -49,7 +49,7 @@ def restore_v2(
 def merge_v2_checkpoints(
     checkpoint_prefixes: Any, destination_prefix: Any, delete_old_dirs: bool = True, name: str | None = None
 ) -> Operation:
-    return apply_op(  # type: ignore[no-any-return]
+    return make_op(
         "MergeV2Checkpoints",
         name,
         checkpoint_prefixes=checkpoint_prefixes,
@@ -59,7 +59,7 @@ def merge_v2_checkpoints(
 
 
 def sharded_filename(basename: Any, shard: Any, num_shards: Any, name: str | None = None) -> Tensor:
-    return apply_op("ShardedFilename", name, basename=basename, shard=shard, num_shards=num_shards)  # type: ignore[no-any-return]
+    return apply_op("ShardedFilename", name, basename=basename, shard=shard, num_shards=num_shards)
 
 
 class ReaderBase:
@@ -83,11 +83,11 @@ class ReaderBase:
 
     def read(self, queue: Any, name: str | None = None) -> Any:
         """(key, value) of the next record."""
-        return apply_op("ReaderReadV2", name, reader_handle=self._reader_ref, queue_handle=self._queue(queue))
+        return apply_op_outputs("ReaderReadV2", name, reader_handle=self._reader_ref, queue_handle=self._queue(queue))
 
     def read_up_to(self, queue: Any, num_records: Any, name: str | None = None) -> Any:
         """(keys, values) of up to `num_records` records of one work unit."""
-        return apply_op(
+        return apply_op_outputs(
             "ReaderReadUpToV2",
             name,
             reader_handle=self._reader_ref,
@@ -96,20 +96,20 @@ class ReaderBase:
         )
 
     def num_records_produced(self, name: str | None = None) -> Tensor:
-        return apply_op("ReaderNumRecordsProducedV2", name, reader_handle=self._reader_ref)  # type: ignore[no-any-return]
+        return apply_op("ReaderNumRecordsProducedV2", name, reader_handle=self._reader_ref)
 
     def num_work_units_completed(self, name: str | None = None) -> Tensor:
-        return apply_op("ReaderNumWorkUnitsCompletedV2", name, reader_handle=self._reader_ref)  # type: ignore[no-any-return]
+        return apply_op("ReaderNumWorkUnitsCompletedV2", name, reader_handle=self._reader_ref)
 
     def reset(self, name: str | None = None) -> Operation:
-        return apply_op("ReaderResetV2", name, reader_handle=self._reader_ref)  # type: ignore[no-any-return]
+        return make_op("ReaderResetV2", name, reader_handle=self._reader_ref)
 
     def serialize_state(self, name: str | None = None) -> Tensor:
         """How far the reader is, for `restore_state`; only readers of whole files and of units themselves have it."""
-        return apply_op("ReaderSerializeStateV2", name, reader_handle=self._reader_ref)  # type: ignore[no-any-return]
+        return apply_op("ReaderSerializeStateV2", name, reader_handle=self._reader_ref)
 
     def restore_state(self, state: Any, name: str | None = None) -> Operation:
-        return apply_op("ReaderRestoreStateV2", name, reader_handle=self._reader_ref, state=state)  # type: ignore[no-any-return]
+        return make_op("ReaderRestoreStateV2", name, reader_handle=self._reader_ref, state=state)
 
 
 class WholeFileReader(ReaderBase):

@@ -212,7 +212,7 @@ def _pool2d(op: str, inputs: Any, size: Any, strides: Any, padding: str, data_fo
     x = convert_to_tensor(inputs)
     arguments: dict[str, Any] = {"input" if op == "MaxPool" else "value": x}
     with context.get_default_graph().name_scope(name):
-        return apply_op(  # type: ignore[no-any-return]
+        return apply_op(
             op,
             ksize=_windows(_tuple(size, 2, "pool_size"), data_format),
             strides=_windows(_tuple(strides, 2, "strides"), data_format),
@@ -375,14 +375,14 @@ def _normalized(
     shape[axis] = -1
 
     def wide(t: Tensor) -> Tensor:
-        return apply_op("Reshape", tensor=t, shape=shape)  # type: ignore[no-any-return]
+        return apply_op("Reshape", tensor=t, shape=shape)
 
     with context.get_default_graph().name_scope("batchnorm"):
         wider = apply_op("AddV2", x=variance, y=constant(epsilon, variance.dtype), name="add")
         factor = apply_op("Mul", x=apply_op("Rsqrt", x=wider), y=gamma, name="mul")
         scaled = apply_op("Mul", x=x, y=wide(factor), name="mul")
         shift = apply_op("Sub", x=beta, y=apply_op("Mul", x=mean, y=factor, name="mul"), name="sub")
-        return apply_op("AddV2", x=scaled, y=wide(shift), name="add")  # type: ignore[no-any-return]
+        return apply_op("AddV2", x=scaled, y=wide(shift), name="add")
 
 
 def _moving_update(moving: Any, batch: Tensor, momentum: float, training: Any) -> Any:

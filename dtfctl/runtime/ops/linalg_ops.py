@@ -9,14 +9,14 @@ import numpy as np
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops, math_ops
 
 
 def cholesky(input: Any, name: str | None = None) -> Tensor:
     """The lower factor of (each) positive definite matrix."""
-    return apply_op("Cholesky", name, input=input)  # type: ignore[no-any-return]
+    return apply_op("Cholesky", name, input=input)
 
 
 def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
@@ -28,17 +28,17 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
 
 def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
     """The inverse of (each) square matrix."""
-    return apply_op("MatrixInverse", name, input=input, adjoint=adjoint)  # type: ignore[no-any-return]
+    return apply_op("MatrixInverse", name, input=input, adjoint=adjoint)
 
 
 def matrix_determinant(input: Any, name: str | None = None) -> Tensor:
     """The determinant of (each) square matrix."""
-    return apply_op("MatrixDeterminant", name, input=input)  # type: ignore[no-any-return]
+    return apply_op("MatrixDeterminant", name, input=input)
 
 
 def log_matrix_determinant(input: Any, name: str | None = None) -> Any:
     """Sign and logarithm of the determinant of (each) square matrix."""
-    return tuple(apply_op("LogMatrixDeterminant", name, input=input))
+    return tuple(apply_op_outputs("LogMatrixDeterminant", name, input=input))
 
 
 slogdet = log_matrix_determinant
@@ -54,21 +54,21 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
 
 def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
     """The x of a x = rhs."""
-    return apply_op("MatrixSolve", name, matrix=matrix, rhs=rhs, adjoint=adjoint)  # type: ignore[no-any-return]
+    return apply_op("MatrixSolve", name, matrix=matrix, rhs=rhs, adjoint=adjoint)
 
 
 def matrix_triangular_solve(
     matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Tensor:
     """The x of a x = rhs for triangular a."""
-    return apply_op("MatrixTriangularSolve", name, matrix=matrix, rhs=rhs, lower=lower, adjoint=adjoint)  # type: ignore[no-any-return]
+    return apply_op("MatrixTriangularSolve", name, matrix=matrix, rhs=rhs, lower=lower, adjoint=adjoint)
 
 
 def banded_triangular_solve(
     bands: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Tensor:
     """The x of a x = rhs for triangular a given by its bands."""
-    return apply_op("BandedTriangularSolve", name, matrix=bands, rhs=rhs, lower=lower, adjoint=adjoint)  # type: ignore[no-any-return]
+    return apply_op("BandedTriangularSolve", name, matrix=bands, rhs=rhs, lower=lower, adjoint=adjoint)
 
 
 def matrix_solve_ls(
@@ -76,17 +76,17 @@ def matrix_solve_ls(
 ) -> Tensor:
     """Least squares solutions."""
     l2 = convert_to_tensor(l2_regularizer, dtypes.float64)
-    return apply_op("MatrixSolveLs", name, matrix=matrix, rhs=rhs, l2_regularizer=l2, fast=fast)  # type: ignore[no-any-return]
+    return apply_op("MatrixSolveLs", name, matrix=matrix, rhs=rhs, l2_regularizer=l2, fast=fast)
 
 
 def self_adjoint_eig(tensor: Any, name: str | None = None) -> Any:
     """Eigenvalues and eigenvectors of self-adjoint matrices."""
-    return tuple(apply_op("SelfAdjointEigV2", name, input=tensor, compute_v=True))
+    return tuple(apply_op_outputs("SelfAdjointEigV2", name, input=tensor, compute_v=True))
 
 
 def self_adjoint_eigvals(tensor: Any, name: str | None = None) -> Tensor:
     """Eigenvalues of self-adjoint matrices."""
-    return apply_op("SelfAdjointEigV2", name, input=tensor, compute_v=False)[0]  # type: ignore[no-any-return]
+    return apply_op_outputs("SelfAdjointEigV2", name, input=tensor, compute_v=False)[0]
 
 
 eigh, eigvalsh = self_adjoint_eig, self_adjoint_eigvals
@@ -100,18 +100,18 @@ def _complex_of(tensor: Tensor) -> Any:
 def eig(tensor: Any, name: str | None = None) -> Any:
     """Eigenvalues and eigenvectors of square matrices."""
     x = convert_to_tensor(tensor)
-    return tuple(apply_op("Eig", name, input=x, compute_v=True, Tout=_complex_of(x)))
+    return tuple(apply_op_outputs("Eig", name, input=x, compute_v=True, Tout=_complex_of(x)))
 
 
 def eigvals(tensor: Any, name: str | None = None) -> Tensor:
     """Eigenvalues of square matrices."""
     x = convert_to_tensor(tensor)
-    return apply_op("Eig", name, input=x, compute_v=False, Tout=_complex_of(x))[0]  # type: ignore[no-any-return]
+    return apply_op_outputs("Eig", name, input=x, compute_v=False, Tout=_complex_of(x))[0]
 
 
 def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
     """(s, u, v), or s alone; v is not transposed."""
-    s, u, v = apply_op("Svd", name, input=tensor, compute_uv=compute_uv, full_matrices=full_matrices)
+    s, u, v = apply_op_outputs("Svd", name, input=tensor, compute_uv=compute_uv, full_matrices=full_matrices)
     kind = s.dtype.real_dtype
     s = math_ops.cast(math_ops.real(s), kind) if s.dtype.is_complex else s
     return (s, u, v) if compute_uv else s
@@ -119,17 +119,17 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
 
 def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Any:
     """Orthogonal and upper triangular factors."""
-    return tuple(apply_op("Qr", name, input=input, full_matrices=full_matrices))
+    return tuple(apply_op_outputs("Qr", name, input=input, full_matrices=full_matrices))
 
 
 def lu(input: Any, output_idx_type: Any = dtypes.int32, name: str | None = None) -> Any:
     """Triangular factors and the permutation of rows."""
-    return tuple(apply_op("Lu", name, input=input, output_idx_type=output_idx_type))
+    return tuple(apply_op_outputs("Lu", name, input=input, output_idx_type=output_idx_type))
 
 
 def matrix_exponential(input: Any, name: str | None = None) -> Tensor:
     """exp of (each) square matrix."""
-    return apply_op("MatrixExponential", name, input=input)  # type: ignore[no-any-return]
+    return apply_op("MatrixExponential", name, input=input)
 
 
 expm = matrix_exponential
@@ -137,7 +137,7 @@ expm = matrix_exponential
 
 def matrix_logarithm(input: Any, name: str | None = None) -> Tensor:
     """The principal logarithm of (each) square complex matrix."""
-    return apply_op("MatrixLogarithm", name, input=input)  # type: ignore[no-any-return]
+    return apply_op("MatrixLogarithm", name, input=input)
 
 
 logm = matrix_logarithm
@@ -145,7 +145,7 @@ logm = matrix_logarithm
 
 def matrix_square_root(input: Any, name: str | None = None) -> Tensor:
     """The matrix whose square is given."""
-    return apply_op("MatrixSquareRoot", name, input=input)  # type: ignore[no-any-return]
+    return apply_op("MatrixSquareRoot", name, input=input)
 
 
 sqrtm = matrix_square_root
@@ -153,7 +153,7 @@ sqrtm = matrix_square_root
 
 def tridiagonal_solve(diagonals: Any, rhs: Any, partial_pivoting: bool = True, name: str | None = None) -> Tensor:
     """Diagonals [..., 3, M]: upper, main, lower."""
-    return apply_op("TridiagonalSolve", name, diagonals=diagonals, rhs=rhs, partial_pivoting=partial_pivoting)  # type: ignore[no-any-return]
+    return apply_op("TridiagonalSolve", name, diagonals=diagonals, rhs=rhs, partial_pivoting=partial_pivoting)
 
 
 def adjoint(matrix: Any, name: str | None = None) -> Tensor:
@@ -223,7 +223,7 @@ def einsum(equation: str, *inputs: Any, name: str | None = None, **kwargs: Any) 
             dots = "..." if "..." in labels[0] + labels[1] else ""
             out = apply_op("Einsum", inputs=tensors[:2], equation=f"{labels[0]},{labels[1]}->{dots}{shared}")
             tensors, labels = [out, *tensors[2:]], [dots + shared, *labels[2:]]
-        return apply_op("Einsum", inputs=tensors, equation=f"{','.join(labels)}->{right}")  # type: ignore[no-any-return]
+        return apply_op("Einsum", inputs=tensors, equation=f"{','.join(labels)}->{right}")
 
 
 det, inv, solve, lstsq = matrix_determinant, matrix_inverse, matrix_solve, matrix_solve_ls
@@ -236,7 +236,7 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, name: str | None = None) -> Ten
     """Diagonals [..., 3, M] (upper, main, lower) times rhs."""
     parts = convert_to_tensor(diagonals)
     upper, main, lower = (array_ops.expand_dims(parts[..., i, :], -2) for i in (0, 1, 2))
-    return apply_op("TridiagonalMatMul", name, superdiag=upper, maindiag=main, subdiag=lower, rhs=rhs)  # type: ignore[no-any-return]
+    return apply_op("TridiagonalMatMul", name, superdiag=upper, maindiag=main, subdiag=lower, rhs=rhs)
 
 
 def pinv(a: Any, rcond: Any = None, name: str | None = None) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dtfctl.runtime.framework import dtypes, nest
 from dtfctl.runtime.framework.convert import convert_to_tensor
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 
 _STREAMS = {"tf.logging.info": "log(info)", "tf.logging.warning": "log(warning)", "tf.logging.error": "log(error)"}
@@ -22,7 +22,7 @@ def Print(
     name: str | None = None,
 ) -> Tensor:
     """`input_`, unchanged; when it is computed, `data` is written to the task's stderr."""
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "Print",
         name,
         input=input_,
@@ -45,7 +45,7 @@ def print_v2(*inputs: Any, **kwargs: Any) -> Operation:
     target = "stdout" if stream is sys.stdout else "stderr" if stream is sys.stderr else str(stream)
     first = inputs[0] if len(inputs) == 1 else None
     if isinstance(first, Tensor) and first.dtype is dtypes.string and first.shape.rank == 0:
-        return apply_op("PrintV2", name, input=first, output_stream=target, end=end)  # type: ignore[no-any-return]
+        return make_op("PrintV2", name, input=first, output_stream=target, end=end)
     templates, tensors = [], []
     for item in inputs:
         leaves = nest.flatten(item)
@@ -60,9 +60,9 @@ def print_v2(*inputs: Any, **kwargs: Any) -> Operation:
         line = apply_op("StringFormat", inputs=tensors, template=text, placeholder="{}", summarize=summarize)
     else:
         line = convert_to_tensor(text, dtypes.string)
-    return apply_op("PrintV2", name, input=line, output_stream=_STREAMS.get(target, target), end=end)  # type: ignore[no-any-return]
+    return make_op("PrintV2", name, input=line, output_stream=_STREAMS.get(target, target), end=end)
 
 
 def timestamp(name: str | None = None) -> Tensor:
     """Seconds since the epoch, float64, when the op runs."""
-    return apply_op("Timestamp", name)  # type: ignore[no-any-return]
+    return apply_op("Timestamp", name)

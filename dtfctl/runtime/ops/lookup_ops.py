@@ -8,7 +8,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import SparseTensor, convert_to_tensor
 from dtfctl.runtime.framework.dtypes import DType, as_dtype
 from dtfctl.runtime.framework.graph_keys import GraphKeys, add_to_collection, get_collection
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 
@@ -39,7 +39,7 @@ class KeyValueTensorInitializer:
         return self._values.dtype.base_dtype
 
     def initialize(self, table: Any) -> Operation:
-        op: Operation = apply_op(
+        op: Operation = make_op(
             "InitializeTableV2", self._name, table_handle=table.resource_handle, keys=self._keys, values=self._values
         )
         add_to_collection(GraphKeys.TABLE_INITIALIZERS, op)
@@ -71,7 +71,7 @@ class TextFileInitializer:
         self._name = name or "text_file_init"
 
     def initialize(self, table: Any) -> Operation:
-        op: Operation = apply_op(
+        op: Operation = make_op(
             "InitializeTableFromTextFileV2",
             self._name,
             table_handle=table.resource_handle,
@@ -97,7 +97,7 @@ class _Table:
         return self._default
 
     def size(self, name: str | None = None) -> Tensor:
-        return apply_op("LookupTableSizeV2", name or f"{self.name}_Size", table_handle=self.resource_handle)  # type: ignore[no-any-return]
+        return apply_op("LookupTableSizeV2", name or f"{self.name}_Size", table_handle=self.resource_handle)
 
     def lookup(self, keys: Any, name: str | None = None) -> Any:
         """Values of `keys`, the default where there is none; a SparseTensor keeps its places."""
@@ -141,7 +141,7 @@ class StaticHashTable(_Table):
         return self._init
 
     def export(self, name: str | None = None) -> Any:
-        return apply_op(
+        return apply_op_outputs(
             "LookupTableExportV2",
             name,
             table_handle=self.resource_handle,
@@ -161,7 +161,7 @@ class _WritableTable(_Table):
         return self._write("LookupTableImportV2", keys, values, name)
 
     def _write(self, op: str, keys: Any, values: Any, name: str | None) -> Operation:
-        return apply_op(  # type: ignore[no-any-return]
+        return make_op(
             op,
             name,
             table_handle=self.resource_handle,
@@ -171,11 +171,11 @@ class _WritableTable(_Table):
 
     def remove(self, keys: Any, name: str | None = None) -> Operation:
         source = convert_to_tensor(keys, self.key_dtype)
-        return apply_op("LookupTableRemoveV2", name, table_handle=self.resource_handle, keys=source)  # type: ignore[no-any-return]
+        return make_op("LookupTableRemoveV2", name, table_handle=self.resource_handle, keys=source)
 
     def export(self, name: str | None = None) -> Any:
         """(keys, values)."""
-        return apply_op(
+        return apply_op_outputs(
             "LookupTableExportV2",
             name,
             table_handle=self.resource_handle,

@@ -7,7 +7,7 @@ from typing import Any
 from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import GraphKeys, name_scope
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import broadcast_static
 from dtfctl.runtime.ops import nn_ops
@@ -252,7 +252,7 @@ def softmax_cross_entropy(
             share = apply_mixed("RealDiv", constant(label_smoothing, x.dtype), cast_to(classes, x.dtype.base_dtype))
             y = apply_mixed("AddV2", apply_mixed("Mul", y, constant(1.0 - label_smoothing, x.dtype)), share)
         y = apply_op("StopGradient", input=y)
-        losses, _ = apply_op("SoftmaxCrossEntropyWithLogits", features=x, labels=y)
+        losses, _ = apply_op_outputs("SoftmaxCrossEntropyWithLogits", features=x, labels=y)
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
@@ -269,7 +269,7 @@ def sparse_softmax_cross_entropy(
         y, x = convert_to_tensor(labels), convert_to_tensor(logits)
         if y.shape.rank is not None and y.shape.rank == x.shape.rank:
             y = apply_op("Squeeze", input=y, squeeze_dims=[-1])
-        losses, _ = apply_op("SparseSoftmaxCrossEntropyWithLogits", features=x, labels=y)
+        losses, _ = apply_op_outputs("SparseSoftmaxCrossEntropyWithLogits", features=x, labels=y)
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
@@ -308,4 +308,4 @@ def get_total_loss(
         found = found + get_regularization_losses(scope)
     if not found:
         raise ValueError("There are no losses to add up")
-    return apply_op("AddN", inputs=found, name=name)  # type: ignore[no-any-return]
+    return apply_op("AddN", inputs=found, name=name)

@@ -308,7 +308,7 @@ def _pool1d(op: str, inputs: Any, size: Any, strides: Any, padding: str, data_fo
     wide = apply_op("ExpandDims", input=x, dim=constant(axis + 1))
     ksize, steps = (_windows((n, 1), data_format) for n in (width, step))
     arguments = {key: wide, "ksize": ksize, "strides": steps, "padding": padding.upper(), "data_format": wire}
-    return apply_op("Squeeze", input=apply_op(op, name=name, **arguments), squeeze_dims=[axis + 1])  # type: ignore[no-any-return]
+    return apply_op("Squeeze", input=apply_op(op, name=name, **arguments), squeeze_dims=[axis + 1])
 
 
 def max_pooling1d(
@@ -336,7 +336,7 @@ def average_pooling1d(
 
 
 def _pool3d(op: str, inputs: Any, size: Any, strides: Any, padding: str, data_format: str, name: str) -> Tensor:
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         op,
         input=convert_to_tensor(inputs),
         ksize=_windows(_tuple(size, 3, "pool_size"), data_format),

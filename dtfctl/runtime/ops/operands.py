@@ -26,12 +26,12 @@ def _has_dtype(value: Any) -> bool:
 def apply_mixed(op: str, x: Any, y: Any = None, name: str | None = None) -> Tensor:
     """An elementwise op; a Python number as `y` takes the type of `x`."""
     if y is None:
-        return apply_op(op, x=x, name=name)  # type: ignore[no-any-return]
+        return apply_op(op, x=x, name=name)
     if isinstance(x, Tensor) and not isinstance(y, Tensor):
         y = convert_to_tensor(y, x.dtype.base_dtype)
     elif isinstance(y, Tensor) and not isinstance(x, Tensor):
         x = convert_to_tensor(x, y.dtype.base_dtype)
-    return apply_op(op, x=x, y=y, name=name)  # type: ignore[no-any-return]
+    return apply_op(op, x=x, y=y, name=name)
 
 
 def cast_to(value: Any, dtype: Any) -> Tensor:

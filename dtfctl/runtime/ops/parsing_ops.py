@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import SparseTensor, constant, convert_to_tensor
 from dtfctl.runtime.framework.dtypes import DType, as_dtype
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_nested, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import as_shape
 from dtfctl.runtime.ops.string_ops import string_to_number
@@ -102,7 +102,7 @@ def parse_example(
 ) -> dict[str, Any]:
     """A batch of serialized Examples as a dict of tensors and SparseTensors."""
     plan = _plan(features)
-    outputs = apply_op(
+    outputs = apply_op_nested(
         "ParseExample",
         name or "ParseExample",
         serialized=serialized,
@@ -121,7 +121,7 @@ def parse_single_example(
 ) -> dict[str, Any]:
     """One serialized Example."""
     plan = _plan(features)
-    outputs = apply_op(
+    outputs = apply_op_nested(
         "ParseSingleExample",
         name or "ParseSingleExample",
         serialized=serialized,
@@ -145,7 +145,7 @@ def decode_csv(
     select_cols: Sequence[int] | None = None,
 ) -> list[Tensor]:
     """Columns of CSV records; a default of [] makes a field required."""
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op_outputs(
         "DecodeCSV",
         name,
         records=records,
@@ -159,17 +159,17 @@ def decode_csv(
 
 def decode_raw(input_bytes: Any, out_type: Any, little_endian: bool = True, name: str | None = None) -> Tensor:
     """The bytes of strings as numbers, one more dimension."""
-    return apply_op("DecodeRaw", name, bytes=input_bytes, out_type=out_type, little_endian=little_endian)  # type: ignore[no-any-return]
+    return apply_op("DecodeRaw", name, bytes=input_bytes, out_type=out_type, little_endian=little_endian)
 
 
 def decode_json_example(json_examples: Any, name: str | None = None) -> Tensor:
     """JSON Examples as serialized ones."""
-    return apply_op("DecodeJSONExample", name, json_examples=json_examples)  # type: ignore[no-any-return]
+    return apply_op("DecodeJSONExample", name, json_examples=json_examples)
 
 
 def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Tensor:
-    return apply_op("ParseTensor", name, serialized=serialized, out_type=out_type)  # type: ignore[no-any-return]
+    return apply_op("ParseTensor", name, serialized=serialized, out_type=out_type)
 
 
 def serialize_tensor(tensor: Any, name: str | None = None) -> Tensor:
-    return apply_op("SerializeTensor", name, tensor=tensor)  # type: ignore[no-any-return]
+    return apply_op("SerializeTensor", name, tensor=tensor)

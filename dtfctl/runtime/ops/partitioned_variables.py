@@ -10,7 +10,7 @@ from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.convert import convert_to_tensor, register_tensor_conversion_function
 from dtfctl.runtime.framework.dtypes import DType, as_dtype
 from dtfctl.runtime.framework.graph_keys import name_scope
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 
@@ -56,17 +56,17 @@ class PartitionedVariable:
     def as_tensor(self) -> Tensor:
         with name_scope(f"{self.name}/ConcatPartitions/".lstrip("/")):
             if len(self._parts) == 1:
-                return apply_op("Identity", input=self._parts[0].value())  # type: ignore[no-any-return]
+                return apply_op("Identity", input=self._parts[0].value())
             parts = [p.value() for p in self._parts]
             with context.get_default_graph().control_dependencies(None):
-                return apply_op("ConcatV2", values=parts, axis=self._axis)  # type: ignore[no-any-return]
+                return apply_op("ConcatV2", values=parts, axis=self._axis)
 
     def _apply(self, method: str, value: Any) -> list[Any]:
         if isinstance(value, (list, tuple)):
             pieces = list(value)
         else:
             sizes = [p.shape.as_list()[self._axis] for p in self._parts]
-            pieces = apply_op("SplitV", value=value, size_splits=sizes, axis=self._axis, num_split=len(sizes))
+            pieces = apply_op_outputs("SplitV", value=value, size_splits=sizes, axis=self._axis, num_split=len(sizes))
         return [getattr(p, method)(v) for p, v in zip(self._parts, pieces)]
 
     def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:

@@ -57,7 +57,7 @@ def random_normal(
         stddev = convert_to_tensor(stddev, as_dtype(dtype), name="stddev")
         seed1, seed2 = get_seed(seed)
         noise = apply_op("RandomStandardNormal", shape=dims, dtype=dtype, seed=seed1, seed2=seed2)
-        return apply_op("AddV2", x=apply_op("Mul", x=noise, y=stddev, name="mul"), y=mean, name=scope)  # type: ignore[no-any-return]
+        return apply_op("AddV2", x=apply_op("Mul", x=noise, y=stddev, name="mul"), y=mean, name=scope)
 
 
 def truncated_normal(
@@ -75,7 +75,7 @@ def truncated_normal(
         stddev = convert_to_tensor(stddev, as_dtype(dtype), name="stddev")
         seed1, seed2 = get_seed(seed)
         noise = apply_op("TruncatedNormal", shape=dims, dtype=dtype, seed=seed1, seed2=seed2)
-        return apply_op("AddV2", x=apply_op("Mul", x=noise, y=stddev, name="mul"), y=mean, name=scope)  # type: ignore[no-any-return]
+        return apply_op("AddV2", x=apply_op("Mul", x=noise, y=stddev, name="mul"), y=mean, name=scope)
 
 
 def parameterized_truncated_normal(
@@ -97,9 +97,7 @@ def parameterized_truncated_normal(
             for key, value in (("means", means), ("stdevs", stddevs), ("minvals", minvals), ("maxvals", maxvals))
         }
         seed1, seed2 = get_seed(seed)
-        return apply_op(  # type: ignore[no-any-return]
-            "ParameterizedTruncatedNormal", name=scope, shape=dims, seed=seed1, seed2=seed2, **values
-        )
+        return apply_op("ParameterizedTruncatedNormal", name=scope, shape=dims, seed=seed1, seed2=seed2, **values)
 
 
 def random_uniform(
@@ -138,20 +136,20 @@ def random_uniform(
             maxval = convert_to_tensor(maxval, wanted, name="max")
         seed1, seed2 = get_seed(seed)
         if wanted.is_integer:
-            return apply_op(  # type: ignore[no-any-return]
+            return apply_op(
                 "RandomUniformInt", shape=dims, minval=minval, maxval=maxval, seed=seed1, seed2=seed2, name=scope
             )
         noise: Tensor = apply_op("RandomUniform", shape=dims, dtype=wanted, seed=seed1, seed2=seed2)
         if unit:
             return noise
         span = apply_op("Sub", x=maxval, y=minval, name="sub")
-        return apply_op("AddV2", x=apply_op("Mul", x=noise, y=span, name="mul"), y=minval, name=scope)  # type: ignore[no-any-return]
+        return apply_op("AddV2", x=apply_op("Mul", x=noise, y=span, name="mul"), y=minval, name=scope)
 
 
 def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:
     """The rows of a tensor in random order."""
     seed1, seed2 = get_seed(seed)
-    return apply_op("RandomShuffle", value=value, seed=seed1, seed2=seed2, name=name)  # type: ignore[no-any-return]
+    return apply_op("RandomShuffle", value=value, seed=seed1, seed2=seed2, name=name)
 
 
 def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None = None) -> Tensor:
@@ -164,7 +162,7 @@ def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None
         largest = constant(int(np.iinfo(np.int32).max))
         draw = random_uniform(shape=apply_op("Shape", input=shape), dtype=dtypes.int32, maxval=largest, seed=seed)
         offset = apply_op("FloorMod", x=draw, y=limit)
-        return apply_op("Slice", input=value, begin=offset, size=size, name=scope)  # type: ignore[no-any-return]
+        return apply_op("Slice", input=value, begin=offset, size=size, name=scope)
 
 
 def multinomial(
@@ -173,7 +171,7 @@ def multinomial(
     """Category numbers drawn for each row of unnormalized log-probabilities."""
     with name_scope(name, "multinomial"):
         seed1, seed2 = get_seed(seed)
-        return apply_op(  # type: ignore[no-any-return]
+        return apply_op(
             "Multinomial",
             logits=convert_to_tensor(logits, name="logits"),
             num_samples=num_samples,
@@ -212,7 +210,7 @@ def random_gamma(
         seed1, seed2 = get_seed(seed)
         draw = apply_op("RandomGamma", shape=dims, alpha=alpha, seed=seed1, seed2=seed2)
         tiny = constant(np.finfo(wanted.as_numpy_dtype).tiny, wanted)
-        return apply_op("Maximum", x=tiny, y=apply_op("RealDiv", x=draw, y=rate))  # type: ignore[no-any-return]
+        return apply_op("Maximum", x=tiny, y=apply_op("RealDiv", x=draw, y=rate))
 
 
 def random_poisson(
@@ -221,9 +219,7 @@ def random_poisson(
     """Poisson distributions of the given rates, one sample of `shape` for each."""
     with name_scope(name, "random_poisson"):
         seed1, seed2 = get_seed(seed)
-        return apply_op(  # type: ignore[no-any-return]
-            "RandomPoissonV2", shape=_dims(shape), rate=lam, dtype=dtype, seed=seed1, seed2=seed2
-        )
+        return apply_op("RandomPoissonV2", shape=_dims(shape), rate=lam, dtype=dtype, seed=seed1, seed2=seed2)
 
 
 def _stateless(op: str, shape: Any, seed: Any, dtype: Any, scale: Any, shift: Any, name: str) -> Tensor:
@@ -231,7 +227,7 @@ def _stateless(op: str, shape: Any, seed: Any, dtype: Any, scale: Any, shift: An
         wanted = as_dtype(dtype)
         noise = apply_op(op, shape=_dims(shape), seed=seed, dtype=wanted)
         scaled = apply_op("Mul", x=noise, y=convert_to_tensor(scale, wanted))
-        return apply_op("AddV2", x=scaled, y=convert_to_tensor(shift, wanted), name=scope)  # type: ignore[no-any-return]
+        return apply_op("AddV2", x=scaled, y=convert_to_tensor(shift, wanted), name=scope)
 
 
 def stateless_random_normal(
@@ -277,15 +273,15 @@ def stateless_random_uniform(
     if not wanted.is_integer:
         low = 0 if minval is None else minval
         high = 1 if maxval is None else maxval
-        span = high - low if isinstance(high, (int, float)) and isinstance(low, (int, float)) else None
+        span: Any = high - low if isinstance(high, (int, float)) and isinstance(low, (int, float)) else None
         if span is None:
             span = apply_op("Sub", x=convert_to_tensor(high, wanted), y=convert_to_tensor(low, wanted))
         return _stateless("StatelessRandomUniform", shape, seed, dtype, span, low, name)
     if minval is None and maxval is None:
-        return apply_op("StatelessRandomUniformFullInt", shape=_dims(shape), seed=seed, dtype=wanted, name=name)  # type: ignore[no-any-return]
+        return apply_op("StatelessRandomUniformFullInt", shape=_dims(shape), seed=seed, dtype=wanted, name=name)
     if minval is None or maxval is None:
         raise ValueError(f"For integer dtype {wanted.name}, minval and maxval must be both None or both non-None")
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "StatelessRandomUniformInt",
         shape=_dims(shape),
         seed=seed,
@@ -298,7 +294,7 @@ def stateless_random_uniform(
 def stateless_multinomial(
     logits: Any, num_samples: Any, seed: Any, output_dtype: Any = dtypes.int64, name: str | None = None
 ) -> Tensor:
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "StatelessMultinomial",
         logits=logits,
         num_samples=num_samples,

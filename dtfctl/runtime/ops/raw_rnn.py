@@ -7,7 +7,7 @@ from typing import Any
 
 from dtfctl.runtime.framework import dtypes, nest
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops.rnn import _dimension, static_rnn
@@ -122,5 +122,5 @@ def _reversed(inputs: list[Any], lengths: Any) -> list[Any]:
         return list(reversed(inputs))
     stacked = apply_op("Pack", values=inputs)
     turned = apply_op("ReverseSequence", input=stacked, seq_lengths=lengths, seq_dim=0, batch_dim=1)
-    parts = apply_op("Unpack", value=turned, num=len(inputs))
+    parts = apply_op_outputs("Unpack", value=turned, num=len(inputs))
     return parts if isinstance(parts, list) else [parts]

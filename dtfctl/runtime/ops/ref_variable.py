@@ -93,7 +93,7 @@ class RefVariable(Variable):
         return self._snapshot
 
     def read_value(self) -> Tensor:
-        return apply_op("Identity", input=self._variable, name="read")  # type: ignore[no-any-return]
+        return apply_op("Identity", input=self._variable, name="read")
 
     def _as_graph_element(self) -> Tensor:
         return self._variable
@@ -102,7 +102,7 @@ class RefVariable(Variable):
         return self._variable
 
     def _is_initialized(self) -> Tensor:
-        return apply_op("IsVariableInitialized", ref=self._variable)  # type: ignore[no-any-return]
+        return apply_op("IsVariableInitialized", ref=self._variable)
 
     def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
         out = apply_op("Assign", ref=self._variable, value=value, use_locking=use_locking, name=name)
@@ -121,10 +121,10 @@ class RefVariable(Variable):
         return out if read_value else out.op
 
     def count_up_to(self, limit: int) -> Tensor:
-        return apply_op("CountUpTo", ref=self._variable, limit=limit)  # type: ignore[no-any-return]
+        return apply_op("CountUpTo", ref=self._variable, limit=limit)
 
     def _scatter(self, op: str, delta: Any, use_locking: bool, name: str | None) -> Tensor:
-        return apply_op(  # type: ignore[no-any-return]
+        return apply_op(
             op, ref=self._variable, indices=delta.indices, updates=delta.values, use_locking=use_locking, name=name
         )
 

@@ -83,13 +83,11 @@ class ResourceVariable(Variable):
     def read_value(self) -> Tensor:
         with name_scope("Read"):
             value = self.value()
-        return apply_op("Identity", input=value)  # type: ignore[no-any-return]
+        return apply_op("Identity", input=value)
 
     def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
         """Rows of the value, without touching the others."""
-        return apply_op(  # type: ignore[no-any-return]
-            "ResourceGather", resource=self.handle, indices=indices, dtype=self._dtype, name=name
-        )
+        return apply_op("ResourceGather", resource=self.handle, indices=indices, dtype=self._dtype, name=name)
 
     def _as_graph_element(self) -> Tensor:
         return self._graph_element
@@ -98,10 +96,10 @@ class ResourceVariable(Variable):
         return self.handle
 
     def _is_initialized(self) -> Tensor:
-        return apply_op("VarIsInitializedOp", resource=self.handle)  # type: ignore[no-any-return]
+        return apply_op("VarIsInitializedOp", resource=self.handle)
 
     def is_initialized(self, name: str | None = None) -> Tensor:
-        return apply_op("VarIsInitializedOp", resource=self.handle, name=name)  # type: ignore[no-any-return]
+        return apply_op("VarIsInitializedOp", resource=self.handle, name=name)
 
     def _after(self, op: Operation) -> ResourceVariable:
         """This variable as it is once `op` has run."""
@@ -131,7 +129,7 @@ class ResourceVariable(Variable):
         return self._update("AssignSubVariableOp", delta, name, read_value)
 
     def count_up_to(self, limit: int) -> Tensor:
-        return apply_op("ResourceCountUpTo", resource=self.handle, limit=limit, T=self._dtype)  # type: ignore[no-any-return]
+        return apply_op("ResourceCountUpTo", resource=self.handle, limit=limit, T=self._dtype)
 
     def _scatter(self, op_type: str, delta: Any, name: str | None) -> Any:
         op = make_op(
@@ -176,4 +174,4 @@ def variable_shape(handle: Tensor, out_type: Any = dtypes.int32) -> Tensor:
     data = handle._handle_data
     if data is not None and data[1].is_fully_defined():
         return convert_to_tensor(list(data[1].known()), out_type)
-    return apply_op("VariableShape", input=handle, out_type=out_type)  # type: ignore[no-any-return]
+    return apply_op("VariableShape", input=handle, out_type=out_type)

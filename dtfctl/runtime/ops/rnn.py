@@ -20,7 +20,7 @@ def _transposed(x: Tensor) -> Tensor:
     rank = x.shape.rank
     if rank is None:
         raise ValueError("inputs must have a known rank")
-    return apply_op("Transpose", x=x, perm=[1, 0, *range(2, rank)], name="transpose")  # type: ignore[no-any-return]
+    return apply_op("Transpose", x=x, perm=[1, 0, *range(2, rank)], name="transpose")
 
 
 def _dimension(x: Tensor, axis: int) -> Any:
@@ -159,10 +159,10 @@ def bidirectional_dynamic_rnn(
 
     def reverse(t: Tensor) -> Tensor:
         if sequence_length is not None:
-            return apply_op(  # type: ignore[no-any-return]
+            return apply_op(
                 "ReverseSequence", input=t, seq_lengths=sequence_length, seq_dim=time_axis, batch_dim=batch_axis
             )
-        return apply_op("ReverseV2", tensor=t, axis=[time_axis])  # type: ignore[no-any-return]
+        return apply_op("ReverseV2", tensor=t, axis=[time_axis])
 
     with variable_scope(scope or "bidirectional_rnn"):
         forward, state_fw = dynamic_rnn(

@@ -10,7 +10,7 @@ from dtfctl.runtime.framework import dtypes, nest
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.graph_keys import name_scope
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops import init_ops, nn_ops
@@ -170,7 +170,7 @@ def _linear(inputs: Sequence[Tensor], size: int, bias: Any, prefix: str = "") ->
     kernel = get_variable(f"{prefix}kernel", [width, size], dtype)
     product = apply_op("MatMul", a=joined, b=kernel)
     offset = get_variable(f"{prefix}bias", [size], dtype, initializer=bias)
-    return apply_op("BiasAdd", value=product, bias=offset)  # type: ignore[no-any-return]
+    return apply_op("BiasAdd", value=product, bias=offset)
 
 
 class BasicRNNCell(RNNCell):
@@ -223,7 +223,7 @@ class GRUCell(RNNCell):
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
         gates = _linear([inputs, state], 2 * self._num_units, self._bias or init_ops.Ones(), "gates/")
-        reset, update = apply_op("Split", value=apply_mixed("Sigmoid", gates), split_dim=1, num_split=2)
+        reset, update = apply_op_outputs("Split", value=apply_mixed("Sigmoid", gates), split_dim=1, num_split=2)
         held = apply_mixed("Mul", reset, state)
         bias = self._bias or init_ops.Zeros()
         candidate = self._activation(_linear([inputs, held], self._num_units, bias, "candidate/"))
@@ -271,14 +271,14 @@ class LSTMCell(RNNCell):
             c, h = state
             return c, h
         sizes = [self._num_units, self.output_size]
-        c, h = apply_op("SplitV", value=state, size_splits=constant(sizes), split_dim=1, num_split=2)
+        c, h = apply_op_outputs("SplitV", value=state, size_splits=constant(sizes), split_dim=1, num_split=2)
         return c, h
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Tensor, Any]:
         c, h = self._split_state(state)
         with variable_scope(_current(), initializer=self._initializer, auxiliary_name_scope=False):
             gates = _linear([inputs, h], 4 * self._num_units, init_ops.Zeros())
-            i, j, f, o = apply_op("Split", value=gates, split_dim=1, num_split=4)
+            i, j, f, o = apply_op_outputs("Split", value=gates, split_dim=1, num_split=4)
             forget = apply_mixed("AddV2", f, constant(self._forget_bias, f.dtype))
             if self._peepholes:
                 forget, i = (

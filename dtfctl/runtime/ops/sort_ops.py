@@ -10,7 +10,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.graph_keys import name_scope
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops, math_ops
 
@@ -31,7 +31,7 @@ def _ordered(values: Any, axis: int, direction: str, stable: bool) -> tuple[Tens
     if direction == "ASCENDING":
         # Largest first of the mirrored values: integers are mirrored within their range.
         flipped = kind.max - moved if kind.is_unsigned else (-1 - moved if kind.is_integer else -moved)
-    top, indices = apply_op("TopKV2", input=flipped, k=array_ops.shape(moved)[-1], sorted=True)
+    top, indices = apply_op_outputs("TopKV2", input=flipped, k=array_ops.shape(moved)[-1], sorted=True)
     if direction == "ASCENDING":
         top = kind.max - top if kind.is_unsigned else (-1 - top if kind.is_integer else -top)
     if at != rank - 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dtfctl.runtime.framework.convert import convert_to_tensor
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.resource_variable import ResourceVariable
 from dtfctl.runtime.ops.variables import Variable
@@ -24,9 +24,7 @@ def variable_op_v2(
     shape: Any, dtype: Any, name: str = "Variable", container: str = "", shared_name: str = ""
 ) -> Tensor:
     """A reference variable without an initializer."""
-    return apply_op(  # type: ignore[no-any-return]
-        "VariableV2", name=name, shape=shape, dtype=dtype, container=container, shared_name=shared_name
-    )
+    return apply_op("VariableV2", name=name, shape=shape, dtype=dtype, container=container, shared_name=shared_name)
 
 
 def variable_op(
@@ -38,7 +36,7 @@ def variable_op(
 def is_variable_initialized(ref: Any, name: str | None = None) -> Tensor:
     if isinstance(ref, ResourceVariable):
         return ref.is_initialized(name=name)
-    return apply_op("IsVariableInitialized", ref=_ref(ref), name=name)  # type: ignore[no-any-return]
+    return apply_op("IsVariableInitialized", ref=_ref(ref), name=name)
 
 
 def assign(
@@ -76,15 +74,15 @@ def assign_sub(ref: Any, value: Any, use_locking: bool | None = None, name: str 
 def count_up_to(ref: Any, limit: int, name: str | None = None) -> Tensor:
     """The value before it is incremented; OutOfRangeError once it has reached the limit."""
     if isinstance(ref, ResourceVariable):
-        return apply_op("ResourceCountUpTo", resource=ref.handle, limit=limit, T=_dtype(ref), name=name)  # type: ignore[no-any-return]
-    return apply_op("CountUpTo", ref=_ref(ref), limit=limit, name=name)  # type: ignore[no-any-return]
+        return apply_op("ResourceCountUpTo", resource=ref.handle, limit=limit, T=_dtype(ref), name=name)
+    return apply_op("CountUpTo", ref=_ref(ref), limit=limit, name=name)
 
 
 def _scatter(kind: str, ref: Any, indices: Any, updates: Any, use_locking: bool | None, name: str | None) -> Any:
     updates = convert_to_tensor(updates, _dtype(ref))
     if isinstance(ref, ResourceVariable):
         return ref._after(
-            apply_op(
+            make_op(
                 f"ResourceScatter{kind}",
                 resource=ref.handle,
                 indices=indices,
@@ -102,7 +100,7 @@ def _scatter_nd(kind: str, ref: Any, indices: Any, updates: Any, use_locking: bo
     updates = convert_to_tensor(updates, _dtype(ref))
     if isinstance(ref, ResourceVariable):
         return ref._after(
-            apply_op(f"ResourceScatterNd{kind}", ref=ref.handle, indices=indices, updates=updates, name=name)
+            make_op(f"ResourceScatterNd{kind}", ref=ref.handle, indices=indices, updates=updates, name=name)
         )
     return apply_op(
         f"ScatterNd{kind}", ref=_ref(ref), indices=indices, updates=updates, use_locking=use_locking, name=name

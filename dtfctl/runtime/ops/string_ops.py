@@ -7,7 +7,7 @@ from typing import Any
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import SparseTensor, constant, convert_to_tensor
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 
 # Each wrapper returns what its op gives; shapes are those of the input unless said otherwise.
@@ -48,7 +48,9 @@ def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = N
 def string_split(source: Any, delimiter: Any = " ", skip_empty: bool = True, name: str | None = None) -> SparseTensor:
     """The pieces of each string of a vector as rows of a SparseTensor."""
     separator = convert_to_tensor(delimiter, dtypes.string)
-    indices, values, shape = apply_op("StringSplit", name, input=source, delimiter=separator, skip_empty=skip_empty)
+    indices, values, shape = apply_op_outputs(
+        "StringSplit", name, input=source, delimiter=separator, skip_empty=skip_empty
+    )
     indices.set_shape([None, 2])
     values.set_shape([None])
     shape.set_shape([2])
@@ -58,7 +60,7 @@ def string_split(source: Any, delimiter: Any = " ", skip_empty: bool = True, nam
 def string_split_v2(source: Any, sep: Any = "", maxsplit: int = -1, name: str | None = None) -> SparseTensor:
     """As Python's str.split."""
     separator = convert_to_tensor(sep, dtypes.string)
-    indices, values, shape = apply_op("StringSplitV2", name, input=source, sep=separator, maxsplit=maxsplit)
+    indices, values, shape = apply_op_outputs("StringSplitV2", name, input=source, sep=separator, maxsplit=maxsplit)
     return SparseTensor(indices, values, shape)
 
 
@@ -163,9 +165,7 @@ def string_format(
 ) -> Tensor:
     """`template` with each placeholder replaced by a tensor, summarised."""
     items = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-    return apply_op(  # type: ignore[no-any-return]
-        "StringFormat", name, inputs=items, template=template, placeholder=placeholder, summarize=summarize
-    )
+    return apply_op("StringFormat", name, inputs=items, template=template, placeholder=placeholder, summarize=summarize)
 
 
 def unicode_transcode(

@@ -27,7 +27,7 @@ def _emit(
         tag_name = "tags" if op == "ScalarSummary" else "tag"
         out = apply_op(op, scope, **{tag_name: tag}, **arguments)
     add_to_collections(list(collections) if collections is not None else [GraphKeys.SUMMARIES], out)
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 def scalar(name: str, tensor: Any, collections: Sequence[str] | None = None, family: str | None = None) -> Tensor:
@@ -96,7 +96,7 @@ def merge(inputs: Sequence[Any], collections: Sequence[str] | None = None, name:
     with name_scope(name, "Merge"):
         out = apply_op("MergeSummary", name, inputs=list(inputs))
     add_to_collections(list(collections or []), out)
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 def merge_all(key: str = GraphKeys.SUMMARIES, scope: str | None = None, name: str | None = None) -> Tensor | None:

@@ -9,7 +9,7 @@ from dtfctl.runtime.framework.constant_value import constant_value
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.dtypes import DType, as_dtype
 from dtfctl.runtime.framework.graph_keys import name_scope
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
 
@@ -172,7 +172,7 @@ class TensorArray:
     def concat(self, name: str | None = None) -> Tensor:
         """All elements, concatenated along their first axis."""
         dims = self._element_shape.dims_or_none
-        value, _ = apply_op(
+        value, _ = apply_op_outputs(
             "TensorListConcatV2",
             input_handle=self._flow,
             element_shape=constant(
@@ -182,7 +182,7 @@ class TensorArray:
             element_dtype=self._dtype,
             name=name,
         )
-        return value  # type: ignore[no-any-return]
+        return value
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
         """The array holding the slices of `value` along its first axis."""
@@ -222,8 +222,8 @@ class TensorArray:
     def size(self, name: str | None = None) -> Tensor:
         """The number of elements, an int32 scalar."""
         if not self._dynamic_size and self._flow.op.type == "TensorListReserve":
-            return apply_op("Identity", input=self._flow.op.inputs[1])  # type: ignore[no-any-return]
-        return apply_op("TensorListLength", input_handle=self._flow, name=name)  # type: ignore[no-any-return]
+            return apply_op("Identity", input=self._flow.op.inputs[1])
+        return apply_op("TensorListLength", input_handle=self._flow, name=name)
 
     def close(self, name: str | None = None) -> Operation:
         from dtfctl.runtime.ops.grouping import no_op

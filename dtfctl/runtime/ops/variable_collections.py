@@ -73,7 +73,7 @@ def report_uninitialized_variables(
         names = convert_to_tensor([v.op.name for v in variables])
         rows = apply_op("Where", input=missing)
         flat = apply_op("Reshape", tensor=rows, shape=[-1])
-        return apply_op("GatherV2", params=names, indices=flat, axis=0)  # type: ignore[no-any-return]
+        return apply_op("GatherV2", params=names, indices=flat, axis=0)
 
 
 def assert_variables_initialized(var_list: Iterable[Variable] | None = None) -> Operation | None:

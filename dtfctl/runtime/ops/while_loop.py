@@ -14,7 +14,7 @@ from dtfctl.runtime.framework import context, dtypes, nest
 from dtfctl.runtime.framework.attrs import encode_attr
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.func_graph import FuncGraph
-from dtfctl.runtime.framework.op_builder import apply_op, make_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import register_gradient
 from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
@@ -290,7 +290,7 @@ def _while_gradient(op: Operation, *grads: Any) -> list[Any]:
     with back.as_default():
         for placeholder, (forward, outer) in lists.items():
             held = back.add_argument(dtypes.variant, TensorShape([]), "saved_list")
-            rest, value = apply_op(
+            rest, value = apply_op_outputs(
                 "TensorListPopBack",
                 input_handle=held,
                 element_shape=_element_shape(forward),

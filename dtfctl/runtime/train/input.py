@@ -41,7 +41,7 @@ def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = 
         )
         counted = epochs.count_up_to(num_epochs)
         with graph.control_dependencies([counted]):
-            return apply_op("Identity", input=value, name=scope)  # type: ignore[no-any-return]
+            return apply_op("Identity", input=value, name=scope)
 
 
 def input_producer(
@@ -389,7 +389,7 @@ def _first_only(value: Tensor, kept: Tensor) -> Tensor:
     if rank is None:
         raise ValueError(f"The rank of {value.name} must be known to keep or drop it")
     ones = constant([1] * (rank - 1), dtypes.int32, [rank - 1])
-    return apply_op("ConcatV2", values=[apply_op("Reshape", tensor=kept, shape=[1]), ones], axis=0)  # type: ignore[no-any-return]
+    return apply_op("ConcatV2", values=[apply_op("Reshape", tensor=kept, shape=[1]), ones], axis=0)
 
 
 def _shaped(part: Tensor, whole: Tensor) -> Tensor:

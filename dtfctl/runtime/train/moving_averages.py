@@ -48,7 +48,7 @@ def _op(item: Any) -> Operation:
 
 
 def _ones_like(variable: Any) -> Tensor:
-    return apply_op("OnesLike", x=variable.value())  # type: ignore[no-any-return]
+    return apply_op("OnesLike", x=variable.value())
 
 
 class ExponentialMovingAverage:

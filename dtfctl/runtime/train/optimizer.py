@@ -10,7 +10,7 @@ from dtfctl.runtime.framework.convert import IndexedSlices, convert_to_tensor
 from dtfctl.runtime.framework.func_graph import init_scope
 from dtfctl.runtime.framework.gradients import gradients
 from dtfctl.runtime.framework.graph_keys import GraphKeys, name_scope
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.ops.grouping import group
 from dtfctl.runtime.ops.partitioned_variables import PartitionedVariable
@@ -285,7 +285,7 @@ def _base_name(variable: Any) -> str:
 
 def _summed_duplicates(grad: IndexedSlices) -> tuple[Tensor, Tensor]:
     """Values and indices with every index once."""
-    unique, positions = apply_op("Unique", x=grad.indices, out_idx=dtypes.int32)
+    unique, positions = apply_op_outputs("Unique", x=grad.indices, out_idx=dtypes.int32)
     shape = apply_op("Shape", input=unique)
     count = apply_op("StridedSlice", input=shape, begin=[0], end=[1], strides=[1], shrink_axis_mask=1)
     return apply_op("UnsortedSegmentSum", data=grad.values, segment_ids=positions, num_segments=count), unique

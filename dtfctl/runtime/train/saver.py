@@ -21,7 +21,7 @@ from dtfctl.runtime.framework.errors import FailedPreconditionError, InvalidArgu
 from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.local_path import local_path
-from dtfctl.runtime.framework.op_builder import apply_op, make_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.ops.grouping import group
@@ -138,7 +138,7 @@ class Saver:
         else:
             merged = _merge_everywhere(sorted(by_device), shards, saves, prefix)
         with graph.control_dependencies([merged]), graph.device(last):
-            return apply_op("Identity", input=prefix)  # type: ignore[no-any-return]
+            return apply_op("Identity", input=prefix)
 
     def _restore_op(self, prefix: Tensor, saveables: list[SaveableObject]) -> Operation:
         graph = context.get_default_graph()
@@ -148,7 +148,7 @@ class Saver:
             with graph.control_dependencies(previous if self._restore_sequentially else None):
                 device = _host_device(saveable.device)
                 with graph.device(device):
-                    tensors = apply_op(
+                    tensors = apply_op_outputs(
                         "RestoreV2",
                         prefix=prefix,
                         tensor_names=[n for _, _, n in saveable.specs],
@@ -449,4 +449,4 @@ def _value(tensor: Any) -> Any:
 def _save_together(prefix: Tensor, saveables: list[SaveableObject]) -> Tensor:
     save = _save_op(prefix, saveables)
     with context.get_default_graph().control_dependencies([save]):
-        return apply_op("Identity", input=prefix, name="control_dependency")  # type: ignore[no-any-return]
+        return apply_op("Identity", input=prefix, name="control_dependency")

@@ -14,7 +14,7 @@ from typing import Any
 from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.convert import IndexedSlices, constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import GraphKeys
-from dtfctl.runtime.framework.op_builder import apply_op, make_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.ops.grouping import group, no_op
 from dtfctl.runtime.ops.variable_collections import global_variables, report_uninitialized_variables
@@ -43,9 +43,9 @@ class _Queue:
         return self.queue_ref.op.name
 
     def dequeue(self) -> Tensor:
-        (value,) = apply_op("QueueDequeueV2", handle=self.queue_ref, component_types=[self._dtype])
+        (value,) = apply_op_outputs("QueueDequeueV2", handle=self.queue_ref, component_types=[self._dtype])
         value.set_shape([])
-        return value  # type: ignore[no-any-return]
+        return value
 
     def enqueue_many(self, values: Tensor) -> Operation:
         return make_op("QueueEnqueueManyV2", handle=self.queue_ref, components=[values])
@@ -204,7 +204,7 @@ class SyncReplicasOptimizer(Optimizer):
             )
         )
         self._accumulators.append((handle, var.device, True))
-        indices, values, _ = apply_op(
+        indices, values, _ = apply_op_outputs(
             "SparseAccumulatorTakeGradient", handle=handle, num_required=self._replicas_to_aggregate, dtype=dtype
         )
         shape = convert_to_tensor(var.shape.as_list(), dtypes.int64)

@@ -13,7 +13,7 @@ from dtfctl.runtime.data import Dataset
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OutOfRangeError
 from dtfctl.runtime.framework.graph import Graph
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.ops.array_ops import placeholder
 
 
@@ -39,7 +39,7 @@ class Dealt:
         text = apply_op("MultiDeviceIteratorToStringHandle", multi_device_iterator=resource)
         again = apply_op("MultiDeviceIteratorFromStringHandle", string_handle=text, **attrs)
         self.shards = [
-            apply_op(
+            apply_op_outputs(
                 "MultiDeviceIteratorGetNextFromShard",
                 multi_device_iterator=again,
                 shard_num=shard,

@@ -13,7 +13,7 @@ from dtfctl.runtime.data import Dataset
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.graph import Graph
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_nested, apply_op_outputs, make_op
 
 
 def example(number: float | None, words: list[bytes], ids: list[int]) -> bytes:
@@ -54,12 +54,12 @@ def parsed(op: str, source: Dataset, parallel: int = 2, **attrs: Any) -> tuple[A
         **attrs,
     )
     iterator = apply_op("IteratorV2", shared_name="", container="", output_types=types, output_shapes=shapes)
-    start = apply_op("MakeIterator", dataset=variant, iterator=iterator)
-    out = apply_op("IteratorGetNext", iterator=iterator, output_types=types, output_shapes=shapes)
-    sparse = apply_op("DeserializeSparse", serialized_sparse=out[0], dtype=dtypes.int64)
+    start = make_op("MakeIterator", dataset=variant, iterator=iterator)
+    out = apply_op_outputs("IteratorGetNext", iterator=iterator, output_types=types, output_shapes=shapes)
+    sparse = apply_op_outputs("DeserializeSparse", serialized_sparse=out[0], dtype=dtypes.int64)
     fetches = [*sparse, out[1]]
     if ragged:
-        splits, values = apply_op(
+        splits, values = apply_op_nested(
             "RaggedTensorFromVariant",
             encoded_ragged=out[2],
             input_ragged_rank=1,

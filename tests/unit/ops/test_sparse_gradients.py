@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dtfctl.runtime.framework.convert import SparseTensor, constant
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op_nested
 from dtfctl.runtime.ops.sparse_ops import arithmetic, arranging, conversion
 from tests.unit.ops.gradient_check import check_gradient, complex_, real
 
@@ -65,7 +65,7 @@ def test_reductions(axis: Any) -> None:
 
 def test_ragged_gather() -> None:
     check_gradient(
-        lambda v: apply_op(
+        lambda v: apply_op_nested(
             "RaggedGather",
             params_nested_splits=[constant([0, 2, 5])],
             params_dense_values=v,

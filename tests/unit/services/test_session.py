@@ -25,7 +25,7 @@ from dtfctl.runtime.framework.errors import (
     NotFoundError,
 )
 from dtfctl.runtime.framework.graph import Graph
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from tests.support.clusters import in_process_cluster
 
 
@@ -47,7 +47,7 @@ class Pair(NamedTuple):
 
 def test_any_structure_of_fetches(graph: Graph) -> None:
     a, b = constant(1.0, name="a"), constant([2.0, 3.0], name="b")
-    nothing = apply_op("NoOp", name="nothing")
+    nothing = make_op("NoOp", name="nothing")
     with Session() as session:
         assert session.run(a) == 1.0
         assert session.run("a:0") == 1.0
@@ -173,7 +173,7 @@ def test_callables(graph: Graph) -> None:
     with Session() as session:
         assert session.make_callable(y, [x])(3.0) == 9.0
         assert session.make_callable({"c": constant(1.0)})() == {"c": 1.0}
-        assert session.make_callable(apply_op("NoOp"))() is None
+        assert session.make_callable(make_op("NoOp"))() is None
         metadata = config_pb2.RunMetadata()
         options = config_pb2.RunOptions(trace_level=config_pb2.RunOptions.FULL_TRACE)
         assert session.make_callable(constant(4.0), accept_options=True)(options, metadata) == 4.0

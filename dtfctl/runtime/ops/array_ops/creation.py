@@ -21,7 +21,7 @@ from dtfctl.runtime.ops.array_ops.shapes import expand_dims, index_tensor, resha
 
 def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
     """A tensor of shape `dims`, every element `value`."""
-    return apply_op("Fill", name, dims=index_tensor(dims), value=value)  # type: ignore[no-any-return]
+    return apply_op("Fill", name, dims=index_tensor(dims), value=value)
 
 
 def _filled(value: int, python_name: str) -> Callable[..., Tensor]:
@@ -40,7 +40,7 @@ def _filled(value: int, python_name: str) -> Callable[..., Tensor]:
             if not dims.dtype.is_integer:
                 dims = convert_to_tensor(index_tensor(shape), dtypes.int32)
             dims = reshape(dims, [-1])
-            return apply_op("Fill", scope, dims=dims, value=constant(item, wanted))  # type: ignore[no-any-return]
+            return apply_op("Fill", scope, dims=dims, value=constant(item, wanted))
 
     function.__name__ = function.__qualname__ = python_name
     function.__doc__ = f"A tensor of {python_name}."
@@ -59,7 +59,7 @@ def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize
             return zeros(x.shape, wanted, name=scope)
         if wanted is not x.dtype.base_dtype:
             return zeros(shape(x), wanted, name=scope)
-        return apply_op("ZerosLike", scope, x=x)  # type: ignore[no-any-return]
+        return apply_op("ZerosLike", scope, x=x)
 
 
 def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
@@ -94,7 +94,7 @@ def one_hot(
         off = constant(0, wanted, name="off_value") if off is None else off
         if on.dtype.base_dtype is not off.dtype.base_dtype:
             raise TypeError(f"dtype {on.dtype.name} of on_value does not match dtype {off.dtype.name} of off_value")
-        return apply_op(  # type: ignore[no-any-return]
+        return apply_op(
             "OneHot",
             scope,
             indices=indices,
@@ -143,7 +143,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool_, n
         row = apply_op("Range", start=zero, limit=maxlen, delta=one)
         result = apply_op("Less", x=row, y=expand_dims(lengths, -1))
         wanted = as_dtype(dtype)
-        return result if wanted is dtypes.bool_ else apply_op("Cast", x=result, DstT=wanted)  # type: ignore[no-any-return]
+        return result if wanted is dtypes.bool_ else apply_op("Cast", x=result, DstT=wanted)
 
 
 def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[Tensor]:

@@ -12,12 +12,12 @@ from dtfctl.runtime.framework.operation import Tensor
 
 def diag(diagonal: Any, name: str | None = None) -> Tensor:
     """A tensor with the given one on its diagonal, zeros elsewhere: of twice its rank."""
-    return apply_op("Diag", name, diagonal=diagonal)  # type: ignore[no-any-return]
+    return apply_op("Diag", name, diagonal=diagonal)
 
 
 def diag_part(input: Any, name: str | None = None) -> Tensor:
     """The diagonal of a tensor of even rank."""
-    return apply_op("DiagPart", name, input=input)  # type: ignore[no-any-return]
+    return apply_op("DiagPart", name, input=input)
 
 
 def matrix_diag(
@@ -33,7 +33,7 @@ def matrix_diag(
     diagonal = convert_to_tensor(diagonal)
     if diagonal.dtype.base_dtype is dtypes.bool_ and padding_value == 0:
         padding_value = False
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "MatrixDiagV3",
         name,
         diagonal=diagonal,
@@ -52,7 +52,7 @@ def matrix_diag_part(
     x = convert_to_tensor(input)
     if x.dtype.base_dtype is dtypes.bool_ and padding_value == 0:
         padding_value = False
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "MatrixDiagPartV3",
         name,
         input=x,
@@ -64,13 +64,13 @@ def matrix_diag_part(
 
 def matrix_set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
     """Matrices with their diagonals `k` replaced."""
-    return apply_op("MatrixSetDiagV3", name, input=input, diagonal=diagonal, k=k, align=align)  # type: ignore[no-any-return]
+    return apply_op("MatrixSetDiagV3", name, input=input, diagonal=diagonal, k=k, align=align)
 
 
 def matrix_band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Tensor:
     """Matrices with zeros outside a band around the diagonal; negative numbers keep a whole triangle."""
     low = convert_to_tensor(num_lower, None if isinstance(num_lower, Tensor) else dtypes.int64)
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "MatrixBandPart",
         name,
         input=input,

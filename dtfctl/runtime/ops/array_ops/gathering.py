@@ -32,7 +32,7 @@ def gather(
     known = constant_value(axis) if isinstance(axis, Tensor) else np.asarray(axis)
     if sparse_read is not None and known is not None and int(known) == 0 and batch_dims == 0:
         return sparse_read(indices, name=name)  # type: ignore[no-any-return]
-    return apply_op("GatherV2", name or "GatherV2", params=params, indices=indices, axis=axis, batch_dims=batch_dims)  # type: ignore[no-any-return]
+    return apply_op("GatherV2", name or "GatherV2", params=params, indices=indices, axis=axis, batch_dims=batch_dims)
 
 
 def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
@@ -50,7 +50,7 @@ def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: in
     read = getattr(params, "gather_nd", None)
     if read is not None and not isinstance(params, Tensor):
         return read(indices, name=name)  # type: ignore[no-any-return]
-    return apply_op("GatherNd", name, params=params, indices=indices)  # type: ignore[no-any-return]
+    return apply_op("GatherNd", name, params=params, indices=indices)
 
 
 def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Tensor:
@@ -59,12 +59,12 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) 
     wanted = (
         convert_to_tensor(index_tensor(shape), indices.dtype.base_dtype) if not isinstance(shape, Tensor) else shape
     )
-    return apply_op("ScatterNd", name, indices=indices, updates=updates, shape=wanted)  # type: ignore[no-any-return]
+    return apply_op("ScatterNd", name, indices=indices, updates=updates, shape=wanted)
 
 
 def _tensor_scatter(op_type: str) -> Callable[..., Tensor]:
     def function(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
-        return apply_op(op_type, name, tensor=tensor, indices=indices, updates=updates)  # type: ignore[no-any-return]
+        return apply_op(op_type, name, tensor=tensor, indices=indices, updates=updates)
 
     function.__name__ = function.__qualname__ = op_type
     return function
@@ -104,23 +104,23 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any =
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
     """x where the condition holds, else y (shapes equal, or a vector of rows); without them the indices."""
     if x is None and y is None:
-        return apply_op("Where", name, input=condition)  # type: ignore[no-any-return]
+        return apply_op("Where", name, input=condition)
     if x is None or y is None:
         raise ValueError("x and y must both be non-None or both be None.")
 
     x, y = typed_pair(x, y)
-    return apply_op("Select", name, condition=condition, t=x, e=y)  # type: ignore[no-any-return]
+    return apply_op("Select", name, condition=condition, t=x, e=y)
 
 
 def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
     """Like `where`, with broadcasting."""
     if x is None and y is None:
-        return apply_op("Where", name, input=condition)  # type: ignore[no-any-return]
+        return apply_op("Where", name, input=condition)
     if x is None or y is None:
         raise ValueError("x and y must both be non-None or both be None.")
 
     x, y = typed_pair(x, y)
-    return apply_op("SelectV2", name, condition=condition, t=x, e=y)  # type: ignore[no-any-return]
+    return apply_op("SelectV2", name, condition=condition, t=x, e=y)
 
 
 tensor_scatter_nd_sub = tensor_scatter_sub

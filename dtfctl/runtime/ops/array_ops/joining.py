@@ -9,7 +9,7 @@ import numpy as np
 
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops.array_ops.passing import identity
@@ -22,7 +22,7 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
         values = [values]
     if len(values) == 1:
         return identity(values[0], name=name)  # type: ignore[no-any-return]
-    return apply_op("ConcatV2", name, values=list(values), axis=axis)  # type: ignore[no-any-return]
+    return apply_op("ConcatV2", name, values=list(values), axis=axis)
 
 
 def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
@@ -42,7 +42,7 @@ def _has_tensors(values: Any) -> bool:
 def stacked(values: Any, axis: int, name: str) -> Tensor:
     items = list(values)
     hint = next((v.dtype.base_dtype for v in items if isinstance(v, Tensor)), None)
-    return apply_op("Pack", name, values=[convert_to_tensor(v, hint) for v in items], axis=axis)  # type: ignore[no-any-return]
+    return apply_op("Pack", name, values=[convert_to_tensor(v, hint) for v in items], axis=axis)
 
 
 def parallel_stack(values: Sequence[Any], name: str = "parallel_stack") -> Tensor:
@@ -50,7 +50,7 @@ def parallel_stack(values: Sequence[Any], name: str = "parallel_stack") -> Tenso
     with name_scope(name) as scope:
         tensors = [expand_dims(convert_to_tensor(v), 0) for v in values]
         whole = TensorShape([len(tensors)]).concatenate(tensors[0].shape[1:])
-        return apply_op("ParallelConcat", scope, values=tensors, shape=whole)  # type: ignore[no-any-return]
+        return apply_op("ParallelConcat", scope, values=tensors, shape=whole)
 
 
 def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unstack") -> list[Tensor]:
@@ -64,7 +64,7 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unst
             num = dims[axis]
     if num is None:
         raise ValueError(f"Cannot infer argument `num` from shape {value.shape}")
-    return apply_op("Unpack", name, value=value, num=num, axis=axis)  # type: ignore[no-any-return]
+    return apply_op_outputs("Unpack", name, value=value, num=num, axis=axis)
 
 
 def split(
@@ -72,7 +72,7 @@ def split(
 ) -> list[Tensor]:
     """Into equal parts (a number) or parts of the given sizes."""
     if isinstance(num_or_size_splits, (int, np.integer)):
-        return apply_op("Split", name, split_dim=axis, value=value, num_split=int(num_or_size_splits))  # type: ignore[no-any-return]
+        return apply_op_outputs("Split", name, split_dim=axis, value=value, num_split=int(num_or_size_splits))
     sizes = convert_to_tensor(index_tensor(num_or_size_splits))
     if sizes.shape.rank == 0:
         raise ValueError("Rank-0 tensors are not supported as the num_or_size_splits argument to split.")
@@ -80,4 +80,4 @@ def split(
         num = sizes.shape.num_elements()
         if num is None:
             raise ValueError("Cannot infer argument `num` from shape; give it")
-    return apply_op("SplitV", name, value=value, size_splits=sizes, split_dim=axis, num_split=num)  # type: ignore[no-any-return]
+    return apply_op_outputs("SplitV", name, value=value, size_splits=sizes, split_dim=axis, num_split=num)

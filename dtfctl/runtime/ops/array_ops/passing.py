@@ -7,19 +7,19 @@ from typing import Any
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import IndexedSlices, SparseTensor, constant, convert_to_tensor
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import as_shape
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
     """A tensor that every run must feed."""
-    return apply_op("Placeholder", name, dtype=dtype, shape=as_shape(shape))  # type: ignore[no-any-return]
+    return apply_op("Placeholder", name, dtype=dtype, shape=as_shape(shape))
 
 
 def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
     """A placeholder that has a value when it is not fed."""
-    return apply_op("PlaceholderWithDefault", name, input=input, shape=as_shape(shape))  # type: ignore[no-any-return]
+    return apply_op("PlaceholderWithDefault", name, input=input, shape=as_shape(shape))
 
 
 def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
@@ -54,34 +54,34 @@ def identity(input: Any, name: str | None = None) -> Any:
 
 def identity_n(input: Sequence[Any], name: str | None = None) -> list[Tensor]:
     """The same values as new tensors, produced together."""
-    return apply_op("IdentityN", name, input=list(input))  # type: ignore[no-any-return]
+    return apply_op_outputs("IdentityN", name, input=list(input))
 
 
 def stop_gradient(input: Any, name: str | None = None) -> Tensor:
     """The same values; gradients do not flow back through them."""
-    return apply_op("StopGradient", name, input=input)  # type: ignore[no-any-return]
+    return apply_op("StopGradient", name, input=input)
 
 
 def prevent_gradient(input: Any, message: str = "", name: str | None = None) -> Tensor:
     """The same values; asking for their gradient is an error."""
-    return apply_op("PreventGradient", name, input=input, message=message)  # type: ignore[no-any-return]
+    return apply_op("PreventGradient", name, input=input, message=message)
 
 
 def guarantee_const(input: Any, name: str | None = None) -> Tensor:
     """The same values, promised not to change between steps."""
-    return apply_op("GuaranteeConst", name, input=input)  # type: ignore[no-any-return]
+    return apply_op("GuaranteeConst", name, input=input)
 
 
 def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
     """The same values; a step with NaN or infinity in them fails with `message`."""
-    return apply_op("CheckNumerics", name, tensor=tensor, message=message)  # type: ignore[no-any-return]
+    return apply_op("CheckNumerics", name, tensor=tensor, message=message)
 
 
 def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
     """The same values; a step where they do not have `shape` fails."""
-    return apply_op("EnsureShape", name, input=x, shape=as_shape(shape))  # type: ignore[no-any-return]
+    return apply_op("EnsureShape", name, input=x, shape=as_shape(shape))
 
 
 def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
     """The same bytes as elements of another type."""
-    return apply_op("Bitcast", name, input=input, type=type)  # type: ignore[no-any-return]
+    return apply_op("Bitcast", name, input=input, type=type)

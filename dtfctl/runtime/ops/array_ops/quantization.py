@@ -6,7 +6,7 @@ import builtins
 from typing import Any
 
 from dtfctl.runtime.framework import dtypes
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 
 
@@ -14,7 +14,7 @@ def fake_quant_with_min_max_args(
     inputs: Any, min: float = -6, max: float = 6, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
 ) -> Tensor:
     """Values rounded to what `num_bits` can represent in a fixed range."""
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "FakeQuantWithMinMaxArgs", name, inputs=inputs, min=min, max=max, num_bits=num_bits, narrow_range=narrow_range
     )
 
@@ -23,7 +23,7 @@ def fake_quant_with_min_max_vars(
     inputs: Any, min: Any, max: Any, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
 ) -> Tensor:
     """Values rounded to what `num_bits` can represent in a range given by tensors."""
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "FakeQuantWithMinMaxVars", name, inputs=inputs, min=min, max=max, num_bits=num_bits, narrow_range=narrow_range
     )
 
@@ -32,7 +32,7 @@ def fake_quant_with_min_max_vars_per_channel(
     inputs: Any, min: Any, max: Any, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
 ) -> Tensor:
     """Values rounded to `num_bits`, with a range for each index of the last axis."""
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "FakeQuantWithMinMaxVarsPerChannel",
         name,
         inputs=inputs,
@@ -56,7 +56,7 @@ def quantize_v2(
     ensure_minimum_range: float = 0.01,
 ) -> Any:
     """(quantized, its lowest float, its highest float)."""
-    out = apply_op(
+    out = apply_op_outputs(
         "QuantizeV2",
         name,
         input=input,
@@ -86,7 +86,7 @@ def dequantize(
     dtype: Any = dtypes.float32,
 ) -> Tensor:
     """Quantized values as floats."""
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "Dequantize",
         name,
         input=input,
@@ -112,7 +112,7 @@ def quantize_and_dequantize(
     axis: int | None = None,
 ) -> Tensor:
     """Floats rounded as if they were quantized."""
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "QuantizeAndDequantizeV2",
         name,
         input=input,

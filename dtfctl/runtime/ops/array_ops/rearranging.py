@@ -21,7 +21,7 @@ from dtfctl.runtime.ops.array_ops.slicing import strided_slice
 
 def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
     """The tensor repeated `multiples` times along each axis."""
-    return apply_op("Tile", name, input=input, multiples=index_tensor(multiples))  # type: ignore[no-any-return]
+    return apply_op("Tile", name, input=input, multiples=index_tensor(multiples))
 
 
 def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None = None) -> Tensor:
@@ -51,7 +51,7 @@ def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool
             else:
                 last = apply_op("Sub", x=rank(x), y=1)
                 perm = apply_op("Sub", x=last, y=apply_op("Range", start=0, limit=rank(x), delta=1))
-        return apply_op(op_type, scope, x=x, perm=index_tensor(perm))  # type: ignore[no-any-return]
+        return apply_op(op_type, scope, x=x, perm=index_tensor(perm))
 
 
 def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = False) -> Tensor:
@@ -71,12 +71,12 @@ def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = F
 
 def invert_permutation(x: Any, name: str | None = None) -> Tensor:
     """The permutation that undoes the given one."""
-    return apply_op("InvertPermutation", name, x=x)  # type: ignore[no-any-return]
+    return apply_op("InvertPermutation", name, x=x)
 
 
 def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
     """The order of elements reversed along axes."""
-    return apply_op("ReverseV2", name, tensor=tensor, axis=index_tensor(axis))  # type: ignore[no-any-return]
+    return apply_op("ReverseV2", name, tensor=tensor, axis=index_tensor(axis))
 
 
 reverse_v2 = reverse
@@ -94,14 +94,12 @@ def reverse_sequence(
     """The first `seq_lengths` elements of each row reversed."""
     seq = seq_dim if seq_axis is None else seq_axis
     batch = batch_dim if batch_axis is None else batch_axis
-    return apply_op(  # type: ignore[no-any-return]
-        "ReverseSequence", name, input=input, seq_lengths=seq_lengths, seq_dim=seq, batch_dim=batch or 0
-    )
+    return apply_op("ReverseSequence", name, input=input, seq_lengths=seq_lengths, seq_dim=seq, batch_dim=batch or 0)
 
 
 def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
     """Elements shifted along axes; what leaves at one end enters at the other."""
-    return apply_op("Roll", name, input=input, shift=shift, axis=axis)  # type: ignore[no-any-return]
+    return apply_op("Roll", name, input=input, shift=shift, axis=axis)
 
 
 def pad(
@@ -111,31 +109,31 @@ def pad(
     mode = mode.upper()
     if mode == "CONSTANT":
         if not isinstance(constant_values, Tensor) and np.isscalar(constant_values) and constant_values == 0:
-            return apply_op("Pad", name, input=tensor, paddings=paddings)  # type: ignore[no-any-return]
-        return apply_op("PadV2", name, input=tensor, paddings=paddings, constant_values=constant_values)  # type: ignore[no-any-return]
+            return apply_op("Pad", name, input=tensor, paddings=paddings)
+        return apply_op("PadV2", name, input=tensor, paddings=paddings, constant_values=constant_values)
     if mode in ("REFLECT", "SYMMETRIC"):
-        return apply_op("MirrorPad", name, input=tensor, paddings=paddings, mode=mode)  # type: ignore[no-any-return]
+        return apply_op("MirrorPad", name, input=tensor, paddings=paddings, mode=mode)
     raise ValueError(f"Value of argument `mode` expected to be one of CONSTANT, REFLECT, SYMMETRIC. Received {mode}")
 
 
 def space_to_depth(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
     """Blocks of pixels moved to channels."""
-    return apply_op("SpaceToDepth", name, input=input, block_size=block_size, data_format=data_format)  # type: ignore[no-any-return]
+    return apply_op("SpaceToDepth", name, input=input, block_size=block_size, data_format=data_format)
 
 
 def depth_to_space(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
     """Channels moved to blocks of pixels."""
-    return apply_op("DepthToSpace", name, input=input, block_size=block_size, data_format=data_format)  # type: ignore[no-any-return]
+    return apply_op("DepthToSpace", name, input=input, block_size=block_size, data_format=data_format)
 
 
 def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | None = None) -> Tensor:
     """Blocks of spatial dimensions moved to the batch, after padding."""
-    return apply_op("SpaceToBatchND", name, input=input, block_shape=block_shape, paddings=paddings)  # type: ignore[no-any-return]
+    return apply_op("SpaceToBatchND", name, input=input, block_shape=block_shape, paddings=paddings)
 
 
 def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Tensor:
     """Blocks of the batch moved to spatial dimensions, then cropped."""
-    return apply_op("BatchToSpaceND", name, input=input, block_shape=block_shape, crops=crops)  # type: ignore[no-any-return]
+    return apply_op("BatchToSpaceND", name, input=input, block_shape=block_shape, crops=crops)
 
 
 def space_to_batch(
@@ -160,7 +158,7 @@ def extract_image_patches(
     sizes: Any = None,
 ) -> Tensor:
     """Patches of images, each flattened into channels."""
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "ExtractImagePatches",
         name,
         images=images,
@@ -173,7 +171,7 @@ def extract_image_patches(
 
 def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, name: str | None = None) -> Tensor:
     """Patches of volumes, each flattened into channels."""
-    return apply_op("ExtractVolumePatches", name, input=input, ksizes=ksizes, strides=strides, padding=padding)  # type: ignore[no-any-return]
+    return apply_op("ExtractVolumePatches", name, input=input, ksizes=ksizes, strides=strides, padding=padding)
 
 
 def required_space_to_batch_paddings(

@@ -6,7 +6,7 @@ from typing import Any
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import SparseTensor, convert_to_tensor
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.array_ops.joining import stack
 from dtfctl.runtime.ops.array_ops.shapes import reshape, shape
@@ -14,17 +14,17 @@ from dtfctl.runtime.ops.array_ops.shapes import reshape, shape
 
 def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
     """The distinct elements in order of appearance, and which of them each element is."""
-    return tuple(apply_op("Unique", name, x=x, out_idx=out_idx))
+    return tuple(apply_op_outputs("Unique", name, x=x, out_idx=out_idx))
 
 
 def unique_with_counts(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
     """The distinct elements, which of them each element is, and how often each occurs."""
-    return tuple(apply_op("UniqueWithCounts", name, x=x, out_idx=out_idx))
+    return tuple(apply_op_outputs("UniqueWithCounts", name, x=x, out_idx=out_idx))
 
 
 def setdiff1d(x: Any, y: Any, index_dtype: Any = dtypes.int32, name: str | None = None) -> Any:
     """The elements of x that are not in y, and their positions."""
-    return tuple(apply_op("ListDiff", name, x=x, y=y, out_idx=index_dtype))
+    return tuple(apply_op_outputs("ListDiff", name, x=x, y=y, out_idx=index_dtype))
 
 
 listdiff = setdiff1d
@@ -52,13 +52,13 @@ def searchsorted(
 
 def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
     """Coordinates of flat positions in an array of shape `dims`."""
-    return apply_op("UnravelIndex", name, indices=indices, dims=dims)  # type: ignore[no-any-return]
+    return apply_op("UnravelIndex", name, indices=indices, dims=dims)
 
 
 def edit_distance(hypothesis: Any, truth: Any, normalize: bool = True, name: str = "edit_distance") -> Tensor:
     """Levenshtein distances between sequences, relative to the length of the true ones if `normalize`."""
     hypothesis, truth = SparseTensor.from_value(hypothesis), SparseTensor.from_value(truth)
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "EditDistance",
         name,
         hypothesis_indices=hypothesis.indices,
@@ -73,4 +73,4 @@ def edit_distance(hypothesis: Any, truth: Any, normalize: bool = True, name: str
 
 def fingerprint(data: Any, method: Any = "farmhash64", name: str | None = None) -> Tensor:
     """A fingerprint of each row's bytes."""
-    return apply_op("Fingerprint", name, data=data, method=method)  # type: ignore[no-any-return]
+    return apply_op("Fingerprint", name, data=data, method=method)

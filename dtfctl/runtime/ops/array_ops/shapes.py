@@ -10,7 +10,7 @@ import numpy as np
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import SparseTensor, constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import Dimension, TensorShape, as_shape, broadcast_static
 
@@ -19,16 +19,16 @@ def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32, opt
     """The shape of a tensor; a constant when it is known statically."""
     with name_scope(name, "Shape") as scope:
         if isinstance(input, SparseTensor):
-            return apply_op("Cast", scope, x=input.dense_shape, DstT=out_type)  # type: ignore[no-any-return]
+            return apply_op("Cast", scope, x=input.dense_shape, DstT=out_type)
         x = convert_to_tensor(input)
         if optimize and x.shape.is_fully_defined():
             return constant(list(x.shape.known()), out_type, name=scope)
-        return apply_op("Shape", scope, input=x, out_type=out_type)  # type: ignore[no-any-return]
+        return apply_op("Shape", scope, input=x, out_type=out_type)
 
 
 def shape_n(input: Sequence[Any], out_type: Any = dtypes.int32, name: str | None = None) -> list[Tensor]:
     """The shapes of several tensors."""
-    return apply_op("ShapeN", name, input=list(input), out_type=out_type)  # type: ignore[no-any-return]
+    return apply_op_outputs("ShapeN", name, input=list(input), out_type=out_type)
 
 
 def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
@@ -36,30 +36,30 @@ def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> T
     with name_scope(name, "Size") as scope:
         if isinstance(input, SparseTensor):
             dims = apply_op("Cast", x=input.dense_shape, DstT=out_type)
-            return apply_op("Prod", scope, input=dims, reduction_indices=[0])  # type: ignore[no-any-return]
+            return apply_op("Prod", scope, input=dims, reduction_indices=[0])
         x = convert_to_tensor(input)
         count = x.shape.num_elements()
         if count is not None:
             return constant(count, out_type, name=scope)
-        return apply_op("Size", scope, input=x, out_type=out_type)  # type: ignore[no-any-return]
+        return apply_op("Size", scope, input=x, out_type=out_type)
 
 
 def rank(input: Any, name: str | None = None) -> Tensor:
     """The number of dimensions; a constant where it is known."""
     with name_scope(name, "Rank") as scope:
         if isinstance(input, SparseTensor):
-            return apply_op("Size", scope, input=input.dense_shape)  # type: ignore[no-any-return]
+            return apply_op("Size", scope, input=input.dense_shape)
         x = convert_to_tensor(input)
         if x.shape.rank is not None:
             return constant(x.shape.rank, dtypes.int32, name=scope)
-        return apply_op("Rank", scope, input=x)  # type: ignore[no-any-return]
+        return apply_op("Rank", scope, input=x)
 
 
 def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     """The same elements in another shape; one dimension may be -1."""
     if isinstance(shape, (list, tuple)) and not len(shape):
         shape = np.zeros(0, np.int32)
-    return apply_op("Reshape", name, tensor=tensor, shape=index_tensor(shape))  # type: ignore[no-any-return]
+    return apply_op("Reshape", name, tensor=tensor, shape=index_tensor(shape))
 
 
 def index_tensor(value: Any) -> Any:
@@ -82,7 +82,7 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims:
         dims: list[int] = []
     else:
         dims = [int(axis)] if isinstance(axis, (int, np.integer)) else [int(a) for a in axis]
-    return apply_op("Squeeze", name, input=input, squeeze_dims=dims)  # type: ignore[no-any-return]
+    return apply_op("Squeeze", name, input=input, squeeze_dims=dims)
 
 
 def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
@@ -90,18 +90,18 @@ def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any 
     axis = dim if axis is None else axis
     if axis is None:
         raise ValueError("Must specify an axis argument to tf.expand_dims()")
-    return apply_op("ExpandDims", name, input=input, dim=axis)  # type: ignore[no-any-return]
+    return apply_op("ExpandDims", name, input=input, dim=axis)
 
 
 def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
     """The tensor repeated along its dimensions of size 1 to fill `shape`."""
-    return apply_op("BroadcastTo", name, input=input, shape=index_tensor(shape))  # type: ignore[no-any-return]
+    return apply_op("BroadcastTo", name, input=input, shape=index_tensor(shape))
 
 
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     """The shape that two shapes known in the step broadcast to."""
     x = convert_to_tensor(index_tensor(shape_x))
-    return apply_op("BroadcastArgs", s0=x, s1=convert_to_tensor(index_tensor(shape_y), x.dtype))  # type: ignore[no-any-return]
+    return apply_op("BroadcastArgs", s0=x, s1=convert_to_tensor(index_tensor(shape_y), x.dtype))
 
 
 def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:

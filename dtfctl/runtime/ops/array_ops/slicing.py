@@ -11,7 +11,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.graph_keys import name_scope
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import Dimension
 from dtfctl.runtime.ops.array_ops.creation import ones_like
@@ -27,7 +27,7 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
     with name_scope(name, "Slice") as scope:
         begin = convert_to_tensor(index_tensor(begin), name="begin")
         size_ = convert_to_tensor(index_tensor(size), begin.dtype.base_dtype, name="size")
-        return apply_op("Slice", scope, input=input_, begin=begin, size=size_)  # type: ignore[no-any-return]
+        return apply_op("Slice", scope, input=input_, begin=begin, size=size_)
 
 
 def strided_slice(
@@ -69,7 +69,7 @@ def strided_slice(
             common = {"begin": begin, "end": end, "strides": strides, **masks}
             handle = getattr(var, "handle", None)
             if handle is not None:
-                return apply_op("ResourceStridedSliceAssign", name, ref=handle, value=value, **common)
+                return make_op("ResourceStridedSliceAssign", name, ref=handle, value=value, **common)
             return apply_op(
                 "StridedSliceAssign", name, ref=var._ref() if hasattr(var, "_ref") else var, value=value, **common
             )

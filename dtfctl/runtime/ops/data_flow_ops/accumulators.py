@@ -7,7 +7,7 @@ from typing import Any
 from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.convert import IndexedSlices, convert_to_tensor
 from dtfctl.runtime.framework.dtypes import DType, as_dtype
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.tensor_shape import as_shape
 
@@ -35,19 +35,17 @@ class ConditionalAccumulatorBase:
 
     def num_accumulated(self, name: str | None = None) -> Tensor:
         """Gradients held now."""
-        return self._apply("AccumulatorNumAccumulated", name or f"{self._name}_NumAccumulated")  # type: ignore[no-any-return]
+        return self._apply("AccumulatorNumAccumulated", name or f"{self._name}_NumAccumulated").outputs[0]
 
     def set_global_step(self, new_global_step: Any, name: str | None = None) -> Operation:
         """From now on gradients of earlier steps are stale."""
         step = convert_to_tensor(new_global_step, dtypes.int64)
-        return self._apply(  # type: ignore[no-any-return]
-            "AccumulatorSetGlobalStep", name or f"{self._name}_SetGlobalStep", new_global_step=step
-        )
+        return self._apply("AccumulatorSetGlobalStep", name or f"{self._name}_SetGlobalStep", new_global_step=step)
 
-    def _apply(self, op: str, name: str, **arguments: Any) -> Any:
+    def _apply(self, op: str, name: str, **arguments: Any) -> Operation:
         prefix = "Resource" if self._accumulator_ref.dtype.base_dtype is dtypes.resource else ""
         with context.get_default_graph().colocate_with(self._accumulator_ref.op):
-            return apply_op(prefix + op, name, handle=self._accumulator_ref, **arguments)
+            return make_op(prefix + op, name, handle=self._accumulator_ref, **arguments)
 
 
 class ConditionalAccumulator(ConditionalAccumulatorBase):
@@ -75,14 +73,14 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         gradient = convert_to_tensor(grad, self._dtype)
         gradient.shape.assert_is_compatible_with(self._shape)
         step = convert_to_tensor(local_step, dtypes.int64)
-        return self._apply("AccumulatorApplyGradient", name or "ApplyGradient", local_step=step, gradient=gradient)  # type: ignore[no-any-return]
+        return self._apply("AccumulatorApplyGradient", name or "ApplyGradient", local_step=step, gradient=gradient)
 
     def take_grad(self, num_required: Any, name: str | None = None) -> Tensor:
         out = self._apply(
             "AccumulatorTakeGradient", name or "TakeGradient", num_required=num_required, dtype=self._dtype
-        )
+        ).outputs[0]
         out.set_shape(self._shape)
-        return out  # type: ignore[no-any-return]
+        return out
 
 
 class SparseConditionalAccumulator(ConditionalAccumulatorBase):
@@ -106,9 +104,9 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         )
         super().__init__(dtype, shape, ref)
 
-    def _apply(self, op: str, name: str, **arguments: Any) -> Any:
+    def _apply(self, op: str, name: str, **arguments: Any) -> Operation:
         with context.get_default_graph().colocate_with(self._accumulator_ref.op):
-            return apply_op(op, name, handle=self._accumulator_ref, **arguments)
+            return make_op(op, name, handle=self._accumulator_ref, **arguments)
 
     def apply_indexed_slices_grad(self, grad: IndexedSlices, local_step: Any = 0, name: str | None = None) -> Operation:
         return self.apply_grad(grad.indices, grad.values, grad.dense_shape, local_step, name)
@@ -117,7 +115,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         self, grad_indices: Any, grad_values: Any, grad_shape: Any = None, local_step: Any = 0, name: str | None = None
     ) -> Operation:
         shape = convert_to_tensor([] if grad_shape is None else grad_shape, dtypes.int64)
-        return self._apply(  # type: ignore[no-any-return]
+        return self._apply(
             "SparseAccumulatorApplyGradient",
             name or "SparseApplyGradient",
             local_step=convert_to_tensor(local_step, dtypes.int64),
@@ -127,10 +125,11 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
             has_known_shape=grad_shape is not None,
         )
 
-    def take_grad(self, num_required: Any, name: str | None = None) -> Any:
-        return self._apply(
+    def take_grad(self, num_required: Any, name: str | None = None) -> list[Tensor]:
+        taken = self._apply(
             "SparseAccumulatorTakeGradient", name or "SparseTakeGradient", num_required=num_required, dtype=self._dtype
         )
+        return list(taken.outputs)
 
     def take_indexed_slices_grad(self, num_required: Any, name: str | None = None) -> IndexedSlices:
         indices, values, shape = self.take_grad(num_required, name)

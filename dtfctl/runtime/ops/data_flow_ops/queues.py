@@ -10,7 +10,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.graph_keys import get_seed, name_scope
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops.data_flow_ops.components import as_shapes, as_types
@@ -92,7 +92,7 @@ class QueueBase:
             values = self._components(vals)
             for value, shape in zip(values, self._shapes):
                 value.shape.assert_is_compatible_with(shape)
-            return apply_op("QueueEnqueueV2", scope, handle=self._queue_ref, components=values)  # type: ignore[no-any-return]
+            return make_op("QueueEnqueueV2", scope, handle=self._queue_ref, components=values)
 
     def enqueue_many(self, vals: Any, name: str | None = None) -> Operation:
         """An op that adds the slices of each component along its first axis."""
@@ -103,7 +103,7 @@ class QueueBase:
                 batch = batch.merge_with(value.shape.with_rank_at_least(1)[:1])
             for value, shape in zip(values, self._shapes):
                 value.shape[1:].assert_is_compatible_with(shape)
-            return apply_op("QueueEnqueueManyV2", scope, handle=self._queue_ref, components=values)  # type: ignore[no-any-return]
+            return make_op("QueueEnqueueManyV2", scope, handle=self._queue_ref, components=values)
 
     def _result(self, tensors: list[Tensor]) -> Any:
         if self._names is not None:
@@ -117,7 +117,7 @@ class QueueBase:
 
     def dequeue(self, name: str | None = None) -> Any:
         """One element; waits for it."""
-        outputs = apply_op(
+        outputs = apply_op_outputs(
             "QueueDequeueV2", name or f"{self._name}_Dequeue", handle=self._queue_ref, component_types=self._dtypes
         )
         return self._set_shapes(outputs, TensorShape([]))
@@ -127,7 +127,7 @@ class QueueBase:
         from dtfctl.runtime.framework.constant_value import constant_value
 
         count = convert_to_tensor(n, dtypes.int32, name="n")
-        outputs = apply_op(
+        outputs = apply_op_outputs(
             "QueueDequeueManyV2",
             name or f"{self._name}_DequeueMany",
             handle=self._queue_ref,
@@ -139,7 +139,7 @@ class QueueBase:
 
     def dequeue_up_to(self, n: Any, name: str | None = None) -> Any:
         """`n` elements, or fewer once the queue is closed."""
-        outputs = apply_op(
+        outputs = apply_op_outputs(
             "QueueDequeueUpToV2",
             name or f"{self._name}_DequeueUpTo",
             handle=self._queue_ref,
@@ -149,7 +149,7 @@ class QueueBase:
         return self._set_shapes(outputs, TensorShape([None]))
 
     def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> Operation:
-        return apply_op(  # type: ignore[no-any-return]
+        return make_op(
             "QueueCloseV2",
             name or f"{self._name}_Close",
             handle=self._queue_ref,
@@ -157,10 +157,10 @@ class QueueBase:
         )
 
     def is_closed(self, name: str | None = None) -> Tensor:
-        return apply_op("QueueIsClosedV2", name or f"{self._name}_Is_Closed", handle=self._queue_ref)  # type: ignore[no-any-return]
+        return apply_op("QueueIsClosedV2", name or f"{self._name}_Is_Closed", handle=self._queue_ref)
 
     def size(self, name: str | None = None) -> Tensor:
-        return apply_op("QueueSizeV2", name or f"{self._name}_Size", handle=self._queue_ref)  # type: ignore[no-any-return]
+        return apply_op("QueueSizeV2", name or f"{self._name}_Size", handle=self._queue_ref)
 
 
 class FIFOQueue(QueueBase):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from dtfctl.runtime.framework import dtypes
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.array_ops import placeholder
 
 
 def get_session_handle(data: Any, name: str | None = None) -> Tensor:
     """Keep a tensor in the session; the result fetched is its handle."""
-    return apply_op("GetSessionHandleV2", name, value=data)  # type: ignore[no-any-return]
+    return apply_op("GetSessionHandleV2", name, value=data)
 
 
 def get_session_tensor(handle: Any, dtype: Any, name: str | None = None) -> Any:
@@ -24,4 +24,4 @@ def get_session_tensor(handle: Any, dtype: Any, name: str | None = None) -> Any:
 def delete_session_tensor(handle: Any, name: str | None = None) -> Any:
     """(placeholder for the handle, the op that forgets its tensor)."""
     holder = placeholder(dtypes.string)
-    return holder, apply_op("DeleteSessionTensor", name, handle=holder)
+    return holder, make_op("DeleteSessionTensor", name, handle=holder)

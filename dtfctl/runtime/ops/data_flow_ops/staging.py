@@ -6,7 +6,7 @@ from typing import Any
 
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.convert import convert_to_tensor
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops.data_flow_ops.components import as_shapes, as_types
@@ -47,7 +47,7 @@ class StagingArea:
             values = [values[n] for n in self.names]
         items = list(values) if isinstance(values, (list, tuple)) else [values]
         tensors = [convert_to_tensor(v, t) for v, t in zip(items, self.dtypes, strict=True)]
-        return apply_op("Stage", name or f"{self._name}_put", values=tensors, **self._arguments())  # type: ignore[no-any-return]
+        return make_op("Stage", name or f"{self._name}_put", values=tensors, **self._arguments())
 
     def _out(self, outputs: list[Tensor]) -> Any:
         for tensor, shape in zip(outputs, self.shapes):
@@ -55,17 +55,17 @@ class StagingArea:
         return dict(zip(self.names, outputs)) if self.names is not None else outputs
 
     def get(self, name: str | None = None) -> Any:
-        outputs = apply_op("Unstage", name or f"{self._name}_get", dtypes=self.dtypes, **self._arguments())
+        outputs = apply_op_outputs("Unstage", name or f"{self._name}_get", dtypes=self.dtypes, **self._arguments())
         return self._out(outputs)
 
     def peek(self, index: Any, name: str | None = None) -> Any:
-        outputs = apply_op(
+        outputs = apply_op_outputs(
             "StagePeek", name or f"{self._name}_peek", index=index, dtypes=self.dtypes, **self._arguments()
         )
         return self._out(outputs)
 
     def size(self, name: str | None = None) -> Tensor:
-        return apply_op("StageSize", name or f"{self._name}_size", dtypes=self.dtypes, **self._arguments())  # type: ignore[no-any-return]
+        return apply_op("StageSize", name or f"{self._name}_size", dtypes=self.dtypes, **self._arguments())
 
     def clear(self, name: str | None = None) -> Operation:
-        return apply_op("StageClear", name or f"{self._name}_clear", dtypes=self.dtypes, **self._arguments())  # type: ignore[no-any-return]
+        return make_op("StageClear", name or f"{self._name}_clear", dtypes=self.dtypes, **self._arguments())

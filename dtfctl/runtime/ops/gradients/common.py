@@ -6,7 +6,7 @@ import numpy as np
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops
 from dtfctl.runtime.ops.shapes.indexing import broadcast_gradient_axes
@@ -26,13 +26,13 @@ def reduce_to(x: Tensor, y: Tensor, gx: Tensor | None, gy: Tensor | None) -> lis
             gy if gy is None or known_b == full else sum_to(gy, constant(ry, dtypes.int32), array_ops.shape(y)),
         ]
     sx, sy = apply_op("Shape", input=x), apply_op("Shape", input=y)
-    rx, ry = apply_op("BroadcastGradientArgs", s0=sx, s1=sy)
-    return [None if gx is None else sum_to(gx, rx, sx), None if gy is None else sum_to(gy, ry, sy)]
+    ax, ay = apply_op_outputs("BroadcastGradientArgs", s0=sx, s1=sy)
+    return [None if gx is None else sum_to(gx, ax, sx), None if gy is None else sum_to(gy, ay, sy)]
 
 
 def sum_to(grad: Tensor, axes: Tensor, shape: Tensor) -> Tensor:
     """`grad` summed over `axes`, in `shape`."""
-    return apply_op("Reshape", tensor=apply_op("Sum", input=grad, reduction_indices=axes), shape=shape)  # type: ignore[no-any-return]
+    return apply_op("Reshape", tensor=apply_op("Sum", input=grad, reduction_indices=axes), shape=shape)
 
 
 def number_like(value: float, like: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import dtfctl.runtime.ops.function
 import dtfctl.runtime.ops.while_loop  # noqa: F401  (these modules register the gradients of their own ops)
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import not_differentiable, register_gradient
 
@@ -32,7 +32,7 @@ def _any_shape() -> Tensor:
 
 @register_gradient("TensorListPushBack")
 def _push_back(op: Operation, grad: Tensor) -> Any:
-    return apply_op(
+    return apply_op_outputs(
         "TensorListPopBack",
         input_handle=grad,
         element_shape=_shape_of(op.inputs[1]),
@@ -141,7 +141,7 @@ def _concat(op: Operation, grad: Tensor, _: Any) -> Any:
 
 @register_gradient("TensorListSplit")
 def _split(op: Operation, grad: Tensor) -> Any:
-    joined, _ = apply_op(
+    joined, _ = apply_op_outputs(
         "TensorListConcatV2",
         input_handle=grad,
         element_shape=op.inputs[1],

@@ -6,7 +6,7 @@ from typing import Any
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import not_differentiable, register_gradient
 
@@ -59,7 +59,7 @@ def _dynamic_partition(op: Operation, *grads: Tensor) -> Any:
     size = apply_op("Prod", input=shape, reduction_indices=constant([0], dtypes.int32))
     numbers = apply_op("Range", start=0, limit=size, delta=1)
     positions = apply_op("Reshape", tensor=numbers, shape=shape)
-    parts = apply_op("DynamicPartition", data=positions, partitions=partitions, num_partitions=count)
+    parts = apply_op_outputs("DynamicPartition", data=positions, partitions=partitions, num_partitions=count)
     parts = [parts] if isinstance(parts, Tensor) else parts
     stitched = apply_op("ParallelDynamicStitch", indices=parts, data=list(grads))
     return [apply_op("Reshape", tensor=stitched, shape=apply_op("Shape", input=data)), None]
@@ -85,7 +85,7 @@ def _source(grad: Tensor) -> str:
 def _grad_array(op: Operation, flow: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
     """Handle and flow of the gradient array of the op's TensorArray."""
     handle = op.inputs[0]
-    out = apply_op("TensorArrayGradV3", handle=handle, flow_in=flow, source=_source(grad))
+    out = apply_op_outputs("TensorArrayGradV3", handle=handle, flow_in=flow, source=_source(grad))
     return out[0], apply_op("Identity", input=out[1])
 
 
@@ -126,5 +126,5 @@ def _concat(op: Operation, grad: Tensor, unused_lengths: Any) -> Any:
 @register_gradient("TensorArraySplitV3")
 def _split(op: Operation, flow_grad: Tensor) -> Any:
     handle, flow = _grad_array(op, flow_grad, flow_grad)
-    value, _ = apply_op("TensorArrayConcatV3", handle=handle, flow_in=flow, dtype=op.attr("T"))
+    value, _ = apply_op_outputs("TensorArrayConcatV3", handle=handle, flow_in=flow, dtype=op.attr("T"))
     return [None, value, None, flow_grad]

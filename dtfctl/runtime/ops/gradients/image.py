@@ -24,7 +24,7 @@ def _size(image: Tensor) -> Tensor:
     if dims is not None and len(dims) == 4 and dims[1] is not None and dims[2] is not None:
         return constant([dims[1], dims[2]], dtypes.int32)
     shape = apply_op("Shape", input=image)
-    return apply_op("StridedSlice", input=shape, begin=[1], end=[3], strides=[1])  # type: ignore[no-any-return]
+    return apply_op("StridedSlice", input=shape, begin=[1], end=[3], strides=[1])
 
 
 def _flags(op: Operation) -> dict[str, Any]:
@@ -117,6 +117,6 @@ def _projective_grad(op: Operation, grad: Tensor, rest: tuple[None, ...]) -> Any
 
 
 def _columns(matrix: Tensor, begin: int, end: int) -> Tensor:
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "StridedSlice", input=matrix, begin=[0, begin], end=[0, end], strides=[1, 1], begin_mask=1, end_mask=1
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import not_differentiable, register_gradient
 from dtfctl.runtime.ops import array_ops, linalg_ops, math_ops
@@ -163,7 +163,7 @@ def _svd(op: Operation, grad_s: Tensor, grad_u: Tensor, grad_v: Tensor) -> Any:
     if a.dtype.is_complex:
         raise NotImplementedError("The gradient of svd is implemented for real matrices")
     if not op.attr("compute_uv"):
-        s, u, v = apply_op("Svd", input=a, compute_uv=True)
+        s, u, v = apply_op_outputs("Svd", input=a, compute_uv=True)
         return _mm(u, _mm(array_ops.matrix_diag(grad_s), v, adjoint_b=True))
     s, u, v = op.outputs
     dims = a.shape.dims_or_none
@@ -214,7 +214,7 @@ def _kronecker(a: Tensor, b: Tensor) -> Tensor:
     lead_b = b[..., None, :, None, :]
     product = lead_a * lead_b
     shape = array_ops.shape(product)
-    return apply_op("Reshape", tensor=product, shape=array_ops.concat([shape[:-4], [n * n, n * n]], 0))  # type: ignore[no-any-return]
+    return apply_op("Reshape", tensor=product, shape=array_ops.concat([shape[:-4], [n * n, n * n]], 0))
 
 
 @register_gradient("TridiagonalMatMul")
@@ -302,7 +302,7 @@ def _einsum_one(mine: str, x: Tensor, others: list[tuple[str, Tensor]], right: s
         result = apply_op("Einsum", inputs=[result], equation=f"{have}->{mine}")
     if dots:
         return _fold_broadcast(result, x, len(mine.split("...")[0]), len(mine.split("...")[1]))
-    return result  # type: ignore[no-any-return]
+    return result
 
 
 def _fold_broadcast(result: Tensor, x: Tensor, before: int, after: int) -> Tensor:
@@ -316,4 +316,4 @@ def _fold_broadcast(result: Tensor, x: Tensor, before: int, after: int) -> Tenso
     ones = [i for i in range(before, want - after) if dims[i] == 1 and have[i + extra] != 1]
     if axes or ones:
         result = math_ops.reduce_sum(result, axis=np.array(axes + [i + extra for i in ones], np.int32))
-    return apply_op("Reshape", tensor=result, shape=array_ops.shape(x))  # type: ignore[no-any-return]
+    return apply_op("Reshape", tensor=result, shape=array_ops.shape(x))

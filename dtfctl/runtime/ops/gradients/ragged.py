@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dtfctl.runtime.framework.convert import IndexedSlices
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_nested, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import not_differentiable, register_gradient
 from dtfctl.runtime.ops import array_ops
@@ -22,7 +22,7 @@ def _to_sparse(op: Operation, _i: Any, grad: Tensor, _s: Any) -> Any:
 
 @register_gradient("RaggedFillEmptyRows")
 def _fill_empty_rows(op: Operation, _i: Any, grad: Tensor, _e: Any, _r: Any) -> Any:
-    dv, dd = apply_op("RaggedFillEmptyRowsGrad", reverse_index_map=op.outputs[3], grad_values=grad)
+    dv, dd = apply_op_outputs("RaggedFillEmptyRowsGrad", reverse_index_map=op.outputs[3], grad_values=grad)
     return [None, dv, None, dd]
 
 
@@ -33,7 +33,7 @@ def _gather(op: Operation, *grads: Any) -> Any:
     nested, values, indices = op.inputs[:rank], op.inputs[rank], op.inputs[rank + 1]
     shape = array_ops.shape(values)
     numbers = apply_op("Range", start=0, limit=shape[0], delta=1)
-    outputs = apply_op(
+    outputs = apply_op_nested(
         "RaggedGather",
         params_nested_splits=list(nested),
         params_dense_values=numbers,

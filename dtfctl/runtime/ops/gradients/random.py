@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import not_differentiable, register_gradient
 
@@ -24,9 +24,11 @@ def _gamma(op: Operation, grad: Tensor, alpha: Tensor) -> Tensor:
     sample = op.outputs[0]
     partial = apply_op("RandomGammaGrad", alpha=alpha, sample=sample)
     weighted = apply_op("Mul", x=grad, y=partial)
-    axes, _ = apply_op("BroadcastGradientArgs", s0=apply_op("Shape", input=alpha), s1=apply_op("Shape", input=sample))
+    axes, _ = apply_op_outputs(
+        "BroadcastGradientArgs", s0=apply_op("Shape", input=alpha), s1=apply_op("Shape", input=sample)
+    )
     total = apply_op("Sum", input=weighted, reduction_indices=axes)
-    return apply_op("Reshape", tensor=total, shape=apply_op("Shape", input=alpha))  # type: ignore[no-any-return]
+    return apply_op("Reshape", tensor=total, shape=apply_op("Shape", input=alpha))
 
 
 @register_gradient("RandomGamma")

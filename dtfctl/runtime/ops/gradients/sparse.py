@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dtfctl.runtime.framework import dtypes
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import not_differentiable, register_gradient
 from dtfctl.runtime.ops import array_ops, math_ops
@@ -29,7 +29,9 @@ def _reorder(op: Operation, _: Any, grad: Tensor) -> Any:
     """Reordering row numbers along with the indices tells where each value went."""
     indices, values, shape = op.inputs
     count = array_ops.shape(values)[0]
-    _, moved = apply_op("SparseReorder", input_indices=indices, input_values=math_ops.range(count), input_shape=shape)
+    _, moved = apply_op_outputs(
+        "SparseReorder", input_indices=indices, input_values=math_ops.range(count), input_shape=shape
+    )
     inverse = array_ops.invert_permutation(moved)
     return [None, array_ops.gather(grad, inverse), None]
 
@@ -37,7 +39,9 @@ def _reorder(op: Operation, _: Any, grad: Tensor) -> Any:
 @register_gradient("SparseAdd")
 def _add(op: Operation, *grads: Any) -> Any:
     a, b = op.inputs[0], op.inputs[3]
-    ga, gb = apply_op("SparseAddGrad", backprop_val_grad=grads[1], a_indices=a, b_indices=b, sum_indices=op.outputs[0])
+    ga, gb = apply_op_outputs(
+        "SparseAddGrad", backprop_val_grad=grads[1], a_indices=a, b_indices=b, sum_indices=op.outputs[0]
+    )
     ga.set_shape(op.inputs[1].shape)
     gb.set_shape(op.inputs[4].shape)
     return [None, ga, None, None, gb, None, None]
@@ -104,7 +108,7 @@ def _sum_to_dense(values: Tensor, indices: Tensor, dense: Tensor, shape: Tensor)
     scale = shape // full
     place = indices // scale
     summed = apply_op("ScatterNd", indices=place, updates=values, shape=full)
-    return apply_op("Reshape", tensor=summed, shape=dims)  # type: ignore[no-any-return]
+    return apply_op("Reshape", tensor=summed, shape=dims)
 
 
 def _dense_at(dense: Tensor, indices: Tensor, shape: Tensor) -> Tensor:
@@ -112,7 +116,7 @@ def _dense_at(dense: Tensor, indices: Tensor, shape: Tensor) -> Tensor:
     lead = array_ops.size(shape) - array_ops.size(dims)
     ones = array_ops.fill(array_ops.expand_dims(lead, 0), array_ops.ones([], dtypes.int64))
     full = array_ops.concat([ones, dims], 0)
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "GatherNd", params=apply_op("Reshape", tensor=dense, shape=full), indices=indices // (shape // full)
     )
 
@@ -168,7 +172,7 @@ def _minimum(op: Operation, _: Any, grad: Tensor) -> Any:
 
 @register_gradient("SparseFillEmptyRows")
 def _fill_empty_rows(op: Operation, _i: Any, grad: Tensor, _e: Any, _r: Any) -> Any:
-    dv, dd = apply_op("SparseFillEmptyRowsGrad", reverse_index_map=op.outputs[3], grad_values=grad)
+    dv, dd = apply_op_outputs("SparseFillEmptyRowsGrad", reverse_index_map=op.outputs[3], grad_values=grad)
     return [None, dv, None, dd]
 
 

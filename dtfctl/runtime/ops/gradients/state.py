@@ -26,7 +26,7 @@ def _variable_shape(handle: Tensor) -> Tensor:
     held = handle._handle_data
     if held is not None and held[1].is_fully_defined():
         return constant(list(held[1].known()), dtypes.int32)
-    return apply_op("VariableShape", input=handle)  # type: ignore[no-any-return]
+    return apply_op("VariableShape", input=handle)
 
 
 @register_gradient("ResourceGather")

@@ -7,15 +7,15 @@ from typing import Any
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import get_seed, name_scope
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 
 
 def draw_bounding_boxes(images: Any, boxes: Any, name: str | None = None, colors: Any = None) -> Tensor:
     """Images with the outlines of boxes drawn on them."""
     if colors is not None:
-        return apply_op("DrawBoundingBoxesV2", images=images, boxes=boxes, colors=colors, name=name)  # type: ignore[no-any-return]
-    return apply_op("DrawBoundingBoxes", images=images, boxes=boxes, name=name)  # type: ignore[no-any-return]
+        return apply_op("DrawBoundingBoxesV2", images=images, boxes=boxes, colors=colors, name=name)
+    return apply_op("DrawBoundingBoxes", images=images, boxes=boxes, name=name)
 
 
 def non_max_suppression(
@@ -29,7 +29,7 @@ def non_max_suppression(
     """Indices of the best boxes that do not overlap better ones."""
     with name_scope(name, "non_max_suppression"):
         dtype = convert_to_tensor(boxes).dtype.base_dtype
-        return apply_op(  # type: ignore[no-any-return]
+        return apply_op(
             "NonMaxSuppressionV3",
             boxes=boxes,
             scores=scores,
@@ -51,7 +51,7 @@ def combined_non_max_suppression(
     name: str | None = None,
 ) -> Any:
     """The best boxes of each class and image that do not overlap better ones."""
-    return apply_op(
+    return apply_op_outputs(
         "CombinedNonMaxSuppression",
         boxes=boxes,
         scores=scores,
@@ -75,7 +75,7 @@ def extract_glimpse(
     name: str | None = None,
 ) -> Tensor:
     """Windows of images around offsets."""
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "ExtractGlimpse",
         input=input,
         size=size,
@@ -101,7 +101,7 @@ def sample_distorted_bounding_box(
 ) -> Any:
     """A random part of an image that still shows enough of an object: begin, size, and the part as a box."""
     first, second = (seed, seed2) if seed2 is not None else get_seed(seed)
-    return apply_op(
+    return apply_op_outputs(
         "SampleDistortedBoundingBoxV2",
         image_size=image_size,
         bounding_boxes=bounding_boxes,

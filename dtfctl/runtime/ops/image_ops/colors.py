@@ -20,22 +20,22 @@ def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: st
     image = convert_to_tensor(image, name="image")
     wanted, have = as_dtype(dtype), image.dtype.base_dtype
     if wanted is have:
-        return apply_op("Identity", input=image, name=name)  # type: ignore[no-any-return]
+        return apply_op("Identity", input=image, name=name)
     with name_scope(name, "convert_image") as scope:
         if have.is_integer and wanted.is_integer:
             top_in, top_out = int(have.max), int(wanted.max)
             if top_in > top_out:
                 scaled = apply_mixed("FloorDiv", image, (top_in + 1) // (top_out + 1))
-                return apply_op("Cast", x=scaled, DstT=wanted, name=scope)  # type: ignore[no-any-return]
+                return apply_op("Cast", x=scaled, DstT=wanted, name=scope)
             return apply_mixed("Mul", cast_to(image, wanted), (top_out + 1) // (top_in + 1), scope)
         if have.is_floating and wanted.is_floating:
-            return apply_op("Cast", x=image, DstT=wanted, name=scope)  # type: ignore[no-any-return]
+            return apply_op("Cast", x=image, DstT=wanted, name=scope)
         if have.is_integer:
             return apply_mixed("Mul", cast_to(image, wanted), 1.0 / int(have.max), scope)
         scaled = apply_mixed("Mul", image, int(wanted.max) + 0.5)
         if saturate:
             scaled = apply_mixed("Maximum", apply_mixed("Minimum", scaled, float(wanted.max)), float(wanted.min))
-        return apply_op("Cast", x=scaled, DstT=wanted, name=scope)  # type: ignore[no-any-return]
+        return apply_op("Cast", x=scaled, DstT=wanted, name=scope)
 
 
 def _in_float(image: Any, function: Any, name: str) -> Tensor:
@@ -114,12 +114,12 @@ def _check_range(lower: float, upper: float) -> None:
 
 def rgb_to_hsv(images: Any, name: str | None = None) -> Tensor:
     """RGB images as hue, saturation and value."""
-    return apply_op("RGBToHSV", images=images, name=name)  # type: ignore[no-any-return]
+    return apply_op("RGBToHSV", images=images, name=name)
 
 
 def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
     """Hue, saturation and value as RGB images."""
-    return apply_op("HSVToRGB", images=images, name=name)  # type: ignore[no-any-return]
+    return apply_op("HSVToRGB", images=images, name=name)
 
 
 def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
@@ -138,4 +138,4 @@ def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
         if images.shape.rank is None:
             raise ValueError("grayscale_to_rgb needs images of known rank")
         multiples = [1] * (images.shape.rank - 1) + [3]
-        return apply_op("Tile", input=images, multiples=constant(multiples, dtypes.int32), name=scope)  # type: ignore[no-any-return]
+        return apply_op("Tile", input=images, multiples=constant(multiples, dtypes.int32), name=scope)

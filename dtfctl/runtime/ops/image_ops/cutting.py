@@ -24,7 +24,7 @@ def crop_to_bounding_box(
     row, column = spatial_axes(image)
     begin[row], begin[column] = offset_height, offset_width
     size[row], size[column] = target_height, target_width
-    return apply_op("Slice", input=image, begin=begin, size=size)  # type: ignore[no-any-return]
+    return apply_op("Slice", input=image, begin=begin, size=size)
 
 
 def pad_to_bounding_box(
@@ -43,7 +43,7 @@ def pad_to_bounding_box(
     if below < 0 or right < 0:
         raise ValueError("width must be <= target - offset and height must be <= target - offset")
     paddings = [[0, 0]] * (len(image.shape) - 3) + [[offset_height, below], [offset_width, right], [0, 0]]
-    return apply_op("Pad", input=image, paddings=constant(paddings, dtypes.int32))  # type: ignore[no-any-return]
+    return apply_op("Pad", input=image, paddings=constant(paddings, dtypes.int32))
 
 
 def resize_image_with_crop_or_pad(image: Any, target_height: int, target_width: int) -> Tensor:
@@ -75,20 +75,20 @@ def central_crop(image: Any, central_fraction: float) -> Tensor:
 def flip_left_right(image: Any) -> Tensor:
     """Images mirrored left to right."""
     image = checked_image(image)
-    return apply_op("ReverseV2", tensor=image, axis=[spatial_axes(image)[1]])  # type: ignore[no-any-return]
+    return apply_op("ReverseV2", tensor=image, axis=[spatial_axes(image)[1]])
 
 
 def flip_up_down(image: Any) -> Tensor:
     """Images mirrored top to bottom."""
     image = checked_image(image)
-    return apply_op("ReverseV2", tensor=image, axis=[spatial_axes(image)[0]])  # type: ignore[no-any-return]
+    return apply_op("ReverseV2", tensor=image, axis=[spatial_axes(image)[0]])
 
 
 def transpose_image(image: Any, name: str | None = None) -> Tensor:
     """Images with height and width swapped."""
     image = checked_image(image)
     order = [1, 0, 2] if len(image.shape) == 3 else [0, 2, 1, 3]
-    return apply_op("Transpose", x=image, perm=order, name=name)  # type: ignore[no-any-return]
+    return apply_op("Transpose", x=image, perm=order, name=name)
 
 
 transpose = transpose_image
@@ -114,15 +114,11 @@ def _random_flip(image: Any, axis: int, seed: int | None, name: str) -> Tensor:
         if len(image.shape) == 3:
             draw = random_ops.random_uniform([], 0, 1.0, seed=seed)
             turn = apply_mixed("Less", draw, 0.5)
-            return apply_op(  # type: ignore[no-any-return]
-                "SelectV2", condition=turn, t=apply_op("ReverseV2", tensor=image, axis=[row]), e=image
-            )
+            return apply_op("SelectV2", condition=turn, t=apply_op("ReverseV2", tensor=image, axis=[row]), e=image)
         batch = apply_op("StridedSlice", input=apply_op("Shape", input=image), begin=[0], end=[1], strides=[1])
         draw = random_ops.random_uniform(batch, seed=seed)
         turn = apply_op("Reshape", tensor=apply_mixed("Less", draw, 0.5), shape=constant([-1, 1, 1, 1]))
-        return apply_op(  # type: ignore[no-any-return]
-            "SelectV2", condition=turn, t=apply_op("ReverseV2", tensor=image, axis=[row]), e=image
-        )
+        return apply_op("SelectV2", condition=turn, t=apply_op("ReverseV2", tensor=image, axis=[row]), e=image)
 
 
 def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:

@@ -11,7 +11,7 @@ from dtfctl.runtime.framework.operation import Tensor
 
 def decode_png(contents: Any, channels: int = 0, dtype: Any = dtypes.uint8, name: str | None = None) -> Tensor:
     """Pixels of a PNG."""
-    return apply_op("DecodePng", contents=contents, channels=channels, dtype=dtype, name=name)  # type: ignore[no-any-return]
+    return apply_op("DecodePng", contents=contents, channels=channels, dtype=dtype, name=name)
 
 
 def decode_jpeg(
@@ -25,7 +25,7 @@ def decode_jpeg(
     name: str | None = None,
 ) -> Tensor:
     """Pixels of a JPEG."""
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "DecodeJpeg",
         contents=contents,
         channels=channels,
@@ -40,12 +40,12 @@ def decode_jpeg(
 
 def decode_gif(contents: Any, name: str | None = None) -> Tensor:
     """Frames of a GIF."""
-    return apply_op("DecodeGif", contents=contents, name=name)  # type: ignore[no-any-return]
+    return apply_op("DecodeGif", contents=contents, name=name)
 
 
 def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Tensor:
     """Pixels of a BMP."""
-    return apply_op("DecodeBmp", contents=contents, channels=channels, name=name)  # type: ignore[no-any-return]
+    return apply_op("DecodeBmp", contents=contents, channels=channels, name=name)
 
 
 def decode_image(
@@ -56,7 +56,7 @@ def decode_image(
     expand_animations: bool = True,
 ) -> Tensor:
     """Pixels of a BMP, GIF, JPEG or PNG."""
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "DecodeImage",
         contents=contents,
         channels=channels or 0,
@@ -68,14 +68,14 @@ def decode_image(
 
 def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Tensor:
     """A PNG of pixels."""
-    return apply_op("EncodePng", image=image, compression=compression, name=name)  # type: ignore[no-any-return]
+    return apply_op("EncodePng", image=image, compression=compression, name=name)
 
 
 def encode_jpeg(image: Any, format: str = "", quality: int = 95, name: str | None = None, **options: Any) -> Tensor:
     """A JPEG of pixels."""
-    return apply_op("EncodeJpeg", name, image=image, format=format, quality=quality, **options)  # type: ignore[no-any-return]
+    return apply_op("EncodeJpeg", name, image=image, format=format, quality=quality, **options)
 
 
 def extract_jpeg_shape(contents: Any, output_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
     """[height, width, channels] of a JPEG, without decoding it."""
-    return apply_op("ExtractJpegShape", contents=contents, output_type=output_type, name=name)  # type: ignore[no-any-return]
+    return apply_op("ExtractJpegShape", contents=contents, output_type=output_type, name=name)

@@ -27,7 +27,7 @@ _RESIZE_OPS = {0: "ResizeBilinear", 1: "ResizeNearestNeighbor", 2: "ResizeBicubi
 def _resize(op: str, images: Any, size: Any, align: bool, half: bool, name: str | None) -> Tensor:
     extra = {} if op == "ResizeArea" else {"half_pixel_centers": half}
     size = convert_to_tensor(size, dtypes.int32, name="size")
-    return apply_op(op, name, images=images, size=size, align_corners=align, **extra)  # type: ignore[no-any-return]
+    return apply_op(op, name, images=images, size=size, align_corners=align, **extra)
 
 
 def resize_bilinear(
@@ -88,7 +88,7 @@ def resize_images(
             out = _resize(_RESIZE_OPS[method], images, wanted, align_corners, False, None)
         else:
             raise ValueError(f"Resize method is not implemented: {method}")
-        return apply_op("Squeeze", input=out, squeeze_dims=[0]) if single else out  # type: ignore[no-any-return]
+        return apply_op("Squeeze", input=out, squeeze_dims=[0]) if single else out
 
 
 resize = resize_images
@@ -99,7 +99,7 @@ def _kept_ratio(images: Tensor, size: Tensor) -> Tensor:
     have = apply_op("StridedSlice", input=apply_op("Shape", input=images), begin=[1], end=[3], strides=[1])
     have, limit = (apply_op("Cast", x=v, DstT=dtypes.float32) for v in (have, size))
     scale = reduce_over("Min", apply_mixed("RealDiv", limit, have), [0])
-    return apply_op("Cast", x=apply_op("Round", x=apply_mixed("Mul", have, scale)), DstT=dtypes.int32)  # type: ignore[no-any-return]
+    return apply_op("Cast", x=apply_op("Round", x=apply_mixed("Mul", have, scale)), DstT=dtypes.int32)
 
 
 def crop_and_resize(
@@ -113,7 +113,7 @@ def crop_and_resize(
     box_indices: Any = None,
 ) -> Tensor:
     """Boxes of images, each resized to one size."""
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "CropAndResize",
         image=image,
         boxes=boxes,

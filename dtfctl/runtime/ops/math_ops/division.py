@@ -22,7 +22,7 @@ def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
         wide = _TRUEDIV_TYPE.get(kind)
         if wide is not None:
             x, y = cast(x, wide), cast(y, wide)
-        return apply_op("RealDiv", scope, x=x, y=y)  # type: ignore[no-any-return]
+        return apply_op("RealDiv", scope, x=x, y=y)
 
 
 _TRUEDIV_TYPE = {
@@ -42,10 +42,10 @@ def div(x: Any, y: Any, name: str | None = None) -> Tensor:
     """Python 2's x / y: integers are divided with floor."""
     x, y = typed_pair(x, y)
     op_type = "RealDiv" if x.dtype.is_floating or x.dtype.is_complex else "FloorDiv"
-    return apply_op(op_type, name or "div", x=x, y=y)  # type: ignore[no-any-return]
+    return apply_op(op_type, name or "div", x=x, y=y)
 
 
 def floordiv(x: Any, y: Any, name: str | None = None) -> Tensor:
     """x / y rounded down."""
     x, y = typed_pair(x, y)
-    return apply_op("FloorDiv", name or "floordiv", x=x, y=y)  # type: ignore[no-any-return]
+    return apply_op("FloorDiv", name or "floordiv", x=x, y=y)

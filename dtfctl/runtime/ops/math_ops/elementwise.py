@@ -20,7 +20,7 @@ def unary(op_type: str, argument: str = "x") -> Unary:
     def function(x: Any, name: str | None = None) -> Tensor:
         if isinstance(x, SparseTensor):
             return SparseTensor(x.indices, function(x.values, name=name), x.dense_shape)  # type: ignore[return-value]
-        return apply_op(op_type, name, **{argument: x})  # type: ignore[no-any-return]
+        return apply_op(op_type, name, **{argument: x})
 
     function.__name__ = function.__qualname__ = op_type.lower()
     function.__doc__ = f"The {op_type} op, element by element (a SparseTensor's values)."
@@ -80,13 +80,13 @@ def abs(x: Any, name: str | None = None) -> Any:
 def round(x: Any, name: str | None = None) -> Tensor:
     """To the nearest integer, halves to the even one."""
     x = convert_to_tensor(x, name="x")
-    return x if x.dtype.is_integer else apply_op("Round", name, x=x)  # type: ignore[no-any-return]
+    return x if x.dtype.is_integer else apply_op("Round", name, x=x)
 
 
 def _binary(op_type: str, default_name: str | None = None) -> Callable[..., Tensor]:
     def function(x: Any, y: Any, name: str | None = None) -> Tensor:
         x, y = typed_pair(x, y)
-        return apply_op(op_type, name or default_name, x=x, y=y)  # type: ignore[no-any-return]
+        return apply_op(op_type, name or default_name, x=x, y=y)
 
     function.__name__ = function.__qualname__ = op_type.lower()
     function.__doc__ = f"The {op_type} op on broadcast arguments."
@@ -143,30 +143,30 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
 
 def atan2(y: Any, x: Any, name: str | None = None) -> Tensor:
     """The angle of the point (x, y)."""
-    return apply_op("Atan2", name, y=y, x=x)  # type: ignore[no-any-return]
+    return apply_op("Atan2", name, y=y, x=x)
 
 
 def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
     """The next number after x1 towards x2."""
-    return apply_op("NextAfter", name, x1=x1, x2=x2)  # type: ignore[no-any-return]
+    return apply_op("NextAfter", name, x1=x1, x2=x2)
 
 
 def equal(x: Any, y: Any, name: str | None = None) -> Tensor:
     """Whether x == y, element by element."""
     x, y = typed_pair(x, y)
-    return apply_op("Equal", name, x=x, y=y)  # type: ignore[no-any-return]
+    return apply_op("Equal", name, x=x, y=y)
 
 
 def not_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
     """Whether x != y, element by element."""
     x, y = typed_pair(x, y)
-    return apply_op("NotEqual", name, x=x, y=y)  # type: ignore[no-any-return]
+    return apply_op("NotEqual", name, x=x, y=y)
 
 
 def approximate_equal(x: Any, y: Any, tolerance: float = 1e-5, name: str | None = None) -> Tensor:
     """Whether |x - y| < tolerance, element by element."""
     x, y = typed_pair(x, y)
-    return apply_op("ApproximateEqual", name, x=x, y=y, tolerance=tolerance)  # type: ignore[no-any-return]
+    return apply_op("ApproximateEqual", name, x=x, y=y, tolerance=tolerance)
 
 
 def logical_xor(x: Any, y: Any, name: str = "LogicalXor") -> Tensor:
@@ -176,27 +176,27 @@ def logical_xor(x: Any, y: Any, name: str = "LogicalXor") -> Tensor:
 
 def igamma(a: Any, x: Any, name: str | None = None) -> Tensor:
     """The regularized lower incomplete gamma function."""
-    return apply_op("Igamma", name, a=a, x=x)  # type: ignore[no-any-return]
+    return apply_op("Igamma", name, a=a, x=x)
 
 
 def igammac(a: Any, x: Any, name: str | None = None) -> Tensor:
     """The regularized upper incomplete gamma function."""
-    return apply_op("Igammac", name, a=a, x=x)  # type: ignore[no-any-return]
+    return apply_op("Igammac", name, a=a, x=x)
 
 
 def zeta(x: Any, q: Any, name: str | None = None) -> Tensor:
     """The Hurwitz zeta function."""
-    return apply_op("Zeta", name, x=x, q=q)  # type: ignore[no-any-return]
+    return apply_op("Zeta", name, x=x, q=q)
 
 
 def polygamma(a: Any, x: Any, name: str | None = None) -> Tensor:
     """The derivative of order `a` of digamma at x."""
-    return apply_op("Polygamma", name, a=a, x=x)  # type: ignore[no-any-return]
+    return apply_op("Polygamma", name, a=a, x=x)
 
 
 def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Tensor:
     """The regularized incomplete beta integral."""
-    return apply_op("Betainc", name, a=a, b=b, x=x)  # type: ignore[no-any-return]
+    return apply_op("Betainc", name, a=a, b=b, x=x)
 
 
 divide_no_nan = div_no_nan
@@ -206,7 +206,7 @@ def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:
     """1 / x, and 0 where x is 0."""
     with name_scope(name, "reciprocal_no_nan") as scope:
         tensor = convert_to_tensor(x)
-        return apply_op("DivNoNan", scope, x=constant(1, tensor.dtype.base_dtype), y=tensor)  # type: ignore[no-any-return]
+        return apply_op("DivNoNan", scope, x=constant(1, tensor.dtype.base_dtype), y=tensor)
 
 
 def polyval(coeffs: Sequence[Any], x: Any, name: str | None = None) -> Tensor:
@@ -216,7 +216,7 @@ def polyval(coeffs: Sequence[Any], x: Any, name: str | None = None) -> Tensor:
     with name_scope(name, "polyval"):
         tensor = convert_to_tensor(x)
         if not coeffs:
-            return apply_op("ZerosLike", x=tensor)  # type: ignore[no-any-return]
+            return apply_op("ZerosLike", x=tensor)
         total = convert_to_tensor(coeffs[0], tensor.dtype.base_dtype)
         for c in coeffs[1:]:
             total = convert_to_tensor(c, tensor.dtype.base_dtype) + total * tensor

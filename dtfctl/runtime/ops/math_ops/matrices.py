@@ -40,14 +40,14 @@ def matmul(
             a, adjoint_a = conj(a), True
         if transpose_b:
             b, adjoint_b = conj(b), True
-        return apply_op("BatchMatMulV2", name, x=a, y=b, adj_x=adjoint_a, adj_y=adjoint_b)  # type: ignore[no-any-return]
+        return apply_op("BatchMatMulV2", name, x=a, y=b, adj_x=adjoint_a, adj_y=adjoint_b)
     if adjoint_a:
         a, transpose_a = conj(a), True
     if adjoint_b:
         b, transpose_b = conj(b), True
     sparse_types = (dtypes.bfloat16, dtypes.float32)
     if (a_is_sparse or b_is_sparse) and a.dtype.base_dtype in sparse_types:
-        return apply_op(  # type: ignore[no-any-return]
+        return apply_op(
             "SparseMatMul",
             name,
             a=a,
@@ -57,12 +57,12 @@ def matmul(
             a_is_sparse=a_is_sparse,
             b_is_sparse=b_is_sparse,
         )
-    return apply_op("MatMul", name, a=a, b=b, transpose_a=transpose_a, transpose_b=transpose_b)  # type: ignore[no-any-return]
+    return apply_op("MatMul", name, a=a, b=b, transpose_a=transpose_a, transpose_b=transpose_b)
 
 
 def sparse_matmul(a: Any, b: Any, **options: Any) -> Tensor:
     """A product of matrices of which many elements are zero."""
-    return apply_op("SparseMatMul", options.pop("name", None), a=a, b=b, **options)  # type: ignore[no-any-return]
+    return apply_op("SparseMatMul", options.pop("name", None), a=a, b=b, **options)
 
 
 batch_matmul = matmul
@@ -81,7 +81,7 @@ def matvec(
     with name_scope(name, "MatVec"):
         column = apply_op("ExpandDims", input=b, dim=-1)
         out = matmul(a, column, transpose_a, False, adjoint_a, False, a_is_sparse, b_is_sparse)
-        return apply_op("Squeeze", input=out, squeeze_dims=[-1])  # type: ignore[no-any-return]
+        return apply_op("Squeeze", input=out, squeeze_dims=[-1])
 
 
 def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
@@ -113,7 +113,7 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
         a_dims, b_dims = a.shape.dims_or_none, b.shape.dims_or_none
         if a_dims is not None and b_dims is not None:
             out.set_shape([a_dims[i] for i in a_free] + [b_dims[i] for i in b_free])
-        return out  # type: ignore[no-any-return]
+        return out
 
 
 def _tensordot_axes(a: Tensor, axes: Any) -> tuple[list[int], list[int]]:
@@ -131,7 +131,7 @@ def _tensordot_axes(a: Tensor, axes: Any) -> tuple[list[int], list[int]]:
 
 def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
     """Cross products of vectors of three elements."""
-    return apply_op("Cross", name, a=a, b=b)  # type: ignore[no-any-return]
+    return apply_op("Cross", name, a=a, b=b)
 
 
 def trace(x: Any, name: str | None = None) -> Tensor:

@@ -62,13 +62,13 @@ def _with_operands(function: Callable[..., Any], name: str, self: Any, other: An
 
 def _add_operator(x: Tensor, y: Tensor, name: str) -> Tensor:
     op_type = "Add" if x.dtype.base_dtype is dtypes.string else "AddV2"
-    return apply_op(op_type, name, x=x, y=y)  # type: ignore[no-any-return]
+    return apply_op(op_type, name, x=x, y=y)
 
 
 def _logical(bitwise: str, boolean: str) -> Callable[..., Tensor]:
     def function(x: Tensor, y: Tensor, name: str) -> Tensor:
         op_type = boolean if x.dtype.base_dtype is dtypes.bool_ else bitwise
-        return apply_op(op_type, name, x=x, y=y)  # type: ignore[no-any-return]
+        return apply_op(op_type, name, x=x, y=y)
 
     return function
 

@@ -57,7 +57,7 @@ def _reduction(op_type: str) -> Callable[..., Tensor]:
         keep = bool(keep_dims if keepdims is None else keepdims)
         wanted = dtypes.bool_ if op_type in ("All", "Any") else None
         x = convert_to_tensor(input_tensor, wanted, name="input")
-        return apply_op(op_type, name, input=x, reduction_indices=_axes(x, axis), keep_dims=keep)  # type: ignore[no-any-return]
+        return apply_op(op_type, name, input=x, reduction_indices=_axes(x, axis), keep_dims=keep)
 
     function.__name__ = function.__qualname__ = f"reduce_{op_type.lower()}"
     function.__doc__ = f"The {op_type} over axes (all when None)."
@@ -137,9 +137,7 @@ def _arg(op_type: str) -> Callable[..., Tensor]:
         output_type: Any = dtypes.int64,
     ) -> Tensor:
         axis = dimension if axis is None else axis
-        return apply_op(  # type: ignore[no-any-return]
-            op_type, name, input=input, dimension=0 if axis is None else axis, output_type=output_type
-        )
+        return apply_op(op_type, name, input=input, dimension=0 if axis is None else axis, output_type=output_type)
 
     function.__name__ = function.__qualname__ = op_type.lower()
     return function
@@ -153,7 +151,7 @@ def _scan(op_type: str) -> Callable[..., Tensor]:
     def function(
         x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
     ) -> Tensor:
-        return apply_op(op_type, name, x=x, axis=axis, exclusive=exclusive, reverse=reverse)  # type: ignore[no-any-return]
+        return apply_op(op_type, name, x=x, axis=axis, exclusive=exclusive, reverse=reverse)
 
     function.__name__ = function.__qualname__ = op_type.lower()
     return function
@@ -173,7 +171,7 @@ def add_n(inputs: Sequence[Any], name: str | None = None) -> Tensor:
     tensors = [as_dense(t) if isinstance(t, IndexedSlices) else convert_to_tensor(t) for t in inputs]
     if len(tensors) == 1:
         return apply_op("Identity", name, input=tensors[0]) if name else tensors[0]
-    return apply_op("AddN", name, inputs=tensors)  # type: ignore[no-any-return]
+    return apply_op("AddN", name, inputs=tensors)
 
 
 def accumulate_n(inputs: Sequence[Any], shape: Any = None, tensor_dtype: Any = None, name: str | None = None) -> Tensor:

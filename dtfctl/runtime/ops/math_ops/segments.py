@@ -14,7 +14,7 @@ from dtfctl.runtime.ops.math_ops.elementwise import maximum, sqrt
 
 def _segment(op_type: str) -> Callable[..., Tensor]:
     def function(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
-        return apply_op(op_type, name, data=data, segment_ids=segment_ids)  # type: ignore[no-any-return]
+        return apply_op(op_type, name, data=data, segment_ids=segment_ids)
 
     function.__name__ = function.__qualname__ = op_type
     return function
@@ -22,9 +22,7 @@ def _segment(op_type: str) -> Callable[..., Tensor]:
 
 def _unsorted(op_type: str) -> Callable[..., Tensor]:
     def function(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
-        return apply_op(  # type: ignore[no-any-return]
-            op_type, name, data=data, segment_ids=segment_ids, num_segments=num_segments
-        )
+        return apply_op(op_type, name, data=data, segment_ids=segment_ids, num_segments=num_segments)
 
     function.__name__ = function.__qualname__ = op_type
     return function
@@ -46,7 +44,7 @@ def _segment_counts(data: Tensor, ids: Any, num_segments: Any) -> Tensor:
     if rank is None or ids_rank is None:
         raise ValueError("segment means need arguments of known rank")
     counts = maximum(counts, constant(1, data.dtype.base_dtype))
-    return apply_op("Reshape", tensor=counts, shape=[-1] + [1] * (rank - ids_rank))  # type: ignore[no-any-return]
+    return apply_op("Reshape", tensor=counts, shape=[-1] + [1] * (rank - ids_rank))
 
 
 def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
@@ -71,8 +69,8 @@ def _sparse_segment(op_type: str) -> Callable[..., Tensor]:
     ) -> Tensor:
         common = {"data": data, "indices": indices, "segment_ids": segment_ids}
         if num_segments is not None:
-            return apply_op(f"{op_type}WithNumSegments", name, num_segments=num_segments, **common)  # type: ignore[no-any-return]
-        return apply_op(op_type, name, **common)  # type: ignore[no-any-return]
+            return apply_op(f"{op_type}WithNumSegments", name, num_segments=num_segments, **common)
+        return apply_op(op_type, name, **common)
 
     function.__name__ = function.__qualname__ = op_type
     return function

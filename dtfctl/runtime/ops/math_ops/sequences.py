@@ -30,13 +30,13 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
         else:
             widest = as_dtype(dtype)
         first, last, step = (cast(v, widest) for v in values)
-        return apply_op("Range", scope, start=first, limit=last, delta=step)  # type: ignore[no-any-return]
+        return apply_op("Range", scope, start=first, limit=last, delta=step)
 
 
 def linspace(start: Any, stop: Any, num: Any, name: str | None = None) -> Tensor:
     """`num` numbers from start to stop, evenly spaced."""
     start = convert_to_tensor(start, name="start")
-    return apply_op("LinSpace", name, start=start, stop=stop, num=num)  # type: ignore[no-any-return]
+    return apply_op("LinSpace", name, start=start, stop=stop, num=num)
 
 
 lin_space = linspace
@@ -63,12 +63,12 @@ def bincount(
             w: Any = constant([], dtype)
         else:
             w = convert_to_tensor(weights, name="weights")
-        return apply_op("Bincount", arr=arr, size=size, weights=w)  # type: ignore[no-any-return]
+        return apply_op("Bincount", arr=arr, size=size, weights=w)
 
 
 def bucketize(input: Any, boundaries: Sequence[float], name: str | None = None) -> Tensor:
     """Which of the buckets between boundaries each element falls into."""
-    return apply_op("Bucketize", name, input=input, boundaries=list(boundaries))  # type: ignore[no-any-return]
+    return apply_op("Bucketize", name, input=input, boundaries=list(boundaries))
 
 
 def histogram_fixed_width(
@@ -76,7 +76,7 @@ def histogram_fixed_width(
 ) -> Tensor:
     """How many values fall into each of `nbins` bins of one width."""
     values = convert_to_tensor(values, name="values")
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "HistogramFixedWidth",
         name,
         values=values,
@@ -90,7 +90,7 @@ def sobol_sample(
     dim: Any, num_results: Any, skip: Any = 0, dtype: Any = dtypes.float32, name: str | None = None
 ) -> Tensor:
     """Points of the Sobol sequence, [num_results, dim]."""
-    return apply_op("SobolSample", name, dim=dim, num_results=num_results, skip=skip, dtype=dtype)  # type: ignore[no-any-return]
+    return apply_op("SobolSample", name, dim=dim, num_results=num_results, skip=skip, dtype=dtype)
 
 
 def histogram_fixed_width_bins(
@@ -106,4 +106,4 @@ def histogram_fixed_width_bins(
         places = floor(cast(count, scaled.dtype) * scaled)
         last = cast(count - 1, scaled.dtype)
         clipped = maximum(minimum(places, last), constant(0, scaled.dtype.base_dtype))
-        return apply_op("Reshape", tensor=cast(clipped, dtype), shape=apply_op("Shape", input=tensor))  # type: ignore[no-any-return]
+        return apply_op("Reshape", tensor=cast(clipped, dtype), shape=apply_op("Shape", input=tensor))

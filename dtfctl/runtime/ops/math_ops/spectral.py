@@ -35,7 +35,7 @@ def _filled_up(x: Tensor, rank: int, fft_length: Tensor, inverse: bool) -> Tenso
             if not any(missing):
                 return x
             paddings = [[0, 0]] * (x.shape.rank - rank) + [[0, m] for m in missing]
-            return apply_op("Pad", input=x, paddings=np.array(paddings, np.int32))  # type: ignore[no-any-return]
+            return apply_op("Pad", input=x, paddings=np.array(paddings, np.int32))
     reads: Any = fft_length
     if inverse:
         front = apply_op("StridedSlice", input=reads, begin=[0], end=[-1], strides=[1], begin_mask=1)
@@ -45,8 +45,8 @@ def _filled_up(x: Tensor, rank: int, fft_length: Tensor, inverse: bool) -> Tenso
     inner = apply_op("StridedSlice", input=shape, begin=[-rank], end=[0], strides=[1], end_mask=1)
     outer = apply_op("StridedSlice", input=shape, begin=[0], end=[-rank], strides=[1], begin_mask=1)
     after = apply_op("ConcatV2", values=[apply_op("ZerosLike", x=outer), maximum(reads - inner, 0)], axis=0)
-    paddings = apply_op("Pack", values=[apply_op("ZerosLike", x=after), after], axis=1)
-    return apply_op("Pad", input=x, paddings=paddings)  # type: ignore[no-any-return]
+    wide = apply_op("Pack", values=[apply_op("ZerosLike", x=after), after], axis=1)
+    return apply_op("Pad", input=x, paddings=wide)
 
 
 def _real_fft(op_type: str, rank: int) -> Callable[..., Tensor]:
@@ -66,9 +66,9 @@ def _real_fft(op_type: str, rank: int) -> Callable[..., Tensor]:
             fft_length = convert_to_tensor(fft_length, dtypes.int32)
             x = _filled_up(x, rank, fft_length, inverse)
         if inverse:
-            return apply_op(op_type, name, input=x, fft_length=fft_length, Treal=x.dtype.real_dtype)  # type: ignore[no-any-return]
+            return apply_op(op_type, name, input=x, fft_length=fft_length, Treal=x.dtype.real_dtype)
         out = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}[x.dtype.base_dtype]
-        return apply_op(op_type, name, input=x, fft_length=fft_length, Tcomplex=out)  # type: ignore[no-any-return]
+        return apply_op(op_type, name, input=x, fft_length=fft_length, Tcomplex=out)
 
     function.__name__ = function.__qualname__ = op_type.lower()
     return function

@@ -68,7 +68,7 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
     out = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}.get(real.dtype.base_dtype)
     if out is None:
         raise TypeError(f"The `real` and `imag` components have incorrect types: {real.dtype.name} {imag.dtype.name}.")
-    return apply_op("Complex", name, real=real, imag=imag, Tout=out)  # type: ignore[no-any-return]
+    return apply_op("Complex", name, real=real, imag=imag, Tout=out)
 
 
 def _part(op_type: str) -> Callable[..., Tensor]:
@@ -81,7 +81,7 @@ def _part(op_type: str) -> Callable[..., Tensor]:
             if op_type == "Imag":
                 return array_ops.zeros_like(x)
             return where_negative_pi(x)
-        return apply_op(op_type, name, input=x, Tout=x.dtype.real_dtype)  # type: ignore[no-any-return]
+        return apply_op(op_type, name, input=x, Tout=x.dtype.real_dtype)
 
     function.__name__ = function.__qualname__ = op_type.lower()
     return function
@@ -89,7 +89,7 @@ def _part(op_type: str) -> Callable[..., Tensor]:
 
 def where_negative_pi(x: Tensor) -> Tensor:
     """The angle of real numbers: pi where negative, else 0."""
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "SelectV2", condition=less(x, 0), t=constant(np.pi, x.dtype.base_dtype), e=constant(0, x.dtype.base_dtype)
     )
 
@@ -101,5 +101,5 @@ def conj(x: Any, name: str | None = None) -> Tensor:
     """The complex conjugate; real tensors as they are."""
     tensor = convert_to_tensor(x, name="x")
     if tensor.dtype.is_complex or tensor.dtype.base_dtype is dtypes.variant:
-        return apply_op("Conj", name, input=tensor)  # type: ignore[no-any-return]
+        return apply_op("Conj", name, input=tensor)
     return tensor

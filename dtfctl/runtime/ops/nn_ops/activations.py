@@ -17,39 +17,39 @@ from dtfctl.runtime.ops.operands import apply_mixed
 
 def relu(features: Any, name: str | None = None) -> Tensor:
     """max(x, 0)."""
-    return apply_op("Relu", features=features, name=name)  # type: ignore[no-any-return]
+    return apply_op("Relu", features=features, name=name)
 
 
 def relu6(features: Any, name: str | None = None) -> Tensor:
     """min(max(x, 0), 6)."""
-    return apply_op("Relu6", features=features, name=name)  # type: ignore[no-any-return]
+    return apply_op("Relu6", features=features, name=name)
 
 
 def elu(features: Any, name: str | None = None) -> Tensor:
     """x where positive, else exp(x) - 1."""
-    return apply_op("Elu", features=features, name=name)  # type: ignore[no-any-return]
+    return apply_op("Elu", features=features, name=name)
 
 
 def selu(features: Any, name: str | None = None) -> Tensor:
     """The scaled exponential linear unit, which keeps activations normalized."""
-    return apply_op("Selu", features=features, name=name)  # type: ignore[no-any-return]
+    return apply_op("Selu", features=features, name=name)
 
 
 def softplus(features: Any, name: str | None = None) -> Tensor:
     """log(1 + exp(x))."""
-    return apply_op("Softplus", features=features, name=name)  # type: ignore[no-any-return]
+    return apply_op("Softplus", features=features, name=name)
 
 
 def log_sigmoid(x: Any, name: str | None = None) -> Tensor:
     """log(sigmoid(x)), exact for large negative x too."""
     with name_scope(name, "LogSigmoid"):
         minus = apply_op("Neg", x=convert_to_tensor(x))
-        return apply_op("Neg", x=apply_op("Softplus", features=minus))  # type: ignore[no-any-return]
+        return apply_op("Neg", x=apply_op("Softplus", features=minus))
 
 
 def softsign(features: Any, name: str | None = None) -> Tensor:
     """x / (1 + |x|)."""
-    return apply_op("Softsign", features=features, name=name)  # type: ignore[no-any-return]
+    return apply_op("Softsign", features=features, name=name)
 
 
 def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Tensor:
@@ -59,7 +59,7 @@ def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Tens
         if features.dtype.base_dtype.is_integer:
             features = apply_op("Cast", x=features, DstT=dtypes.float32)
         if isinstance(alpha, (int, float, np.number)):
-            return apply_op("LeakyRelu", features=features, alpha=float(alpha), name=scope)  # type: ignore[no-any-return]
+            return apply_op("LeakyRelu", features=features, alpha=float(alpha), name=scope)
         return apply_mixed("Maximum", apply_mixed("Mul", alpha, features), features, name=scope)
 
 
@@ -89,7 +89,7 @@ def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Te
 def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
     """x w + b."""
     with name_scope(name, "xw_plus_b") as scope:
-        return apply_op("BiasAdd", value=apply_op("MatMul", a=x, b=weights), bias=biases, name=scope)  # type: ignore[no-any-return]
+        return apply_op("BiasAdd", value=apply_op("MatMul", a=x, b=weights), bias=biases, name=scope)
 
 
 def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Tensor:
@@ -103,12 +103,12 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
     with name_scope(name, "BiasAdd") as scope:
         value = convert_to_tensor(value, name="input")
         bias = convert_to_tensor(bias, value.dtype.base_dtype, name="bias")
-        return apply_op("BiasAdd", value=value, bias=bias, data_format=data_format, name=scope)  # type: ignore[no-any-return]
+        return apply_op("BiasAdd", value=value, bias=bias, data_format=data_format, name=scope)
 
 
 def l2_loss(t: Any, name: str | None = None) -> Tensor:
     """Half the sum of squares."""
-    return apply_op("L2Loss", t=t, name=name)  # type: ignore[no-any-return]
+    return apply_op("L2Loss", t=t, name=name)
 
 
 def dropout(
@@ -182,7 +182,7 @@ def _along_last(op: str, logits: Any, axis: int | None, name: str | None) -> Ten
     rank = logits.shape.rank
     axis = -1 if axis is None else axis
     if axis == -1 or (rank is not None and axis == rank - 1):
-        return apply_op(op, logits=logits, name=name)  # type: ignore[no-any-return]
+        return apply_op(op, logits=logits, name=name)
     if rank is None:
         raise ValueError(f"{op} of axis {axis} needs logits of known rank")
     if not -rank <= axis < rank:

@@ -16,17 +16,17 @@ def reduce_over(op: str, x: Any, axes: Any, keep_dims: bool = False, name: str |
     """A reduction op over `axes`."""
     axes = list(axes) if isinstance(axes, (list, tuple, range)) else axes
     index = convert_to_tensor(axes, dtypes.int32)
-    return apply_op(op, input=x, reduction_indices=index, keep_dims=keep_dims, name=name)  # type: ignore[no-any-return]
+    return apply_op(op, input=x, reduction_indices=index, keep_dims=keep_dims, name=name)
 
 
 def reshape_to(x: Any, shape: Any, name: str | None = None) -> Tensor:
     """A Reshape op."""
-    return apply_op("Reshape", tensor=x, shape=shape, name=name)  # type: ignore[no-any-return]
+    return apply_op("Reshape", tensor=x, shape=shape, name=name)
 
 
 def shape_of(x: Tensor) -> Tensor:
     """A Shape op."""
-    return apply_op("Shape", input=x)  # type: ignore[no-any-return]
+    return apply_op("Shape", input=x)
 
 
 def window(value: Any, count: int, data_format: str, name: str) -> list[int]:

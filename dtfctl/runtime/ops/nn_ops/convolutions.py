@@ -30,7 +30,7 @@ def conv2d(
     if padding is None:
         raise ValueError("`padding` must be provided.")
     data_format = data_format or "NHWC"
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "Conv2D",
         input=input,
         filter=filter,
@@ -56,7 +56,7 @@ def conv2d_backprop_input(
     filters: Any = None,
 ) -> Tensor:
     """The gradient of a convolution with respect to its input."""
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "Conv2DBackpropInput",
         input_sizes=input_sizes,
         filter=filter if filters is None else filters,
@@ -82,7 +82,7 @@ def conv2d_backprop_filter(
     name: str | None = None,
 ) -> Tensor:
     """The gradient of a convolution with respect to its filter."""
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "Conv2DBackpropFilter",
         input=input,
         filter_sizes=filter_sizes,
@@ -112,7 +112,7 @@ def conv2d_transpose(
     value = value if input is None else input
     filter = filter if filters is None else filters
     with name_scope(name, "conv2d_transpose") as scope:
-        return apply_op(  # type: ignore[no-any-return]
+        return apply_op(
             "Conv2DBackpropInput",
             input_sizes=output_shape,
             filter=filter,
@@ -156,7 +156,7 @@ def conv1d(
             use_cudnn_on_gpu=True if use_cudnn_on_gpu is None else use_cudnn_on_gpu,
             **padding_attrs(padding),
         )
-        return apply_op("Squeeze", input=out, squeeze_dims=[axis])  # type: ignore[no-any-return]
+        return apply_op("Squeeze", input=out, squeeze_dims=[axis])
 
 
 def conv3d(
@@ -170,7 +170,7 @@ def conv3d(
     filters: Any = None,
 ) -> Tensor:
     """Convolution of volumes with [depth, height, width, in, out] filters."""
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "Conv3D",
         input=input,
         filter=filter if filters is None else filters,
@@ -196,7 +196,7 @@ def conv3d_transpose(
 ) -> Tensor:
     """The transpose of `conv3d`: a larger volume from a smaller one."""
     with name_scope(name, "conv3d_transpose") as scope:
-        return apply_op(  # type: ignore[no-any-return]
+        return apply_op(
             "Conv3DBackpropInputV2",
             input_sizes=output_shape,
             filter=filter if filters is None else filters,
@@ -219,7 +219,7 @@ def depthwise_conv2d_native(
     name: str | None = None,
 ) -> Tensor:
     """Convolution of each channel with filters of its own, as one op."""
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "DepthwiseConv2dNative",
         input=input,
         filter=filter,
@@ -309,9 +309,7 @@ def convolution(
 
 def dilation2d(input: Any, filter: Any, strides: Any, rates: Any, padding: str, name: str | None = None) -> Tensor:
     """Grayscale dilation: the maximum of input plus filter."""
-    return apply_op(  # type: ignore[no-any-return]
-        "Dilation2D", input=input, filter=filter, strides=strides, rates=rates, padding=padding, name=name
-    )
+    return apply_op("Dilation2D", input=input, filter=filter, strides=strides, rates=rates, padding=padding, name=name)
 
 
 def erosion2d(value: Any, kernel: Any, strides: Any, rates: Any, padding: str, name: str | None = None) -> Tensor:

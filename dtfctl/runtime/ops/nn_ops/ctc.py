@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dtfctl.runtime.framework.convert import SparseTensor, convert_to_tensor
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_nested, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 
 
@@ -29,7 +29,7 @@ def ctc_loss(
     x = convert_to_tensor(inputs if logits is None else logits)
     if not time_major:
         x = apply_op("Transpose", x=x, perm=[1, 0, 2])
-    loss, _ = apply_op(
+    loss, _ = apply_op_outputs(
         "CTCLoss",
         inputs=x,
         labels_indices=labels.indices,
@@ -39,14 +39,14 @@ def ctc_loss(
         ctc_merge_repeated=ctc_merge_repeated,
         ignore_longer_outputs_than_inputs=ignore_longer_outputs_than_inputs,
     )
-    return loss  # type: ignore[no-any-return]
+    return loss
 
 
 def ctc_greedy_decoder(
     inputs: Any, sequence_length: Any, merge_repeated: bool = True, blank_index: int | None = None
 ) -> tuple[list[SparseTensor], Tensor]:
     """The best label at each step, repetitions merged and blanks removed."""
-    indices, values, shape, probability = apply_op(
+    indices, values, shape, probability = apply_op_outputs(
         "CTCGreedyDecoder",
         inputs=inputs,
         sequence_length=sequence_length,
@@ -60,7 +60,7 @@ def ctc_beam_search_decoder(
     inputs: Any, sequence_length: Any, beam_width: int = 100, top_paths: int = 1, merge_repeated: bool = True
 ) -> tuple[list[SparseTensor], Tensor]:
     """The most probable label sequences found by a beam search."""
-    indices, values, shapes, probability = apply_op(
+    indices, values, shapes, probability = apply_op_nested(
         "CTCBeamSearchDecoder",
         inputs=inputs,
         sequence_length=sequence_length,

@@ -9,7 +9,7 @@ import numpy as np
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.nn_ops.activations import relu
 from dtfctl.runtime.ops.nn_ops.common import reshape_to, shape_of
@@ -33,7 +33,7 @@ def softmax_cross_entropy_with_logits_v2(
         labels = cast_to(labels, precise.dtype.base_dtype)
         rank = logits.shape.rank
         if rank == 2 and axis in (-1, 1):
-            cost = apply_op("SoftmaxCrossEntropyWithLogits", features=precise, labels=labels, name=scope)[0]
+            cost = apply_op_outputs("SoftmaxCrossEntropyWithLogits", features=precise, labels=labels, name=scope)[0]
         else:
             cost = _xent_of_any_rank(precise, labels, axis, scope)
         return cast_to(cost, dtype)
@@ -54,7 +54,9 @@ def _xent_of_any_rank(logits: Tensor, labels: Tensor, axis: Any, scope: str) -> 
         last = apply_op("StridedSlice", input=shape_of(x), begin=[-1], end=[0], strides=[1], end_mask=1)
         return reshape_to(x, apply_op("ConcatV2", values=[constant([-1]), last], axis=0))
 
-    cost = apply_op("SoftmaxCrossEntropyWithLogits", features=flatten(logits), labels=flatten(labels), name=scope)[0]
+    cost = apply_op_outputs(
+        "SoftmaxCrossEntropyWithLogits", features=flatten(logits), labels=flatten(labels), name=scope
+    )[0]
     out = reshape_to(cost, lead)
     out.set_shape(static_lead)
     return out
@@ -105,13 +107,13 @@ def sparse_softmax_cross_entropy_with_logits(
                 f"{labels.shape} of rank {labels.shape.rank} and logits.shape={logits.shape} of rank {rank}"
             )
         if rank == 2:
-            cost = apply_op("SparseSoftmaxCrossEntropyWithLogits", features=precise, labels=labels)[0]
+            cost = apply_op_outputs("SparseSoftmaxCrossEntropyWithLogits", features=precise, labels=labels)[0]
             return cast_to(cost, dtype)
         classes = apply_op(
             "StridedSlice", input=shape_of(precise), begin=[-1], end=[0], strides=[1], shrink_axis_mask=1, end_mask=1
         )
         flat = reshape_to(precise, apply_op("Pack", values=[constant(-1), classes]))
-        cost = apply_op(
+        cost = apply_op_outputs(
             "SparseSoftmaxCrossEntropyWithLogits", features=flat, labels=reshape_to(labels, constant([-1]))
         )[0]
         out = reshape_to(cost, shape_of(labels))

@@ -10,7 +10,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.constant_value import constant_value
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.nn_ops.common import reduce_over, shape_of
 from dtfctl.runtime.ops.operands import apply_mixed, cast_to
@@ -41,9 +41,7 @@ def local_response_normalization(
     name: str | None = None,
 ) -> Tensor:
     """Values divided by a power of the squares around them along the channels."""
-    return apply_op(  # type: ignore[no-any-return]
-        "LRN", input=input, depth_radius=depth_radius, bias=bias, alpha=alpha, beta=beta, name=name
-    )
+    return apply_op("LRN", input=input, depth_radius=depth_radius, bias=bias, alpha=alpha, beta=beta, name=name)
 
 
 lrn = local_response_normalization
@@ -191,7 +189,7 @@ def fused_batch_norm(
     empty = constant([], dtypes.float32)
     # TensorFlow's bound for cuDNN, kept because it changes values.
     epsilon = max(epsilon, 1.001e-5)
-    y, running_mean, running_variance, *_ = apply_op(
+    y, running_mean, running_variance, *_ = apply_op_outputs(
         "FusedBatchNormV3",
         x=x,
         scale=convert_to_tensor(scale, dtypes.float32, name="scale"),

@@ -10,7 +10,7 @@ import numpy as np
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.graph_keys import name_scope
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.nn_ops.common import padding_attrs, window
 
@@ -26,7 +26,7 @@ def avg_pool(
 ) -> Tensor:
     """Means over windows of images."""
     with name_scope(name, "AvgPool") as scope:
-        return apply_op(  # type: ignore[no-any-return]
+        return apply_op(
             "AvgPool",
             value=value if input is None else input,
             ksize=window(ksize, 2, data_format, "ksize"),
@@ -51,7 +51,7 @@ def max_pool(
 ) -> Tensor:
     """Maxima over windows of images."""
     with name_scope(name, "MaxPool") as scope:
-        return apply_op(  # type: ignore[no-any-return]
+        return apply_op(
             "MaxPool",
             input=value if input is None else input,
             ksize=window(ksize, 2, data_format, "ksize"),
@@ -84,7 +84,7 @@ def max_pool3d(
 
 
 def _pool3d(op: str, x: Any, ksize: Any, strides: Any, padding: str, data_format: str, name: str | None) -> Tensor:
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         op,
         input=x,
         ksize=window(ksize, 3, data_format, "ksize"),
@@ -116,7 +116,7 @@ def _pool1d(function: Any, x: Any, ksize: Any, strides: Any, padding: str, data_
         wide = [int(np.ravel(v)[0 if np.size(v) == 1 else axis]) for v in (ksize, strides)]
         window, step = ([1, 1, 1, w] if first else [1, 1, w, 1] for w in wide)
         out = function(apply_op("ExpandDims", input=x, dim=axis), window, step, padding, "NCHW" if first else "NHWC")
-        return apply_op("Squeeze", input=out, squeeze_dims=[axis])  # type: ignore[no-any-return]
+        return apply_op("Squeeze", input=out, squeeze_dims=[axis])
 
 
 def max_pool_with_argmax(
@@ -133,7 +133,7 @@ def max_pool_with_argmax(
     """Maxima over windows of images, and their flat positions."""
     if data_format != "NHWC":
         raise ValueError(f"`data_format` values other than 'NHWC' are not supported. Received: {data_format}")
-    return apply_op(
+    return apply_op_outputs(
         "MaxPoolWithArgmax",
         input=input,
         ksize=ksize,

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 
 
@@ -19,7 +19,7 @@ class TopK(NamedTuple):
 
 def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> Any:
     """Values and indices of the k largest entries of each row."""
-    values, indices = apply_op("TopKV2", input=input, k=k, sorted=sorted, name=name)
+    values, indices = apply_op_outputs("TopKV2", input=input, k=k, sorted=sorted, name=name)
     return TopK(values, indices)
 
 
@@ -28,9 +28,9 @@ def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) ->
     with name_scope(name, "in_top_k"):
         targets = convert_to_tensor(targets, name="targets")
         k = k if isinstance(k, Tensor) else constant(k, targets.dtype.base_dtype)
-        return apply_op("InTopKV2", predictions=predictions, targets=targets, k=k)  # type: ignore[no-any-return]
+        return apply_op("InTopKV2", predictions=predictions, targets=targets, k=k)
 
 
 def nth_element(input: Any, n: Any, reverse: bool = False, name: str | None = None) -> Tensor:
     """The n-th smallest (or largest) element of each row."""
-    return apply_op("NthElement", input=input, n=n, reverse=reverse, name=name)  # type: ignore[no-any-return]
+    return apply_op("NthElement", input=input, n=n, reverse=reverse, name=name)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework.convert import SparseTensor, convert_to_tensor
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops, math_ops
 from dtfctl.runtime.ops.sparse_ops.common import as_sparse
@@ -24,7 +24,7 @@ def sparse_add(a: Any, b: Any, threshold: Any = None, name: str | None = None, t
     if a_sparse and b_sparse:
         a, b = as_sparse(a), as_sparse(b)
         real = a.dtype.real_dtype
-        out = apply_op(
+        out = apply_op_outputs(
             "SparseAdd",
             name,
             a_indices=a.indices,
@@ -58,7 +58,7 @@ def sparse_tensor_dense_matmul(
         product = sparse_tensor_dense_matmul(b, sp_a, not adjoint_b, not adjoint_a)
         return array_ops.matrix_transpose(product, conjugate=True)
     sp = as_sparse(sp_a)
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "SparseTensorDenseMatMul",
         name,
         a_indices=sp.indices,
@@ -91,7 +91,7 @@ def _reduction(op_type: str, sparse: bool) -> Callable[..., Any]:
             )
         else:
             axes = axis
-        out = apply_op(
+        out = apply_op_outputs(
             op_type,
             name,
             input_indices=sp.indices,
@@ -100,7 +100,7 @@ def _reduction(op_type: str, sparse: bool) -> Callable[..., Any]:
             reduction_axes=axes,
             keep_dims=bool(keep_dims if keepdims is None else keepdims),
         )
-        return SparseTensor(*out) if sparse else out
+        return SparseTensor(*out) if sparse else out[0]
 
     function.__name__ = function.__qualname__ = op_type
     return function
@@ -125,7 +125,7 @@ def sparse_softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
 def _extremum(op_type: str) -> Callable[..., SparseTensor]:
     def function(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
         a, b = as_sparse(sp_a), as_sparse(sp_b)
-        indices, values = apply_op(
+        indices, values = apply_op_outputs(
             op_type,
             name,
             a_indices=a.indices,

@@ -10,7 +10,7 @@ import numpy as np
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import SparseTensor, constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_nested, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops, math_ops
 from dtfctl.runtime.ops.sparse_ops.common import as_sparse
@@ -19,7 +19,7 @@ from dtfctl.runtime.ops.sparse_ops.common import as_sparse
 def sparse_reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
     """The SparseTensor with its indices in row-major order."""
     sp = as_sparse(sp_input)
-    indices, values = apply_op(
+    indices, values = apply_op_outputs(
         "SparseReorder", name, input_indices=sp.indices, input_values=sp.values, input_shape=sp.dense_shape
     )
     return SparseTensor(indices, values, sp.dense_shape)
@@ -29,7 +29,7 @@ def sparse_reshape(sp_input: Any, shape: Any, name: str | None = None) -> Sparse
     """The same elements in another dense shape."""
     sp = as_sparse(sp_input)
     wanted = convert_to_tensor(shape if isinstance(shape, Tensor) else np.asarray(shape, np.int64), name="shape")
-    indices, dense = apply_op(
+    indices, dense = apply_op_outputs(
         "SparseReshape",
         name,
         input_indices=sp.indices,
@@ -59,7 +59,7 @@ def sparse_concat(
             raise ValueError("expand_nonconcat_dim needs sparse tensors of known rank")
         at = axis % rank
         shapes = [array_ops.concat([largest[:at], s[at : at + 1], largest[at + 1 :]], 0) for s in shapes]
-    out = apply_op(
+    out = apply_op_outputs(
         "SparseConcat",
         name,
         indices=[p.indices for p in parts],
@@ -83,7 +83,7 @@ def sparse_split(
     if sp_input is None or num_split is None or axis is None:
         raise ValueError("sparse_split needs sp_input, num_split and axis by keyword")
     sp = as_sparse(sp_input)
-    indices, values, shapes = apply_op(
+    indices, values, shapes = apply_op_nested(
         "SparseSplit",
         name,
         split_dim=convert_to_tensor(axis, dtypes.int64),
@@ -98,7 +98,7 @@ def sparse_split(
 def sparse_slice(sp_input: Any, start: Any, size: Any, name: str | None = None) -> SparseTensor:
     """The part of `size` elements from `start` along each axis."""
     sp = as_sparse(sp_input)
-    out = apply_op(
+    out = apply_op_outputs(
         "SparseSlice",
         name,
         indices=sp.indices,
@@ -114,7 +114,7 @@ def sparse_fill_empty_rows(sp_input: Any, default_value: Any, name: str | None =
     """The tensor with a default entry in each empty row, and which rows were empty."""
     sp = as_sparse(sp_input)
     default = convert_to_tensor(default_value, sp.dtype.base_dtype)
-    indices, values, empty, _ = apply_op(
+    indices, values, empty, _ = apply_op_outputs(
         "SparseFillEmptyRows",
         name,
         indices=sp.indices,

@@ -27,7 +27,7 @@ def sparse_to_dense(
     """A dense tensor with values at coordinates and a default elsewhere."""
     values = convert_to_tensor(sparse_values, name="sparse_values")
     indices = convert_to_tensor(sparse_indices, name="sparse_indices")
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "SparseToDense",
         name,
         sparse_indices=indices,

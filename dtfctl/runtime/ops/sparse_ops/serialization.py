@@ -6,7 +6,7 @@ from typing import Any
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import SparseTensor
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import Dimension
 from dtfctl.runtime.ops.sparse_ops.common import as_sparse
@@ -15,7 +15,7 @@ from dtfctl.runtime.ops.sparse_ops.common import as_sparse
 def serialize_sparse(sp_input: Any, name: str | None = None, out_type: Any = dtypes.string) -> Tensor:
     """A SparseTensor as a vector of three serialized tensors."""
     sp = as_sparse(sp_input)
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "SerializeSparse",
         name,
         sparse_indices=sp.indices,
@@ -28,7 +28,7 @@ def serialize_sparse(sp_input: Any, name: str | None = None, out_type: Any = dty
 def serialize_many_sparse(sp_input: Any, name: str | None = None, out_type: Any = dtypes.string) -> Tensor:
     """Each row of a SparseTensor as three serialized tensors."""
     sp = as_sparse(sp_input)
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "SerializeManySparse",
         name,
         sparse_indices=sp.indices,
@@ -48,12 +48,14 @@ def _deserialized(parts: list[Tensor], rank: int | Dimension | None) -> SparseTe
 
 def deserialize_sparse(serialized_sparse: Any, dtype: Any, rank: Any = None, name: str | None = None) -> SparseTensor:
     """The SparseTensor of its three serialized tensors."""
-    return _deserialized(apply_op("DeserializeSparse", name, serialized_sparse=serialized_sparse, dtype=dtype), rank)
+    return _deserialized(
+        apply_op_outputs("DeserializeSparse", name, serialized_sparse=serialized_sparse, dtype=dtype), rank
+    )
 
 
 def deserialize_many_sparse(
     serialized_sparse: Any, dtype: Any, rank: Any = None, name: str | None = None
 ) -> SparseTensor:
     """The SparseTensor of rows serialized one by one."""
-    parts = apply_op("DeserializeManySparse", name, serialized_sparse=serialized_sparse, dtype=dtype)
+    parts = apply_op_outputs("DeserializeManySparse", name, serialized_sparse=serialized_sparse, dtype=dtype)
     return _deserialized(parts, rank)

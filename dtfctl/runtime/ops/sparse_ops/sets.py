@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dtfctl.runtime.framework.convert import SparseTensor
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.sparse_ops.common import as_sparse
 
@@ -15,7 +15,7 @@ def _set_operation(operation: str, a: Any, b: Any, validate: bool) -> SparseTens
     common: dict[str, Any] = {"set_operation": operation, "validate_indices": validate}
     if a_sparse and b_sparse:
         x, y = as_sparse(a), as_sparse(b)
-        out = apply_op(
+        out = apply_op_outputs(
             "SparseToSparseSetOperation",
             set1_indices=x.indices,
             set1_values=x.values,
@@ -27,7 +27,7 @@ def _set_operation(operation: str, a: Any, b: Any, validate: bool) -> SparseTens
         )
     elif b_sparse:
         y = as_sparse(b)
-        out = apply_op(
+        out = apply_op_outputs(
             "DenseToSparseSetOperation",
             set1=a,
             set2_indices=y.indices,
@@ -39,7 +39,7 @@ def _set_operation(operation: str, a: Any, b: Any, validate: bool) -> SparseTens
         flipped = {"a-b": "b-a", "b-a": "a-b"}.get(operation, operation)
         return _set_operation(flipped, b, a, validate)
     else:
-        out = apply_op("DenseToDenseSetOperation", set1=a, set2=b, **common)
+        out = apply_op_outputs("DenseToDenseSetOperation", set1=a, set2=b, **common)
     return SparseTensor(*out)
 
 
@@ -61,7 +61,7 @@ def set_difference(a: Any, b: Any, aminusb: bool = True, validate_indices: bool 
 def set_size(a: Any, validate_indices: bool = True) -> Tensor:
     """The number of distinct elements in each row."""
     sp = as_sparse(a)
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "SetSize",
         set_indices=sp.indices,
         set_values=sp.values,

@@ -8,7 +8,7 @@ from typing import Any
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.constant_value import constant_value
 from dtfctl.runtime.framework.convert import IndexedSlices, constant
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import register_gradient
 from dtfctl.runtime.ops import array_ops, math_ops
@@ -37,14 +37,14 @@ def _concat(op: Operation, grad: Any) -> Any:
         if known is not None and all(p.shape.is_fully_defined() for p in parts):
             at = int(known) % len(parts[0].shape.known())
             sizes = [p.shape.known()[at] for p in parts]
-            out = apply_op(
+            out = apply_op_outputs(
                 "SplitV", value=grad, size_splits=constant(sizes, dtypes.int64), split_dim=at, num_split=len(parts)
             )
         else:
             rank = array_ops.rank(parts[0])
             at_tensor = apply_op("FloorMod", x=math_ops.cast(axis, dtypes.int32), y=rank)
-            shapes = apply_op("ShapeN", input=parts)
-            offsets = apply_op("ConcatOffset", concat_dim=at_tensor, shape=shapes)
+            shapes = apply_op_outputs("ShapeN", input=parts)
+            offsets = apply_op_outputs("ConcatOffset", concat_dim=at_tensor, shape=shapes)
             out = [apply_op("Slice", input=grad, begin=b, size=s) for b, s in zip(offsets, shapes)]
     return [None, *out] if first else [*out, None]
 

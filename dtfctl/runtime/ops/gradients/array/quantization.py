@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import register_gradient
 
@@ -17,7 +17,7 @@ def _straight_through(op: Operation, grad: Tensor) -> Any:
 @register_gradient("QuantizeAndDequantizeV4")
 def _quantize_and_dequantize_v4(op: Operation, grad: Tensor) -> Any:
     x, low, high = op.inputs
-    return apply_op(
+    return apply_op_outputs(
         "QuantizeAndDequantizeV4Grad", gradients=grad, input=x, input_min=low, input_max=high, axis=op.attr("axis")
     )
 
@@ -35,7 +35,7 @@ def _fake_quant_args(op: Operation, grad: Tensor) -> Any:
 @register_gradient("FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
 def _fake_quant_vars(op: Operation, grad: Tensor) -> Any:
     x, low, high = op.inputs
-    return apply_op(
+    return apply_op_outputs(
         f"{op.type}Gradient",
         gradients=grad,
         inputs=x,

@@ -43,7 +43,7 @@ def _check_numerics_v2(op: Operation, grad: Tensor) -> Any:
 def _reshape_like(grad: Any, x: Tensor) -> Tensor:
     if isinstance(grad, IndexedSlices):
         grad = convert_to_tensor(grad)
-    return apply_op("Reshape", tensor=grad, shape=array_ops.shape(x))  # type: ignore[no-any-return]
+    return apply_op("Reshape", tensor=grad, shape=array_ops.shape(x))
 
 
 @register_gradient("Reshape", "ExpandDims")

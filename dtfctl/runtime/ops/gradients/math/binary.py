@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dtfctl.runtime.framework.constant_value import constant_value
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import register_gradient
 from dtfctl.runtime.ops import array_ops, math_ops
@@ -147,7 +147,7 @@ def _betainc(op: Operation, grad: Tensor) -> Any:
     one = number_like(1, x)
     partial = math_ops.exp((b - one) * math_ops.log1p(-x) + math_ops.xlogy(a - one, x) - log_beta)
     shape = apply_op("Shape", input=x)
-    _, axes = apply_op("BroadcastGradientArgs", s0=apply_op("Shape", input=a), s1=shape)
+    _, axes = apply_op_outputs("BroadcastGradientArgs", s0=apply_op("Shape", input=a), s1=shape)
     return [None, None, sum_to(partial * grad, axes, shape)]
 
 

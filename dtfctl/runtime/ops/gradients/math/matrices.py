@@ -6,7 +6,7 @@ from typing import Any
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import register_gradient
 from dtfctl.runtime.ops import array_ops, math_ops
@@ -20,7 +20,7 @@ def _matmul(op: Operation, grad: Tensor) -> Any:
     a, b = math_ops.conj(op.inputs[0]), math_ops.conj(op.inputs[1])
 
     def product(x: Tensor, y: Tensor, tx: bool = False, ty: bool = False) -> Tensor:
-        return apply_op("MatMul", a=x, b=y, transpose_a=tx, transpose_b=ty)  # type: ignore[no-any-return]
+        return apply_op("MatMul", a=x, b=y, transpose_a=tx, transpose_b=ty)
 
     if not ta and not tb:
         return [product(grad, b, ty=True), product(a, grad, tx=True)]
@@ -59,7 +59,7 @@ def _batch_matmul(op: Operation, grad: Tensor) -> Any:
     ax, ay = op.attr("adj_x"), op.attr("adj_y")
 
     def product(a: Tensor, b: Tensor, adj_a: bool, adj_b: bool) -> Tensor:
-        return apply_op("BatchMatMulV2", x=a, y=b, adj_x=adj_a, adj_y=adj_b)  # type: ignore[no-any-return]
+        return apply_op("BatchMatMulV2", x=a, y=b, adj_x=adj_a, adj_y=adj_b)
 
     if not ax:
         gx = product(grad, y, False, not ay)
@@ -77,5 +77,5 @@ def _batch_matmul(op: Operation, grad: Tensor) -> Any:
         rx, ry = (constant(r, dtypes.int32) for r in broadcast_gradient_axes(bx, by))
         return [sum_to(gx, rx, array_ops.shape(x)), sum_to(gy, ry, array_ops.shape(y))]
     dx, dy = apply_op("Shape", input=x), apply_op("Shape", input=y)
-    rx, ry = apply_op("BroadcastGradientArgs", s0=dx[:-2], s1=dy[:-2])
+    rx, ry = apply_op_outputs("BroadcastGradientArgs", s0=dx[:-2], s1=dy[:-2])
     return [sum_to(gx, rx, dx), sum_to(gy, ry, dy)]

@@ -7,7 +7,7 @@ from typing import Any
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.constant_value import constant_value
 from dtfctl.runtime.framework.convert import constant
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import register_gradient
 from dtfctl.runtime.ops import array_ops, math_ops
@@ -27,7 +27,7 @@ def _kept_shape(op: Operation) -> Tensor:
     places = apply_op("FloorMod", x=axes + rank, y=rank)
     ones = apply_op("Fill", dims=apply_op("Shape", input=places), value=constant(1, dtypes.int32))
     every = apply_op("Range", start=0, limit=rank, delta=1)
-    return apply_op("DynamicStitch", indices=[every, places], data=[shape, ones])  # type: ignore[no-any-return]
+    return apply_op("DynamicStitch", indices=[every, places], data=[shape, ones])
 
 
 @register_gradient("Sum")
@@ -73,7 +73,7 @@ def _prod(op: Operation, grad: Tensor) -> Any:
     grad = apply_op("BroadcastTo", input=grad, shape=shape)
     rank = array_ops.rank(x)
     places = (apply_op("Reshape", tensor=math_ops.cast(axes, dtypes.int32), shape=[-1]) + rank) % rank
-    rest, _ = apply_op("ListDiff", x=math_ops.range(rank), y=places)
+    rest, _ = apply_op_outputs("ListDiff", x=math_ops.range(rank), y=places)
     perm = array_ops.concat([places, rest], 0)
     inside = apply_op("Prod", input=array_ops.gather(shape, places), reduction_indices=[0])
     outside = apply_op("Prod", input=array_ops.gather(shape, rest), reduction_indices=[0])

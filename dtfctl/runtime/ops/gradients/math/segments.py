@@ -6,7 +6,7 @@ from typing import Any
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import IndexedSlices
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import register_gradient
 from dtfctl.runtime.ops import array_ops, math_ops
@@ -107,7 +107,7 @@ def _sparse_segment(op: Operation, grad: Tensor, name: str, extra: int) -> Any:
     nothing = [None] * (2 + extra)
     rows = apply_op("Shape", input=data)
     if op.attr("sparse_gradient"):
-        values, unique = apply_op(
+        values, unique = apply_op_outputs(
             f"{name}GradV2", grad=grad, indices=indices, segment_ids=ids, dense_output_dim0=rows[0]
         )
         return [IndexedSlices(values, unique, rows), *nothing]

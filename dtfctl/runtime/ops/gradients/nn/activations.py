@@ -51,7 +51,7 @@ def _elu(op: Operation, grad: Tensor) -> Any:
 
 def _where_negative(condition: Tensor, grad: Tensor, incoming: Tensor) -> Tensor:
     negative = apply_op("Less", x=condition, y=number_like(0, condition))
-    return apply_op("SelectV2", condition=negative, t=mul(grad, incoming), e=zeros_like(condition))  # type: ignore[no-any-return]
+    return apply_op("SelectV2", condition=negative, t=mul(grad, incoming), e=zeros_like(condition))
 
 
 @register_gradient("EluGrad")

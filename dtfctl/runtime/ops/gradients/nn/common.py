@@ -15,31 +15,31 @@ def static_shape(tensor: Tensor, dtype: Any = dtypes.int32) -> Tensor:
     dims = tensor.shape.dims_or_none
     if dims is not None and None not in dims:
         return constant(list(dims), dtype)
-    return apply_op("Shape", input=tensor, out_type=dtype)  # type: ignore[no-any-return]
+    return apply_op("Shape", input=tensor, out_type=dtype)
 
 
 def mul(x: Any, y: Any) -> Tensor:
-    return apply_op("Mul", x=x, y=y)  # type: ignore[no-any-return]
+    return apply_op("Mul", x=x, y=y)
 
 
 def add(x: Any, y: Any) -> Tensor:
-    return apply_op("AddV2", x=x, y=y)  # type: ignore[no-any-return]
+    return apply_op("AddV2", x=x, y=y)
 
 
 def sub(x: Any, y: Any) -> Tensor:
-    return apply_op("Sub", x=x, y=y)  # type: ignore[no-any-return]
+    return apply_op("Sub", x=x, y=y)
 
 
 def neg(x: Any) -> Tensor:
-    return apply_op("Neg", x=x)  # type: ignore[no-any-return]
+    return apply_op("Neg", x=x)
 
 
 def zeros_like(x: Tensor) -> Tensor:
-    return apply_op("ZerosLike", x=x)  # type: ignore[no-any-return]
+    return apply_op("ZerosLike", x=x)
 
 
 def sum_over(x: Any, axes: Any, keep_dims: bool = False) -> Tensor:
-    return apply_op("Sum", input=x, reduction_indices=constant(axes, dtypes.int32), keep_dims=keep_dims)  # type: ignore[no-any-return]
+    return apply_op("Sum", input=x, reduction_indices=constant(axes, dtypes.int32), keep_dims=keep_dims)
 
 
 def is_zeros(grad: Tensor) -> bool:

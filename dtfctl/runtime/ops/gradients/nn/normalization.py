@@ -6,7 +6,7 @@ from typing import Any
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant
-from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import register_gradient
 from dtfctl.runtime.ops.gradients.nn.common import add, attrs_of, mul, sub, sum_over
@@ -24,12 +24,12 @@ def _lrn(op: Operation, grad: Tensor) -> Any:
 
 
 @register_gradient("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
-def _fused_batch_norm(op: Operation, grad: Tensor, *_: Any) -> Any:
+def _fused_batch_norm(op: Operation, grad: Tensor, *others: Any) -> Any:
     training = op.attr("is_training")
     suffix = op.type[len("FusedBatchNorm") :]
     reserved = (op.outputs[3], op.outputs[4]) if training else (op.inputs[3], op.inputs[4])
     third: dict[str, Any] = {"reserve_space_3": op.outputs[5]} if suffix == "V3" else {}
-    dx, d_scale, d_offset, _, _ = apply_op(
+    dx, d_scale, d_offset, *_ = apply_op_outputs(
         f"FusedBatchNormGrad{suffix}",
         y_backprop=grad,
         x=op.inputs[0],
@@ -65,7 +65,7 @@ def _batch_norm_backward(
     broadcast = constant([1, -1] + [1] * (rank - 2) if first else [1] * (rank - 1) + [-1], dtypes.int32)
 
     def widen(vector: Tensor) -> Tensor:
-        return apply_op("Reshape", tensor=vector, shape=broadcast)  # type: ignore[no-any-return]
+        return apply_op("Reshape", tensor=vector, shape=broadcast)
 
     dtype = x.dtype.base_dtype
     wide = dtypes.float32
@@ -102,7 +102,7 @@ def _batch_norm_backward(
 @register_gradient("BatchNormWithGlobalNormalization")
 def _batch_norm_global(op: Operation, grad: Tensor) -> Any:
     t, m, v, _, gamma = op.inputs
-    dx, dm, dv, db, dg = apply_op(
+    dx, dm, dv, db, dg = apply_op_outputs(
         "BatchNormWithGlobalNormalizationGrad",
         t=t,
         m=m,

@@ -50,7 +50,7 @@ def _top_k(op: Operation, grad: Tensor, _: Any) -> Any:
 
 
 def _shape_element(tensor: Tensor, position: int) -> Tensor:
-    return apply_op(  # type: ignore[no-any-return]
+    return apply_op(
         "StridedSlice",
         input=apply_op("Shape", input=tensor),
         begin=[position],
