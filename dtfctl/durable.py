@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 MARK = ".tempstate"
-"""In every name of a file that is not whole yet."""
+"""What stands in every name of a file that is not whole yet."""
 _NAME_BYTES = 255
 
 
@@ -101,7 +101,7 @@ def remove_left(folder: Path) -> list[Path]:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether `temporary_of` made it: a stock TensorFlow's `.tempstate` and number has no lock that would tell."""
+    """Tell whether `temporary_of` made it: a stock TensorFlow's `.tempstate` and number has no lock that would tell."""
     head, mark, ending = name.rpartition(MARK)
     pid, dash, random = ending.partition("-")
     return head.startswith(".") and bool(mark and dash) and pid.isdigit() and len(random) == 16

@@ -46,7 +46,7 @@ class LaterModules:
         return None
 
     def arrived(self, wanted: str, module: str = "") -> bool:
-        """Whether a layer is there; where `module` is asked for, it is waited for unless nobody waits for it.
+        """Tell whether a layer is there; where `module` is asked for, it is waited for unless nobody waits for it.
 
         Raises:
             ImportError: it does not come.
@@ -97,7 +97,7 @@ def layers_file() -> str:
 
 
 def _read() -> tuple[list[dict[str, Any]], str]:
-    """The layers of this Python's runtime, and the folder in which they are; none where it is not of one."""
+    """Read the layers of this Python's runtime, and the folder in which they are; none where it is not of one."""
     import json
 
     file = os.path.abspath(layers_file())
@@ -110,7 +110,7 @@ def _read() -> tuple[list[dict[str, Any]], str]:
 
 
 def folders() -> list[str]:
-    """Where the layers of this Python's runtime are, or will be; empty where it is not of one."""
+    """Return where the layers of this Python's runtime are, or will be; empty where it is not of one."""
     layers, folder = _read()
     return [os.path.join(folder, layer["hash"]) for layer in layers]
 
@@ -125,5 +125,5 @@ def install() -> None:
 
 
 def arrived(layer: str) -> bool:
-    """Whether a layer is there; True as well where there are none, as for what is installed with pip."""
+    """Tell whether a layer is there; True as well where there are none, as for what is installed with pip."""
     return all(finder.arrived(layer) for finder in _FINDERS)

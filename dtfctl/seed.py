@@ -52,7 +52,7 @@ Stamps = dict[str, tuple[int, int]]
 
 
 def import_runtime() -> OpenBlas | None:
-    """All that a task imports until it serves; numpy's BLAS."""
+    """Import all that a task imports until it serves; return numpy's BLAS."""
     from dtfctl.runtime.kernels.blas_in_use import open_blas
 
     for module in UNTIL_IT_SERVES:
@@ -63,7 +63,7 @@ def import_runtime() -> OpenBlas | None:
 
 
 def stamps() -> Stamps:
-    """When the files of all modules were written, and how long they are."""
+    """Note when the files of all modules were written, and how long they are."""
     found: Stamps = {}
     for module in list(sys.modules.values()):
         path = getattr(module, "__file__", None)
@@ -74,7 +74,7 @@ def stamps() -> Stamps:
 
 
 def changed(known: Stamps) -> str:
-    """A file that is not as it was imported; empty when all are."""
+    """Return a file that is not as it was imported; empty when all are."""
     for path, stamp in known.items():
         try:
             stat = os.stat(path)
@@ -109,7 +109,7 @@ class Seed:
         """By pidfd: the pid."""
 
     def serve(self) -> None:
-        """Until the agent has gone."""
+        """Serve until the agent has gone."""
         poller = select.poll()
         poller.register(self._control, select.POLLIN)
         self._tell(Reply())
@@ -139,7 +139,7 @@ class Seed:
                     self._tell(Reply(number, failed=f"{type(error).__name__}: {error}"))
 
     def _bury(self, pidfd: int) -> None:
-        """A keeper has ended."""
+        """Bury a keeper that has ended."""
         os.waitpid(self._keepers.pop(pidfd), 0)
         os.close(pidfd)
 
@@ -162,7 +162,7 @@ class Seed:
             socket.send_fds(self._control, [codec.encode(reply).encode()], fds)
 
     def _keep(self, request: Request) -> None:
-        """In the fork: be the keeper; in its fork, the task. Does not return."""
+        """Be the keeper in the fork, and in its fork the task. Does not return."""
         self._control.close()
         for fd in self._keepers:
             os.close(fd)
@@ -172,7 +172,7 @@ class Seed:
         os._exit(keeper.main(list(request.keeper), lambda: self._be_task(request)))
 
     def _be_task(self, request: Request) -> None:
-        """In the fork's fork: go on as `python -m dtfctl.task CONFIG` does, and end like it."""
+        """Go on as `python -m dtfctl.task CONFIG` does in the fork's fork, and end like it."""
         show_as(request.shown)
         for name in OF_EACH_TASK:
             os.environ.pop(name, None)

@@ -61,7 +61,7 @@ class AgentLine:
         guard.forever(self._beat, name="beat").start()
 
     def serve(self, server: TaskServer) -> None:
-        """From now on the task is ready, and notes about peers go to `server`."""
+        """Tell the agent that the task is ready; notes about peers go to `server` from now on."""
         from dtfctl.runtime.kernels.blas_in_use import blas_in_use
 
         self._blas = blas_in_use()
@@ -115,7 +115,8 @@ class AgentLine:
             self._beat_now.clear()
 
     def _listen(self, server: TaskServer) -> None:
-        """What has come is kept until it was heard: a note comes once, and after a fault the loop begins again. To
+        """Hear the agent's notes. One is kept until it was heard: it comes once,
+        and after a fault the loop begins again. To
         hear one twice does no harm."""
         while True:
             while self._notes:
@@ -130,7 +131,7 @@ class AgentLine:
             self._datagram = b""
 
     def _hear(self, server: TaskServer, note: beats.Note) -> None:
-        """One note of the agent's."""
+        """Act on one note of the agent's."""
         if isinstance(note, beats.PeerDown):
             log.info("/job:%s/task:%d is down: %s", note.job, note.index, note.reason)
             server.peer_down(note.job, note.index, note.incarnation, note.reason)

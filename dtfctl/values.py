@@ -43,7 +43,8 @@ class _Given:
 
 
 def field(*, default: Any = _MISSING, default_factory: Any = _MISSING, repr: bool = True, compare: bool = True) -> Any:
-    """As `dataclasses.field`: a default that is made anew for every instance, a field that is not shown or compared."""
+    """Describe a field as `dataclasses.field` does: its default is made anew for every instance;
+    not shown or compared."""
     return _Given(default, default_factory, repr, compare)
 
 
@@ -75,7 +76,7 @@ _DEFAULTS: dict[Any, dict[str, Any]] = {}
 
 
 def names_of(cls: Any) -> tuple[str, ...] | None:
-    """The names of a class's fields, be it made by `@value` or by `dataclasses`; None where it has none."""
+    """Return the names of a class's fields, be it made by `@value` or by `dataclasses`; None where it has none."""
     names = _NAMES.get(cls)
     if names is not None or "dataclasses" not in sys.modules:
         return names
@@ -89,7 +90,7 @@ if TYPE_CHECKING:
 else:
 
     def replace(instance, /, **changes):
-        """Another one, with other values of some fields."""
+        """Return another one, with other values of some fields."""
         names = names_of(instance.__class__)
         if names is None:
             raise TypeError(f"a {type(instance).__name__} has no fields")
@@ -129,7 +130,7 @@ def _first_call(cls: Any) -> Callable[..., None]:
 
 
 def _init_of(cls: Any) -> Callable[..., None]:
-    """The initialiser, as one would write it by hand."""
+    """Make the initialiser, as one would write it by hand."""
     known: dict[str, Any] = {"_MISSING": _MISSING}
     arguments, lines = ["self"], []
     defaults = _DEFAULTS[cls]
@@ -168,7 +169,7 @@ _READERS: dict[Any, Callable[[Any], Any]] = {}
 
 
 def _names_with(cls: Any, what: str) -> list[str]:
-    """The fields that are shown, or compared."""
+    """Return the fields that are shown, or compared."""
     said = _DEFAULTS[cls]
     return [name for name in _NAMES[cls] if not isinstance(said.get(name), _Given) or getattr(said[name], what)]
 

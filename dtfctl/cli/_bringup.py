@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 MOST_LINES = 24
-"""With more hosts than this, a line for each stage instead of one for each host."""
+"""How many hosts may have a line each; with more of them there is one for each stage."""
 STAGES = ("pending", "connecting", "installing", "syncing", "setup", "starting", "up", "failed")
 LONGEST_STAGE = max(len(stage) for stage in STAGES)
 MARGINS = 6
@@ -115,7 +115,7 @@ class UpHosts:
 
 
 def stage_of(host: HostStatus) -> tuple[str, str]:
-    """How far a host has come, and what there is to say about it."""
+    """Return how far a host has come, and what there is to say about it."""
     if host.cause:
         return "failed", host.last_error + (f" ({host.where})" if host.where else "")
     if host.stage:

@@ -121,7 +121,7 @@ class Session:
     screen: Screen
     yes: bool = False
     timeout_s: float | None = None
-    """Of the whole command; None where it has no limit, or one of its own."""
+    """Time limit of the whole command; None where it has no limit, or one of its own."""
     launcher: Launcher | None = None
     given: Mapping[str, Any] = field(default_factory=dict)
     """The options that stood on the command line."""
@@ -161,7 +161,7 @@ class Session:
         ]
 
     def open(self) -> Cluster:
-        """The cluster of `-c`, or the newest."""
+        """Open the cluster of `-c`, or the newest."""
         return self.api.Cluster.open(self.cluster_name)
 
     def confirm(self, question: str) -> None:
@@ -302,13 +302,13 @@ def _epilog(info: CommandInfo) -> str:
 
 
 def _limit_before(ctx: typer.Context) -> str | None:
-    """The `--timeout` before the command, or of the environment."""
+    """Return the `--timeout` before the command, or of the environment."""
     before = ctx.obj.options.get("timeout") if isinstance(ctx.obj, Root) else None
     return before or os.environ.get("DTFCTL_TIMEOUT") or None
 
 
 def _session(ctx: typer.Context, options: Mapping[str, Any], has_limit: bool = False) -> Session:
-    """The session of this command: its own options, else those before the command.
+    """Return the session of this command: its own options, else those before the command.
 
     `has_limit`: the command has a time limit of its own, and keeps to it itself.
     """
@@ -386,7 +386,7 @@ class Root:
 
 
 def guarded(make: Callable[[], Session], run: Callable[[Session], int | None]) -> int:
-    """The exit code of `run`, every error said in one clear message."""
+    """Run `run` with every error said in one clear message; return the exit code."""
     from dtfctl.launcher.errors import InternalError, LauncherError, SpecError
 
     screen = Screen()

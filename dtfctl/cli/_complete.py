@@ -115,7 +115,7 @@ def _launcher(ctx: typer.Context) -> Any:
 
 
 def _names(ctx: typer.Context) -> Names:
-    """Those of the cluster that the words so far are about, as the command will choose it."""
+    """Return the names of the cluster that the words so far are about, as the command will choose it."""
     chosen = ctx.params.get("cluster") or ctx.find_root().params.get("cluster") or os.environ.get("DTFCTL_CLUSTER")
     return _launcher(ctx).names_of(chosen or None)  # type: ignore[no-any-return]
 

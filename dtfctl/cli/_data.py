@@ -41,6 +41,6 @@ def plain(value: Any) -> Any:
 def document(
     value: ClusterStatus | JobStatus | Event | LogLine | ClusterInfo | ClientStatus | Explanation,
 ) -> dict[str, Any]:
-    """One of the launcher's values as a document's content."""
+    """Turn one of the launcher's values into a document's content."""
     content: dict[str, Any] = plain(value)
     return content

@@ -90,7 +90,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A time for people, two units at most: `0.4s`, `12s`, `3m05s`, `2h10m`, `4d3h`; `-` for None."""
+    """Write a time for people, two units at most: `0.4s`, `12s`, `3m05s`, `2h10m`, `4d3h`; `-` for None."""
     if seconds is None:
         return "-"
     if seconds < 9.95:
@@ -106,7 +106,7 @@ def duration(seconds: float | None) -> str:
 
 
 def size(count: int | None) -> str:
-    """Bytes for people: `512B`, `64MiB`, `1.5GiB`; `-` for None."""
+    """Write a number of bytes for people: `512B`, `64MiB`, `1.5GiB`; `-` for None."""
     if count is None:
         return "-"
     value = float(count)
@@ -118,7 +118,7 @@ def size(count: int | None) -> str:
 
 
 def number(value: float) -> str:
-    """A metric in at most four significant digits: `0.0312`, `12.5`, `1,204`."""
+    """Write a metric in at most four significant digits: `0.0312`, `12.5`, `1,204`."""
     if value != value or value in (float("inf"), float("-inf")):
         return str(value)
     if abs(value) >= 1000:
@@ -131,7 +131,7 @@ def number(value: float) -> str:
 
 
 def clock(epoch: float) -> str:
-    """A moment as the local time of day with milliseconds."""
+    """Write a moment as the local time of day with milliseconds."""
     return time.strftime("%H:%M:%S", time.localtime(epoch)) + f".{int(epoch * 1000) % 1000:03d}"
 
 
@@ -141,10 +141,10 @@ def plural(count: int, noun: str) -> str:
 
 
 def named(names: Sequence[str], most: int = 5) -> str:
-    """The first of them, and whether there are more."""
+    """Name the first of them, and say whether there are more."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def age(since: float | None, now: float) -> str:
-    """How long ago `since` was."""
+    """Say how long ago `since` was."""
     return "-" if since is None else duration(max(0.0, now - since))

@@ -17,7 +17,7 @@ from dtfctl.launcher.model import Event, HostStatus, Progress
 
 PLAIN_EVERY_S = 5.0
 FOLDED_FROM = 3
-"""So many lines that say the same of different hosts or tasks are one."""
+"""How many lines that say the same of different hosts or tasks become one."""
 REDRAW_EVERY_S = 0.1
 _RATE_WINDOW_S = 3.0
 _MAX_TASK_LINES = 16
@@ -55,7 +55,7 @@ class UpLines:
             self._folded.add(event)
 
     def hosts(self, _hosts: Sequence[HostStatus]) -> None:
-        """The next look at the cluster: what came with the last one is said."""
+        """Look at the hosts: what came with the last look is said."""
         self._folded.flush()
 
     @property
@@ -64,7 +64,7 @@ class UpLines:
         return next((name for name, state in self._states.items() if state in ("failed", "crashed")), "")
 
     def _lines(self) -> list[str]:
-        """One line a task: its name, state and the reason of its last change."""
+        """Return one line a task: its name, state and the reason of its last change."""
         width = max(len(name) for name in self._states)
         room = max(0, shutil.get_terminal_size().columns - width - 15)
         return [
@@ -73,7 +73,7 @@ class UpLines:
         ]
 
     def _summary(self) -> str:
-        """All tasks on one line: how many are in each state, as they come up."""
+        """Return all tasks on one line: how many are in each state, as they come up."""
         counts: dict[str, int] = {}
         for state in self._states.values():
             counts[state] = counts.get(state, 0) + 1
@@ -184,7 +184,7 @@ class JobBar:
             self._said_at = now
 
     def line(self, width: int | None) -> str:
-        """The bar in at most `width` characters; None for a plain line without a bar."""
+        """Draw the bar in at most `width` characters; None for a plain line without a bar."""
         parts = [self._label]
         progress = self._progress
         if progress is not None:

@@ -16,7 +16,7 @@ _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "
 
 
 def wants_color(stream: TextIO, environ: Mapping[str, str], forbidden: bool) -> bool:
-    """Whether to colour what is written to `stream`: a terminal, NO_COLOR unset or empty, not `--no-color`."""
+    """Tell whether to colour what is written to `stream`: a terminal, NO_COLOR unset or empty, not `--no-color`."""
     return not forbidden and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb" and stream.isatty()
 
 
@@ -47,7 +47,7 @@ class Screen:
             return 0
 
     def print(self, text: str = "") -> None:
-        """A line of data, to stdout."""
+        """Print a line of data to stdout."""
         sys.stdout.write(text + "\n")
 
     def note(self, text: str) -> None:
@@ -58,12 +58,12 @@ class Screen:
             sys.stderr.flush()
 
     def next(self, command: str) -> None:
-        """What one would type next."""
+        """Say what one would type next."""
         if not self.is_data:
             self.note(self.style(f"next: {command}", "dim", sys.stderr))
 
     def error(self, text: str, hint: str = "") -> None:
-        """What went wrong and what to do, to stderr, `-q` or not."""
+        """Say what went wrong and what to do, on stderr, `-q` or not."""
         sys.stdout.flush()
         sys.stderr.write(self.style("error: ", "red", sys.stderr) + text + "\n")
         if hint:
@@ -71,7 +71,7 @@ class Screen:
         sys.stderr.flush()
 
     def data(self, kind: str, content: Mapping[str, Any]) -> None:
-        """A document of `kind` in the versioned shape, as JSON or YAML."""
+        """Print a document of `kind` in the versioned shape, as JSON or YAML."""
         document = {"version": 1, "kind": kind, **content}
         if self.output == "yaml":
             import yaml
@@ -81,7 +81,7 @@ class Screen:
             sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
     def record(self, kind: str, content: Mapping[str, Any]) -> None:
-        """One document of a stream: a line of JSON, or a YAML document of its own."""
+        """Print one document of a stream: a line of JSON, or a YAML document of its own."""
         document = {"version": 1, "kind": kind, **content}
         if self.output == "yaml":
             import yaml

@@ -12,7 +12,7 @@ FILLERS = frozenset({"task", "tasks"})
 
 
 def selector_of(words: Sequence[str]) -> str:
-    """The selector in `words`: `failed tasks` is `failed`, `ps worker/1` is `ps,worker/1`. UsageError if none."""
+    """Read the selector in `words`: `failed tasks` is `failed`, `ps worker/1` is `ps,worker/1`. UsageError if none."""
     found = [word for word in words if word not in FILLERS]
     if not found:
         raise UsageError("no task selected", "Selectors are `worker`, `worker/1`, `worker/0-3`, `failed` or `all`.")
@@ -20,12 +20,12 @@ def selector_of(words: Sequence[str]) -> str:
 
 
 def selector(text: str) -> str:
-    """One selector given to an option, in which `failed tasks` is `failed`; empty where there is none."""
+    """Read one selector given to an option, in which `failed tasks` is `failed`; empty where there is none."""
     return selector_of(text.split()) if text else ""
 
 
 def seconds(text: str, option: str) -> float:
-    """A duration given to `option`. UsageError if it is not one."""
+    """Read a duration given to `option`. UsageError if it is not one."""
     from dtfctl.launcher.spec.units import parse_duration
 
     try:
@@ -37,7 +37,7 @@ def seconds(text: str, option: str) -> float:
 
 
 def size_in_bytes(text: str, option: str) -> int:
-    """A size given to `option`; 0 for `none`. UsageError if it is not one."""
+    """Read a size given to `option`; 0 for `none`. UsageError if it is not one."""
     from dtfctl.launcher.spec.units import parse_size
 
     try:
@@ -50,7 +50,7 @@ def size_in_bytes(text: str, option: str) -> int:
 
 
 def since(text: str) -> float:
-    """The moment `--since` names, in seconds since the epoch: how long ago (`10m`), or a date and time."""
+    """Read the moment `--since` names, in seconds since the epoch: how long ago (`10m`), or a date and time."""
     from dtfctl.launcher.spec.units import parse_duration
 
     try:

@@ -17,7 +17,7 @@ _LAST_LINES = 5
 def status_lines(
     status: ClusterStatus, tasks: Sequence[TaskStatus], screen: Screen, now: float, owner: str = ""
 ) -> list[str]:
-    """The whole of `status`: the answer, tasks, jobs, hosts (wide), and what is wrong."""
+    """Write the whole of `status`: the answer, tasks, jobs, hosts (wide), and what is wrong."""
     wide = screen.output == "wide"
     out = [headline(status, screen), ""]
     out += task_table(tasks, screen, wide)
@@ -46,7 +46,7 @@ def problem_lines(status: ClusterStatus, tasks: Sequence[TaskStatus], screen: Sc
 
 
 def headline(status: ClusterStatus, screen: Screen) -> str:
-    """The first line: is it well, and what runs."""
+    """Write the first line: is it well, and what runs."""
     active = sum(not job.is_final for job in status.jobs)
     jobs = f", {plural(active, 'active job')}" if active else ""
     ready = f"{status.running}/{len(status.tasks)} tasks run"
@@ -58,7 +58,7 @@ def headline(status: ClusterStatus, screen: Screen) -> str:
 
 
 def task_table(tasks: Sequence[TaskStatus], screen: Screen, wide: bool) -> list[str]:
-    """One line a task."""
+    """Write one line a task."""
     header = ["TASK", "STATE", "HOST", "UPTIME", "RESTARTS", "CPU", "MEMORY", "STEPS"]
     if wide:
         header += ["PID", "ADDRESS", "INCARNATION", "TRANSPORT", "BLAS"]
@@ -87,7 +87,7 @@ def task_table(tasks: Sequence[TaskStatus], screen: Screen, wide: bool) -> list[
 
 
 def _state(task: TaskStatus) -> str:
-    """A task's state with its health where that says more."""
+    """Name a task's state, with its health where that says more."""
     if task.retry_in_s is not None and task.state in ("pending", "failed"):
         return f"{task.state} (again in {duration(task.retry_in_s)})"
     if task.state == "running" and task.health in ("suspect", "down"):
@@ -96,7 +96,7 @@ def _state(task: TaskStatus) -> str:
 
 
 def job_table(jobs: Sequence[JobStatus], screen: Screen, now: float, wide: bool) -> list[str]:
-    """One line a job."""
+    """Write one line a job."""
     header = ["JOB", "STATE", "PROGRESS", "STARTED", "TOOK", "RESTARTS"]
     if wide:
         header += ["EXIT", "FRAMEWORK", "PRIORITY", "TASKS", "SCRIPT"]
@@ -132,7 +132,7 @@ def job_table(jobs: Sequence[JobStatus], screen: Screen, now: float, wide: bool)
 
 
 def limit_words(job: JobStatus) -> str:
-    """What each process of a job may use: `2 cpus, 200MiB, 2 gpus`; empty where nothing limits it."""
+    """Say what each process of a job may use: `2 cpus, 200MiB, 2 gpus`; empty where nothing limits it."""
     parts = [f"{job.cpus:g} cpus"] if job.cpus is not None else []
     if job.memory is not None:
         parts.append(size(job.memory) if job.memory else "all memory")
@@ -154,7 +154,7 @@ def progress_words(progress: Progress | None) -> str:
 
 
 def host_table(hosts: Sequence[HostStatus], screen: Screen) -> list[str]:
-    """One line a host."""
+    """Write one line a host."""
     wide = screen.output == "wide"
     explained = any(_reason_of(host) for host in hosts)
     rows = [
@@ -180,13 +180,13 @@ def host_table(hosts: Sequence[HostStatus], screen: Screen) -> list[str]:
 
 
 def _reason_of(host: HostStatus) -> str:
-    """Why a host is not in use, in one line."""
+    """Say why a host is not in use, in one line."""
     text = host.note if host.state in ("drained", "quarantined") else host.last_error
     return " ".join((text or ("by the user" if host.state == "drained" else "")).split())
 
 
 def _troubles(status: ClusterStatus, tasks: Sequence[TaskStatus], screen: Screen) -> list[str]:
-    """The problems, then the last words of tasks and jobs that gave up."""
+    """Write the problems, then the last words of tasks and jobs that gave up."""
     out: list[str] = []
     if status.problems:
         out += ["", screen.style("problems:", "bold"), *(f"  {text}" for text in status.problems)]
@@ -199,7 +199,7 @@ def _troubles(status: ClusterStatus, tasks: Sequence[TaskStatus], screen: Screen
 
 
 def job_lines(job: JobStatus, screen: Screen, now: float) -> list[str]:
-    """One job in detail."""
+    """Write one job in detail."""
     color = {"succeeded": "green", "running": "green", "failed": "red"}.get(job.state, "yellow")
     reason = f": {job.reason}" if job.reason else ""
     out = [f"{job.id} {screen.style(job.state, color) if job.state != 'queued' else 'is queued'}{reason}", ""]
@@ -263,7 +263,7 @@ def job_lines(job: JobStatus, screen: Screen, now: float) -> list[str]:
 
 
 def event_line(event: Event, screen: Screen) -> str:
-    """One event on one line."""
+    """Write one event on one line."""
     word = event.kind.rpartition(".")[2]
     color = {"failed": "red", "crashed": "red", "lost": "red", "down": "red", "suspect": "yellow"}.get(word)
     kind = event.kind.ljust(18)
@@ -272,7 +272,7 @@ def event_line(event: Event, screen: Screen) -> str:
 
 
 def why_lines(found: Explanation, screen: Screen) -> list[str]:
-    """The answer, what led there, and the last words of a task that failed."""
+    """Write the answer, what led there, and the last words of a task that failed."""
     out = [found.answer]
     if found.chain:
         out += ["", *(event_line(event, screen) for event in found.chain)]

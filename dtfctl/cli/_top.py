@@ -88,7 +88,7 @@ class Picture:
     jobs: tuple[JobRow, ...]
 
     def lines(self, screen: Screen) -> list[str]:
-        """As text, in tables."""
+        """Write all of it as text, in tables."""
         out = [self.headline, ""]
         for header, rows in self.tables():
             if rows:
@@ -312,7 +312,7 @@ def run(screen: Screen, sampler: Sampler) -> int:
 
 @contextmanager
 def _keys() -> Iterator[Pressed]:
-    """While it lasts single keys are read from stdin, where that is a terminal."""
+    """Read single keys from stdin while it lasts, where that is a terminal."""
     if not sys.stdin.isatty():
         yield Pressed(False)
         return
@@ -331,7 +331,7 @@ class Pressed:
     terminal: bool
 
     def __call__(self, wait_s: float) -> bool:
-        """Whether q was pressed within that time; comes back when it is over."""
+        """Wait for that time and tell whether q was pressed in it."""
         if not self.terminal:
             time.sleep(wait_s)
             return False

@@ -13,7 +13,7 @@ REFRESH_S = 1.0
 
 
 def repeat(screen: Screen, show: Callable[[], list[str] | None], hint: str) -> int:
-    """Until Ctrl-C. `show` gives the lines, or None when it has written (as data) itself.
+    """Show again and again until Ctrl-C. `show` gives the lines, or None when it has written (as data) itself.
 
     Args:
         hint: how to see what does not fit on the screen.

@@ -78,7 +78,7 @@ def _print_version(wanted: bool) -> None:
 
 
 def build() -> typer.Typer:
-    """The Typer application with every command."""
+    """Build the Typer application with every command."""
     app = typer.Typer(
         name="dtfctl",
         cls=PlainGroup,

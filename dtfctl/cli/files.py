@@ -67,7 +67,7 @@ def init(
 
 
 def _cluster_name(file: Path) -> str:
-    """A cluster name made from a file name, `dev` where that leaves nothing."""
+    """Make a cluster name from a file name, `dev` where that leaves nothing."""
     stem = file.stem if file.stem != "cluster" else file.resolve().parent.name
     name = "".join(char if char.isascii() and char.isalnum() else "-" for char in stem.lower()).strip("-")
     return name[:40].strip("-") or "dev"

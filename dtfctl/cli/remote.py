@@ -107,7 +107,7 @@ class _Own:
 
 
 def _own_options(words: Sequence[str]) -> tuple[_Own, list[str]]:
-    """The options before `--`, and the command after it."""
+    """Split the options before `--` from the command after it."""
     if not words[0].startswith("-"):
         return _Own(), list(words)
     found, left = _Own(), list(words)
@@ -166,7 +166,7 @@ def _nothing() -> Iterator[None]:
 
 @contextmanager
 def _raw_terminal(running: Command) -> Iterator[None]:
-    """While it lasts every key goes to the command, Ctrl-C too, and it learns of changes of the window's size."""
+    """Let every key go to the command while it lasts, Ctrl-C too, and tell it of changes of the window's size."""
 
     def resized(_number: int, _frame: FrameType | None) -> None:
         found = _size()

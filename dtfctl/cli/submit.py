@@ -377,7 +377,7 @@ def _follow(session: Session, cluster: Cluster, job_id: str, show: bool) -> int:
 
 
 def _why_again(cluster: Cluster, job_id: str) -> str:
-    """Why processes of a job were started again, the newest first."""
+    """Say why processes of a job were started again, the newest first."""
     about = {"job.starts-again", "process.ended", "process.failed"}
     found = [event for event in cluster.events() if event.kind in about and event.subject.startswith(f"job:{job_id}")]
     mine = [event for event in found if event.subject.partition(":")[2].partition(":")[0].partition(".")[0] == job_id]
@@ -407,7 +407,7 @@ def _ended(session: Session, status: JobStatus, interrupted: bool) -> int:
 
 @contextmanager
 def _cancel_on_interrupt(session: Session, job_id: str) -> Iterator[list[int]]:
-    """While it lasts, the first Ctrl-C cancels the job in a thread of its own and the second raises.
+    """Let the first Ctrl-C cancel the job in a thread of its own while it lasts, and the second raise.
 
     A handler that raised at once would break the stream in the middle and lose what the job writes while it stops.
     Gives a list that is not empty after the first Ctrl-C. SIGTERM and SIGHUP end only this command, and say so.

@@ -80,7 +80,7 @@ def _show(
     only_problems: bool,
     write: Callable[[str, Mapping[str, Any]], None],
 ) -> list[str] | None:
-    """The lines of `status`, or None when it was written as data."""
+    """Return the lines of `status`, or None when it was written as data."""
     from dtfctl.launcher.selectors import is_failed, select
 
     tasks = select(selector, found.tasks)

@@ -24,7 +24,7 @@ class Beat:
     task: str
     incarnation: int
     ready: bool
-    """It serves."""
+    """Whether the task serves."""
     steps: int
     """Graph executions so far."""
     transport: str = ""
@@ -90,7 +90,7 @@ def pack(note: Note) -> bytes:
 
 
 def unpack_all(data: bytes) -> list[Note]:
-    """The notes of one datagram. Raises ValueError."""
+    """Return the notes of one datagram. Raises ValueError."""
     return [unpack(line) for line in data.split(b"\n")]
 
 

@@ -34,7 +34,7 @@ class PhiDetector:
         return self._last
 
     def beat(self, now: float) -> None:
-        """A beat came. One that is older than the newest is ignored."""
+        """Take a beat. One that is older than the newest is ignored."""
         if self._last is not None:
             if now <= self._last:
                 return
@@ -42,7 +42,7 @@ class PhiDetector:
         self._last = now
 
     def forgive(self, pause_s: float) -> None:
-        """The observer itself did not run for `pause_s`: that silence says nothing about the sender."""
+        """Forgive silence while the observer itself did not run, for `pause_s`: it says nothing about the sender."""
         if self._last is not None:
             self._last += pause_s
 

@@ -55,11 +55,11 @@ class Monitor:
         self._detector.beat(now)
 
     def working(self, now: float) -> None:
-        """The process used CPU time since the last look."""
+        """Note that the process used CPU time since the last look."""
         self._last_work = now
 
     def tick(self, now: float) -> Verdict:
-        """The verdict at `now`. To be called about every `beat_s`, after the beats that have come were fed."""
+        """Return the verdict at `now`. To be called about every `beat_s`, after the beats that have come were fed."""
         limits = self._limits
         if self._last_tick is not None:
             gap = now - self._last_tick
@@ -76,7 +76,7 @@ class Monitor:
         return "suspect"
 
     def look_at(self, now: float) -> float:
-        """When silence that goes on may make it suspect: a tick is due then, if none comes before.
+        """Return when silence that goes on may make it suspect: a tick is due then, if none comes before.
 
         Nobody is told to look for who is down: a beat that comes before the next tick still saves the process.
         """

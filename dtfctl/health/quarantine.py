@@ -33,12 +33,12 @@ class QuarantinePolicy:
 
 
 def recent(policy: QuarantinePolicy, failures: Sequence[float], now: float) -> tuple[float, ...]:
-    """Those within the window."""
+    """Return the failures within the window."""
     return tuple(time for time in failures if now - time < policy.within_s)
 
 
 def stands_out(policy: QuarantinePolicy, mine: Sequence[float], others: Sequence[Sequence[float]], now: float) -> bool:
-    """Whether a host with the failures `mine` is to be set aside, given those of the other hosts."""
+    """Tell whether a host with the failures `mine` is to be set aside, given those of the other hosts."""
     count = incidents(recent(policy, mine, now))
     if count < policy.failures or not others:
         return False
@@ -47,7 +47,7 @@ def stands_out(policy: QuarantinePolicy, mine: Sequence[float], others: Sequence
 
 
 def incidents(times: Sequence[float]) -> int:
-    """How many separate happenings these failures are: what fails within seconds has one cause."""
+    """Return how many separate happenings these failures are: what fails within seconds has one cause."""
     found, last = 0, float("-inf")
     for time in times:
         if time - last >= ONE_INCIDENT_S:
@@ -56,5 +56,5 @@ def incidents(times: Sequence[float]) -> int:
 
 
 def length_s(policy: QuarantinePolicy, before: int) -> float:
-    """How long a host is set aside that was set aside `before` times already."""
+    """Return how long a host is set aside that was set aside `before` times already."""
     return min(policy.max_s, policy.first_s * 2.0 ** min(before, 64))

@@ -60,7 +60,7 @@ class Ending:
     log_match: str = ""
     """The pattern of `never_log` that its output matches."""
     final: bool = False
-    """Its cause would be there again: it is not restarted."""
+    """Whether a restart would meet the cause again: there is none."""
 
     @property
     def is_failure(self) -> bool:
@@ -94,7 +94,8 @@ Decision: TypeAlias = RestartAfter | GiveUp
 
 
 def delay_s(policy: RestartPolicy, failures: int, rand: float) -> float:
-    """The wait before the restart that follows the `failures`th failure in a row (from 1); `rand` is in [0, 1)."""
+    """Return the wait before the restart that follows the `failures`th failure in a row (from 1); `rand` is in [0,
+    1)."""
     if failures <= 1:
         base = policy.first_s
     else:
@@ -106,7 +107,7 @@ def delay_s(policy: RestartPolicy, failures: int, rand: float) -> float:
 def decide(
     policy: RestartPolicy, history: RestartHistory, *, ran_s: float, ending: Ending, now: float, rand: float
 ) -> tuple[RestartHistory, Decision]:
-    """What follows `ending` of a run of `ran_s` seconds at `now`, and the history after it."""
+    """Return what follows `ending` of a run of `ran_s` seconds at `now`, and the history after it."""
     if not ending.is_failure and policy.when != "always":
         return history, GiveUp("done", "ended with exit code 0")
     recent = tuple(t for t in history.failures if now - t < policy.within_s) + (now,)

@@ -8,7 +8,7 @@ from pathlib import Path
 from dtfctl.net.unix import short
 
 UNIX = "unix:"
-"""Before the path of a socket on this machine."""
+"""What stands before the path of a socket on this machine."""
 
 
 def connect(address: str, within_s: float) -> socket.socket:
@@ -32,7 +32,7 @@ def connect(address: str, within_s: float) -> socket.socket:
 
 
 def answers(address: str, within_s: float) -> bool:
-    """Whether anybody listens there; whether it is the right one, its certificate says."""
+    """Tell whether anybody listens there; whether it is the right one, its certificate says."""
     try:
         connect(address, within_s).close()
     except OSError:

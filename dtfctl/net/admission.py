@@ -30,7 +30,7 @@ Guest = TypeVar("Guest")
 
 @value
 class Limits:
-    """Of one door."""
+    """How many strangers one door takes, and for how long."""
 
     strangers: int
     """Connections that have not proved who they are."""
@@ -41,7 +41,7 @@ class Limits:
 
     @classmethod
     def of_process(cls) -> Limits:
-        """As many as the process's limit of open files bears."""
+        """Return as many as the process's limit of open files bears."""
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         if files == resource.RLIM_INFINITY:
             files = MOST_STRANGERS * SHARE
@@ -61,7 +61,7 @@ class Admission(Generic[Guest]):
         return len(self._since)
 
     def enter(self, guest: Guest, source: str, now: float, *, is_mine: bool = False) -> list[Guest]:
-        """Somebody has come; who has to go for it. This user's own processes may come many at once."""
+        """Take in who has come, and return who has to go for it. This user's own processes may come many at once."""
         out = []
         beside = self._of_source.get(source, {})
         if len(beside) >= self._limits.per_source and not is_mine:
@@ -75,7 +75,7 @@ class Admission(Generic[Guest]):
         return out
 
     def leave(self, guest: Guest) -> None:
-        """It is no stranger any more, or gone."""
+        """Forget a guest that is no stranger any more, or gone."""
         source, _ = self._since.pop(guest, ("", 0.0))
         beside = self._of_source.get(source)
         if beside is not None:
@@ -87,12 +87,12 @@ class Admission(Generic[Guest]):
         return next(iter(self._since), None)
 
     def due_at(self) -> float | None:
-        """When the next one has had its time."""
+        """Return when the next one has had its time."""
         first = next(iter(self._since.values()), None)
         return None if first is None else first[1] + self._limits.within_s
 
     def overdue(self, now: float) -> list[Guest]:
-        """Who has had its time, and has to go."""
+        """Return who has had its time, and has to go."""
         out = []
         for guest, (_, since) in self._since.items():
             if now - since < self._limits.within_s:
@@ -104,7 +104,7 @@ class Admission(Generic[Guest]):
 
 
 def source_of(host: str) -> str:
-    """What counts as one source of connections.
+    """Name what counts as one source of connections.
 
     >>> source_of("10.0.0.1"), source_of("2001:db8::1:2:3:4") == source_of("2001:db8::9"), source_of("::ffff:10.0.0.1")
     ('10.0.0.1', True, '10.0.0.1')

@@ -11,7 +11,7 @@ import resource
 MOST = 1 << 20
 """Some systems name a thousand million as their limit, and some libraries make room for as many as there may be."""
 VARIABLE = "DTF_OPEN_FILES"
-"""In the environment of `agent/keeper.py` and `agent/guard.py`: the limit for what they start. They take it away."""
+"""Environment variable of `agent/keeper.py` and `agent/guard.py`: the limit for what they start. They take it away."""
 _usual: int | None = None
 
 
@@ -27,5 +27,5 @@ def raise_limit() -> None:
 
 
 def usual_limit() -> int:
-    """What it was before `raise_limit`; -1: none."""
+    """Return what the limit was before `raise_limit`; -1: none."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0] if _usual is None else _usual

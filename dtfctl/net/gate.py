@@ -64,7 +64,7 @@ class Inside:
                 self._fd = os.open(self._folder / NAME, os.O_PATH | os.O_CLOEXEC)
 
     def connect(self) -> tuple[socket.socket, str]:
-        """A connection, and the name by which the server knows it.
+        """Return a connection, and the name by which the server knows it.
 
         Raises:
             OSError.
@@ -164,7 +164,7 @@ class Gate:
         self._release()
 
     def known(self, name: str) -> None:
-        """The server was asked something by who it knows, over the connection of that name."""
+        """Note that the server was asked something by who it knows, over the connection of that name."""
         passage = self._by_name.get(name)
         if passage is None or passage.is_known:
             return
@@ -186,7 +186,8 @@ class Gate:
     # ------------------------------------------------------------------ its own thread
 
     def _run(self) -> None:
-        """Until it is told to close; what is raised meanwhile ends one connection, and this is called again."""
+        """Move bytes until it is told to close; what is raised meanwhile ends one connection,
+        and this is called again."""
         self._begin_new()  # who has come may have been told of before
         while not self._is_done():
             for fd, events in self._epoll.poll(LOOK_S if self._is_closing else None):
@@ -201,7 +202,7 @@ class Gate:
         self._release()
 
     def _is_done(self) -> bool:
-        """What the server has said last goes out before it ends, where the other side takes it."""
+        """Tell whether an end is done: what the server has said last goes out before, where the other side takes it."""
         if not self._is_closing or time.monotonic() > self._until:
             return self._is_closing
         ends = list(self._by_fd.values())
@@ -273,7 +274,7 @@ class Gate:
             other.connection.shutdown(socket.SHUT_WR)
 
     def _lead_in(self, outer: _End) -> _End:
-        """Something has come from there: now the server has to do with it."""
+        """Lead in a connection from which something has come: now the server has to do with it."""
         passage = outer.owner
         connection, passage.name = self._inside.connect()
         inner = passage.inner = _End(connection, passage)
@@ -302,7 +303,7 @@ class Gate:
             end.connection.shutdown(socket.SHUT_WR)
 
     def _look(self, end: _End) -> None:
-        """What is waited for next, on both sides."""
+        """Watch for what is waited for next, on both sides."""
         other = end.other
         if end.connection.fileno() < 0:
             return
@@ -314,7 +315,7 @@ class Gate:
             self._watch(other)
 
     def _watch(self, end: _End) -> None:
-        """Also that it is gone is only told of a side that is waited for."""
+        """Wait for events of one side; also that it is gone is only told of a side that is waited for."""
         wanted = select.EPOLLOUT if end.pending else 0
         if not end.has_ended and not (end.other is not None and end.other.pending):
             wanted |= select.EPOLLIN

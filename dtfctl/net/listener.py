@@ -30,7 +30,7 @@ BACKLOG = 1024
 AT_ONCE = 64
 """Connections that are taken before clocks are looked at."""
 WAIT_S = 0.05
-"""When no descriptor is free."""
+"""How long to wait when no descriptor is free."""
 SAY_AGAIN_S = 10.0
 _FULL = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
@@ -58,7 +58,7 @@ class Guest:
         self._is_out = False
 
     def admit(self) -> None:
-        """It has proved who it is.
+        """Let in a guest that has proved who it is.
 
         Raises:
             TurnedOut: too late.
@@ -79,7 +79,7 @@ class Guest:
                     socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Nobody serves it any more."""
+        """Close a connection that nobody serves any more."""
         with self._lock:
             self._is_stranger = False
             self.socket.close()
@@ -137,7 +137,7 @@ class Listener:
             self._thread.join(5.0)
 
     def forget(self, guest: Guest) -> None:
-        """It is no stranger any more; for guests."""
+        """Forget a guest that is no stranger any more."""
         with self._lock:
             self._admission.leave(guest)
 
@@ -149,7 +149,8 @@ class Listener:
     # ------------------------------------------------------------------ its thread
 
     def _run(self) -> None:
-        """Until it is told to stop; what is raised meanwhile leaves the doors open, and this is called again."""
+        """Let guests in until it is told to stop; what is raised meanwhile leaves the doors open,
+        and this is called again."""
         poll = select.poll()
         poll.register(self._stop_read, select.POLLIN | select.POLLHUP)
         for fd in self._doors:
@@ -196,7 +197,8 @@ class Listener:
             self._take(connection, peer)
 
     def _make_room(self, error: OSError) -> bool:
-        """No descriptor is left for another connection: the oldest stranger's is to be had, if there is one."""
+        """Send the oldest stranger away when no descriptor is left for another connection;
+        False where there is none."""
         with self._lock:
             guest = self._admission.oldest()
             if guest is not None:
@@ -248,14 +250,14 @@ class Listener:
             raise
 
     def _say(self, text: str, *values: object) -> None:
-        """In the log, but not as often as a stranger likes."""
+        """Write to the log, but not as often as a stranger likes."""
         if time.monotonic() - self._said_at >= SAY_AGAIN_S:
             self._said_at = time.monotonic()
             log.warning(text, *values)
 
 
 def _names(connection: socket.socket, peer: Any, owner: int | None) -> tuple[str, str]:
-    """Where a connection comes from, and what counts as its source: a user of this machine, or a host."""
+    """Return where a connection comes from, and what counts as its source: a user of this machine, or a host."""
     if connection.family == socket.AF_UNIX:
         return "unix", f"user {owner}"
     host, port = str(peer[0]), peer[1]

@@ -33,7 +33,7 @@ _USERS = Path("/proc/self/uid_map")
 
 
 def owner_of(connection: socket.socket) -> int | None:
-    """The user id of the process at the other end of an accepted connection.
+    """Return the user id of the process at the other end of an accepted connection.
 
     None: it is not of this machine, or it cannot be told for certain, also because it has been closed meanwhile.
     """
@@ -56,7 +56,7 @@ def owner_of(connection: socket.socket) -> int | None:
 
 
 def is_local(connection: socket.socket) -> bool:
-    """Whether the other end has an address of this machine."""
+    """Tell whether the other end has an address of this machine."""
     if connection.family == socket.AF_UNIX:
         return True
     here, there = _address(connection.getsockname())[0], _address(connection.getpeername())[0]
@@ -64,7 +64,7 @@ def is_local(connection: socket.socket) -> bool:
 
 
 def is_mine(owner: int | None) -> bool:
-    """Whether a process of that user may do all that this one may: it is of the same user, or root's."""
+    """Tell whether a process of that user may do all that this one may: it is of the same user, or root's."""
     return owner is not None and owner in (0, os.geteuid())
 
 
@@ -82,7 +82,7 @@ def _is_established(connection: socket.socket) -> bool:
 
 
 def _unmapped_user() -> int | None:
-    """Whom the kernel names in the place of users that this user namespace does not know; None where it knows all."""
+    """Return whom the kernel names instead of users that this user namespace does not know; None where it knows all."""
     with contextlib.suppress(OSError, ValueError):
         if _USERS.read_text().split() != ["0", "0", "4294967295"]:
             return int(_NOBODY.read_text())
@@ -133,7 +133,7 @@ def _ask_kernel(socket_of: Address, towards: Address) -> int | None:
 
 
 def _look_in_tables(socket_of: Address, towards: Address) -> int | None:
-    """The only socket with both ends; None where there are several, or none."""
+    """Return the only socket with both ends; None where there are several, or none."""
     users = list(_rows(socket_of, towards))
     return users[0] if len(users) == 1 else None
 

@@ -65,7 +65,7 @@ os.register_at_fork(after_in_child=_forked)
 
 @value
 class Secrets:
-    """Of one connection: a secret for each direction."""
+    """The secrets of one connection, one for each direction."""
 
     of_client: bytes = field(repr=False)
     of_server: bytes = field(repr=False)
@@ -110,7 +110,7 @@ class _Direction:
         self._bytes = self._records = 0
 
     def _refuse(self) -> RecordError:
-        """Why nothing more may be done."""
+        """Say why nothing more may be done."""
         if self._error:
             return RecordError(self._error)
         # The parent goes on with the same keys and counters.
@@ -127,7 +127,7 @@ class _Direction:
         return RecordError(why)
 
     def _step(self, size: int) -> tuple[AESGCM, bytes]:
-        """The cipher and nonce of the next record, which has that much plaintext."""
+        """Make the cipher and nonce of the next record, which has that much plaintext."""
         counter = self._counter
         if counter >= _LAST:
             raise self.spoil("A connection has used all of its record numbers")
@@ -208,7 +208,7 @@ class Sealer(_Direction):
     """Encrypts one direction. Records must be sent in the order in which they were sealed or their tickets taken."""
 
     def take(self, kind: int, size: int) -> Ticket:
-        """The next record's ticket.
+        """Take the next record's ticket.
 
         Raises:
             RecordError: this is a fork of the process that made the connection, or there is no number left.
@@ -217,7 +217,7 @@ class Sealer(_Direction):
         return Ticket(self, cipher, nonce, kind, size, header)
 
     def seal(self, kind: int, plaintext: Buffer) -> bytes:
-        """The next record, of a few bytes.
+        """Seal a few bytes as the next record.
 
         Raises:
             RecordError: as of `take`.
@@ -239,7 +239,7 @@ class Opener(_Direction):
     """Decrypts the other direction."""
 
     def take(self, buffer: Buffer, at: int = 0) -> Ticket:
-        """The ticket of the record whose header is there; nothing in it is authentic before it was opened.
+        """Take the ticket of the record whose header is there; nothing in it is authentic before it was opened.
 
         Raises:
             RecordError: it is not what must come next.

@@ -58,22 +58,23 @@ class Identity:
         self._generation = 0
 
     def server_context(self) -> ssl.SSLContext:
-        """For the next connection that comes: only who has a certificate of the authority is let in."""
+        """Make a context for the next connection that comes: only who has a certificate of the authority is let in."""
         return self._newest().server
 
     def client_context(self) -> ssl.SSLContext:
-        """For the next connection that is made."""
+        """Make a context for the next connection that is made."""
         return self._newest().client
 
     def context_and_certificate(self, server: bool) -> tuple[ssl.SSLContext, bytes]:
-        """For the next connection that comes or is made, and the certificate (DER) that this side shows there."""
+        """Make a context for the next connection that comes or is made;
+        and give the certificate (DER) that this side shows."""
         newest = self._newest()
         text = newest.pem.cert.decode("ascii")
         first = text[text.index(ssl.PEM_HEADER) : text.index(ssl.PEM_FOOTER) + len(ssl.PEM_FOOTER)]
         return newest.server if server else newest.client, ssl.PEM_cert_to_DER_cert(first)
 
     def pem(self) -> Pem:
-        """The files as they are now."""
+        """Read the files as they are now."""
         return self._newest().pem
 
     def generation(self) -> int:
@@ -126,7 +127,7 @@ class Identity:
 
 
 def common_name(certificate: Any) -> str:
-    """The common name in what `getpeercert` gives; empty where there is none."""
+    """Return the common name in what `getpeercert` gives; empty where there is none."""
     subject: Any = (certificate or {}).get("subject", ())
     return next((str(text) for part in subject for key, text in part if key == "commonName"), "")
 
@@ -138,5 +139,5 @@ def role_and_name(common: str) -> tuple[str, str]:
 
 
 def task_host(job: str, index: int, domain: str) -> str:
-    """The name that a task's certificate is valid for."""
+    """Return the name that a task's certificate is valid for."""
     return f"{job}-{index}.{domain}"

@@ -12,7 +12,7 @@ LONGEST_PATH = 107
 
 @contextlib.contextmanager
 def short(path: Path) -> Iterator[str]:
-    """A name of a socket's file that the kernel takes, for as long as the context lasts."""
+    """Give a socket's file a name that the kernel takes, for as long as the context lasts."""
     if len(os.fsencode(path)) <= LONGEST_PATH:
         yield str(path)
         return

@@ -21,7 +21,7 @@ class Folders:
         self._replicas: dict[str, Replica] = {}
 
     def take(self, orders: Iterable[FolderOrder], cluster: str) -> None:
-        """From now on these are wanted.
+        """Hold these folders from now on, and no others.
 
         Raises:
             NoSpace.
@@ -39,14 +39,14 @@ class Folders:
         self._replicas = replicas
 
     def holds_back(self, name: str) -> bool:
-        """Whether a task or a job's process must not start yet, as what it would read is still on its way."""
+        """Tell whether a task or a job's process must not start yet, as what it would read is still on its way."""
         return any(name in replica.order.gates and not replica.opens_gate for replica in self._replicas.values())
 
     def reports(self) -> tuple[FolderReport, ...]:
         return tuple(replica.report() for replica in self._replicas.values())
 
     def list_files(self, request: pb.ListFilesRequest) -> pb.FileList:
-        """What is here of a folder; nothing but the tag where the caller has that list.
+        """Return what is here of a folder; nothing but the tag where the caller has that list.
 
         Raises:
             NotFound: no job has that folder, or not yet.
@@ -61,7 +61,7 @@ class Folders:
         return reply
 
     def read_file(self, request: pb.ReadFileRequest) -> pb.FilePiece:
-        """A piece of a file. Raises NotFound."""
+        """Return a piece of a file. Raises NotFound."""
         record = self._replica(request.folder).record
         return pb.FilePiece(data=record.read(request.path, request.sha256, request.offset))
 

@@ -43,7 +43,7 @@ class Entry:
 
 
 def is_replicated(path: str) -> bool:
-    """Whether a file is part of what is kept: no hidden or unfinished one, and no log for TensorBoard."""
+    """Tell whether a file is part of what is kept: no hidden or unfinished one, and no log for TensorBoard."""
     *folders, name = path.split("/")
     if any(folder.startswith(".") or "_temp_" in folder for folder in folders):
         return False
@@ -52,7 +52,7 @@ def is_replicated(path: str) -> bool:
 
 
 def is_allowed(entry: Entry) -> bool:
-    """Whether what another host says can be the name of a file in the folder."""
+    """Tell whether what another host says can be the name of a file in the folder."""
     parts = entry.path.split("/")
     fits = len(entry.path) <= LONGEST_PATH and all(part not in ("", ".", "..") for part in parts)
     counts = entry.size >= 0 and 0 <= entry.version <= HIGHEST_VERSION
@@ -60,20 +60,21 @@ def is_allowed(entry: Entry) -> bool:
 
 
 def is_newer(entry: Entry, known: Entry | None) -> bool:
-    """Whether `entry` takes the place of what is known of its path; all hosts come to the same conclusion."""
+    """Tell whether `entry` takes the place of what is known of its path; all hosts come to the same conclusion."""
     if known is None:
         return True
     return (entry.version, entry.sha256) > (known.version, known.sha256)
 
 
 def prefix_of_data(path: str) -> tuple[str, int] | None:
-    """The checkpoint that a data file is of, and how many it has."""
+    """Return the checkpoint that a data file is of, and how many it has."""
     found = DATA.fullmatch(path)
     return None if found is None else (found[1], int(found[2]))
 
 
 def checkpoint_of(path: str) -> str | None:
-    """The prefix of TensorFlow's checkpoint that a file is a part of, its index, data or graph; None: it may be whole.
+    """Return the prefix of TensorFlow's checkpoint that a file is a part of, its index, data or graph; None:
+    it may be whole.
 
     >>> checkpoint_of("m-1.index"), checkpoint_of("m-1.data-00000-of-00002"), checkpoint_of("weights.pt")
     ('m-1', 'm-1', None)
@@ -86,7 +87,7 @@ def checkpoint_of(path: str) -> str | None:
 
 
 def is_complete(path: str, own: Mapping[str, Entry]) -> bool:
-    """Whether `path` may appear: an index says that its checkpoint is whole, so all its data are there before."""
+    """Tell whether `path` may appear: an index says that its checkpoint is whole, so all its data are there before."""
     if not path.endswith(".index"):
         return True
     prefix = path.removesuffix(".index")
@@ -99,7 +100,7 @@ def is_complete(path: str, own: Mapping[str, Entry]) -> bool:
 
 
 def to_take(own: Mapping[str, Entry], theirs: Iterable[Entry], busy: Collection[str], floor: int = 0) -> list[Entry]:
-    """What another host has that is newer, in the order in which to take it. `busy`: what is being written here;
+    """Return what another host has that is newer, in the order in which to take it. `busy`: what is being written here;
     `floor`: what is not in `own` and has no higher version was deleted, so long ago that it is not remembered."""
     news = []
     for entry in theirs:
@@ -122,7 +123,7 @@ def _turn(entry: Entry) -> tuple[int, str]:
 
 
 def goes_with(path: str, own: Mapping[str, Entry]) -> list[str]:
-    """What is deleted with `path`: data and graph of a checkpoint whose index is."""
+    """Return what is deleted with `path`: data and graph of a checkpoint whose index is."""
     if not path.endswith(".index"):
         return []
     prefix = path.removesuffix(".index")
@@ -134,7 +135,8 @@ def goes_with(path: str, own: Mapping[str, Entry]) -> list[str]:
 
 
 def listed(state: str) -> tuple[str, ...]:
-    """The checkpoints that the text of TensorFlow's `checkpoint` file names, the newest last, without their folder.
+    """Return the checkpoints that the text of TensorFlow's `checkpoint` file names, the newest last,
+    without their folder.
 
     >>> listed('model_checkpoint_path: "/c/m-2"\\nall_model_checkpoint_paths: "/c/m-1"\\n')
     ('m-1', 'm-2')
@@ -146,7 +148,8 @@ def listed(state: str) -> tuple[str, ...]:
 
 
 def whole(own: Mapping[str, Entry], named: Sequence[str] | None = None) -> tuple[str, ...]:
-    """The newest checkpoints that are whole here, oldest first: prefixes of TensorFlow's, and names of other files.
+    """Return the newest checkpoints that are whole here, oldest first: prefixes of TensorFlow's,
+    and names of other files.
 
     `named`: those that the folder's state lists. Of others nobody would go on: a later run has come by them.
     """
@@ -155,7 +158,7 @@ def whole(own: Mapping[str, Entry], named: Sequence[str] | None = None) -> tuple
 
 
 def all_whole(own: Mapping[str, Entry], named: Sequence[str] | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """As `whole`, all of them: prefixes, and other files. Each file is looked at once."""
+    """Return all that are whole: prefixes of TensorFlow's, and other files. Each file is looked at once."""
     parts: dict[str, dict[str, Entry]] = {}
     indexes: list[tuple[str, Entry]] = []
     files = []
@@ -181,7 +184,8 @@ def all_whole(own: Mapping[str, Entry], named: Sequence[str] | None = None) -> t
 
 
 def must_stay(own: Mapping[str, Entry], deleted: Collection[str]) -> str | None:
-    """The checkpoint that is not given up though others have `deleted` its files: without it none would be whole here.
+    """Return the checkpoint that is not given up though others have `deleted` its files:
+    without it none would be whole here.
 
     That happens when the newest one has been deleted, or lost with its writer, before all of it was here.
     """

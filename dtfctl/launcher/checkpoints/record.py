@@ -38,7 +38,7 @@ PIECE_BYTES = 4 * 2**20
 UNSTORED = 1_000_000
 """More versions than are given or heard of between two times that a record is stored."""
 MOST_DELETED = 2000
-"""So many of the files that were deleted last are remembered."""
+"""How many of the files that were deleted last are remembered."""
 
 Mark = tuple[int, int, int]
 """Size, time of change and inode of a file: what differs when it was written again."""
@@ -111,7 +111,7 @@ class Record:
             raise
 
     def _forget(self) -> None:
-        """Of the oldest deletions only the floor is kept."""
+        """Keep only the floor of the oldest deletions."""
         if self._deleted <= MOST_DELETED:
             return
         gone = sorted((entry for entry in self._entries.values() if entry.deleted), key=lambda entry: entry.version)
@@ -203,7 +203,8 @@ class Record:
             return self._clock
 
     def hear(self, clock: int) -> None:
-        """Another host has come so far with its versions: what is written here from now on is newer than all that."""
+        """Note how far another host has come with its versions: what is written here from now on is newer than all
+        that."""
         with self._lock:
             self._clock = max(self._clock, min(clock, HIGHEST_VERSION))
 
@@ -225,7 +226,7 @@ class Record:
             self._parts.setdefault(part, set()).add(path)
 
     def of_checkpoint(self, prefix: str) -> dict[str, Entry]:
-        """What is known of the files of one checkpoint."""
+        """Return what is known of the files of one checkpoint."""
         with self._lock:
             return {path: self._entries[path] for path in self._parts.get(prefix, ())}
 
@@ -246,7 +247,7 @@ class Record:
         return found
 
     def _hash(self, path: str, mark: Mark) -> str | None:
-        """None: it is being written again, or gone."""
+        """Return the SHA-256 of a file; None where it is being written again, or gone."""
         digest = hashlib.sha256()
         try:
             with self._open(path) as file:
@@ -270,7 +271,7 @@ class Record:
         os.utime(path, (moment, moment))
 
     def read(self, path: str, sha256: str, offset: int) -> bytes:
-        """A piece of a file of this version.
+        """Return a piece of a file of this version.
 
         Raises:
             NotFound: there is another version by now, or none.
@@ -290,7 +291,7 @@ class Record:
             raise gone from None
 
     def remove(self, entry: Entry) -> None:
-        """Another host has deleted it."""
+        """Delete a file that another host has deleted."""
         with self._lock:
             known = self.of_checkpoint(checkpoint_of(entry.path) or "")
             others = goes_with(entry.path, known) if not self._is_gone(entry.path) else []
@@ -319,7 +320,7 @@ class Record:
         return whole
 
     def note(self, entry: Entry) -> bool:
-        """Whether the file is here already, as another host has it under a higher number: it has that here, too."""
+        """Note that the file is here already, as another host has it under a higher number; False where it is not."""
         with self._lock:
             known = self._entries.get(entry.path)
             if known is None or known.deleted or (known.sha256, known.size) != (entry.sha256, entry.size):

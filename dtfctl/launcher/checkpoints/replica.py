@@ -38,7 +38,7 @@ ROUND_S = 0.25
 OF_LOOK = 10.0
 """Rounds of a folder with many files are this much longer than a look at it takes."""
 EACH_S = 0.02
-"""For each peer, rounds are longer by this."""
+"""How much longer rounds are for each peer."""
 LONGEST_STATE = 2**20
 CALL_S = 5.0
 PIECE_S = 60.0
@@ -102,7 +102,7 @@ class Replica:
         return not self.order.hold or self._was_in_step or time.monotonic() - self._began > GATE_S
 
     def report(self) -> FolderReport:
-        """For the agent's loop, at every beat: it looks at no file."""
+        """Report what the agent's loop asks for at every beat: it looks at no file."""
         return replace(self._found, in_step=self._in_step or not self.order.hold)
 
     def _sum_up(self) -> None:
@@ -143,7 +143,8 @@ class Replica:
             self._wake.clear()
 
     def _read_state(self) -> tuple[str, ...] | None:
-        """What TensorFlow's `checkpoint` file lists, once it is the same for others; None where there is none."""
+        """Return what TensorFlow's `checkpoint` file lists, once it is the same for others;
+        None where there is none."""
         try:
             with (self.record.folder / STATE).open(encoding="utf-8", errors="replace") as file:
                 text = file.read(LONGEST_STATE)
@@ -182,7 +183,7 @@ class Replica:
             log.info("%s: %s", self.order.path, problem.message)
 
     def _ask(self, peer: FolderPeer) -> bool:
-        """Whether everything that the peer has is here."""
+        """Tell whether everything that the peer has is here."""
         channel = self._channel(peer)
         known, clock = self._tags.get(peer.host, ""), self.record.clock
         request = pb.ListFilesRequest(path=self.order.path, tag=known, clock=clock)
@@ -248,7 +249,7 @@ class Replica:
         return done and not any(e.path in busy and is_newer(e, own.get(e.path)) for e in theirs)
 
     def _is_whole_with(self, entry: Entry, theirs: Mapping[str, set[str]]) -> bool:
-        """Whether a file may appear here; an index may when all `theirs`, data of its checkpoint, are here."""
+        """Tell whether a file may appear here; an index may when all `theirs`, data of its checkpoint, are here."""
         if not entry.path.endswith(".index"):
             return True
         prefix = entry.path.removesuffix(".index")

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from dtfctl.launcher.errors import UsageError
 
 Step: TypeAlias = Literal["leave", "find", "take"]
-"""Of one host; of each other one; of the first again."""
+"""A step of the proof: at one host; at each other one; at the first again."""
 STEPS: tuple[Step, ...] = ("leave", "find", "take")
 
 PREFIX = ".dtfctl-shared-"
@@ -24,7 +24,8 @@ OLD_S = 3600.0
 
 
 def prove(folder: str, token: str, host: str, step: Step, find_s: float = FIND_S) -> str:
-    """What speaks against it here; empty when nothing does. A host that finds the token must be able to write, too."""
+    """Return what speaks against it here; empty when nothing does. A host that finds the token must be able to
+    write, too."""
     if not re.fullmatch(r"[0-9a-f]{16,64}", token):
         return "that is no token"
     root = Path(folder).expanduser()
