@@ -1,0 +1,1 @@
+"""What the agent tells its tasks and its controller."""

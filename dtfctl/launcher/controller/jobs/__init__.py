@@ -1,0 +1,1 @@
+"""Jobs: queued, started, followed, ended; their files and checkpoint folders."""

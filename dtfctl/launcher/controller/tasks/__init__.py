@@ -1,0 +1,1 @@
+"""Tasks: which there shall be and where, and what moves or changes."""

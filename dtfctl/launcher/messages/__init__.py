@@ -1,0 +1,1 @@
+"""What controller, agents and the user's end tell each other, as values, and how it is coded."""

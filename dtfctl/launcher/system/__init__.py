@@ -1,0 +1,1 @@
+"""What the launcher's processes need of the machine under them: files, processes, daemons."""
