@@ -16,7 +16,7 @@ from benchmarks.transports import CLUSTER, TLS_VARIABLE
 
 def serve_with_certificates(addresses: dict[str, list[str]], job: str, index: int, folder: Path) -> str:
     """Serve a task as the launcher does: peers with certificates, clients of this host through a socket; the target."""
-    from dtfctl.launcher.certificates import ensure_certificate
+    from dtfctl.launcher.identity.certificates import ensure_certificate
     from dtfctl.runtime.services.server import TaskServer, TaskServerConfig, TlsFiles
 
     files = ensure_certificate(folder, CLUSTER, "task", f"{job}/{index}")

@@ -24,7 +24,7 @@ def environment_for(transport: str, folder: Path) -> dict[str, str]:
     """
     if transport != TLS:
         return {"DTF_TRANSPORT": transport}
-    from dtfctl.launcher.certificates import ensure_authority
+    from dtfctl.launcher.identity.certificates import ensure_authority
 
     ensure_authority(folder, CLUSTER)
     return {"DTF_TRANSPORT": "tcp", TLS_VARIABLE: str(folder)}

@@ -1,4 +1,4 @@
-"""python -m dtfctl.connect ADDRESS PORT CA CERT KEY NAME: a plaintext port that leads to a task's master.
+"""python -m dtfctl.plaintext_port ADDRESS PORT CA CERT KEY NAME: a plaintext port that leads to a task's master.
 
 Started by `launcher.tunnel.Tunnel`; besides `dtfctl/task.py` the only place where launcher and runtime meet. It says
 {"port": N} or {"error": TEXT} in one line, takes a new address of the task in each line of its input, and ends with it.

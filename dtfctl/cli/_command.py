@@ -29,8 +29,8 @@ from dtfctl.cli._screen import Output, Screen
 
 if TYPE_CHECKING:
     from dtfctl.launcher.api import Cluster
-    from dtfctl.launcher.glance import Names
     from dtfctl.launcher.model import ClusterInfo
+    from dtfctl.launcher.operator.completion import Names
 
 EXITS: Mapping[int, str] = {
     0: "done as asked",

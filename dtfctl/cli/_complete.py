@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from dtfctl.launcher.glance import Names
+    from dtfctl.launcher.operator.completion import Names
 
 STATES = ("failed", "all")
 VERBS = ("check", "clean", "drain", "undrain", "release")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dtfctl.launcher.model import ClientStatus, ClusterInfo, ClusterStatus, Event, JobStatus, LogLine, TaskStatus
-from dtfctl.launcher.why import Explanation
+from dtfctl.launcher.operator.why import Explanation
 
 
 def plain(value: Any) -> Any:

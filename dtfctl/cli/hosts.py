@@ -15,7 +15,7 @@ from dtfctl.cli._format import columns, named, plural
 from dtfctl.cli._watch import repeat
 
 if TYPE_CHECKING:
-    from dtfctl.launcher.providers.check import HostCheck
+    from dtfctl.launcher.operator.check_hosts import HostCheck
     from dtfctl.launcher.spec.model import ClusterSpec
 
 MIB = 1 << 20
@@ -153,10 +153,10 @@ def _desire(session: Session, verb: str, patterns: Sequence[str], reason: str, w
 
 def _clean(session: Session, file: str, everything: bool, force: bool) -> int:
     """Remove a cluster, or all of dtfctl, from the hosts of a file."""
-    from dtfctl.launcher.grouping import grouped
+    from dtfctl.launcher.operator.clean_hosts import clean_hosts
     from dtfctl.launcher.providers.base import LOGIN_CAUSES
-    from dtfctl.launcher.providers.clean import clean_hosts
     from dtfctl.launcher.spec import load_spec
+    from dtfctl.launcher.spec.grouping import grouped
 
     screen = session.screen
     spec = load_spec(file, os.environ, for_up=True)
@@ -179,7 +179,7 @@ def _clean(session: Session, file: str, everything: bool, force: bool) -> int:
 
 
 def _check(session: Session, file: str | None) -> int:
-    from dtfctl.launcher.providers.check import check_hosts
+    from dtfctl.launcher.operator.check_hosts import check_hosts
     from dtfctl.launcher.spec import load_spec
 
     screen = session.screen
@@ -211,7 +211,7 @@ def _check(session: Session, file: str | None) -> int:
 
 
 def _show(session: Session, spec: ClusterSpec, checks: Sequence[HostCheck], bad: Sequence[HostCheck]) -> None:
-    from dtfctl.launcher.grouping import grouped
+    from dtfctl.launcher.spec.grouping import grouped
 
     screen = session.screen
     if not checks:

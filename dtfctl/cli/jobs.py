@@ -62,7 +62,7 @@ def job(
     job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.", autocompletion=complete.job)],
 ) -> None:
     """Show one job: its state and why, its processes, their last lines where they failed."""
-    from dtfctl.launcher.why import advice_after
+    from dtfctl.launcher.operator.why import advice_after
 
     screen = session.screen
     found = session.open().job(job_id)

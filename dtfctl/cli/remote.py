@@ -28,8 +28,8 @@ from dtfctl.launcher.model import LogLine
 
 if TYPE_CHECKING:
     from dtfctl.launcher.api import Cluster
-    from dtfctl.launcher.remote import Command, Target, Terminal
-    from dtfctl.launcher.trees import Received
+    from dtfctl.launcher.operator.host_access import Command, Target, Terminal
+    from dtfctl.launcher.transfer.trees import Received
 
 INPUT_BYTES = 64 * 1024
 MOST_PARALLEL = 64
@@ -74,7 +74,7 @@ def exec_(
     `--`; other options of `exec` stand before SEL. All that the command has
     started ends with it, and with this program, however that ends.
     """
-    from dtfctl.launcher.remote import one_per_host
+    from dtfctl.launcher.operator.host_access import one_per_host
 
     after, words = _own_options(words)
     terminal, each, first = terminal or after.terminal, each or after.each, first or after.first
@@ -183,7 +183,7 @@ def _raw_terminal(running: Command) -> Iterator[None]:
 
 
 def _size() -> Terminal:
-    from dtfctl.launcher.remote import Terminal
+    from dtfctl.launcher.operator.host_access import Terminal
 
     try:
         columns, rows = os.get_terminal_size(0)
@@ -372,7 +372,7 @@ def get(
     A relative path begins in the home folder there, with job:ID in the job's folder. Where SEL means several tasks,
     the copies go into DEST/TASK (`worker-0`), a folder for each. Every file is checked before it gets its name.
     """
-    from dtfctl.launcher.remote import split_place
+    from dtfctl.launcher.operator.host_access import split_place
 
     place = split_place(source)
     if place is None:
@@ -411,7 +411,7 @@ def put(
     A relative path begins in the home folder there, with job:ID in the job's folder. Every file is checked before it
     gets its name; what is there under that name is replaced.
     """
-    from dtfctl.launcher.remote import one_per_host, split_place
+    from dtfctl.launcher.operator.host_access import one_per_host, split_place
 
     place = split_place(destination)
     if place is None:

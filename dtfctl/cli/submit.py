@@ -386,7 +386,7 @@ def _why_again(cluster: Cluster, job_id: str) -> str:
 
 def _ended(session: Session, status: JobStatus, interrupted: bool) -> int:
     """Say how a job ended and give the command's exit code."""
-    from dtfctl.launcher.why import advice_after
+    from dtfctl.launcher.operator.why import advice_after
 
     screen = session.screen
     took = duration(status.ended - status.started) if status.ended and status.started else "-"

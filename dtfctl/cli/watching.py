@@ -52,8 +52,8 @@ def doctor(session: Session) -> int:
     Looks at this machine, and at the cluster and all its hosts where one is up. Each finding says what to do. -o wide
     shows what is well, too. The exit code is 1 when something is broken, 0 with warnings only.
     """
-    from dtfctl.launcher import doctor as looks
     from dtfctl.launcher.errors import NoSuchCluster
+    from dtfctl.launcher.operator import doctor as looks
 
     screen = session.screen
     found = looks.look_here()

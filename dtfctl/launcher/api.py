@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from dtfctl.launcher import bringup, codec, connect, desire, history, ownership, remote, submission, trees
-from dtfctl.launcher.connect import Connection
-from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import Conflict, ControllerUnreachable, DeadlineExpired, LauncherError, NotFound
+from dtfctl.launcher.identity import ownership
+from dtfctl.launcher.messages import controller_calls, json_codec
+from dtfctl.launcher.messages.proto_codec import from_message
 from dtfctl.launcher.model import (
     CertificateStatus,
     ClusterInfo,
@@ -36,18 +36,20 @@ from dtfctl.launcher.model import (
     LogLine,
     RestartResult,
 )
+from dtfctl.launcher.operator import bringup, controller_client, history, host_access, submission, task_control
+from dtfctl.launcher.operator.controller_client import Connection
+from dtfctl.launcher.operator.ssh_command import ssh_command
 from dtfctl.launcher.paths import ClusterPaths, home
 from dtfctl.launcher.spec.model import ClusterSpec
-from dtfctl.launcher.ssh_command import ssh_command
-from dtfctl.launcher.trees import Received
-from dtfctl.launcher.wire import from_message
+from dtfctl.launcher.transfer import trees
+from dtfctl.launcher.transfer.trees import Received
 from dtfctl.protocol import agent_pb2, controller_pb2 as pb
 
 if TYPE_CHECKING:
-    from dtfctl.launcher import doctor
-    from dtfctl.launcher.glance import Names
-    from dtfctl.launcher.tunnel import Tunnel
-    from dtfctl.launcher.why import Explanation
+    from dtfctl.launcher.operator import doctor
+    from dtfctl.launcher.operator.completion import Names
+    from dtfctl.launcher.operator.tunnel import Tunnel
+    from dtfctl.launcher.operator.why import Explanation
 
 ASK_AT_ONCE = 32
 
@@ -165,8 +167,8 @@ class Cluster:
         Raises:
             NoSuchCluster, ControllerUnreachable.
         """
-        cluster = cls(connect.resolve(name).name)
-        cluster._connection.call(methods.PING, pb.Nothing())
+        cluster = cls(controller_client.resolve(name).name)
+        cluster._connection.call(controller_calls.PING, pb.Nothing())
         return cluster
 
     @property
@@ -176,7 +178,8 @@ class Cluster:
 
     def status(self) -> ClusterStatus:
         return from_message(
-            ClusterStatus, self._connection.call(methods.STATUS, pb.StatusRequest(), timeout_s=connect.FOLLOW_S)
+            ClusterStatus,
+            self._connection.call(controller_calls.STATUS, pb.StatusRequest(), timeout_s=controller_client.FOLLOW_S),
         )
 
     # ------------------------------------------------------------------ jobs
@@ -206,7 +209,7 @@ class Cluster:
         """
         if job_ids is not None and not job_ids:
             return []
-        reply = self._connection.call(methods.CANCEL, pb.CancelRequest(ids=job_ids, grace_s=grace_s))
+        reply = self._connection.call(controller_calls.CANCEL, pb.CancelRequest(ids=job_ids, grace_s=grace_s))
         ids = [job.id for job in reply.jobs]
         deadline = time.monotonic() + grace_s + 20.0
         while True:
@@ -216,7 +219,9 @@ class Cluster:
             if time.monotonic() > deadline:
                 alive = ", ".join(job.id for job in found if not job.is_final)
                 raise DeadlineExpired(f"still ending: {alive}", f"look with: dtfctl jobs -c {self.name}")
-            reply = self._connection.call(methods.JOBS, pb.JobsRequest(ids=ids, newer_than=reply.version, wait_s=1.0))
+            reply = self._connection.call(
+                controller_calls.JOBS, pb.JobsRequest(ids=ids, newer_than=reply.version, wait_s=1.0)
+            )
 
     def follow_job(self, job_id: str) -> Iterator[JobItem]:
         """All output, progress and changes of a job from its start; the last item is `JobEnded`.
@@ -239,15 +244,15 @@ class Cluster:
         Raises:
             NoSuchTask, DeadlineExpired.
         """
-        return RestartResult(tuple(desire.restart(self._connection, selector, wait_s, grace_s)))
+        return RestartResult(tuple(task_control.restart(self._connection, selector, wait_s, grace_s)))
 
     def stop(self, selector: str, *, grace_s: float = 10.0) -> RestartResult:
         """Stop tasks; they stay stopped until `start` or `restart`."""
-        return RestartResult(tuple(desire.stop(self._connection, selector, grace_s)))
+        return RestartResult(tuple(task_control.stop(self._connection, selector, grace_s)))
 
     def start(self, selector: str, *, wait_s: float = 30.0) -> RestartResult:
         """Start tasks that were stopped, and wait until they run."""
-        return RestartResult(tuple(desire.start(self._connection, selector, wait_s)))
+        return RestartResult(tuple(task_control.start(self._connection, selector, wait_s)))
 
     def scale(self, counts: Mapping[str, int], *, wait_s: float = 60.0) -> tuple[str, ...]:
         """Change how many tasks a job name has, and wait until they run: what changed, one line each.
@@ -257,7 +262,7 @@ class Cluster:
         Raises:
             UsageError: no such tasks, or fewer than `min`. SpecError: no room for them. DeadlineExpired.
         """
-        return tuple(desire.scale(self._connection, counts, wait_s))
+        return tuple(task_control.scale(self._connection, counts, wait_s))
 
     # ------------------------------------------------------------------ hosts
 
@@ -267,7 +272,7 @@ class Cluster:
         Raises:
             NoSuchHost.
         """
-        return tuple(desire.hosts(self._connection, hosts, "drain", reason))
+        return tuple(task_control.hosts(self._connection, hosts, "drain", reason))
 
     def wait_drained(
         self,
@@ -284,15 +289,15 @@ class Cluster:
         Raises:
             DeadlineExpired: they have not arrived within `wait_s`.
         """
-        return tuple(desire.wait_drained(self._connection, hosts, tasks, wait_s, on_wait))
+        return tuple(task_control.wait_drained(self._connection, hosts, tasks, wait_s, on_wait))
 
     def undrain(self, hosts: Sequence[str]) -> tuple[str, ...]:
         """Put drained hosts back into use; tasks that moved away stay where they are."""
-        return tuple(desire.hosts(self._connection, hosts, "undrain", ""))
+        return tuple(task_control.hosts(self._connection, hosts, "undrain", ""))
 
     def release(self, hosts: Sequence[str]) -> tuple[str, ...]:
         """End the quarantine of hosts now, without waiting for a probe."""
-        return tuple(desire.hosts(self._connection, hosts, "release", ""))
+        return tuple(task_control.hosts(self._connection, hosts, "release", ""))
 
     # ------------------------------------------------------------------ what is written
 
@@ -333,7 +338,7 @@ class Cluster:
         Raises:
             NoSuchTask: there is neither.
         """
-        from dtfctl.launcher.why import explain
+        from dtfctl.launcher.operator.why import explain
 
         return explain(name, self.status(), sorted(self.events(), key=lambda event: event.seq))
 
@@ -341,30 +346,30 @@ class Cluster:
 
     def spec(self) -> ClusterSpec:
         """What the cluster is to be like."""
-        return codec.decode(ClusterSpec, self._connection.call(methods.READ_SPEC, pb.Nothing()).spec_json)
+        return json_codec.decode(ClusterSpec, self._connection.call(controller_calls.READ_SPEC, pb.Nothing()).spec_json)
 
-    def targets(self, selector: str) -> list[remote.Target]:
+    def targets(self, selector: str) -> list[host_access.Target]:
         """Whom `exec`, `get` and `put` mean by tasks, `host:NAME`, `job:ID` or `job:ID:worker/0`.
 
         Raises:
             UsageError, NotFound.
         """
-        return remote.targets(selector, self.status())
+        return host_access.targets(selector, self.status())
 
     def exec(
-        self, target: remote.Target, words: Sequence[str], terminal: remote.Terminal | None = None
-    ) -> remote.Command:
+        self, target: host_access.Target, words: Sequence[str], terminal: host_access.Terminal | None = None
+    ) -> host_access.Command:
         """Begin to run a command there; nothing of it outlives `close`, or this process."""
-        return remote.Command(self._connection, target, words, terminal)
+        return host_access.Command(self._connection, target, words, terminal)
 
     def get(
         self,
-        target: remote.Target,
+        target: host_access.Target,
         path: str,
         destination: Path,
         *,
         as_folder: bool = False,
-        on_bytes: remote.OnBytes = remote.unheard,
+        on_bytes: host_access.OnBytes = host_access.unheard,
     ) -> Received:
         """Copy a file or folder from there: into the folder `destination`, or to this new name.
 
@@ -375,13 +380,18 @@ class Cluster:
         if name in ("", "..") and not destination.is_dir():
             name = destination.name
         place = trees.place(destination, name if name not in ("", "..") else target.host, as_folder=as_folder)
-        return remote.fetch(self._connection, target, path, place, on_bytes)
+        return host_access.fetch(self._connection, target, path, place, on_bytes)
 
     def put(
-        self, source: Path, target: remote.Target, path: str, *, on_bytes: remote.OnBytes = remote.unheard
+        self,
+        source: Path,
+        target: host_access.Target,
+        path: str,
+        *,
+        on_bytes: host_access.OnBytes = host_access.unheard,
     ) -> Received:
         """Copy a file or folder there: into the folder `path`, or to this new name. Raises as `get`."""
-        return remote.store(self._connection, source, target, path, on_bytes)
+        return host_access.store(self._connection, source, target, path, on_bytes)
 
     def attach(self, task: str, *, tail: int = 10) -> Iterator[LogLine]:
         """What one task writes from now on, until the run that there is now ends.
@@ -393,11 +403,11 @@ class Cluster:
 
     def inspect(self, host: str) -> doctor.Answer:
         """Ask a host's agent for its version, clock, limits, disk and GPUs; with why not, where it does not answer."""
-        from dtfctl.launcher import doctor
+        from dtfctl.launcher.operator import doctor
 
         asked, begun = time.time(), time.monotonic()
         try:
-            said = self._connection.call(methods.INSPECT, agent_pb2.InspectRequest(host=host, now=asked))
+            said = self._connection.call(controller_calls.INSPECT, agent_pb2.InspectRequest(host=host, now=asked))
         except LauncherError as error:
             return doctor.Answer(None, asked, time.monotonic() - begun, error.message)
         return doctor.Answer(said, asked, time.monotonic() - begun)
@@ -406,7 +416,7 @@ class Cluster:
         """Everything `doctor` looks at: the cluster's files here, its controller, and all hosts at once."""
         from concurrent.futures import ThreadPoolExecutor
 
-        from dtfctl.launcher import doctor
+        from dtfctl.launcher.operator import doctor
 
         status, spec = self.status(), self.spec()
         names = [host.name for host in status.hosts]
@@ -431,7 +441,7 @@ class Cluster:
         """
         spec, status = self.spec(), self.status()
         if "/" in name:
-            name = remote.targets(name, status)[0].host
+            name = host_access.targets(name, status)[0].host
         host = next((host for host in spec.hosts if host.name == name.removeprefix("host:")), None)
         if host is None:
             known = ", ".join(host.name for host in spec.hosts[:8])
@@ -443,7 +453,7 @@ class Cluster:
     def certificates(self, *, renew: bool = False) -> list[CertificateStatus]:
         """When each certificate of the cluster ends. `renew`: replace all of them first, with new keys."""
         request = pb.CertificatesRequest(renew=renew)
-        reply = self._connection.call(methods.CERTIFICATES, request, timeout_s=60.0)
+        reply = self._connection.call(controller_calls.CERTIFICATES, request, timeout_s=60.0)
         return [from_message(CertificateStatus, item) for item in reply.certificates]
 
     def metrics(self, *, timeout_s: float = 10.0) -> str:
@@ -452,7 +462,7 @@ class Cluster:
         Raises:
             Conflict: the spec has none. ControllerUnreachable: it does not answer.
         """
-        from dtfctl.launcher.metrics_client import read_page
+        from dtfctl.launcher.operator.metrics_client import read_page
 
         port = self.spec().metrics.port
         if port is None:
@@ -469,7 +479,7 @@ class Cluster:
 
     def scrape_config(self) -> dict[str, Any]:
         """What to add to `scrape_configs` of a Prometheus on this machine. Raises Conflict: there is no page."""
-        from dtfctl.launcher.metrics_client import scrape_config
+        from dtfctl.launcher.operator.metrics_client import scrape_config
 
         spec = self.spec()
         if spec.metrics.port is None:
@@ -480,7 +490,7 @@ class Cluster:
         """The machine of the metrics page, which is the controller's."""
         if not self._connection.seat.host:
             return "127.0.0.1"
-        return self._connection.call(methods.PING, pb.Nothing()).address.rpartition(":")[0]
+        return self._connection.call(controller_calls.PING, pb.Nothing()).address.rpartition(":")[0]
 
     # ------------------------------------------------------------------ ways in, and the end
 
@@ -491,7 +501,7 @@ class Cluster:
             UsageError, NoSuchTask: `task` is not one task of this cluster.
             Conflict: the port is taken, or the task has not started.
         """
-        from dtfctl.launcher.tunnel import Tunnel
+        from dtfctl.launcher.operator.tunnel import Tunnel
 
         return Tunnel(self._connection.paths, self.status(), task, port)
 
@@ -519,16 +529,16 @@ class Cluster:
 
 def cluster_names() -> list[str]:
     """Every cluster that is up, the newest first. Reads the disk only."""
-    return connect.names()
+    return controller_client.names()
 
 
 def names_of(cluster: str | None) -> Names:
     """What a cluster has by name, as far as it can be told at once. Starts nothing, and logs in nowhere."""
-    from dtfctl.launcher import glance
+    from dtfctl.launcher.operator import completion
 
-    return glance.names_of(cluster)
+    return completion.names_of(cluster)
 
 
 def clusters() -> list[ClusterInfo]:
     """Every cluster that is up, the newest first. Starts nothing."""
-    return connect.existing()
+    return controller_client.existing()

@@ -27,7 +27,7 @@ import os
 from pathlib import Path
 
 from dtfctl.launcher.errors import LauncherError
-from dtfctl.launcher.files import private_folder
+from dtfctl.launcher.system.files import private_folder
 from dtfctl.values import value
 
 LONGEST_SOCKET_NAME = len("client-socket-of-worker-99999.sock") + 1

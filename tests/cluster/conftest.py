@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from dtfctl.launcher import api, seat
+from dtfctl.launcher import api
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.model import TaskStatus
+from dtfctl.launcher.operator import local_controller
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.procfs import identify, kill_group
 from dtfctl.launcher.spec.model import ClusterSpec, TaskGroup
+from dtfctl.launcher.system.procfs import identify, kill_group
 
 STUB = Path(__file__).with_name("stub_task.py")
 STUB_COMMAND = (sys.executable, str(STUB))
@@ -101,7 +102,7 @@ def up(home: Path) -> Callable[..., Cluster]:
 
 
 def controller_pid(cluster: Cluster) -> int:
-    found = seat.find_controller(ClusterPaths.of(cluster.name))
+    found = local_controller.find_controller(ClusterPaths.of(cluster.name))
     assert found is not None
     return found[0].pid
 

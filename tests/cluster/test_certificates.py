@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dtfctl.launcher.api import Cluster
-from dtfctl.launcher.certificates import TlsFiles, expiry, renew_certificate
+from dtfctl.launcher.identity.certificates import TlsFiles, expiry, renew_certificate
 from dtfctl.launcher.model import JobEnded, JobRequest
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.spec.model import Security

@@ -14,8 +14,8 @@ import pytest
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.model import JobEnded, JobRequest
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.procfs import identify, kill_group, send_signal
 from dtfctl.launcher.spec.model import Delay, Health, Restart
+from dtfctl.launcher.system.procfs import identify, kill_group, send_signal
 from tests.cluster.conftest import pids, processes_of, spec_of, wait_until
 
 Up = Callable[..., Cluster]

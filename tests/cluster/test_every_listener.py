@@ -18,9 +18,9 @@ import pytest
 
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.model import JobRequest
+from dtfctl.launcher.operator.tunnel import Tunnel
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.procfs import command_line, identify
-from dtfctl.launcher.tunnel import Tunnel
+from dtfctl.launcher.system.procfs import command_line, identify
 from tests.cluster.conftest import controller_pid, pids, processes_of, wait_until
 from tests.support.ports import free_ports
 
@@ -54,7 +54,7 @@ PROGRAMS = {
     "launcher.agent": "agent",
     "dtfctl.task": "task",
     "dtfctl.seed": "seed",
-    "dtfctl.connect": "`dtfctl connect`",
+    "dtfctl.plaintext_port": "`dtfctl connect`",
     "keeper.py": "keeper",
 }
 NOT_NOW = {("command, controller", "`run/ssh-*.sock`"), ("a host that hands packages on", "TCP")}

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from dtfctl.launcher import seat
 from dtfctl.launcher.api import Cluster
-from dtfctl.launcher.certificates import TlsFiles
-from dtfctl.launcher.controller import methods
+from dtfctl.launcher.identity.certificates import TlsFiles
+from dtfctl.launcher.messages import controller_calls
 from dtfctl.launcher.model import JobRequest
+from dtfctl.launcher.operator import local_controller
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.protocol import controller_pb2 as pb
@@ -67,7 +67,7 @@ def test_at_the_controller_and_the_agent(up: Up) -> None:
         while time.monotonic() < ends:
             assert epoch(cluster) == first
             with contextlib.closing(direct(paths)) as channel:
-                assert channel.call(methods.PING, pb.Nothing(), timeout_s=60.0).epoch == first
+                assert channel.call(controller_calls.PING, pb.Nothing(), timeout_s=60.0).epoch == first
     assert (pids(cluster), controller_pid(cluster), agent_pid(cluster)) == (before, controller, agent)
     kinds = [event.kind for event in cluster.events()]
     assert not {"host.suspect", "host.down", "task.moved"} & set(kinds)
@@ -78,7 +78,7 @@ def test_a_controller_that_cannot_be_reached_but_lives_is_left_alone(up: Up, mon
     cluster = up(spec_of())
     paths = ClusterPaths.of(cluster.name)
     before = controller_pid(cluster)
-    found = seat.LocalSeat(paths)
+    found = local_controller.LocalSeat(paths)
     assert "its loop turned" in found.does_not_answer()
     assert controller_pid(cluster) == before
     os.kill(before, signal.SIGSTOP)
@@ -90,7 +90,7 @@ def test_a_controller_that_cannot_be_reached_but_lives_is_left_alone(up: Up, mon
 def test_commands_on_its_machine_use_a_socket_for_this_user_alone(up: Up) -> None:
     cluster = up(spec_of())
     paths = ClusterPaths.of(cluster.name)
-    found = seat.find_controller(paths)
+    found = local_controller.find_controller(paths)
     assert found is not None and found[1] == f"unix:{paths.controller_socket}"
     assert paths.controller_socket.is_socket()
     assert paths.controller_socket.parent.stat().st_mode & 0o777 == 0o700

@@ -18,12 +18,13 @@ from pathlib import Path
 
 import pytest
 
-from dtfctl.launcher import api, connect
+from dtfctl.launcher import api
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.errors import Conflict, LauncherError, NoSuchCluster
-from dtfctl.launcher.files import try_lock, unlock
+from dtfctl.launcher.operator import controller_client
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.spec.model import Logs, Ports, Restart, Security, TaskGroup
+from dtfctl.launcher.system.files import try_lock, unlock
 from tests.cluster.conftest import STUB_COMMAND, controller_pid, processes_of, spec_of, wait_until
 
 Up = Callable[..., Cluster]
@@ -170,7 +171,7 @@ def test_up_that_is_killed_at_any_moment_can_be_taken_down_or_completed(home: Pa
 
 
 def test_up_completes_what_a_killed_up_began(home: Path) -> None:
-    connect.prepare(ClusterPaths.of("t"))  # as far as a killed `up` may have come: no controller yet
+    controller_client.prepare(ClusterPaths.of("t"))  # as far as a killed `up` may have come: no controller yet
     assert [info.alive for info in api.clusters()] == [False]
     result = Cluster.up(spec_of(), task_command=STUB_COMMAND)
     assert result.running == 3

@@ -24,7 +24,7 @@ ROOT = Path(dtfctl.__file__).parent
 FAULTS = Path(__file__).parents[1] / "support" / "loop_faults"
 ELSEWHERE = {
     "launcher/checkpoints/replica.py:_run",
-    "launcher/controller/page.py:_try_again",
+    "launcher/controller/serve/metrics_page.py:_try_again",
     "launcher/providers/ssh.py:run_forever",
     "runtime/kernels/into/crew.py:_serve",
     "runtime/platform/kept_memory.py:_look_after",

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from dtfctl.launcher.agent import methods as agent_methods
 from dtfctl.launcher.api import Cluster
-from dtfctl.launcher.certificates import TlsFiles, ensure_authority, ensure_certificate
-from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import InternalError, LauncherError
+from dtfctl.launcher.identity.certificates import TlsFiles, ensure_authority, ensure_certificate
+from dtfctl.launcher.messages import agent_calls as agent_methods, controller_calls
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.rpc.method import PeerUnavailable
@@ -33,7 +32,7 @@ def ask(address: str, tls: TlsFiles, role: str = "controller") -> None:
     channel = Channel(address, tls, "controller" if role == "controller" else "agent", "t")
     try:
         if role == "controller":
-            channel.call(methods.PING, controller_pb2.Nothing(), timeout_s=5.0)
+            channel.call(controller_calls.PING, controller_pb2.Nothing(), timeout_s=5.0)
         else:
             channel.call(agent_methods.READ_LOGS, agent_pb2.ReadLogsRequest(), timeout_s=5.0)
     finally:
@@ -125,8 +124,8 @@ def test_a_damaged_message_does_not_hurt_the_controller(up: Up) -> None:
     controller, _ = endpoints(cluster)
     channel = Channel(controller, TlsFiles.of(ClusterPaths.of("t").certificates, "cli"), "controller", "t")
     with pytest.raises(LauncherError):
-        channel.call(methods.APPLY, controller_pb2.ApplyRequest(spec_json="{not json"), timeout_s=5.0)
+        channel.call(controller_calls.APPLY, controller_pb2.ApplyRequest(spec_json="{not json"), timeout_s=5.0)
     with pytest.raises(LauncherError):
-        channel.call(methods.SUBMIT, controller_pb2.SubmitRequest(sha256="0"), timeout_s=5.0)
+        channel.call(controller_calls.SUBMIT, controller_pb2.SubmitRequest(sha256="0"), timeout_s=5.0)
     channel.close()
     assert cluster.status().healthy

@@ -11,8 +11,8 @@ import pytest
 
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.procfs import command_line, identify
 from dtfctl.launcher.spec.model import TaskGroup
+from dtfctl.launcher.system.procfs import command_line, identify
 from dtfctl.runtime.kernels.blas_in_use import blas_in_use
 from tests.cluster.conftest import agent_pid, kill, pids, processes_of, spec_of, task, wait_until
 

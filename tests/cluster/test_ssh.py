@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from dtfctl.launcher import connect
 from dtfctl.launcher.api import Cluster
-from dtfctl.launcher.files import private_folder
-from dtfctl.launcher.grouping import grouped
+from dtfctl.launcher.operator import controller_client
+from dtfctl.launcher.operator.check_hosts import HostCheck, check_hosts
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.providers.check import HostCheck, check_hosts
 from dtfctl.launcher.providers.ssh import SshProvider
+from dtfctl.launcher.spec.grouping import grouped
 from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, Ssh, Sync, TaskGroup
+from dtfctl.launcher.system.files import private_folder
 from dtfctl.net.address import connect as connect_to
 from tests.cluster.conftest import STUB_COMMAND
 from tests.cluster.strangers import listening_ports
@@ -144,7 +144,7 @@ def test_a_spec_that_comes_again_while_files_are_on_their_way_disturbs_no_host(
     (folder / "blob").write_bytes(os.urandom(2**20))
     spec = replace(spec_of(servers, [2]), sync=(Sync(str(folder), str(tmp_path / "there")),))
     paths = ClusterPaths.of(spec.cluster)
-    connect.prepare(paths)
+    controller_client.prepare(paths)
     provider = SshProvider(paths)
     try:
         provider.configure(spec)

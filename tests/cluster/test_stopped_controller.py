@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dtfctl.launcher import connect
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.model import JobEnded, JobOutput, JobRequest
+from dtfctl.launcher.operator import controller_client
 from tests.cluster.conftest import controller_pid, kill, spec_of, wait_until
 
 WAITS = """
@@ -24,8 +24,8 @@ print("done", flush=True)
 
 
 def test_who_follows_outlasts_it(up: Callable[..., Cluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connect, "FOLLOW_S", 3.0)
-    monkeypatch.setattr(connect, "ANSWER_S", 3.0)
+    monkeypatch.setattr(controller_client, "FOLLOW_S", 3.0)
+    monkeypatch.setattr(controller_client, "ANSWER_S", 3.0)
     cluster = up(spec_of(worker=1))
     script, go = tmp_path / "waits.py", tmp_path / "go"
     script.write_text(WAITS)

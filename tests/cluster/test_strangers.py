@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from dtfctl.launcher.api import Cluster
-from dtfctl.launcher.certificates import TlsFiles, ensure_authority, ensure_certificate
+from dtfctl.launcher.identity.certificates import TlsFiles, ensure_authority, ensure_certificate
 from dtfctl.launcher.model import JobRequest
+from dtfctl.launcher.operator.tunnel import Tunnel
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.procfs import identify
 from dtfctl.launcher.spec.model import Metrics
-from dtfctl.launcher.tunnel import Tunnel
+from dtfctl.launcher.system.procfs import identify
 from tests.cluster.conftest import processes_of, spec_of, wait_until
 from tests.cluster.strangers import PAGE, PREFACE, Port, greet, is_answered, listening_ports, make_expired, plain_answer
 from tests.support.ports import free_ports
@@ -99,7 +99,7 @@ def tunnel_port(running: Running) -> int:
 def test_every_port_refuses_strangers(running: Running, tmp_path: Path) -> None:
     ports = running.ports
     commands = " ".join(port.command for port in ports)
-    for process in ("launcher.controller", "launcher.agent", "dtfctl.task", "dtfctl.connect"):
+    for process in ("launcher.controller", "launcher.agent", "dtfctl.task", "dtfctl.plaintext_port"):
         assert process in commands
     numbers = {port.number for port in ports}
     assert running.metrics_port in numbers

@@ -16,20 +16,20 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dtfctl.launcher import connect, seat
 from dtfctl.launcher.api import Cluster
-from dtfctl.launcher.certificates import TlsFiles
-from dtfctl.launcher.controller.engine import Engine
-from dtfctl.launcher.controller.service import ControllerService
+from dtfctl.launcher.controller.loop import Engine
+from dtfctl.launcher.controller.serve.service import ControllerService
 from dtfctl.launcher.errors import LauncherError
-from dtfctl.launcher.files import write_whole
+from dtfctl.launcher.identity.certificates import TlsFiles
 from dtfctl.launcher.model import ClusterStatus, Event, HostStatus, TaskStatus
+from dtfctl.launcher.operator import controller_client, local_controller
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.procfs import identify, send_signal
 from dtfctl.launcher.providers.base import AgentEndpoint
 from dtfctl.launcher.providers.local import LocalProvider
 from dtfctl.launcher.rpc.server import serve
 from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName
+from dtfctl.launcher.system.files import write_whole
+from dtfctl.launcher.system.procfs import identify, send_signal
 
 STUB = Path(__file__).parents[1] / "cluster" / "stub_task.py"
 PATIENCE_S = 60.0
@@ -70,14 +70,14 @@ class ManyHostCluster:
         self.name = name
         self.paths = ClusterPaths.of(name)
         self.command = tuple(command)
-        connect.prepare(self.paths)
+        controller_client.prepare(self.paths)
         self.provider = ManyHosts(self.paths)
         self.start_controller()
 
     # ------------------------------------------------------------------ controller
 
     def start_controller(self) -> None:
-        created = connect.read_created(self.paths)
+        created = controller_client.read_created(self.paths)
         assert created is not None
         self.engine = Engine(self.paths, created, self.provider)
         handlers = ControllerService(self.engine, lambda spec: None).handlers()
@@ -105,7 +105,7 @@ class ManyHostCluster:
         self.engine.begin_down()
         problems = self.engine.hosts.stop_all(0.2)
         self.stop_controller()
-        seat.forget(self.paths)
+        local_controller.forget(self.paths)
         assert not problems, problems
 
     # ------------------------------------------------------------------ what a user does and sees

@@ -8,7 +8,6 @@ from typing import Any
 
 from dtfctl.launcher import api
 from dtfctl.launcher.errors import LauncherError, NoSuchCluster, NoSuchJob
-from dtfctl.launcher.glance import Names
 from dtfctl.launcher.model import (
     ClusterInfo,
     ClusterStatus,
@@ -22,6 +21,7 @@ from dtfctl.launcher.model import (
     RestartResult,
     TaskStatus,
 )
+from dtfctl.launcher.operator.completion import Names
 from dtfctl.launcher.selectors import select
 from dtfctl.launcher.spec import ClusterSpec
 

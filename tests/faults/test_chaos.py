@@ -18,8 +18,8 @@ import pytest
 
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.model import JobEnded, JobOutput, JobProgress, JobRequest
-from dtfctl.launcher.procfs import identify, send_signal
 from dtfctl.launcher.spec.model import Checkpoints, Delay, Every, Health, Restart
+from dtfctl.launcher.system.procfs import identify, send_signal
 from tests.cluster.conftest import pids, processes_of, spec_of, wait_until
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits_mlp.py"

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from dtfctl.launcher import connect
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.model import JobRequest
+from dtfctl.launcher.operator import controller_client
 from dtfctl.launcher.spec.model import ClusterSpec, Health, Ports, Restart
 from tests.cluster.conftest import (
     STUB_COMMAND,
@@ -170,7 +170,7 @@ def test_an_interrupted_up_is_completed_by_the_next_and_two_at_once_conflict(hom
     file.write_text("cluster: t\ntasks: {ps: 1, worker: 2}\n")
     command = [sys.executable, "-m", "dtfctl", "up", str(file)]
     first = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    paths = connect.ClusterPaths.of("t")
+    paths = controller_client.ClusterPaths.of("t")
     wait_until(lambda: paths.controller_info.exists(), "the controller runs")
     first.send_signal(signal.SIGSTOP)  # however slowly the second one starts, this one is not done before
     second = subprocess.run(command, capture_output=True, text=True, timeout=120)

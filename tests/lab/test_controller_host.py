@@ -13,8 +13,8 @@ import pytest
 from dtfctl.launcher.api import Cluster, clusters
 from dtfctl.launcher.errors import Conflict, LoginError
 from dtfctl.launcher.model import JobRequest
+from dtfctl.launcher.operator.clean_hosts import clean_hosts
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.providers.clean import clean_hosts
 from dtfctl.launcher.spec.model import ControllerPlace, Health, HostGroup, HostName, Sync
 from tests.cluster.commands import Shell
 from tests.cluster.conftest import PATIENCE_S, STUB_COMMAND, pids, wait_until

@@ -12,8 +12,8 @@ from dtfctl.launcher import api
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.errors import Conflict, NoSuchCluster
 from dtfctl.launcher.model import JobRequest
+from dtfctl.launcher.operator.clean_hosts import clean_hosts
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.providers.clean import clean_hosts
 from dtfctl.launcher.spec.model import Checkpoints, HostGroup, HostName
 from tests.cluster.commands import Shell
 from tests.cluster.conftest import STUB_COMMAND, controller_pid, task, wait_until

@@ -18,7 +18,7 @@ import pytest
 
 import dtfctl.runtime as tf
 from dtfctl import durable
-from dtfctl.launcher.files import write_whole
+from dtfctl.launcher.system.files import write_whole
 from dtfctl.runtime.checkpoint.bundle_reader import BundleReader
 from dtfctl.runtime.checkpoint.bundle_writer import BundleWriter
 from dtfctl.runtime.framework import dtypes

@@ -15,7 +15,7 @@ import pytest
 
 import dtfctl
 from dtfctl import guard
-from dtfctl.launcher.metrics import render
+from dtfctl.launcher.controller.serve.metrics import render
 from dtfctl.launcher.model import ClusterStatus, ControllerStatus, HostStatus, TaskStatus
 from dtfctl.runtime.executor.workers import WORKERS
 from dtfctl.runtime.framework.errors import CancelledError, UnavailableError

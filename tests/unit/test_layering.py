@@ -1,7 +1,7 @@
 """Imports point downward only: a module may use its own layer and those below, never one above or beside its stack.
 
-The programs `dtfctl/task.py`, `dtfctl/seed.py`, `dtfctl/connect.py` and `dtfctl/run.py` are the places where launcher
-and runtime meet.
+The programs `dtfctl/task.py`, `dtfctl/seed.py`, `dtfctl/plaintext_port.py` and `dtfctl/run.py` are the places where
+launcher and runtime meet.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RUNTIME = [
     {"runtime.api", "runtime"},
     {"runtime.programs", "contrib"},
 ]
-FREE = {"task", "seed", "connect", "run", "__main__", ""}
+FREE = {"task", "seed", "plaintext_port", "run", "__main__", ""}
 """May import anything: the meeting places, which nobody imports, and the package itself."""
 SHARED = {"errors", "_version", "net", "protocol", "values", "durable", "copied", "guard", "later"}
 """May be imported from anywhere."""
@@ -113,9 +113,9 @@ def test_the_rules_tell_up_from_down() -> None:
     assert not may_import("launcher", "runtime.client")
     assert not may_import("runtime.client", "launcher")
     assert may_import("task", "runtime.services")
-    assert may_import("connect", "runtime.services")
-    assert not may_import("cli", "connect")
-    assert not may_import("launcher", "connect")
+    assert may_import("plaintext_port", "runtime.services")
+    assert not may_import("cli", "plaintext_port")
+    assert not may_import("launcher", "plaintext_port")
 
 
 def test_imports_are_found_in_every_form() -> None:

@@ -16,10 +16,10 @@ import pytest
 
 import dtfctl
 from dtfctl import guard
-from dtfctl.launcher.agent.contract import FolderOrder
-from dtfctl.launcher.certificates import TlsFiles, ensure_authority, ensure_certificate
 from dtfctl.launcher.checkpoints import replica
-from dtfctl.launcher.controller import page
+from dtfctl.launcher.controller.serve import metrics_page
+from dtfctl.launcher.identity.certificates import TlsFiles, ensure_authority, ensure_certificate
+from dtfctl.launcher.messages.agent import FolderOrder
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.ssh import SshProvider
 from dtfctl.launcher.spec.model import ClusterSpec, Metrics, TaskGroup
@@ -113,10 +113,10 @@ def test_a_flush_of_events_ends_whatever_is_raised(tmp_path: Path, monkeypatch: 
 
 
 def test_a_metrics_page_whose_port_is_taken(notes: Notes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "RETRY_S", 0.02)
+    monkeypatch.setattr(metrics_page, "RETRY_S", 0.02)
     ensure_authority(tmp_path, "t")
     tls = ensure_certificate(tmp_path, "t", "controller")
-    made = page.MetricsPage(lambda: "", tls, TlsFiles.of(tmp_path, "controller"))
+    made = metrics_page.MetricsPage(lambda: "", tls, TlsFiles.of(tmp_path, "controller"))
     taken = socket.create_server(("127.0.0.1", 0))
     port = taken.getsockname()[1]
     try:

@@ -24,7 +24,7 @@ from __future__ import annotations
 import socket
 from typing import Literal, TypeAlias
 
-from dtfctl.launcher.rpc.wire import Echo
+from dtfctl.launcher.rpc.frames import Echo
 
 Outlook: TypeAlias = Literal["held", "ask", "ended"]
 

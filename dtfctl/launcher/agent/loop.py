@@ -1,4 +1,4 @@
-"""The agent's loop: the one thread that owns all units (`roster.py`), and has done what `lifecycle.py` decides.
+"""The agent's loop: the one thread that owns all units (`supervisor.py`), and has done what `lifecycle.py` decides.
 
 It sleeps in one place and is woken by the end of a keeper (pidfd), a beat (datagram), a call (wake-up pipe) or the
 next time in a record.
@@ -16,24 +16,24 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dtfctl import guard
 from dtfctl.durable import remove_left
-from dtfctl.launcher.agent import launch
-from dtfctl.launcher.agent.contract import HostOrders
-from dtfctl.launcher.agent.facts import HostFacts, read_facts
-from dtfctl.launcher.agent.judge import judge, stands_still
-from dtfctl.launcher.agent.keyring import Keyring
 from dtfctl.launcher.agent.lease import Lease, can_reach, is_forwarded, stream_says, way_back
-from dtfctl.launcher.agent.lifecycle import hangs
-from dtfctl.launcher.agent.reports import Reports
-from dtfctl.launcher.agent.roster import Roster
-from dtfctl.launcher.agent.seeds import Seed
+from dtfctl.launcher.agent.start import launch
+from dtfctl.launcher.agent.start.keyring import Keyring
 from dtfctl.launcher.agent.start.preparations import Preparations
-from dtfctl.launcher.agent.unit import Unit
+from dtfctl.launcher.agent.start.seeds import Seed
+from dtfctl.launcher.agent.tell.reports import Reports
+from dtfctl.launcher.agent.units.health_check import judge, stands_still
+from dtfctl.launcher.agent.units.lifecycle import hangs
+from dtfctl.launcher.agent.units.supervisor import Roster
+from dtfctl.launcher.agent.units.unit import Unit
 from dtfctl.launcher.errors import NotFound, Superseded
-from dtfctl.launcher.files import private_folder
-from dtfctl.launcher.loop import Mailbox
-from dtfctl.launcher.procfs import dump_stacks
-from dtfctl.launcher.pulse import Pulse
-from dtfctl.launcher.rpc.wire import Echo
+from dtfctl.launcher.messages.agent import HostOrders
+from dtfctl.launcher.rpc.frames import Echo
+from dtfctl.launcher.system.files import private_folder
+from dtfctl.launcher.system.host_facts import HostFacts, read_facts
+from dtfctl.launcher.system.mailbox import Mailbox
+from dtfctl.launcher.system.procfs import dump_stacks
+from dtfctl.launcher.system.pulse import Pulse
 
 if TYPE_CHECKING:
     from dtfctl.launcher.checkpoints.folders import Folders

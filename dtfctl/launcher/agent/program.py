@@ -10,15 +10,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dtfctl.launcher.agent.access import AccessService
-from dtfctl.launcher.agent.agent import Agent
-from dtfctl.launcher.agent.service import AgentService
-from dtfctl.launcher.certificates import TlsFiles
-from dtfctl.launcher.daemon import own_lock
+from dtfctl.launcher.agent.access.host_access import AccessService
+from dtfctl.launcher.agent.access.service import AgentService
+from dtfctl.launcher.agent.loop import Agent
 from dtfctl.launcher.errors import LauncherError, UsageError
-from dtfctl.launcher.files import private_folder, write_whole
-from dtfctl.launcher.procfs import identify
+from dtfctl.launcher.identity.certificates import TlsFiles
 from dtfctl.launcher.rpc.server import serve
+from dtfctl.launcher.system.daemon import own_lock
+from dtfctl.launcher.system.files import private_folder, write_whole
+from dtfctl.launcher.system.procfs import identify
 from dtfctl.net.descriptors import raise_limit
 from dtfctl.values import names_of, value
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dtfctl.launcher.agent.contract import FolderOrder, FolderReport
-from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.checkpoints.replica import Replica, Tell
 from dtfctl.launcher.errors import NotFound
-from dtfctl.launcher.wire import to_message
+from dtfctl.launcher.identity.certificates import TlsFiles
+from dtfctl.launcher.messages.agent import FolderOrder, FolderReport
+from dtfctl.launcher.messages.proto_codec import to_message
 from dtfctl.protocol import agent_pb2 as pb
 
 

@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from dtfctl.copied import KNOWN_UNTIL, OWN
-from dtfctl.launcher import codec
 from dtfctl.launcher.checkpoints.manifest import (
     HIGHEST_VERSION,
     MOST_FILES,
@@ -29,7 +28,8 @@ from dtfctl.launcher.checkpoints.manifest import (
     is_replicated,
 )
 from dtfctl.launcher.errors import NotFound, TransferFailed
-from dtfctl.launcher.files import OUT_OF_SPACE, no_space, private_folder, write_whole
+from dtfctl.launcher.messages import json_codec
+from dtfctl.launcher.system.files import OUT_OF_SPACE, no_space, private_folder, write_whole
 from dtfctl.values import field, replace, value
 
 SETTLE_S = 0.4
@@ -88,7 +88,7 @@ class Record:
 
     def _load(self) -> _Saved:
         try:
-            return codec.decode(_Saved, self._file.read_text())
+            return json_codec.decode(_Saved, self._file.read_text())
         except (FileNotFoundError, ValueError, TypeError, AttributeError):
             return _Saved()  # what is there is told as if it were new
 
@@ -105,7 +105,7 @@ class Record:
             saved = _Saved(tuple(self._entries.values()), dict(self._marks), self._clock, self.floor)
             self._is_stored = True
         try:
-            write_whole(self._file, codec.encode(saved).encode())
+            write_whole(self._file, json_codec.encode(saved).encode())
         except BaseException:
             self._is_stored = False
             raise

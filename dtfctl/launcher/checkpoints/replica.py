@@ -10,9 +10,6 @@ from functools import partial
 from pathlib import Path
 
 from dtfctl import guard
-from dtfctl.launcher.agent.contract import FolderOrder, FolderPeer, FolderReport
-from dtfctl.launcher.agent.methods import LIST_FILES, READ_FILE
-from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.checkpoints.manifest import (
     STATE,
     Entry,
@@ -27,8 +24,11 @@ from dtfctl.launcher.checkpoints.manifest import (
 )
 from dtfctl.launcher.checkpoints.record import Record
 from dtfctl.launcher.errors import LauncherError, NotFound
+from dtfctl.launcher.identity.certificates import TlsFiles
+from dtfctl.launcher.messages.agent import FolderOrder, FolderPeer, FolderReport
+from dtfctl.launcher.messages.agent_calls import LIST_FILES, READ_FILE
+from dtfctl.launcher.messages.proto_codec import from_message
 from dtfctl.launcher.rpc.client import Channel
-from dtfctl.launcher.wire import from_message
 from dtfctl.protocol import agent_pb2 as pb
 from dtfctl.values import replace
 

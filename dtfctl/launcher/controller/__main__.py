@@ -14,22 +14,22 @@ from pathlib import Path
 from typing import Any
 
 from dtfctl import guard
-from dtfctl.launcher import metrics
-from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.controller import rebuild
-from dtfctl.launcher.controller.certificate_service import CertificateService
-from dtfctl.launcher.controller.engine import Engine
-from dtfctl.launcher.controller.page import MetricsPage
-from dtfctl.launcher.controller.relay import Relay
-from dtfctl.launcher.controller.service import ControllerService
-from dtfctl.launcher.daemon import own_lock
+from dtfctl.launcher.controller.loop import Engine
+from dtfctl.launcher.controller.serve import metrics
+from dtfctl.launcher.controller.serve.certificate_service import CertificateService
+from dtfctl.launcher.controller.serve.metrics_page import MetricsPage
+from dtfctl.launcher.controller.serve.relay import Relay
+from dtfctl.launcher.controller.serve.service import ControllerService
 from dtfctl.launcher.errors import LauncherError
-from dtfctl.launcher.files import private_folder, write_whole
+from dtfctl.launcher.identity.certificates import TlsFiles
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.procfs import identify
 from dtfctl.launcher.providers.hosts import HostProviders
 from dtfctl.launcher.rpc.method import Handler, Method
 from dtfctl.launcher.rpc.server import Server, serve
+from dtfctl.launcher.system.daemon import own_lock
+from dtfctl.launcher.system.files import private_folder, write_whole
+from dtfctl.launcher.system.procfs import identify
 from dtfctl.net.descriptors import raise_limit
 
 LOOPBACK = "127.0.0.1"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dtfctl.launcher import codec
-from dtfctl.launcher.controller.jobs import JobRecord
+from dtfctl.launcher.controller.jobs.lifecycle import JobRecord
 from dtfctl.launcher.controller.store import HostRow, Store, TaskRow
 from dtfctl.launcher.errors import NoSuchJob
-from dtfctl.launcher.procfs import boot_id
+from dtfctl.launcher.messages import json_codec
 from dtfctl.launcher.spec.model import ClusterSpec
+from dtfctl.launcher.system.procfs import boot_id
 
 
 class Memory:
@@ -53,7 +53,7 @@ class Memory:
         self.hosts = {row.name: row for row in self.store.hosts()}
         self.jobs = self.store.jobs()
         command = self.store.get("task_command")
-        self.task_command = codec.decode(tuple[str, ...], command) if command else ()
+        self.task_command = json_codec.decode(tuple[str, ...], command) if command else ()
         note = self.store.get("note")
         self.notes = (note,) if note else ()
         self.changed = True

@@ -1,8 +1,9 @@
 """The controller's loop: one thread owns the desired state, its store, and the picture of what runs.
 
-Each turn takes what has come (calls, reports), lets the pure parts (`jobs.py`, `plan.py`) decide, commits the store,
-and only then hands new orders to the links. It can be killed at any instant: the store says what is wanted, the
-agents' reports say what is. The loop's parts: `hosts.py`, `taskboard.py`, `jobboard.py`, over `memory.py`.
+Each turn takes what has come (calls, reports), lets the pure parts (`jobs/lifecycle.py`, `reconcile.py`) decide,
+commits the store, and only then hands new orders to the links. It can be killed at any instant: the store says what is
+wanted, the agents' reports say what is. The loop's parts: `host_manager.py`, `task_manager.py`, `job_manager.py`, over
+`desired_state.py`.
 """
 
 from __future__ import annotations
@@ -17,24 +18,24 @@ from typing import TypeVar
 
 from dtfctl import guard
 from dtfctl._version import VERSION
-from dtfctl.launcher.agent.contract import LogPosition
 from dtfctl.launcher.controller import view
-from dtfctl.launcher.controller.certify import OwnCertificates
-from dtfctl.launcher.controller.copies import CopyMaker
-from dtfctl.launcher.controller.hosts import HostBoard
-from dtfctl.launcher.controller.jobboard import JobBoard
-from dtfctl.launcher.controller.joborders import working_folder
-from dtfctl.launcher.controller.memory import Memory
+from dtfctl.launcher.controller.desired_state import Memory
+from dtfctl.launcher.controller.hosts.certify import OwnCertificates
+from dtfctl.launcher.controller.hosts.host_manager import HostBoard
+from dtfctl.launcher.controller.hosts.state_copies import CopyMaker
+from dtfctl.launcher.controller.jobs.job_manager import JobBoard
+from dtfctl.launcher.controller.jobs.orders import working_folder
 from dtfctl.launcher.controller.store import Store, is_damage
-from dtfctl.launcher.controller.taskboard import TaskBoard
+from dtfctl.launcher.controller.tasks.task_manager import TaskBoard
 from dtfctl.launcher.errors import ClusterFailed, NoSpace
-from dtfctl.launcher.loop import Mailbox
+from dtfctl.launcher.messages.agent import LogPosition
 from dtfctl.launcher.model import ClusterStatus, ControllerStatus
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import Provider
-from dtfctl.launcher.pulse import Pulse
 from dtfctl.launcher.selectors import job_id, select
 from dtfctl.launcher.spec.model import ClusterSpec
+from dtfctl.launcher.system.mailbox import Mailbox
+from dtfctl.launcher.system.pulse import Pulse
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -21,19 +21,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dtfctl import guard
-from dtfctl.launcher import codec
-from dtfctl.launcher.agent import copybook, methods, state
-from dtfctl.launcher.agent.lifecycle import ALIVE
-from dtfctl.launcher.certificates import TlsFiles
-from dtfctl.launcher.controller import copies, ledger
-from dtfctl.launcher.controller.jobs import JobRecord
+from dtfctl.launcher.agent.access import state_copy
+from dtfctl.launcher.agent.units import state_file
+from dtfctl.launcher.agent.units.lifecycle import ALIVE
+from dtfctl.launcher.controller.hosts import state_copies
+from dtfctl.launcher.controller.jobs import ledger
+from dtfctl.launcher.controller.jobs.lifecycle import JobRecord
 from dtfctl.launcher.controller.store import Store, TaskRow
 from dtfctl.launcher.errors import ClusterFailed, LauncherError
-from dtfctl.launcher.files import private_folder, write_whole
+from dtfctl.launcher.identity.certificates import TlsFiles
+from dtfctl.launcher.messages import agent_calls, json_codec
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import Provider
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.spec.model import ClusterSpec, ControllerPlace
+from dtfctl.launcher.system.files import private_folder, write_whole
 from dtfctl.protocol import agent_pb2 as pb
 
 log = logging.getLogger(__name__)
@@ -51,8 +53,8 @@ class Recalled:
     """What one host keeps."""
 
     host: str
-    copy: copybook.Copy
-    state: state.Saved
+    copy: state_copy.Copy
+    state: state_file.Saved
     boot: str = ""
     happening: int = 0
 
@@ -60,15 +62,15 @@ class Recalled:
     def of(cls, host: str, copy: bytes, saved: bytes, boot: str = "", happening: int = 0) -> Recalled:
         """What cannot be read counts as not there."""
         try:
-            kept = copybook.parse(copy)
+            kept = state_copy.parse(copy)
         except ValueError as error:
             log.warning("the copy of %s is damaged: %s", host, error)
-            kept = copybook.Copy()
+            kept = state_copy.Copy()
         try:
-            found = codec.decode(state.Saved, saved) if saved else state.Saved("")
+            found = json_codec.decode(state_file.Saved, saved) if saved else state_file.Saved("")
         except ValueError as error:
             log.warning("the state of %s is damaged: %s", host, error)
-            found = state.Saved("")
+            found = state_file.Saved("")
         return cls(host, kept, found, boot, happening)
 
 
@@ -136,12 +138,12 @@ def _spec_of(paths: ClusterPaths, recalled: Iterable[Recalled]) -> ClusterSpec |
     newest = _newest(recalled)
     text = newest.entries.get("spec") if newest is not None else None
     try:
-        return codec.decode(ClusterSpec, text or paths.spec.read_bytes())
+        return json_codec.decode(ClusterSpec, text or paths.spec.read_bytes())
     except (FileNotFoundError, ValueError):
         return None
 
 
-def _newest(recalled: Iterable[Recalled]) -> copybook.Copy | None:
+def _newest(recalled: Iterable[Recalled]) -> state_copy.Copy | None:
     found = [item.copy for item in recalled if item.copy.entries]
     return max(found, key=lambda copy: (copy.epoch, copy.revision), default=None)
 
@@ -161,7 +163,7 @@ def _ask_directly(paths: ClusterPaths, host: str) -> Recalled | None:
 def _recall(paths: ClusterPaths, host: str, address: str) -> Recalled:
     channel = Channel(address, TlsFiles.of(paths.certificates, "controller"), "agent", paths.name)
     try:
-        reply = channel.call(methods.RECALL, pb.RecallRequest(), timeout_s=RECALL_S)
+        reply = channel.call(agent_calls.RECALL, pb.RecallRequest(), timeout_s=RECALL_S)
     finally:
         channel.close()
     return Recalled.of(host, reply.copy, reply.state, reply.boot, reply.happening)
@@ -220,14 +222,14 @@ def hand_over(
     paths: ClusterPaths, recalled: Sequence[Recalled], unheard: Sequence[str], why: str, place: ControllerPlace
 ) -> None:
     """What `write` is to be called with by the controller that begins in this folder, or in the one it is sent to."""
-    write_whole(paths.recalled, codec.encode(_Handed(tuple(recalled), tuple(unheard), why, place)).encode())
+    write_whole(paths.recalled, json_codec.encode(_Handed(tuple(recalled), tuple(unheard), why, place)).encode())
 
 
 def take_handed_over(paths: ClusterPaths) -> None:
     """Begin with what was handed over, if anything was."""
     if not paths.recalled.exists():
         return
-    handed = codec.decode(_Handed, paths.recalled.read_bytes())
+    handed = json_codec.decode(_Handed, paths.recalled.read_bytes())
     write(paths, handed.recalled, handed.unheard, handed.why, handed.place)
     for item in handed.recalled:
         private_folder(paths.host(item.host))
@@ -244,7 +246,7 @@ def write(
     """A new database of what hosts have told; the controller is at another `place` now."""
     newest = _newest(recalled)
     entries = {} if newest is None else dict(newest.entries)
-    contents = copies.read(entries)
+    contents = state_copies.read(entries)
     spec = contents.spec or _spec_of(paths, ())
     if spec is not None and place is not None:
         spec = replace(spec, controller=place)
@@ -259,7 +261,7 @@ def write(
             if spec is not None and contents.tasks:
                 store.set_spec(spec)
                 store.put_tasks(_rows(spec, contents.tasks, recalled))
-            store.put("task_command", codec.encode(contents.about.task_command))
+            store.put("task_command", json_codec.encode(contents.about.task_command))
             for row in contents.hosts:
                 store.put_host(row)
             for job in contents.jobs:
@@ -321,14 +323,14 @@ def _settled(paths: ClusterPaths, job: JobRecord, scripts: dict[str, bytes]) -> 
     if job.id in scripts and not script.exists():
         private_folder(script.parent)
         write_whole(script, scripts[job.id], 0o700)
-    # One that runs has its script on its hosts; what else was sent for jobs hosts have (`jobfiles.py`).
+    # One that runs has its script on its hosts; what else was sent for jobs hosts have (`jobs/files.py`).
     if not job.placed and not script.exists():
         reason = "its script was lost with the controller's files; submit it again"
         return replace(job, state="failed", exit_code=1, reason=reason, ended=time.time())
     return job
 
 
-def _words(paths: ClusterPaths, why: str, contents: copies.Contents, hosts: int, unheard: Sequence[str]) -> str:
+def _words(paths: ClusterPaths, why: str, contents: state_copies.Contents, hosts: int, unheard: Sequence[str]) -> str:
     active = sum(not job.is_final for job in contents.jobs)
     text = f"{why}; made anew from {hosts} host{'s' * (hosts != 1)}: {len(contents.tasks)} tasks, {active} active jobs"
     if unheard:

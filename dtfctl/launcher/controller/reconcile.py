@@ -11,18 +11,18 @@ from pathlib import Path
 
 from dtfctl.health.monitor import HealthLimits
 from dtfctl.health.restart import RestartPolicy
-from dtfctl.launcher.agent.contract import (
+from dtfctl.launcher.controller.jobs.checkpoint_folders import folder_orders
+from dtfctl.launcher.controller.jobs.lifecycle import JobRecord
+from dtfctl.launcher.controller.jobs.orders import client_orders
+from dtfctl.launcher.controller.store import TaskRow
+from dtfctl.launcher.controller.tasks.moves import failures_elsewhere
+from dtfctl.launcher.messages.agent import (
     HostOrders,
     LogRules,
     Peer,
     Report,
     TaskOrder,
 )
-from dtfctl.launcher.controller.folders import folder_orders
-from dtfctl.launcher.controller.joborders import client_orders
-from dtfctl.launcher.controller.jobs import JobRecord
-from dtfctl.launcher.controller.moves import failures_elsewhere
-from dtfctl.launcher.controller.store import TaskRow
 from dtfctl.launcher.spec.model import ClusterSpec
 
 

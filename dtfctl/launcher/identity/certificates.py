@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from dtfctl.launcher.files import private_folder, write_whole
+from dtfctl.launcher.system.files import private_folder, write_whole
 from dtfctl.net.tls import Identity, task_host
 from dtfctl.values import value
 

@@ -12,10 +12,11 @@ import pwd
 import socket
 import time
 
-from dtfctl.launcher import codec, paths as layout
-from dtfctl.launcher.certificates import authority_name
-from dtfctl.launcher.files import write_whole
+from dtfctl.launcher import paths as layout
+from dtfctl.launcher.identity.certificates import authority_name
+from dtfctl.launcher.messages import json_codec
 from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.system.files import write_whole
 from dtfctl.values import replace, value
 
 MOST_GIVEN_UP = 20
@@ -39,7 +40,7 @@ class Owner:
 def ensure(paths: ClusterPaths) -> None:
     """Note that the cluster is this user's, unless it is noted whose it is."""
     if not paths.owner.exists():
-        write_whole(paths.owner, codec.encode(_new(paths)).encode())
+        write_whole(paths.owner, json_codec.encode(_new(paths)).encode())
 
 
 def _new(paths: ClusterPaths) -> Owner:
@@ -59,14 +60,14 @@ def myself(paths: ClusterPaths) -> Owner:
 def read(paths: ClusterPaths) -> Owner:
     """The owner as hosts are to know it."""
     ensure(paths)
-    owner = codec.decode(Owner, paths.owner.read_bytes())
+    owner = json_codec.decode(Owner, paths.owner.read_bytes())
     return replace(owner, authority=authority(paths))
 
 
 def name_of(paths: ClusterPaths) -> str:
     """`user@machine`, as the cluster's folder here is stamped; empty where it is not. Makes nothing."""
     try:
-        owner = codec.decode(Owner, paths.owner.read_bytes())
+        owner = json_codec.decode(Owner, paths.owner.read_bytes())
     except (OSError, ValueError):
         return ""
     return f"{owner.user}@{owner.machine}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dtfctl.launcher.certificates import Role
+from dtfctl.launcher.identity.certificates import Role
 from dtfctl.launcher.rpc.method import Method
 from dtfctl.protocol import agent_pb2 as pb
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from dtfctl.launcher.agent.contract import ClientReport, HostOrders, Report, TaskReport
 from dtfctl.launcher.errors import Conflict
+from dtfctl.launcher.messages.agent import ClientReport, HostOrders, Report, TaskReport
 from dtfctl.values import replace
 
 NUMBERS_S = 2.0

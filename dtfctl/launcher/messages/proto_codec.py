@@ -11,7 +11,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 
 from google.protobuf.message import Message
 
-from dtfctl.launcher.codec import hints
+from dtfctl.launcher.messages.json_codec import hints
 from dtfctl.values import names_of
 
 T = TypeVar("T")

@@ -17,17 +17,18 @@ import shutil
 from collections.abc import Collection
 from typing import Any
 
-from dtfctl.launcher import codec, connect
-from dtfctl.launcher.certificates import FORMER
 from dtfctl.launcher.controller import rebuild
 from dtfctl.launcher.controller.rebuild import Recalled
 from dtfctl.launcher.errors import Conflict, ControllerUnreachable, LoginError, NoSuchCluster, UsageError
-from dtfctl.launcher.far_seat import FarSeat, Place, settle_on
-from dtfctl.launcher.files import write_whole
+from dtfctl.launcher.identity.certificates import FORMER
+from dtfctl.launcher.messages import json_codec
+from dtfctl.launcher.operator import controller_client
+from dtfctl.launcher.operator.local_controller import LocalSeat, end_controller, find_controller
+from dtfctl.launcher.operator.remote_controller import FarSeat, Place, settle_on
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import LOGIN_CAUSES, HostFailed, OnStage
-from dtfctl.launcher.seat import LocalSeat, end_controller, find_controller
 from dtfctl.launcher.spec.model import ClusterSpec
+from dtfctl.launcher.system.files import write_whole
 
 CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 Adopted = dict[str, Any]
@@ -47,8 +48,8 @@ def take_over(paths: ClusterPaths, spec: ClusterSpec, on_stage: OnStage) -> None
         raise UsageError("--adopt is for clusters on other hosts", "this one is on this machine alone")
     if paths.seat.exists() and _is_there(paths):
         return
-    is_new = connect.read_created(paths) is None
-    created = connect.prepare(paths, spec.security.lifetime)
+    is_new = controller_client.read_created(paths) is None
+    created = controller_client.prepare(paths, spec.security.lifetime)
     try:
         found, failed = _ask(paths, spec, on_stage)
     except BaseException:
@@ -65,7 +66,7 @@ def take_over(paths: ClusterPaths, spec: ClusterSpec, on_stage: OnStage) -> None
     _trust_both(paths, found)
     recalled = [Recalled.of(host, item["copy"].encode(), item["state"].encode()) for host, item in found.items()]
     former = {item["former"] for item in found.values() if item["former"]}
-    lost = codec.decode(Place, paths.seat.read_bytes()).host if paths.seat.exists() else ""
+    lost = json_codec.decode(Place, paths.seat.read_bytes()).host if paths.seat.exists() else ""
     why = f"taken over from {', '.join(sorted(former)) or f'the controller on {lost}' * bool(lost) or 'nobody'}"
     if spec.controller.place == "host":
         rebuild.hand_over(paths, recalled, sorted(failed), why, spec.controller)
@@ -107,7 +108,7 @@ def _place_of(spec: ClusterSpec, found: Collection[str]) -> str:
 
 def _ask(paths: ClusterPaths, spec: ClusterSpec, on_stage: OnStage) -> tuple[dict[str, Adopted], dict[str, HostFailed]]:
     """Put this user's name on every host that can be reached; what those answer that have something of the cluster."""
-    from dtfctl.launcher.providers.far_controller import Operator
+    from dtfctl.launcher.operator.controller_over_ssh import Operator
 
     operator = Operator(paths)
     try:

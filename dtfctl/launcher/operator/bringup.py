@@ -9,9 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dtfctl import guard
-from dtfctl.launcher import codec, connect, far_seat, glance, history, ownership
-from dtfctl.launcher.connect import Connection
-from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import (
     ClusterFailed,
     Conflict,
@@ -22,15 +19,19 @@ from dtfctl.launcher.errors import (
     NoSuchCluster,
     PartlyDone,
 )
-from dtfctl.launcher.files import explained
+from dtfctl.launcher.identity import ownership
+from dtfctl.launcher.messages import controller_calls, json_codec
+from dtfctl.launcher.messages.proto_codec import from_message
 from dtfctl.launcher.model import SETTLED, Event, HostStatus
+from dtfctl.launcher.operator import completion, controller_client, history, remote_controller
 from dtfctl.launcher.operator.adopt import take_over
+from dtfctl.launcher.operator.controller_client import Connection
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import LOGIN_CAUSES, OnStage, Stage
 from dtfctl.launcher.selectors import chosen_of
 from dtfctl.launcher.spec.available import require_available
 from dtfctl.launcher.spec.model import ClusterSpec
-from dtfctl.launcher.wire import from_message
+from dtfctl.launcher.system.files import explained
 from dtfctl.protocol import controller_pb2 as pb
 
 DOWN_MARGIN_S = 60.0
@@ -73,14 +74,14 @@ def bring_up(
     deadline = time.monotonic() + timeout_s
     paths = ClusterPaths.of(spec.cluster)
     require_available(spec)
-    request = pb.ApplyRequest(spec_json=codec.encode(spec), task_command=task_command, only=only, prune=prune)
-    with connect.operation(paths, "bring up"):
-        is_new = connect.read_created(paths) is None
+    request = pb.ApplyRequest(spec_json=json_codec.encode(spec), task_command=task_command, only=only, prune=prune)
+    with controller_client.operation(paths, "bring up"):
+        is_new = controller_client.read_created(paths) is None
         with explained(paths.folder):
             if adopt:
                 take_over(paths, spec, _on_stage(on_hosts))
             connection = _prepare(paths, spec, on_hosts)
-        reply = connection.call(methods.APPLY, request)
+        reply = connection.call(controller_calls.APPLY, request)
         watcher = _Watcher(connection, reply.event, on_event, on_hosts)
         meant = frozenset(reply.tasks) if only else None
         try:
@@ -115,16 +116,16 @@ def _prepare(
     paths: ClusterPaths, spec: ClusterSpec, on_hosts: Callable[[Sequence[HostStatus]], None] | None
 ) -> Connection:
     """What the controller needs, where it is to run."""
-    is_new = connect.read_created(paths) is None
-    created = connect.prepare(paths, spec.security.lifetime)
+    is_new = controller_client.read_created(paths) is None
+    created = controller_client.prepare(paths, spec.security.lifetime)
     has_begun = paths.database.exists() or (paths.folder / "hosts").exists()
-    if not paths.seat.exists() and (has_begun or not far_seat.host_of(spec)):
+    if not paths.seat.exists() and (has_begun or not remote_controller.host_of(spec)):
         return Connection(paths)
     try:
-        far_seat.FarSeat.prepare(paths, spec, created, _on_stage(on_hosts)).close()
+        remote_controller.FarSeat.prepare(paths, spec, created, _on_stage(on_hosts)).close()
     except LauncherError:
         if is_new and paths.seat.exists():
-            far_seat.FarSeat(paths).give_up()
+            remote_controller.FarSeat(paths).give_up()
         raise
     return Connection(paths)
 
@@ -143,13 +144,13 @@ def would_change(
     """What `bring_up` would do, one line each."""
     paths = ClusterPaths.of(spec.cluster)
     require_available(spec)
-    if connect.read_created(paths) is not None:
+    if controller_client.read_created(paths) is not None:
         request = pb.ApplyRequest(
-            spec_json=codec.encode(spec), task_command=task_command, dry_run=True, only=only, prune=prune
+            spec_json=json_codec.encode(spec), task_command=task_command, dry_run=True, only=only, prune=prune
         )
-        return tuple(Connection(paths).call(methods.APPLY, request).changes)
-    from dtfctl.launcher.controller.changes import take_over
-    from dtfctl.launcher.controller.placement import place
+        return tuple(Connection(paths).call(controller_calls.APPLY, request).changes)
+    from dtfctl.launcher.controller.tasks.changes import take_over
+    from dtfctl.launcher.controller.tasks.placement import place
 
     placed = place(spec)
     chosen = chosen_of(only, (), placed) if only else None
@@ -179,7 +180,7 @@ class _Watcher:
     def look(self, wait_s: float = 0.0) -> pb.ClusterStatus:
         """The status, once it is newer than the last one or `wait_s` are over."""
         request = pb.StatusRequest(newer_than=self._version, wait_s=max(0.0, wait_s))
-        status = self._connection.call(methods.STATUS, request)
+        status = self._connection.call(controller_calls.STATUS, request)
         self._version = status.version
         if self._on_hosts is not None:
             self._on_hosts([from_message(HostStatus, host) for host in status.hosts])
@@ -233,8 +234,8 @@ def take_down(
 
     With `force`, hosts that cannot be reached are given up; else the cluster stays until they can be.
     """
-    paths = connect.resolve(name)
-    with connect.operation(paths, "take down"):
+    paths = controller_client.resolve(name)
+    with controller_client.operation(paths, "take down"):
         with contextlib.suppress(OSError):  # a full disk is a reason to take it down, not one to leave it up
             paths.going_down.touch()
         try:
@@ -261,7 +262,7 @@ def _waits_for(paths: ClusterPaths, on_wait: Callable[[Sequence[str]], None] | N
     def look() -> None:
         told: list[str] = []
         while not done.wait(DOWN_SAID_EVERY_S):
-            status = glance.status_of(paths)
+            status = completion.status_of(paths)
             names = [host.name for host in status.hosts if host.stage == "stopping"] if status is not None else []
             if names and names != told and not done.is_set():
                 on_wait(told := names)
@@ -280,7 +281,7 @@ def _down(paths: ClusterPaths, grace_s: float, force: bool, keep_logs: bool) -> 
     try:
         # Started again if need be: a killed `up` may have left a controller that is still on its way.
         try:
-            connection.call(methods.PING, pb.Nothing())
+            connection.call(controller_calls.PING, pb.Nothing())
         except ClusterFailed as error:
             if not (paths.folder / "hosts").exists():
                 return ()  # it cannot start, and never had an agent to stop
@@ -290,14 +291,14 @@ def _down(paths: ClusterPaths, grace_s: float, force: bool, keep_logs: bool) -> 
             connection.seat.forget(keep_logs)
             return (f"nothing was stopped: {error.message}",)
         except (LoginError, ControllerUnreachable, NoSuchCluster, Conflict) as error:
-            if not force or not isinstance(connection.seat, far_seat.FarSeat):
+            if not force or not isinstance(connection.seat, remote_controller.FarSeat):
                 raise
             ownership.give_up(paths)
             connection.seat.give_up()
             return (error.message,)
         try:
             request = pb.DownRequest(grace_s=grace_s, force=force, delete_logs=not keep_logs)
-            left = tuple(connection.call(methods.DOWN, request, timeout_s=grace_s + DOWN_MARGIN_S).problems)
+            left = tuple(connection.call(controller_calls.DOWN, request, timeout_s=grace_s + DOWN_MARGIN_S).problems)
             if left:
                 ownership.give_up(paths)
         except PartlyDone as error:

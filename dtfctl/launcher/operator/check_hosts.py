@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import asyncssh
 
-from dtfctl.launcher.files import private_folder
 from dtfctl.launcher.paths import home
 from dtfctl.launcher.providers.base import HostFailed
 from dtfctl.launcher.providers.bundle import Bundles, Platform
 from dtfctl.launcher.providers.conversation import ASK_S, Conversation
 from dtfctl.launcher.providers.login import Logins
 from dtfctl.launcher.spec.model import ClusterSpec, Host
+from dtfctl.launcher.system.files import private_folder
 
 WANTED_BYTES = 600 * 2**20
 """What the packages take on a host, about."""

@@ -14,16 +14,18 @@ from typing import Any
 
 import asyncssh
 
-from dtfctl.launcher import codec, connect, ownership
 from dtfctl.launcher.errors import Conflict
-from dtfctl.launcher.files import private_folder
+from dtfctl.launcher.identity import ownership
+from dtfctl.launcher.messages import json_codec
+from dtfctl.launcher.operator import controller_client
+from dtfctl.launcher.operator.local_controller import end_controller, find_controller, forget
 from dtfctl.launcher.paths import ClusterPaths, home
 from dtfctl.launcher.providers.base import HostFailed
 from dtfctl.launcher.providers.bundle import Bundles
 from dtfctl.launcher.providers.conversation import Conversation
 from dtfctl.launcher.providers.login import Logins
-from dtfctl.launcher.seat import end_controller, find_controller, forget
 from dtfctl.launcher.spec.model import ClusterSpec, Host
+from dtfctl.launcher.system.files import private_folder
 
 CLEAN_S = 120.0
 
@@ -61,14 +63,14 @@ def clean_hosts(
         Conflict: the cluster is up, and was brought up from here.
     """
     paths = ClusterPaths.of(spec.cluster)
-    if connect.read_created(paths) is not None and not force:
+    if controller_client.read_created(paths) is not None and not force:
         raise Conflict(f"cluster {spec.cluster} is up", f"take it down first: dtfctl down -c {spec.cluster}")
     running = find_controller(paths)
     if running is not None:
         end_controller(running[0])  # `force`: it is this machine's own
     request = {
         "cluster": "" if everything else spec.cluster,
-        "owner": codec.to_plain(ownership.myself(paths)),
+        "owner": json_codec.to_plain(ownership.myself(paths)),
         "force": force,
     }
     done = asyncio.run(_clean(spec, [host for host in spec.hosts if not host.is_local], request, on_host))
@@ -79,7 +81,7 @@ def clean_hosts(
 
 def _forget_here(paths: ClusterPaths) -> None:
     """What this machine knows of a cluster that was up, and of which no host has anything any more."""
-    if connect.read_created(paths) is None:
+    if controller_client.read_created(paths) is None:
         return
     paths.seat.unlink(missing_ok=True)
     shutil.rmtree(paths.login, ignore_errors=True)

@@ -6,16 +6,16 @@ a moment, and reads what is on this disk where none answers.
 
 from __future__ import annotations
 
-from dtfctl.launcher import codec, connect
-from dtfctl.launcher.certificates import TlsFiles
-from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import LauncherError
-from dtfctl.launcher.far_seat import Place
+from dtfctl.launcher.identity.certificates import TlsFiles
+from dtfctl.launcher.messages import controller_calls, json_codec
+from dtfctl.launcher.messages.proto_codec import from_message
 from dtfctl.launcher.model import ClusterStatus
+from dtfctl.launcher.operator import controller_client
+from dtfctl.launcher.operator.remote_controller import Place
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.spec.model import ClusterSpec
-from dtfctl.launcher.wire import from_message
 from dtfctl.protocol import controller_pb2 as pb
 from dtfctl.values import value
 
@@ -40,7 +40,7 @@ def names_of(cluster: str | None) -> Names:
     Raises:
         NoSuchCluster: it is not up. OSError, ValueError: what is on the disk cannot be read.
     """
-    paths = connect.resolve(cluster)
+    paths = controller_client.resolve(cluster)
     status = status_of(paths)
     if status is not None:
         return Names(
@@ -50,23 +50,24 @@ def names_of(cluster: str | None) -> Names:
             active=tuple(job.id for job in status.jobs if not job.is_final),
         )
     if paths.seat.exists():
-        return Names(hosts=tuple(host.name for host in codec.decode(Place, paths.seat.read_bytes()).hosts))
+        return Names(hosts=tuple(host.name for host in json_codec.decode(Place, paths.seat.read_bytes()).hosts))
     if paths.spec.exists():
-        spec = codec.decode(ClusterSpec, paths.spec.read_bytes())
+        spec = json_codec.decode(ClusterSpec, paths.spec.read_bytes())
         return Names(tasks=tuple(spec.task_names), hosts=tuple(host.name for host in spec.hosts))
     return Names()
 
 
 def status_of(paths: ClusterPaths) -> ClusterStatus | None:
     """What a controller says that is at hand; None where there is none, or it does not answer at once."""
-    seat = connect.seat_of(paths)
+    seat = controller_client.seat_of(paths)
     try:
         address = seat.at_hand()
         if address is None:
             return None
         channel = Channel(address, TlsFiles.of(paths.certificates, "cli"), "controller", paths.name)
         try:
-            return from_message(ClusterStatus, channel.call(methods.STATUS, pb.StatusRequest(), timeout_s=WITHIN_S))
+            reply = channel.call(controller_calls.STATUS, pb.StatusRequest(), timeout_s=WITHIN_S)
+            return from_message(ClusterStatus, reply)
         finally:
             channel.close()
     except LauncherError:

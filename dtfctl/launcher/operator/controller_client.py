@@ -8,16 +8,23 @@ import shutil
 import time
 from collections.abc import Iterator
 
-from dtfctl.launcher import ownership, paths as layout
-from dtfctl.launcher.certificates import LIFETIME_S, TlsFiles, ensure_authority, ensure_certificate, renew_if_due
-from dtfctl.launcher.controller import methods
+from dtfctl.launcher import paths as layout
 from dtfctl.launcher.errors import Conflict, ControllerUnreachable, NoSuchCluster
-from dtfctl.launcher.files import private_folder, try_lock, unlock, write_whole
+from dtfctl.launcher.identity import ownership
+from dtfctl.launcher.identity.certificates import (
+    LIFETIME_S,
+    TlsFiles,
+    ensure_authority,
+    ensure_certificate,
+    renew_if_due,
+)
+from dtfctl.launcher.messages import controller_calls
 from dtfctl.launcher.model import ClusterInfo
+from dtfctl.launcher.operator.local_controller import LocalSeat, Seat
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.rpc.method import Method, PeerUnavailable, Reply, Request
-from dtfctl.launcher.seat import LocalSeat, Seat
+from dtfctl.launcher.system.files import private_folder, try_lock, unlock, write_whole
 from dtfctl.protocol import controller_pb2 as pb
 
 KEPT_LOGS = 3
@@ -163,7 +170,7 @@ class Connection:
 
     def channel(self) -> Channel:
         """For a stream, which is not begun again where it breaks."""
-        self.call(methods.PING, pb.Nothing())
+        self.call(controller_calls.PING, pb.Nothing())
         assert self._channel is not None
         return self._channel
 
@@ -177,7 +184,7 @@ class Connection:
         tls = TlsFiles.of(self.paths.certificates, "cli")
         channel = Channel(found or self.seat.start(), tls, "controller", self.paths.name)
         try:
-            channel.call(methods.PING, pb.Nothing(), timeout_s=ANSWER_S)
+            channel.call(controller_calls.PING, pb.Nothing(), timeout_s=ANSWER_S)
         except PeerUnavailable:
             channel.close()
             if found is not None:
@@ -206,6 +213,6 @@ def seat_of(paths: ClusterPaths) -> Seat:
     """Where the controller of a cluster runs."""
     if not paths.seat.exists():
         return LocalSeat(paths)
-    from dtfctl.launcher.far_seat import FarSeat
+    from dtfctl.launcher.operator.remote_controller import FarSeat
 
     return FarSeat(paths)

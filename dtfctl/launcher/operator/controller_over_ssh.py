@@ -22,7 +22,7 @@ class Operator(SshProvider):
     """The same connections as for agents, with other requests. The calls block and come from any thread."""
 
     def control(self, host: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask dtfctl on `host`, installed first if need be; see `controller/hosted.py`.
+        """Ask dtfctl on `host`, installed first if need be; see `operator/on_controller_host.py`.
 
         Raises:
             HostFailed: it cannot be asked. LauncherError: what it could not do.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dtfctl._version import VERSION
-from dtfctl.launcher.certificates import expiry
+from dtfctl.launcher.identity.certificates import expiry
 from dtfctl.launcher.model import ClusterStatus
 from dtfctl.launcher.paths import ClusterPaths, home
 from dtfctl.protocol import agent_pb2 as pb

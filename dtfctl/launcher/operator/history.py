@@ -8,15 +8,15 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from dtfctl.launcher import connect, output, remote
-from dtfctl.launcher.connect import Connection
-from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import Conflict, NotFound, UsageError
-from dtfctl.launcher.far_seat import FarSeat
+from dtfctl.launcher.messages import controller_calls
+from dtfctl.launcher.messages.proto_codec import from_message
 from dtfctl.launcher.model import ClusterStatus, Event, LogLine, TaskStatus
-from dtfctl.launcher.output import Batch
+from dtfctl.launcher.operator import controller_client, host_access, output
+from dtfctl.launcher.operator.controller_client import Connection
+from dtfctl.launcher.operator.output import Batch
+from dtfctl.launcher.operator.remote_controller import FarSeat
 from dtfctl.launcher.selectors import select
-from dtfctl.launcher.wire import from_message
 from dtfctl.protocol import controller_pb2 as pb
 
 POLL_S = 5.0
@@ -63,7 +63,7 @@ def attach(connection: Connection, name: str, tail: int) -> Iterator[LogLine]:
     """See `Cluster.attach`."""
 
     def now() -> TaskStatus:
-        tasks = from_message(ClusterStatus, connection.call(methods.STATUS, pb.StatusRequest())).tasks
+        tasks = from_message(ClusterStatus, connection.call(controller_calls.STATUS, pb.StatusRequest())).tasks
         found = select(name, tasks)
         if len(found) != 1:
             raise UsageError(f"{name!r} means {len(found)} tasks", "Name one, such as worker/1.")
@@ -100,7 +100,7 @@ def _tail(host: str, query: LogQuery) -> list[str]:
     return ["sh", "-c", 'exec tail -n +1 "$@" "$DTFCTL_LOGS/agent-$0.log"', host, *follow]
 
 
-def _remote_agent(command: remote.Command) -> Iterator[Batch]:
+def _remote_agent(command: host_access.Command) -> Iterator[Batch]:
     """The log of an agent on another host, as the agent itself reads it. Raises ConnectionLost where it goes away."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     begun = ""
@@ -119,10 +119,10 @@ def _remote_agent(command: remote.Command) -> Iterator[Batch]:
 def _batches(connection: Connection, query: LogQuery, tail: int) -> Iterator[Batch]:
     host = query.selector.removeprefix("agent:")
     if host != query.selector and not (connection.paths.logs / f"agent-{host}.log").exists():
-        status = from_message(ClusterStatus, connection.call(methods.STATUS, pb.StatusRequest()))
+        status = from_message(ClusterStatus, connection.call(controller_calls.STATUS, pb.StatusRequest()))
         if any(item.name == host for item in status.hosts):
             return _remote_agent(
-                remote.Command(connection, remote.Target(query.selector, host, ""), _tail(host, query))
+                host_access.Command(connection, host_access.Target(query.selector, host, ""), _tail(host, query))
             )
     if query.selector == "controller" and isinstance(connection.seat, FarSeat):
         return output.far_lines(connection.seat.log(), query.selector, query.follow)
@@ -131,7 +131,7 @@ def _batches(connection: Connection, query: LogQuery, tail: int) -> Iterator[Bat
             connection.paths.logs,
             query.selector,
             follow=query.follow,
-            gone=lambda: connect.read_created(connection.paths) is None,
+            gone=lambda: controller_client.read_created(connection.paths) is None,
         )
     selector, process = query.selector, ""
     if selector.startswith("job:"):
@@ -241,7 +241,7 @@ def _previous_runs(connection: Connection, selector: str) -> dict[str, tuple[flo
     if selector.startswith("job:"):
         chosen = {name for name in starts if name == selector or name.startswith(f"{selector}:")}
     else:
-        tasks = from_message(ClusterStatus, connection.call(methods.STATUS, pb.StatusRequest())).tasks
+        tasks = from_message(ClusterStatus, connection.call(controller_calls.STATUS, pb.StatusRequest())).tasks
         chosen = {task.name for task in select(selector, tasks)}
     found = {}
     for name in chosen:
@@ -272,7 +272,7 @@ def read_events(connection: Connection, after: int, since: float, wait_s: float)
     found: list[Event] = []
     while True:
         request = pb.EventsRequest(after=after, since=since, wait_s=0.0 if found else wait_s)
-        reply = connection.call(methods.EVENTS, request)
+        reply = connection.call(controller_calls.EVENTS, request)
         found += [from_message(Event, item) for item in reply.events]
         after = max(after, reply.newest)
         if len(reply.events) < EVENT_BATCH:

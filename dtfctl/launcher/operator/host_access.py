@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dtfctl.launcher import trees
-from dtfctl.launcher.connect import Connection
-from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import ConnectionLost, LauncherError, NoSuchTask, NotFound, UsageError
+from dtfctl.launcher.messages import controller_calls
 from dtfctl.launcher.model import ClusterStatus
+from dtfctl.launcher.operator.controller_client import Connection
 from dtfctl.launcher.rpc.client import Talk
 from dtfctl.launcher.rpc.method import PeerUnavailable
 from dtfctl.launcher.selectors import select
-from dtfctl.launcher.trees import Received
+from dtfctl.launcher.transfer import trees
+from dtfctl.launcher.transfer.trees import Received
 from dtfctl.protocol import agent_pb2 as pb
 
 OnBytes = Callable[[int, int | None], None]
@@ -102,7 +102,7 @@ class Command:
         self.exit_code: int | None = None
         self._inputs: queue.Queue[pb.ExecInput | None] = queue.Queue(64)
         self._inputs.put(pb.ExecInput(start=start))
-        self._talk: Talk[pb.ExecOutput] = connection.channel().talk(methods.EXEC, self._requests())
+        self._talk: Talk[pb.ExecOutput] = connection.channel().talk(controller_calls.EXEC, self._requests())
 
     def _requests(self) -> Iterator[pb.ExecInput]:
         while (item := self._inputs.get()) is not None:
@@ -154,7 +154,7 @@ def fetch(connection: Connection, target: Target, path: str, destination: Path, 
         NotFound, TransferFailed, ConnectionLost, NoSpace.
     """
     request = pb.FetchRequest(host=target.host, process=target.process, path=path)
-    parts = connection.channel().stream(methods.FETCH, request)
+    parts = connection.channel().stream(controller_calls.FETCH, request)
     try:
         return trees.receive(_counted(parts, on_bytes), destination)
     except PeerUnavailable as error:
@@ -181,7 +181,7 @@ def store(connection: Connection, source: Path, target: Target, path: str, on_by
         except LauncherError as error:  # the stream ends without `done`: the other side throws away what it has
             failures.append(error)
 
-    talk = connection.channel().talk(methods.STORE, requests())
+    talk = connection.channel().talk(controller_calls.STORE, requests())
     try:
         reply = next(iter(talk), None)
     except PeerUnavailable as error:

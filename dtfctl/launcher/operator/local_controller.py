@@ -1,6 +1,6 @@
 """Where the controller of a cluster runs, and how its process is found, started and put away: here, by `LocalSeat`.
 
-`far_seat.py` has the same for a controller that runs on one of the cluster's hosts.
+`remote_controller.py` has the same for a controller that runs on one of the cluster's hosts.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import signal
 import time
 from typing import Protocol
 
-from dtfctl.launcher.daemon import is_locked, start_daemon
 from dtfctl.launcher.errors import ControllerUnreachable
-from dtfctl.launcher.files import private_folder
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.procfs import ProcessId, is_alive, send_signal
 from dtfctl.launcher.providers.local import died, remove_socket_folder
-from dtfctl.launcher.pulse import HANGS_S, hangs, silence_of
+from dtfctl.launcher.system.daemon import is_locked, start_daemon
+from dtfctl.launcher.system.files import private_folder
+from dtfctl.launcher.system.procfs import ProcessId, is_alive, send_signal
+from dtfctl.launcher.system.pulse import HANGS_S, hangs, silence_of
 from dtfctl.net.address import UNIX
 
 START_S = 60.0

@@ -6,7 +6,7 @@ import http.client
 import ssl
 from typing import Any
 
-from dtfctl.launcher.certificates import TlsFiles, server_name
+from dtfctl.launcher.identity.certificates import TlsFiles, server_name
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.net.address import connect
 

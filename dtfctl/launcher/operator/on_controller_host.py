@@ -1,4 +1,4 @@
-"""python -m dtfctl.launcher.controller.hosted: on a host, what the operator's machine asks about the controller there.
+"""python -m dtfctl.launcher.operator.on_controller_host: answer, on a host, what the operator's machine asks.
 
 A request is JSON on stdin, the reply JSON on stdout. `start` puts the controller's files in their place, if they come
 along, and answers where it runs, started again if it has died; `stop` waits for its end and deletes its files; `log`
@@ -14,13 +14,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from dtfctl.launcher import connect
-from dtfctl.launcher.connect import Connection
-from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import Conflict, LauncherError, NoSuchCluster, name_on_wire
-from dtfctl.launcher.files import private_folder, write_whole
+from dtfctl.launcher.messages import controller_calls
+from dtfctl.launcher.operator import controller_client
+from dtfctl.launcher.operator.controller_client import Connection
+from dtfctl.launcher.operator.local_controller import LocalSeat
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.seat import LocalSeat
+from dtfctl.launcher.system.files import private_folder, write_whole
 from dtfctl.protocol import controller_pb2 as pb
 
 
@@ -29,7 +29,7 @@ def start(
 ) -> dict[str, Any]:
     """`files`: content by path below the cluster's folder; `archives`: where an upload lies, by hash."""
     paths = ClusterPaths.of(cluster)
-    known = connect.read_created(paths)
+    known = controller_client.read_created(paths)
     if known is None and not files:
         raise NoSuchCluster(f"there is no controller of {cluster} on this host", "run `dtfctl up` again")
     if known not in (None, created):
@@ -41,15 +41,15 @@ def start(
         _place(paths, created, files, archives, listen)
     connection = Connection(paths)
     try:
-        return {"address": connection.call(methods.PING, pb.Nothing()).address}
+        return {"address": connection.call(controller_calls.PING, pb.Nothing()).address}
     finally:
         connection.close()
 
 
 def _place(paths: ClusterPaths, created: float, files: dict[str, str], archives: dict[str, str], listen: str) -> None:
     private_folder(paths.folder)
-    if connect.read_created(paths) is None:
-        connect.set_logs_aside(paths)
+    if controller_client.read_created(paths) is None:
+        controller_client.set_logs_aside(paths)
     for name, content in files.items():
         path = paths.folder / name
         private_folder(path.parent)
@@ -70,7 +70,7 @@ def _place(paths: ClusterPaths, created: float, files: dict[str, str], archives:
 def stop(cluster: str, created: float, keep_logs: bool = True, **_: Any) -> dict[str, Any]:
     """After `down` has reached the controller, or to give up what it left."""
     paths = ClusterPaths.of(cluster)
-    if connect.read_created(paths) == created:
+    if controller_client.read_created(paths) == created:
         seat = LocalSeat(paths)
         seat.wait_gone()
         seat.forget(keep_logs)

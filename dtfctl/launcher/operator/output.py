@@ -13,11 +13,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from dtfctl.launcher import connect
-from dtfctl.launcher.connect import Connection
-from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import NoSuchTask, PartlyDone
+from dtfctl.launcher.messages import controller_calls
 from dtfctl.launcher.model import LogLine
+from dtfctl.launcher.operator import controller_client
+from dtfctl.launcher.operator.controller_client import Connection
 from dtfctl.protocol import controller_pb2 as pb
 
 MAX_BYTES = 4 * 2**20
@@ -67,7 +67,9 @@ class LogReader:
         request.positions.extend(self._positions.values())
         for position in request.positions:
             position.hold = (position.host, position.process) in self._held
-        reply = self._connection.call(methods.READ_LOGS, request, timeout_s=wait_s + connect.FOLLOW_S)
+        reply = self._connection.call(
+            controller_calls.READ_LOGS, request, timeout_s=wait_s + controller_client.FOLLOW_S
+        )
         behind = dict.fromkeys(self._held, True)
         for chunk in reply.chunks:
             key = chunk.next.host, chunk.next.process

@@ -15,20 +15,19 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from dtfctl.launcher import codec
-from dtfctl.launcher.agent.contract import JobNeeds, Packages, Wheel
-from dtfctl.launcher.blobs import deliver, sha256_of
-from dtfctl.launcher.connect import Connection
-from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import ConnectionLost, LauncherError, ScriptError
-from dtfctl.launcher.files import private_folder
+from dtfctl.launcher.messages import controller_calls, json_codec
+from dtfctl.launcher.messages.agent import JobNeeds, Packages, Wheel
+from dtfctl.launcher.messages.proto_codec import to_message
 from dtfctl.launcher.model import JobRequest
 from dtfctl.launcher.operator import requirements, wheels, workdir
+from dtfctl.launcher.operator.controller_client import Connection
 from dtfctl.launcher.operator.requirements import Wanted
-from dtfctl.launcher.packages import kind_of
 from dtfctl.launcher.paths import home
 from dtfctl.launcher.spec.model import ClusterSpec
-from dtfctl.launcher.wire import to_message
+from dtfctl.launcher.system.files import private_folder
+from dtfctl.launcher.transfer.blobs import deliver, sha256_of
+from dtfctl.launcher.transfer.packages import kind_of
 from dtfctl.protocol import agent_pb2, controller_pb2 as pb
 
 ASK_AT_ONCE = 32
@@ -85,7 +84,7 @@ def _send_folder(connection: Connection, root: Path, script: Path) -> JobNeeds:
 
 
 def _send(connection: Connection, path: Path, sha256: str) -> None:
-    deliver(path, sha256, lambda piece: connection.call(methods.PUT_BLOB, piece, timeout_s=PIECE_S))
+    deliver(path, sha256, lambda piece: connection.call(controller_calls.PUT_BLOB, piece, timeout_s=PIECE_S))
 
 
 # ---------------------------------------------------------------- wheels for hosts
@@ -125,14 +124,15 @@ def _examine(connection: Connection, request: JobRequest, packages: Packages) ->
     Raises:
         ClusterFailed: a host's Python does not answer, or is not the one that the script wants.
     """
-    spec = codec.decode(ClusterSpec, connection.call(methods.READ_SPEC, pb.Nothing()).spec_json)
-    hosts = [host.name for host in connection.call(methods.STATUS, pb.StatusRequest()).hosts if host.state == "up"]
+    spec = json_codec.decode(ClusterSpec, connection.call(controller_calls.READ_SPEC, pb.Nothing()).spec_json)
+    status = connection.call(controller_calls.STATUS, pb.StatusRequest())
+    hosts = [host.name for host in status.hosts if host.state == "up"]
     python = request.python or spec.python or "" if request.framework != "command" else ""
 
     def ask(host: str) -> agent_pb2.Examination | LauncherError:
         message = agent_pb2.ExamineRequest(host=host, python=python, packages=to_message(packages, agent_pb2.Packages))
         try:
-            return connection.call(methods.EXAMINE, message, timeout_s=PIECE_S)
+            return connection.call(controller_calls.EXAMINE, message, timeout_s=PIECE_S)
         except LauncherError as error:
             return error
 

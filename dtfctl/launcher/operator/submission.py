@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from dtfctl.launcher import connect, history, output
-from dtfctl.launcher.agent.contract import JobNeeds
-from dtfctl.launcher.connect import Connection
-from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import ScriptError, UsageError
+from dtfctl.launcher.messages import controller_calls
+from dtfctl.launcher.messages.agent import JobNeeds
+from dtfctl.launcher.messages.proto_codec import from_message, to_message
 from dtfctl.launcher.model import (
     JobChanged,
     JobEnded,
@@ -27,7 +26,8 @@ from dtfctl.launcher.model import (
     JobStatus,
     Progress,
 )
-from dtfctl.launcher.wire import from_message, to_message
+from dtfctl.launcher.operator import controller_client, history, output
+from dtfctl.launcher.operator.controller_client import Connection
 from dtfctl.protocol import agent_pb2, controller_pb2 as pb
 
 FOLLOW_LOGS_S = 0.3
@@ -50,7 +50,7 @@ def submit(connection: Connection, request: JobRequest, tell: Callable[[str], No
         from dtfctl.launcher.operator import packing
 
         needs = packing.pack(connection, request, path, source, tell)
-    return connection.call(methods.SUBMIT, message_of(request, path, source, needs)).job_id
+    return connection.call(controller_calls.SUBMIT, message_of(request, path, source, needs)).job_id
 
 
 def _check_limits(request: JobRequest) -> None:
@@ -91,7 +91,7 @@ def message_of(request: JobRequest, path: Path, source: bytes, needs: JobNeeds) 
 
 def read_jobs(connection: Connection, ids: list[str]) -> list[JobStatus]:
     """Those jobs, or all of them, the newest first."""
-    reply = connection.call(methods.JOBS, pb.JobsRequest(ids=ids), timeout_s=connect.FOLLOW_S)
+    reply = connection.call(controller_calls.JOBS, pb.JobsRequest(ids=ids), timeout_s=controller_client.FOLLOW_S)
     return [from_message(JobStatus, job) for job in reply.jobs]
 
 
@@ -129,7 +129,7 @@ def follow_job(connection: Connection, job_id: str) -> Iterator[JobItem]:
             yield JobEnded(status, lost_output=() if batch.final else batch.unreachable)
             return
         if not status.clients:
-            connection.call(methods.JOBS, pb.JobsRequest(newer_than=reader.version, wait_s=0.2))
+            connection.call(controller_calls.JOBS, pb.JobsRequest(newer_than=reader.version, wait_s=0.2))
 
 
 class _Notes:

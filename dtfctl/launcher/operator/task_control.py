@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from dtfctl.launcher.connect import Connection
-from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import DeadlineExpired
+from dtfctl.launcher.messages import controller_calls
+from dtfctl.launcher.messages.proto_codec import from_message
 from dtfctl.launcher.model import TaskStatus
+from dtfctl.launcher.operator.controller_client import Connection
 from dtfctl.launcher.selectors import is_failed
-from dtfctl.launcher.wire import from_message
 from dtfctl.protocol import controller_pb2 as pb
 
 MARGIN_S = 10.0
@@ -53,7 +53,7 @@ def start(connection: Connection, selector: str, wait_s: float) -> list[str]:
 
 def scale(connection: Connection, counts: Mapping[str, int], wait_s: float) -> list[str]:
     """See `Cluster.scale`."""
-    changes = list(connection.call(methods.SCALE, pb.ScaleRequest(counts=counts)).changes)
+    changes = list(connection.call(controller_calls.SCALE, pb.ScaleRequest(counts=counts)).changes)
     names = [task.name for task in _tasks(connection) if task.job in counts]
     if wait_s > 0:
         _wait(connection, names, lambda task: task.state in ("running", "failed", "crashed", "stopped"), wait_s, "run")
@@ -63,7 +63,7 @@ def scale(connection: Connection, counts: Mapping[str, int], wait_s: float) -> l
 def hosts(connection: Connection, names: Sequence[str], verb: str, reason: str) -> list[str]:
     """See `Cluster.drain`."""
     request = pb.DesireHostsRequest(hosts=names, verb=verb, reason=reason)
-    return list(connection.call(methods.DESIRE_HOSTS, request).hosts)
+    return list(connection.call(controller_calls.DESIRE_HOSTS, request).hosts)
 
 
 def wait_drained(
@@ -78,7 +78,7 @@ def wait_drained(
     leaving: set[str] = set()
     told: list[str] = []
     while True:
-        message = connection.call(methods.STATUS, pb.StatusRequest(newer_than=version, wait_s=0.5))
+        message = connection.call(controller_calls.STATUS, pb.StatusRequest(newer_than=version, wait_s=0.5))
         version = message.version
         tasks = [from_message(TaskStatus, task) for task in message.tasks]
         there = [task.name for task in tasks if task.host in names and task.state not in ENDED]
@@ -104,12 +104,13 @@ def _arrived(task: TaskStatus) -> bool:
 
 
 def _tasks(connection: Connection) -> list[TaskStatus]:
-    return [from_message(TaskStatus, task) for task in connection.call(methods.STATUS, pb.StatusRequest()).tasks]
+    status = connection.call(controller_calls.STATUS, pb.StatusRequest())
+    return [from_message(TaskStatus, task) for task in status.tasks]
 
 
 def _desire(connection: Connection, selector: str, verb: str, grace_s: float) -> list[str]:
     request = pb.DesireRequest(selector=selector, verb=verb, grace_s=grace_s)
-    return list(connection.call(methods.DESIRE, request).tasks)
+    return list(connection.call(controller_calls.DESIRE, request).tasks)
 
 
 def _wait(
@@ -118,7 +119,7 @@ def _wait(
     deadline = time.monotonic() + wait_s
     version = 0
     while names:
-        message = connection.call(methods.STATUS, pb.StatusRequest(newer_than=version, wait_s=0.5))
+        message = connection.call(controller_calls.STATUS, pb.StatusRequest(newer_than=version, wait_s=0.5))
         version = message.version
         tasks = [from_message(TaskStatus, task) for task in message.tasks]
         waiting = [task.name for task in tasks if task.name in names and not done(task)]

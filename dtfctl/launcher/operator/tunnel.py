@@ -1,6 +1,7 @@
 """A plaintext port on this machine that leads to the master of one task of a cluster.
 
-The port is served by a process of its own (`python -m dtfctl.connect`), which ends with this one, however that ends.
+The port is served by a process of its own (`python -m dtfctl.plaintext_port`), which ends with this one,
+however that ends.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-from dtfctl.launcher import connect
-from dtfctl.launcher.certificates import TlsFiles, server_name, trusted_of_tasks
-from dtfctl.launcher.controller import methods
 from dtfctl.launcher.errors import Conflict, InternalError, LauncherError, NoSuchCluster, UsageError
+from dtfctl.launcher.identity.certificates import TlsFiles, server_name, trusted_of_tasks
+from dtfctl.launcher.messages import controller_calls
+from dtfctl.launcher.messages.proto_codec import from_message
 from dtfctl.launcher.model import ClusterStatus, TaskStatus
+from dtfctl.launcher.operator import controller_client
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.selectors import select
-from dtfctl.launcher.wire import from_message
 from dtfctl.protocol import controller_pb2 as pb
 
 LOOK_S = 1.0
@@ -55,11 +56,11 @@ class Tunnel:
         self._tls = TlsFiles.of(paths.certificates, "cli")
         self._channel: Channel | None = None
         self._channel_address = ""
-        self._seat = connect.seat_of(paths)
+        self._seat = controller_client.seat_of(paths)
         self._address = found.address
         self._process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "dtfctl.connect", self._seat.reach(found.address), str(port)),
+                *(sys.executable, "-m", "dtfctl.plaintext_port", self._seat.reach(found.address), str(port)),
                 *(str(trusted_of_tasks(paths.certificates)), str(self._tls.cert), str(self._tls.key)),
                 server_name("task", paths.name, found.name),
             ],
@@ -96,7 +97,7 @@ class Tunnel:
             time.sleep(LOOK_S)
             if self._process.poll() is not None:
                 raise InternalError(f"the process that serves the port ended with {self._process.returncode}")
-            if connect.read_created(self._paths) is None:
+            if controller_client.read_created(self._paths) is None:
                 raise NoSuchCluster(f"cluster {self._paths.name} was taken down")
             address = self._look()
             if address and address != self._address:
@@ -120,7 +121,7 @@ class Tunnel:
             self._channel = Channel(found, self._tls, "controller", self._paths.name)
             self._channel_address = found
         try:
-            message = self._channel.call(methods.STATUS, pb.StatusRequest(), timeout_s=ASK_S)
+            message = self._channel.call(controller_calls.STATUS, pb.StatusRequest(), timeout_s=ASK_S)
         except LauncherError:
             return ""
         tasks = from_message(ClusterStatus, message).tasks

@@ -26,10 +26,10 @@ from packaging.version import Version
 
 from dtfctl.errors import Signal
 from dtfctl.launcher.errors import ScriptError
-from dtfctl.launcher.files import explained, private_folder
 from dtfctl.launcher.operator.requirements import OURS, Wanted
 from dtfctl.launcher.providers import host_base
 from dtfctl.launcher.providers.bundle import Platform
+from dtfctl.launcher.system.files import explained, private_folder
 from dtfctl.values import value
 
 PIP_S = 900.0

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from dtfctl.launcher import archive, trees
 from dtfctl.launcher.errors import UsageError
 from dtfctl.launcher.operator.ignored import Ignored
+from dtfctl.launcher.transfer import archive, trees
 
 LARGEST = 500 * 2**20
 MOST_FILES = 50_000

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from dtfctl.launcher.errors import LauncherError
-from dtfctl.launcher.procfs import ProcessId
 from dtfctl.launcher.spec.model import ClusterSpec
+from dtfctl.launcher.system.procfs import ProcessId
 from dtfctl.net.address import UNIX
 
 Cause: TypeAlias = Literal[

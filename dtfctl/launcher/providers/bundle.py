@@ -24,9 +24,9 @@ from packaging.requirements import Requirement
 
 import dtfctl
 from dtfctl.launcher.errors import ClusterFailed
-from dtfctl.launcher.files import private_folder, write_whole
 from dtfctl.launcher.providers import host_base, host_layers, packing, wheels
 from dtfctl.launcher.providers.packing import Archive
+from dtfctl.launcher.system.files import private_folder, write_whole
 
 LAYOUT = "2"
 """Of what is unpacked on hosts; a change makes every layer a new one."""

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from dtfctl.durable import remove_left, whole_file
-from dtfctl.launcher.files import private_folder
 from dtfctl.launcher.providers.base import HostFailed
 from dtfctl.launcher.spec.model import ClusterSpec, Sync
+from dtfctl.launcher.system.files import private_folder
 
 ALWAYS_OUT = ("__pycache__/", ".git/")
 KEPT = 4

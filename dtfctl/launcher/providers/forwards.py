@@ -14,9 +14,9 @@ from pathlib import Path
 
 import asyncssh
 
-from dtfctl.launcher.files import private_folder
-from dtfctl.launcher.procfs import ProcessId, identify, is_alive
 from dtfctl.launcher.providers.base import HostFailed
+from dtfctl.launcher.system.files import private_folder
+from dtfctl.launcher.system.procfs import ProcessId, identify, is_alive
 from dtfctl.net.address import UNIX
 from dtfctl.net.unix import short
 

@@ -138,7 +138,7 @@ def start_process(python: str, words: list[str], log: str, lock: int) -> tuple[i
 
 
 def hangs(info: dict[str, Any], limit_s: float) -> bool:
-    """Whether a process itself shows that its loop does not turn; as `launcher/pulse.py`."""
+    """Whether a process itself shows that its loop does not turn; as `launcher/system/pulse.py`."""
     import struct
 
     try:

@@ -100,7 +100,7 @@ def check_python(python: str) -> None:
 
 
 def controller(runtime: str, layers: list[dict[str, Any]], request: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """Let this host's dtfctl do something about the controller that runs here; see `controller/hosted.py`."""
+    """Let this host's dtfctl do something about the controller that runs here; see `operator/on_controller_host.py`."""
     import subprocess
 
     private()
@@ -113,7 +113,7 @@ def controller(runtime: str, layers: list[dict[str, Any]], request: dict[str, An
     environment = {key: value for key, value in os.environ.items() if not key.startswith("SSH_")}
     environment["DTFCTL_HOME"] = private("controllers")
     done = subprocess.run(
-        [host_layers.python_of(runtime), "-m", "dtfctl.launcher.controller.hosted"],
+        [host_layers.python_of(runtime), "-m", "dtfctl.launcher.operator.on_controller_host"],
         input=json.dumps(request),
         capture_output=True,
         text=True,

@@ -9,17 +9,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dtfctl.launcher.certificates import ensure_certificate
-from dtfctl.launcher.daemon import is_locked, start_daemon
 from dtfctl.launcher.errors import ClusterFailed, LauncherError
-from dtfctl.launcher.files import is_full, no_space, private_folder
+from dtfctl.launcher.identity.certificates import ensure_certificate
 from dtfctl.launcher.paths import ClusterPaths, home
-from dtfctl.launcher.procfs import ProcessId, is_alive, send_signal
 from dtfctl.launcher.providers.base import AgentEndpoint, OnStage, silent
 from dtfctl.launcher.providers.files import Syncs
 from dtfctl.launcher.providers.local_files import put_files
-from dtfctl.launcher.pulse import AGENT_HANGS_S, hangs
 from dtfctl.launcher.spec.model import ClusterSpec
+from dtfctl.launcher.system.daemon import is_locked, start_daemon
+from dtfctl.launcher.system.files import is_full, no_space, private_folder
+from dtfctl.launcher.system.procfs import ProcessId, is_alive, send_signal
+from dtfctl.launcher.system.pulse import AGENT_HANGS_S, hangs
 
 START_S = 60.0
 POLL_S = 0.005

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dtfctl.launcher.files import private_folder
 from dtfctl.launcher.providers.base import HostFailed, Stage
 from dtfctl.launcher.providers.files import Synced, Syncs, setup_of
 from dtfctl.launcher.spec.model import ClusterSpec
+from dtfctl.launcher.system.files import private_folder
 
 SOURCE = Path(__file__).with_name("host_side.py")
 REPLY = "dtfctl:"

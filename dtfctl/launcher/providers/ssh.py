@@ -19,12 +19,11 @@ from typing import Any, TypeVar
 import asyncssh
 
 from dtfctl import guard
-from dtfctl.launcher import codec, ownership
-from dtfctl.launcher.certificates import ensure_certificate
 from dtfctl.launcher.errors import LauncherError
-from dtfctl.launcher.files import private_folder, write_whole
+from dtfctl.launcher.identity import ownership
+from dtfctl.launcher.identity.certificates import ensure_certificate
+from dtfctl.launcher.messages import json_codec
 from dtfctl.launcher.paths import ClusterPaths, home
-from dtfctl.launcher.procfs import ProcessId
 from dtfctl.launcher.providers import host_base
 from dtfctl.launcher.providers.base import AgentEndpoint, HostFailed, OnStage, Stage, silent
 from dtfctl.launcher.providers.bundle import Bundles, Platform
@@ -33,8 +32,10 @@ from dtfctl.launcher.providers.files import Synced, Syncs, setup_of
 from dtfctl.launcher.providers.login import Logins
 from dtfctl.launcher.providers.own_login import OwnLogin, SentSyncs
 from dtfctl.launcher.providers.supply import UNPACK_S, Supply, mib
-from dtfctl.launcher.pulse import AGENT_HANGS_S
 from dtfctl.launcher.spec.model import ClusterSpec
+from dtfctl.launcher.system.files import private_folder, write_whole
+from dtfctl.launcher.system.procfs import ProcessId
+from dtfctl.launcher.system.pulse import AGENT_HANGS_S
 from dtfctl.net.address import UNIX, answers
 
 log = logging.getLogger(__name__)
@@ -467,7 +468,7 @@ class SshProvider:
         await conversation.ask({**request, "archive": uploaded}, UNPACK_S)
 
     def _owner(self) -> dict[str, Any]:
-        plain: dict[str, Any] = codec.to_plain(ownership.read(self._paths))
+        plain: dict[str, Any] = json_codec.to_plain(ownership.read(self._paths))
         return plain
 
     def _certificates(self, host: str, address: str) -> dict[str, str]:

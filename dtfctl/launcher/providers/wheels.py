@@ -13,8 +13,8 @@ import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from dtfctl.launcher.files import private_folder
 from dtfctl.launcher.providers.base import HostFailed
+from dtfctl.launcher.system.files import private_folder
 
 DOWNLOAD_S = 900.0
 LOOK_S = 0.5

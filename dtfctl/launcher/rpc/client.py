@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any, Generic
 
 from dtfctl import guard
-from dtfctl.launcher.certificates import Role, TlsFiles, server_name
 from dtfctl.launcher.errors import InternalError, LauncherError, from_wire
+from dtfctl.launcher.identity.certificates import Role, TlsFiles, server_name
+from dtfctl.launcher.rpc.frames import CALL, END, ERROR, MESSAGE, SILENT_S, Broken, Wire, heart
 from dtfctl.launcher.rpc.method import Method, PeerUnavailable, Reply, Request
-from dtfctl.launcher.rpc.wire import CALL, END, ERROR, MESSAGE, SILENT_S, Broken, Wire, heart
 from dtfctl.net.address import connect
 
 CONNECT_S = 20.0

@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message
 
-from dtfctl.launcher.certificates import Role
 from dtfctl.launcher.errors import LauncherError
+from dtfctl.launcher.identity.certificates import Role
 from dtfctl.values import value
 
 Request = TypeVar("Request", bound=Message)

@@ -15,10 +15,10 @@ from typing import Any
 from google.protobuf.message import Message
 
 from dtfctl import guard
-from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.errors import LauncherError, name_on_wire
+from dtfctl.launcher.identity.certificates import TlsFiles
+from dtfctl.launcher.rpc.frames import CALL, END, ERROR, MESSAGE, SILENT_S, Broken, Echo, NoFrame, Wire, heart
 from dtfctl.launcher.rpc.method import Handler, Method, PeerUnavailable
-from dtfctl.launcher.rpc.wire import CALL, END, ERROR, MESSAGE, SILENT_S, Broken, Echo, NoFrame, Wire, heart
 from dtfctl.net.admission import WITHIN_S
 from dtfctl.net.listener import Guest, Listener, listen_tcp, listen_unix
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import yaml
 
-from dtfctl.launcher.patterns import compile_pattern
 from dtfctl.launcher.spec import units
 from dtfctl.launcher.spec.hostlist import HostlistError, expand
 from dtfctl.launcher.spec.kinds import (
@@ -44,6 +43,7 @@ from dtfctl.launcher.spec.model import DEFAULT_GROUP, GROUP_NAME, HostGroup, Hos
 from dtfctl.launcher.spec.nodes import BOOL, FLOAT, INT, NULL, STR
 from dtfctl.launcher.spec.problems import RENAMED, Problem, did_you_mean
 from dtfctl.launcher.spec.words import words
+from dtfctl.launcher.system.patterns import compile_pattern
 
 Path = tuple[str, ...]
 

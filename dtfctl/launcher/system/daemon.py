@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dtfctl.launcher.files import explained, try_lock, unlock
+from dtfctl.launcher.system.files import explained, try_lock, unlock
 from dtfctl.net.descriptors import usual_limit
 
 ONCE = '"$@" >&2 &'

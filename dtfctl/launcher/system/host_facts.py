@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from dtfctl.launcher.errors import LauncherError
-from dtfctl.launcher.files import free_bytes, write_whole
-from dtfctl.launcher.procfs import memory_bytes
+from dtfctl.launcher.system.files import free_bytes, write_whole
+from dtfctl.launcher.system.procfs import memory_bytes
 from dtfctl.values import value
 
 PROBE_BYTES = 65536

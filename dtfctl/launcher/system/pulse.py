@@ -11,7 +11,7 @@ import os
 import struct
 import time
 
-from dtfctl.launcher.procfs import ProcessId, is_alive, read_stat
+from dtfctl.launcher.system.procfs import ProcessId, is_alive, read_stat
 
 HANGS_S = 8.0
 """A controller whose loop has not turned for so long hangs. One that is stopped (SIGSTOP) does so at once."""

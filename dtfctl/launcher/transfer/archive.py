@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from dtfctl.launcher.errors import TransferFailed
-from dtfctl.launcher.trees import CHUNK_BYTES
+from dtfctl.launcher.transfer.trees import CHUNK_BYTES
 from dtfctl.protocol import agent_pb2 as pb
 
 LEVEL = 1

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from dtfctl.launcher.errors import NotFound, TransferFailed, UsageError
-from dtfctl.launcher.files import explained, private_folder
+from dtfctl.launcher.system.files import explained, private_folder
 from dtfctl.protocol import agent_pb2 as pb
 
 PIECE_BYTES = 4 * 2**20

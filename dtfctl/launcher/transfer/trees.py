@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dtfctl.launcher.errors import NotFound, TransferFailed
-from dtfctl.launcher.files import OUT_OF_SPACE, no_space
+from dtfctl.launcher.system.files import OUT_OF_SPACE, no_space
 from dtfctl.protocol import agent_pb2 as pb
 from dtfctl.values import value
 

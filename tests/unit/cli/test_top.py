@@ -8,8 +8,8 @@ from typing import Any
 
 from dtfctl.cli._screen import Screen
 from dtfctl.cli._top import Sampler
-from dtfctl.launcher.doctor import Answer
 from dtfctl.launcher.model import ClusterStatus, HostStatus, JobStatus, Progress
+from dtfctl.launcher.operator.doctor import Answer
 from dtfctl.protocol import agent_pb2 as pb
 from tests.doubles.launcher import status, task
 

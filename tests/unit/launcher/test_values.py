@@ -14,20 +14,24 @@ from google.protobuf.message import Message
 from hypothesis import given, strategies as st
 
 from dtfctl.health.restart import Ending, RestartPolicy
-from dtfctl.launcher import codec, files, model, seat
-from dtfctl.launcher.agent import contract, ports, progress
-from dtfctl.launcher.agent.lifecycle import Order, Record, advance, ended, ready
-from dtfctl.launcher.agent.line import TaskLine
-from dtfctl.launcher.agent.peers import PeerBoard
-from dtfctl.launcher.agent.state import Saved
-from dtfctl.launcher.controller import placement, plan
+from dtfctl.launcher import model
+from dtfctl.launcher.agent.tell.peers import PeerBoard
+from dtfctl.launcher.agent.tell.task_socket import TaskLine
+from dtfctl.launcher.agent.units import ports, progress
+from dtfctl.launcher.agent.units.lifecycle import Order, Record, advance, ended, ready
+from dtfctl.launcher.agent.units.state_file import Saved
+from dtfctl.launcher.controller import reconcile
 from dtfctl.launcher.controller.store import TaskRow
+from dtfctl.launcher.controller.tasks import placement
 from dtfctl.launcher.errors import BY_NAME, LauncherError, NoSpace, NoSuchTask, PortTaken, SpecError, UsageError
+from dtfctl.launcher.messages import agent, json_codec
+from dtfctl.launcher.messages.proto_codec import from_message, to_message
 from dtfctl.launcher.model import Progress, TaskStatus
+from dtfctl.launcher.operator import local_controller
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.selectors import select
 from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, TaskGroup
-from dtfctl.launcher.wire import from_message, to_message
+from dtfctl.launcher.system import files
 from dtfctl.protocol import agent_pb2, controller_pb2
 
 WIRE: list[tuple[type[Any], type[Message]]] = [
@@ -39,16 +43,16 @@ WIRE: list[tuple[type[Any], type[Message]]] = [
     (model.JobRequest, controller_pb2.JobRequest),
     (model.Progress, controller_pb2.Progress),
     (model.Event, controller_pb2.Event),
-    (contract.HostOrders, agent_pb2.HostOrders),
-    (contract.TaskOrder, agent_pb2.TaskOrder),
-    (contract.ClientOrder, agent_pb2.ClientOrder),
-    (contract.Peer, agent_pb2.Peer),
-    (contract.Report, agent_pb2.Report),
-    (contract.TaskReport, agent_pb2.TaskReport),
-    (contract.ClientReport, agent_pb2.ClientReport),
-    (contract.Happening, agent_pb2.Happening),
-    (contract.LogPosition, agent_pb2.LogPosition),
-    (contract.LogChunk, agent_pb2.LogChunk),
+    (agent.HostOrders, agent_pb2.HostOrders),
+    (agent.TaskOrder, agent_pb2.TaskOrder),
+    (agent.ClientOrder, agent_pb2.ClientOrder),
+    (agent.Peer, agent_pb2.Peer),
+    (agent.Report, agent_pb2.Report),
+    (agent.TaskReport, agent_pb2.TaskReport),
+    (agent.ClientReport, agent_pb2.ClientReport),
+    (agent.Happening, agent_pb2.Happening),
+    (agent.LogPosition, agent_pb2.LogPosition),
+    (agent.LogChunk, agent_pb2.LogChunk),
 ]
 
 
@@ -59,25 +63,23 @@ def test_a_message_has_every_field_of_its_value(value_class: type[Any], message_
 
 
 def test_orders_and_reports_survive_the_way() -> None:
-    orders = contract.HostOrders(
+    orders = agent.HostOrders(
         cluster="c",
         epoch=3,
         revision=4,
-        tasks=(contract.TaskOrder("ps", 0, env={"A": "b"}),),
-        clients=(
-            contract.ClientOrder("j-1", "worker", 1, command=("python", "x"), restart=RestartPolicy(limited=True)),
-        ),
-        peers=(contract.Peer("ps", 1, "h:1", 2, True),),
+        tasks=(agent.TaskOrder("ps", 0, env={"A": "b"}),),
+        clients=(agent.ClientOrder("j-1", "worker", 1, command=("python", "x"), restart=RestartPolicy(limited=True)),),
+        peers=(agent.Peer("ps", 1, "h:1", 2, True),),
         expected=("ps/0", "ps/1"),
     )
     message = agent_pb2.HostOrders.FromString(to_message(orders, agent_pb2.HostOrders).SerializeToString())
-    assert from_message(contract.HostOrders, message) == orders
-    report = contract.Report(
+    assert from_message(agent.HostOrders, message) == orders
+    report = agent.Report(
         "h",
-        tasks=(contract.TaskReport("ps", 0, "running", pid=3, last_lines=("a", "b")),),
-        clients=(contract.ClientReport("j", "worker", 0, "running", progress=Progress(3, None, {"loss": 0.5}, 1.0)),),
+        tasks=(agent.TaskReport("ps", 0, "running", pid=3, last_lines=("a", "b")),),
+        clients=(agent.ClientReport("j", "worker", 0, "running", progress=Progress(3, None, {"loss": 0.5}, 1.0)),),
     )
-    assert from_message(contract.Report, to_message(report, agent_pb2.Report)) == report
+    assert from_message(agent.Report, to_message(report, agent_pb2.Report)) == report
 
 
 def test_absent_is_not_zero() -> None:
@@ -87,16 +89,16 @@ def test_absent_is_not_zero() -> None:
 
 
 def test_state_files_survive_the_way() -> None:
-    saved = Saved("boot", "/run", contract.HostOrders(cluster="c"), {"ps/0": Record(gpus=(1, 2), retry_at=3.0)})
-    assert codec.decode(Saved, codec.encode(saved)) == saved
+    saved = Saved("boot", "/run", agent.HostOrders(cluster="c"), {"ps/0": Record(gpus=(1, 2), retry_at=3.0)})
+    assert json_codec.decode(Saved, json_codec.encode(saved)) == saved
 
 
 def test_a_state_file_of_an_older_version_is_read_and_nonsense_is_refused() -> None:
-    assert codec.decode(Record, '{"state": "running", "from_the_future": 1}') == Record("running")
+    assert json_codec.decode(Record, '{"state": "running", "from_the_future": 1}') == Record("running")
     with pytest.raises(ValueError, match="not one of"):
-        codec.decode(Record, '{"state": "flying"}')
+        json_codec.decode(Record, '{"state": "flying"}')
     with pytest.raises(ValueError, match="expected int"):
-        codec.decode(Record, '{"port": "80"}')
+        json_codec.decode(Record, '{"port": "80"}')
 
 
 def test_every_error_crosses_by_its_own_name() -> None:
@@ -187,18 +189,18 @@ def test_no_host_gets_more_than_its_slots(hosts: int, slots: int, count: int) ->
 
 def test_orders_tell_a_host_about_the_tasks_of_the_others() -> None:
     rows = (TaskRow("ps/0", "a"), TaskRow("worker/0", "b"))
-    desired = plan.Desired("c", spec_on({"m": group("a", "b")}, ps=TaskGroup(1), worker=TaskGroup(1)), rows)
-    report = contract.Report("a", tasks=(contract.TaskReport("ps", 0, "running", address="a:1", incarnation=4),))
-    orders = plan.reconcile(desired, plan.Observed({"a": report}))
+    desired = reconcile.Desired("c", spec_on({"m": group("a", "b")}, ps=TaskGroup(1), worker=TaskGroup(1)), rows)
+    report = agent.Report("a", tasks=(agent.TaskReport("ps", 0, "running", address="a:1", incarnation=4),))
+    orders = reconcile.reconcile(desired, reconcile.Observed({"a": report}))
     assert [peer.name for peer in orders["b"].peers] == ["ps/0"]
     assert (orders["b"].peers[0].address, orders["b"].peers[0].up) == ("a:1", True)
     (other,) = orders["a"].peers
     assert (other.name, other.address, other.up) == ("worker/0", "b:0", False), "nobody waits for a host that is late"
     assert orders["a"].expected == orders["b"].expected == ("ps/0", "worker/0")
-    again = plan.reconcile(desired, plan.Observed({"a": report}))
+    again = reconcile.reconcile(desired, reconcile.Observed({"a": report}))
     assert again == orders, "the same desired and observed state gives the same orders"
     started = replace(desired, tasks=(rows[0], replace(rows[1], incarnation=1)))
-    unheard = plan.reconcile(started, plan.Observed({"a": report}))
+    unheard = reconcile.reconcile(started, reconcile.Observed({"a": report}))
     assert unheard["a"].peers == (), "a new controller does not know where it is"
 
 
@@ -206,11 +208,11 @@ def test_a_place_that_is_known_is_not_taken_back_by_a_controller_that_has_not_he
     line = TaskLine(tmp_path)
     try:
         board = PeerBoard(line, {}, "b")
-        running = contract.Peer("ps", 0, "a:1", 3, up=True)
+        running = agent.Peer("ps", 0, "a:1", 3, up=True)
         board.update([running], ["ps/0"])
-        board.update([contract.Peer("ps", 0, "a:0", 0, up=False, reason="it has not been started yet")], ["ps/0"])
+        board.update([agent.Peer("ps", 0, "a:0", 0, up=False, reason="it has not been started yet")], ["ps/0"])
         assert board.addresses() == {"ps/0": "a:1"}
-        board.update([contract.Peer("ps", 0, "c:0", 3, up=False, reason="its host a is lost")], ["ps/0"])
+        board.update([agent.Peer("ps", 0, "c:0", 3, up=False, reason="its host a is lost")], ["ps/0"])
         assert board.addresses() == {"ps/0": "c:0"}
     finally:
         line.close()
@@ -292,7 +294,7 @@ def test_down_keeps_logs_and_checkpoints_only(tmp_path: Path) -> None:
     for path in (*kept, *gone):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({}))
-    seat.forget(paths)
+    local_controller.forget(paths)
     assert sorted(path for path in paths.folder.rglob("*") if path.is_file()) == sorted(kept)
 
 

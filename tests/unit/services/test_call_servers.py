@@ -71,7 +71,7 @@ def test_the_environment_may_choose(undecided: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["dtfctl.connect", "dtfctl.runtime.services.server", "dtfctl.runtime.train"])
+@pytest.mark.parametrize("module", ["dtfctl.plaintext_port", "dtfctl.runtime.services.server", "dtfctl.runtime.train"])
 def test_grpc_is_told_who_reads_before_it_is_imported(module: str) -> None:
     """Said later, it has no effect."""
     program = (

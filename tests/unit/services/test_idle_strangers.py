@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 import pytest
 
-from dtfctl.launcher.certificates import ensure_authority, ensure_certificate
+from dtfctl.launcher.identity.certificates import ensure_authority, ensure_certificate
 from tests.support.ports import free_ports
 from tests.support.waiting import eventually
 

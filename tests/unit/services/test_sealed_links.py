@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dtfctl.launcher.certificates import ensure_authority, ensure_certificate
+from dtfctl.launcher.identity.certificates import ensure_authority, ensure_certificate
 from dtfctl.net.records import HEADER, HEADER_SIZE, LONG, OVERHEAD, SHORT
 from dtfctl.runtime.framework.errors import OpError, UnauthenticatedError, UnavailableError
 from dtfctl.runtime.rendezvous.frames import Frame, Kind, Message

@@ -12,8 +12,8 @@ import grpc
 import numpy as np
 import pytest
 
-from dtfctl.launcher import certificates
-from dtfctl.launcher.certificates import ensure_authority, ensure_certificate
+from dtfctl.launcher.identity import certificates
+from dtfctl.launcher.identity.certificates import ensure_authority, ensure_certificate
 from dtfctl.protocol import config_pb2, worker_pb2
 from dtfctl.runtime.client.grpc_backend import GrpcBackend
 from dtfctl.runtime.framework.errors import DeadlineExceededError, InvalidArgumentError, OpError

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from dtfctl.launcher.certificates import ensure_authority, ensure_certificate
+from dtfctl.launcher.identity.certificates import ensure_authority, ensure_certificate
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError, UnauthenticatedError, UnavailableError
 from dtfctl.runtime.framework.tensor_codec import object_array
 from dtfctl.runtime.platform.region import Blocks

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dtfctl import guard
-from dtfctl.launcher.agent.launch import Surroundings
+from dtfctl.launcher.agent.start.launch import Surroundings
 from dtfctl.launcher.errors import Conflict, InternalError, UsageError
 from dtfctl.launcher.rpc.server import Call
 from dtfctl.net.descriptors import VARIABLE, usual_limit

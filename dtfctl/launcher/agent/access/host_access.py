@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dtfctl._version import VERSION
-from dtfctl.launcher.agent.agent import Agent
-from dtfctl.launcher.agent.methods import EXEC, FETCH, INSPECT, STORE
+from dtfctl.launcher.agent.loop import Agent
 from dtfctl.launcher.errors import UsageError
-from dtfctl.launcher.procfs import memory_bytes
+from dtfctl.launcher.messages.agent_calls import EXEC, FETCH, INSPECT, STORE
+from dtfctl.launcher.messages.proto_codec import to_message
 from dtfctl.launcher.rpc.method import Handler, Method
 from dtfctl.launcher.rpc.server import Call
-from dtfctl.launcher.wire import to_message
+from dtfctl.launcher.system.procfs import memory_bytes
 from dtfctl.protocol import agent_pb2 as pb
 
 if TYPE_CHECKING:
-    from dtfctl.launcher.agent.commands import Commands
+    from dtfctl.launcher.agent.access.commands import Commands
 
 MOST_LOOSE = 20
 MOST_LOOKED_AT = 2000
@@ -52,13 +52,13 @@ class AccessService:
     def _running(self) -> Commands:
         with self._lock:
             if self._commands is None:
-                from dtfctl.launcher.agent.commands import Commands
+                from dtfctl.launcher.agent.access.commands import Commands
 
                 self._commands = Commands()
             return self._commands
 
     def fetch(self, request: pb.FetchRequest) -> Iterator[pb.FilePart]:
-        from dtfctl.launcher import trees
+        from dtfctl.launcher.transfer import trees
 
         return trees.send(self._path(request.process, request.folder, request.path))
 
@@ -66,7 +66,7 @@ class AccessService:
         first = next(requests, None)
         if first is None or first.WhichOneof("what") != "start":
             raise UsageError("the first message of a transfer is its start")
-        from dtfctl.launcher import trees
+        from dtfctl.launcher.transfer import trees
 
         start = first.start
         if Path(start.name).name != start.name or start.name in ("", "..", "."):
@@ -85,7 +85,7 @@ class AccessService:
         import resource
         import shutil
 
-        from dtfctl.launcher.agent.gpus import read_gpus
+        from dtfctl.launcher.agent.access.gpus import read_gpus
 
         folder = self._agent.folder
         disk, inodes = shutil.disk_usage(folder), os.statvfs(folder)

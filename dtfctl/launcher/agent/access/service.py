@@ -6,13 +6,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from dtfctl.launcher.agent import launch, logs, state
-from dtfctl.launcher.agent.agent import Agent
-from dtfctl.launcher.agent.contract import HostOrders, LogChunk, LogPosition, Packages
-from dtfctl.launcher.agent.copybook import Copybook
-from dtfctl.launcher.agent.deltas import ReportFilter
-from dtfctl.launcher.agent.facts import probe
-from dtfctl.launcher.agent.methods import (
+from dtfctl.launcher.agent.access.state_copy import Copybook
+from dtfctl.launcher.agent.loop import Agent
+from dtfctl.launcher.agent.start import launch, logs
+from dtfctl.launcher.agent.units import state_file
+from dtfctl.launcher.errors import DeadlineExpired, ScriptError
+from dtfctl.launcher.identity.certificates import Issued
+from dtfctl.launcher.messages.agent import HostOrders, LogChunk, LogPosition, Packages
+from dtfctl.launcher.messages.agent_calls import (
     APPLY,
     CERTIFY,
     EXAMINE,
@@ -30,13 +31,13 @@ from dtfctl.launcher.agent.methods import (
     SHUTDOWN,
     WATCH,
 )
-from dtfctl.launcher.certificates import Issued
-from dtfctl.launcher.errors import DeadlineExpired, ScriptError
-from dtfctl.launcher.files import private_folder, write_whole
+from dtfctl.launcher.messages.deltas import ReportFilter
+from dtfctl.launcher.messages.proto_codec import from_message, to_message
 from dtfctl.launcher.paths import environments_of
 from dtfctl.launcher.rpc.method import Handler, Method
 from dtfctl.launcher.rpc.server import caller, echo
-from dtfctl.launcher.wire import from_message, to_message
+from dtfctl.launcher.system.files import private_folder, write_whole
+from dtfctl.launcher.system.host_facts import probe
 from dtfctl.protocol import agent_pb2 as pb
 from dtfctl.values import value
 
@@ -96,7 +97,7 @@ class AgentService:
     def recall(self, request: pb.RecallRequest) -> pb.RecallReply:
         return pb.RecallReply(
             copy=self._copybook.content(),
-            state=state.content(self._agent.folder / state.FILE),
+            state=state_file.content(self._agent.folder / state_file.FILE),
             boot=self._agent.boot,
             happening=self._agent.reports.newest_happening,
         )

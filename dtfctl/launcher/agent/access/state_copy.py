@@ -10,9 +10,9 @@ import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from dtfctl.launcher import codec
 from dtfctl.launcher.errors import Conflict
-from dtfctl.launcher.files import write_whole
+from dtfctl.launcher.messages import json_codec
+from dtfctl.launcher.system.files import write_whole
 from dtfctl.values import field, value
 
 FILE = "copy.json"
@@ -29,7 +29,7 @@ class Copy:
 
 def parse(content: bytes) -> Copy:
     """Raises ValueError."""
-    return codec.decode(Copy, content) if content else Copy()
+    return json_codec.decode(Copy, content) if content else Copy()
 
 
 class Copybook:

@@ -25,12 +25,12 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from dtfctl.launcher.agent.contract import Packages
 from dtfctl.launcher.agent.start.interpreter import Interpreter, ask, find_uv, index_answers
-from dtfctl.launcher.blobs import Blobs
 from dtfctl.launcher.errors import ClusterFailed
-from dtfctl.launcher.files import explained, private_folder, write_whole
-from dtfctl.launcher.packages import kind_of
+from dtfctl.launcher.messages.agent import Packages
+from dtfctl.launcher.system.files import explained, private_folder, write_whole
+from dtfctl.launcher.transfer.blobs import Blobs
+from dtfctl.launcher.transfer.packages import kind_of
 from dtfctl.protocol import agent_pb2 as pb
 from dtfctl.values import value
 

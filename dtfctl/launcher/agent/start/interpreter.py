@@ -15,9 +15,9 @@ from pathlib import Path
 from packaging.specifiers import SpecifierSet
 
 from dtfctl import guard
-from dtfctl.launcher.agent.contract import Packages
 from dtfctl.launcher.errors import ClusterFailed
-from dtfctl.launcher.packages import Installed, unmet
+from dtfctl.launcher.messages.agent import Packages
+from dtfctl.launcher.transfer.packages import Installed, unmet
 from dtfctl.values import value
 
 ASK_S = 60.0

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Literal
 
 from dtfctl.health.restart import Ending
-from dtfctl.launcher.agent import keeper
-from dtfctl.launcher.agent.contract import LogRules
-from dtfctl.launcher.files import explained, private_folder, write_whole
-from dtfctl.launcher.procfs import ProcessId, is_alive
+from dtfctl.launcher.agent.start import keeper
+from dtfctl.launcher.messages.agent import LogRules
+from dtfctl.launcher.system.files import explained, private_folder, write_whole
+from dtfctl.launcher.system.procfs import ProcessId, is_alive
 from dtfctl.net.descriptors import VARIABLE, usual_limit
 from dtfctl.values import value
 

@@ -13,9 +13,9 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
-from dtfctl.launcher.certificates import Issued, TlsFiles, expiry, file_name
 from dtfctl.launcher.errors import UsageError
-from dtfctl.launcher.files import private_folder, write_whole
+from dtfctl.launcher.identity.certificates import Issued, TlsFiles, expiry, file_name
+from dtfctl.launcher.system.files import private_folder, write_whole
 
 AUTHORITY = "ca"
 _TASK = re.compile(r"task-[A-Za-z0-9_]+-[0-9]+")

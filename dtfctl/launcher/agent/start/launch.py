@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dtfctl import later
-from dtfctl.launcher import codec
-from dtfctl.launcher.agent.contract import ClientOrder, HostOrders, TaskOrder
-from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.errors import InternalError
-from dtfctl.launcher.files import private_folder, write_whole
+from dtfctl.launcher.identity.certificates import TlsFiles
+from dtfctl.launcher.messages import json_codec
+from dtfctl.launcher.messages.agent import ClientOrder, HostOrders, TaskOrder
+from dtfctl.launcher.system.files import private_folder, write_whole
 from dtfctl.values import value
 
 if TYPE_CHECKING:
-    from dtfctl.launcher.agent.keyring import Keyring
-    from dtfctl.launcher.agent.line import TaskLine
+    from dtfctl.launcher.agent.start.keyring import Keyring
     from dtfctl.launcher.agent.start.preparations import Prepared
+    from dtfctl.launcher.agent.tell.task_socket import TaskLine
 
 NOT_INHERITED = ("OPENBLAS_CORETYPE", "GRPC_VERBOSITY", "GRPC_ENABLE_FORK_SUPPORT")
 """Settings of the launcher's own processes, or of a build of numpy that would slow the kernels down."""
@@ -174,7 +174,7 @@ def task_start(context: Context, order: TaskOrder, incarnation: int, gpus: tuple
     for stale in (config.socket_path, config.control_path):
         stale.unlink(missing_ok=True)
     path = context.run_folder / "config.json"
-    write_whole(path, codec.encode(config).encode())
+    write_whole(path, json_codec.encode(config).encode())
     env = _task_env(context, order, gpus)
     lend_modules(env, orders.task_command)
     return Start((*interpreter(orders.task_command), str(path)), env, context.run_folder)

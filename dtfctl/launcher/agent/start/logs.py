@@ -12,9 +12,9 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from dtfctl.launcher.agent.contract import LogChunk, LogPosition
-from dtfctl.launcher.agent.keeper import begin_of
-from dtfctl.launcher.patterns import compile_pattern
+from dtfctl.launcher.agent.start.keeper import begin_of
+from dtfctl.launcher.messages.agent import LogChunk, LogPosition
+from dtfctl.launcher.system.patterns import compile_pattern
 from dtfctl.values import replace, value
 
 log = logging.getLogger(__name__)

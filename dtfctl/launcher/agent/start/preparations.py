@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from dtfctl import guard
-from dtfctl.launcher.agent.contract import ClientOrder, JobNeeds
-from dtfctl.launcher.blobs import Blobs
 from dtfctl.launcher.errors import LauncherError
-from dtfctl.launcher.files import private_folder, write_whole
+from dtfctl.launcher.messages.agent import ClientOrder, JobNeeds
+from dtfctl.launcher.system.files import private_folder, write_whole
+from dtfctl.launcher.transfer.blobs import Blobs
 from dtfctl.values import value
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Preparations:
         """The job's working folder. What a process of it wrote there stays when it starts again."""
         import shutil
 
-        from dtfctl.launcher import archive, trees
+        from dtfctl.launcher.transfer import archive, trees
 
         target = private_folder(self._folder / "work") / job
         mark = target.with_name(f"{job}.tree")

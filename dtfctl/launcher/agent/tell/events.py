@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dtfctl.launcher.agent.lifecycle import Record
-from dtfctl.launcher.agent.unit import Unit
+from dtfctl.launcher.agent.units.lifecycle import Record
+from dtfctl.launcher.agent.units.unit import Unit
 from dtfctl.values import value
 
 

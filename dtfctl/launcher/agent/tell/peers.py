@@ -9,9 +9,9 @@ import functools
 from collections.abc import Iterable, Mapping
 
 from dtfctl.health import beats
-from dtfctl.launcher.agent.contract import Peer
-from dtfctl.launcher.agent.line import TaskLine
-from dtfctl.launcher.agent.unit import Unit
+from dtfctl.launcher.agent.tell.task_socket import TaskLine
+from dtfctl.launcher.agent.units.unit import Unit
+from dtfctl.launcher.messages.agent import Peer
 
 
 class PeerBoard:

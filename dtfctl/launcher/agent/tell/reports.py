@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Collection, Mapping
 from threading import Condition
 
-from dtfctl.launcher.agent.contract import Happening, Report
-from dtfctl.launcher.agent.facts import HostFacts
-from dtfctl.launcher.agent.unit import Unit
+from dtfctl.launcher.agent.units.unit import Unit
+from dtfctl.launcher.messages.agent import Happening, Report
+from dtfctl.launcher.system.host_facts import HostFacts
 from dtfctl.values import replace
 
 KEPT_HAPPENINGS = 10_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from dtfctl.health.monitor import HealthLimits
-from dtfctl.launcher.agent.unit import Unit
+from dtfctl.launcher.agent.units.unit import Unit
 from dtfctl.values import value
 
 

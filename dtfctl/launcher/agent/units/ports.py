@@ -10,7 +10,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from dtfctl.launcher.errors import PortTaken
-from dtfctl.launcher.procfs import port_holder
+from dtfctl.launcher.system.procfs import port_holder
 
 TRIES = 50
 LOWEST_FRESH = 10_000

@@ -14,12 +14,12 @@ from typing import Literal
 
 from dtfctl.health.monitor import HealthLimits
 from dtfctl.health.restart import Ending
-from dtfctl.launcher.agent import launch, processes, seeds
-from dtfctl.launcher.agent.contract import LogRules
+from dtfctl.launcher.agent.start import kept_process, launch, seeds
 from dtfctl.launcher.agent.start.limits import Limits
-from dtfctl.launcher.agent.unit import Unit
+from dtfctl.launcher.agent.units.unit import Unit
 from dtfctl.launcher.errors import LauncherError
-from dtfctl.launcher.procfs import identify, kill_group, send_signal
+from dtfctl.launcher.messages.agent import LogRules
+from dtfctl.launcher.system.procfs import identify, kill_group, send_signal
 from dtfctl.values import replace
 
 
@@ -44,14 +44,14 @@ class Hands:
         """
         held = self._limits(unit).hold(unit.record.cores)
         unit.record = replace(unit.record, limits=held.words)
-        arguments = processes.prepare_start(
+        arguments = kept_process.prepare_start(
             self.folder_of(unit), what.command, log=log, rules=rules, held=held.arguments
         )
         unit.seed = self._seeds.seed_for(what.command, what.env)
         if unit.seed is not None:
             self._seeds.ask(unit.seed, unit.name, arguments, what.command, what.env, what.cwd)
             return
-        unit.popen = processes.start_keeper(arguments, what.env, what.cwd)
+        unit.popen = kept_process.start_keeper(arguments, what.env, what.cwd)
         self._note_keeper(unit, unit.popen.pid)
 
     def _note_keeper(self, unit: Unit, pid: int) -> None:
@@ -90,12 +90,12 @@ class Hands:
         """As a program; unless the seed started it, and was killed before it said so. Should that come to light only
         later, one of the two keepers finds that the other one has claimed the start."""
         unit.seed = None
-        status = processes.read_status(self.folder_of(unit))
+        status = kept_process.read_status(self.folder_of(unit))
         if status is not None:
             _note_pid(unit, status)
             self._wake_at(unit, _pidfd(status.keeper.pid))
             return
-        unit.popen = processes.start_keeper(request.keeper, seed.environment_of(request), Path(request.cwd))
+        unit.popen = kept_process.start_keeper(request.keeper, seed.environment_of(request), Path(request.cwd))
         self._note_keeper(unit, unit.popen.pid)
         self._wake_at(unit, os.pidfd_open(unit.popen.pid))
 
@@ -116,7 +116,7 @@ class Hands:
         for unit in units:
             if not unit.is_on_its_way:
                 continue
-            status = processes.read_status(self.folder_of(unit))
+            status = kept_process.read_status(self.folder_of(unit))
             if status is not None and status.task is not None:
                 _note_pid(unit, status)
                 found = True
@@ -128,7 +128,7 @@ class Hands:
         if unit.seed is not None and unit.pidfd < 0:
             self._give_up(unit)
         elif unit.task is None:
-            status = processes.wait_started(self.folder_of(unit))
+            status = kept_process.wait_started(self.folder_of(unit))
             if status is not None and status.task is not None:
                 _note_pid(unit, status)
         task = unit.task
@@ -145,7 +145,7 @@ class Hands:
         unit.seed.withdraw(unit.name)
         if unit.record.hung:
             unit.seed.kill()
-        status = processes.forbid_start(self.folder_of(unit))
+        status = kept_process.forbid_start(self.folder_of(unit))
         if status is None:
             self._wake_at(unit, os.eventfd(1))
         else:
@@ -155,15 +155,15 @@ class Hands:
     def end_of(self, unit: Unit) -> Ending:
         """Its keeper has ended: so has its task. How it ended."""
         self._selector.unregister(unit.pidfd)
-        status = processes.read_status(self.folder_of(unit))
+        status = kept_process.read_status(self.folder_of(unit))
         if status is not None and status.phase != "ended" and status.task is not None:
             kill_group(status.task)  # the keeper was killed; its task cannot write and is not watched any more
         unit.unwatch()
-        return processes.ending_of(status)
+        return kept_process.ending_of(status)
 
     def find(self, unit: Unit) -> Ending | Literal["runs", "never started"]:
         """What became of the process that a former agent had, or was about to start: now it never will be."""
-        status = processes.forbid_start(self.folder_of(unit))
+        status = kept_process.forbid_start(self.folder_of(unit))
         if status is None:
             return "never started"
         _note_pid(unit, status)
@@ -171,13 +171,13 @@ class Hands:
             return "runs"
         if status.phase != "ended" and status.task is not None:
             kill_group(status.task)
-        return processes.ending_of(status)
+        return kept_process.ending_of(status)
 
     def out_of_memory(self, unit: Unit) -> str:
         """What to say of a process that was ended at its limit; empty for any other. Nothing limits it any more."""
         limits = self._limits(unit)
         killed, used = limits.release()
-        status = processes.read_status(self.folder_of(unit))
+        status = kept_process.read_status(self.folder_of(unit))
         if status is not None and status.over_bytes:
             killed, used = True, status.over_bytes
         limit = limits.memory_bytes >> 20
@@ -211,7 +211,7 @@ def _folder_name(unit: Unit) -> str:
     return unit.name.replace("/", "-").replace(":", "_")
 
 
-def _note_pid(unit: Unit, status: processes.KeeperStatus) -> None:
+def _note_pid(unit: Unit, status: kept_process.KeeperStatus) -> None:
     unit.record = replace(unit.record, keeper_pid=status.keeper.pid, keeper_ticks=status.keeper.start_ticks)
     if status.task is not None:
         unit.record = replace(unit.record, task_pid=status.task.pid, task_ticks=status.task.start_ticks)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from dtfctl.launcher.agent import ports
-from dtfctl.launcher.agent.contract import ClientOrder, TaskOrder
-from dtfctl.launcher.agent.facts import gpu_count
-from dtfctl.launcher.agent.lifecycle import Record, cannot_start
 from dtfctl.launcher.agent.start.limits import allowed_cores, cores_for
-from dtfctl.launcher.agent.unit import Unit
+from dtfctl.launcher.agent.units import ports
+from dtfctl.launcher.agent.units.lifecycle import Record, cannot_start
+from dtfctl.launcher.agent.units.unit import Unit
 from dtfctl.launcher.errors import LauncherError
+from dtfctl.launcher.messages.agent import ClientOrder, TaskOrder
+from dtfctl.launcher.system.host_facts import gpu_count
 from dtfctl.values import replace
 
 

@@ -1,7 +1,7 @@
 """All units of an agent: what is wanted of them and what they are, on disk before anything is done about it.
 
 So a new agent finds every process of a killed one. Owned by the agent's loop; the processes themselves are in the care
-of `hands.py`, and what is to happen next to each is decided by `lifecycle.py`.
+of `process_control.py`, and what is to happen next to each is decided by `lifecycle.py`.
 """
 
 from __future__ import annotations
@@ -20,20 +20,16 @@ from typing import TYPE_CHECKING, Any
 from dtfctl import guard
 from dtfctl.health import beats
 from dtfctl.health.restart import Ending
-from dtfctl.launcher.agent import launch, logs, resources, state
-from dtfctl.launcher.agent.budget import FORK, PROGRAM, StartBudget
-from dtfctl.launcher.agent.contract import (
-    ADDRESS_IN_USE_EXIT,
-    ClientOrder,
-    HostOrders,
-    Report,
-    TaskOrder,
-)
-from dtfctl.launcher.agent.deltas import complete, remembered
-from dtfctl.launcher.agent.facts import HostFacts, usable_cores
-from dtfctl.launcher.agent.hands import Hands
-from dtfctl.launcher.agent.keyring import Keyring
-from dtfctl.launcher.agent.lifecycle import (
+from dtfctl.launcher.agent.start import launch, logs
+from dtfctl.launcher.agent.start.keyring import Keyring
+from dtfctl.launcher.agent.start.preparations import Preparations
+from dtfctl.launcher.agent.start.seeds import Seed
+from dtfctl.launcher.agent.tell.events import news_of
+from dtfctl.launcher.agent.tell.peers import PeerBoard
+from dtfctl.launcher.agent.tell.reports import Reports, compose
+from dtfctl.launcher.agent.tell.task_socket import TaskLine
+from dtfctl.launcher.agent.units import resources, state_file
+from dtfctl.launcher.agent.units.lifecycle import (
     Action,
     Order,
     Record,
@@ -44,17 +40,22 @@ from dtfctl.launcher.agent.lifecycle import (
     postponed,
     ready,
 )
-from dtfctl.launcher.agent.line import TaskLine
-from dtfctl.launcher.agent.news import news_of
-from dtfctl.launcher.agent.peers import PeerBoard
-from dtfctl.launcher.agent.progress import ProgressFile
-from dtfctl.launcher.agent.reports import Reports, compose
-from dtfctl.launcher.agent.seeds import Seed
-from dtfctl.launcher.agent.start.preparations import Preparations
-from dtfctl.launcher.agent.unit import Unit
+from dtfctl.launcher.agent.units.process_control import Hands
+from dtfctl.launcher.agent.units.progress import ProgressFile
+from dtfctl.launcher.agent.units.start_budget import FORK, PROGRAM, StartBudget
+from dtfctl.launcher.agent.units.unit import Unit
 from dtfctl.launcher.errors import LauncherError, NoSpace, NoSuchTask
-from dtfctl.launcher.files import private_folder
+from dtfctl.launcher.messages.agent import (
+    ADDRESS_IN_USE_EXIT,
+    ClientOrder,
+    HostOrders,
+    Report,
+    TaskOrder,
+)
+from dtfctl.launcher.messages.deltas import complete, remembered
 from dtfctl.launcher.paths import environments_of, make_socket_folder
+from dtfctl.launcher.system.files import private_folder
+from dtfctl.launcher.system.host_facts import HostFacts, usable_cores
 from dtfctl.values import replace
 
 if TYPE_CHECKING:
@@ -114,8 +115,8 @@ class Roster:
         self.address = ""
         """Of this agent, as other hosts reach it."""
         self._cores = usable_cores()
-        self._state_file = folder / state.FILE
-        saved = state.load(self._state_file)
+        self._state_file = folder / state_file.FILE
+        saved = state_file.load(self._state_file)
         self._sockets = Path(saved.socket_folder) if saved.socket_folder else make_socket_folder(folder)
         private_folder(self._sockets)
         self.line = TaskLine(self._sockets)
@@ -469,7 +470,7 @@ class Roster:
 
     # ------------------------------------------------------------------ a former agent's processes, and a later one's
 
-    def _adopt(self, saved: state.Saved) -> None:
+    def _adopt(self, saved: state_file.Saved) -> None:
         """Take over the processes of a former agent of this host."""
         self.orders = saved.orders
         self._expected = frozenset(saved.orders.expected)
@@ -507,7 +508,7 @@ class Roster:
 
     def _save(self) -> None:
         records = {name: unit.record for name, unit in self.units.items()}
-        state.save(self._state_file, self._sockets, self.orders, records, self.shutdown_grace_s is not None)
+        state_file.save(self._state_file, self._sockets, self.orders, records, self.shutdown_grace_s is not None)
         self.problem = ""
 
     def save_or_note(self) -> None:

@@ -8,12 +8,12 @@ import time
 
 from dtfctl.health.monitor import HealthLimits, Monitor
 from dtfctl.health.restart import RestartPolicy
-from dtfctl.launcher.agent.contract import ClientOrder, ClientReport, TaskOrder, TaskReport
-from dtfctl.launcher.agent.lifecycle import Order, Record
-from dtfctl.launcher.agent.progress import ProgressFile
-from dtfctl.launcher.agent.seeds import Seed
+from dtfctl.launcher.agent.start.seeds import Seed
+from dtfctl.launcher.agent.units.lifecycle import Order, Record
+from dtfctl.launcher.agent.units.progress import ProgressFile
+from dtfctl.launcher.messages.agent import ClientOrder, ClientReport, TaskOrder, TaskReport
 from dtfctl.launcher.model import TaskHealth
-from dtfctl.launcher.procfs import ProcessId, ProcessStat, read_stat
+from dtfctl.launcher.system.procfs import ProcessId, ProcessStat, read_stat
 from dtfctl.values import replace
 
 LITTLE_CPU = 0.05

@@ -14,19 +14,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from dtfctl import guard
-from dtfctl.launcher.agent import methods
-from dtfctl.launcher.agent.contract import HostOrders, LogChunk, LogPosition, Report
-from dtfctl.launcher.agent.copybook import Copy
-from dtfctl.launcher.agent.deltas import ReportMerger, order_changes
-from dtfctl.launcher.blobs import Blobs
-from dtfctl.launcher.certificates import TlsFiles
-from dtfctl.launcher.controller.certify import HostCertificates
-from dtfctl.launcher.controller.shipping import FileShipper
+from dtfctl.launcher.agent.access.state_copy import Copy
+from dtfctl.launcher.controller.hosts.certify import HostCertificates
+from dtfctl.launcher.controller.hosts.file_sender import FileShipper
 from dtfctl.launcher.errors import LauncherError, Superseded
+from dtfctl.launcher.identity.certificates import TlsFiles
+from dtfctl.launcher.messages import agent_calls
+from dtfctl.launcher.messages.agent import HostOrders, LogChunk, LogPosition, Report
+from dtfctl.launcher.messages.deltas import ReportMerger, order_changes
+from dtfctl.launcher.messages.proto_codec import from_message, to_message
 from dtfctl.launcher.providers.base import LASTING_CAUSES, AgentEndpoint, HostFailed, Provider
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.rpc.method import PeerUnavailable
-from dtfctl.launcher.wire import from_message, to_message
+from dtfctl.launcher.transfer.blobs import Blobs
 from dtfctl.protocol import agent_pb2 as pb
 
 log = logging.getLogger(__name__)
@@ -179,7 +179,7 @@ class AgentLink:
         request = pb.ReadLogsRequest(wait_s=wait_s, max_bytes=max_bytes, tail=tail)
         for position in positions:
             request.positions.append(to_message(position, pb.LogPosition))
-        reply = self.channel().call(methods.READ_LOGS, request, timeout_s=wait_s + 10.0)
+        reply = self.channel().call(agent_calls.READ_LOGS, request, timeout_s=wait_s + 10.0)
         return [from_message(LogChunk, chunk) for chunk in reply.chunks]
 
     def shutdown_agent(self, grace_s: float, delete_logs: bool = False) -> None:
@@ -210,7 +210,7 @@ class AgentLink:
             deadline = time.monotonic() + CONNECT_S
             while True:
                 try:
-                    channel.call(methods.SHUTDOWN, request, timeout_s=grace_s + SHUTDOWN_MARGIN_S)
+                    channel.call(agent_calls.SHUTDOWN, request, timeout_s=grace_s + SHUTDOWN_MARGIN_S)
                     return
                 except PeerUnavailable:  # a host where much ends at once may be slow to answer
                     if time.monotonic() > deadline or self._provider.wait_ended(self.host, 0.0):
@@ -313,7 +313,7 @@ class AgentLink:
         boot, number = self._seen
         channel = self.channel()
         request = pb.WatchRequest(epoch=self._epoch, boot=boot, happening=number)
-        return channel.stream(methods.WATCH, request)
+        return channel.stream(agent_calls.WATCH, request)
 
     def _connect(self, endpoint: AgentEndpoint) -> None:
         channel = Channel(endpoint.called_at, self._tls, "agent", self._cluster, self.host)
@@ -351,7 +351,7 @@ class AgentLink:
                 self._certify(channel, orders)
                 whole = replace(orders, epoch=self._epoch)
                 message = order_changes(None if sent is None else replace(sent, epoch=self._epoch), whole)
-                channel.call(methods.APPLY, to_message(message, pb.HostOrders), timeout_s=APPLY_S)
+                channel.call(agent_calls.APPLY, to_message(message, pb.HostOrders), timeout_s=APPLY_S)
             except Exception as error:  # also a bug: a host that gets no orders any more would be silent about it
                 if isinstance(error, Superseded):
                     self.on_superseded(f"{self.host}: {error.message}")
@@ -386,7 +386,7 @@ class AgentLink:
             request.entries.update({key: text for key, text in new.entries.items() if old.entries.get(key) != text})
             request.removed.extend(old.entries.keys() - new.entries.keys())
         try:
-            channel.call(methods.KEEP, request, timeout_s=KEEP_S)
+            channel.call(agent_calls.KEEP, request, timeout_s=KEEP_S)
         except LauncherError as error:
             log.warning("%s does not keep the copy: %s", self.host, error.message)
             with self._condition:
@@ -406,7 +406,7 @@ class AgentLink:
             return
         request = pb.RenewRequest(epoch=self._epoch, revision=orders.revision)
         try:
-            held = channel.call(methods.RENEW, request, timeout_s=RENEW_S * 2).revision
+            held = channel.call(agent_calls.RENEW, request, timeout_s=RENEW_S * 2).revision
         except LauncherError as error:
             log.warning("the lease of %s is not renewed: %s", self.host, error)
             held = orders.revision
@@ -442,14 +442,14 @@ class AgentLink:
     def probe(self) -> str:
         """What is wrong with the host; empty when it can start processes and write files. Any thread."""
         try:
-            return self.channel().call(methods.PROBE, pb.ProbeRequest(), timeout_s=PROBE_S).problem
+            return self.channel().call(agent_calls.PROBE, pb.ProbeRequest(), timeout_s=PROBE_S).problem
         except LauncherError as error:
             return error.message
 
     def prove_shared(self, folder: str, token: str, step: str) -> str:
         """A step of the proof that hosts share a folder: what is wrong here. Any thread. Raises LauncherError."""
         request = pb.SharedRequest(folder=folder, token=token, step=step)
-        return self.channel().call(methods.PROVE_SHARED, request, timeout_s=PROBE_S).problem
+        return self.channel().call(agent_calls.PROVE_SHARED, request, timeout_s=PROBE_S).problem
 
     def _ship_scripts(self, channel: Channel, orders: HostOrders) -> None:
         """Scripts reach the host before the orders that run them."""
@@ -459,5 +459,5 @@ class AgentLink:
                 continue
             content = self._read_script(client.job_id)
             request = pb.Script(name=client.script, sha256=client.script_sha256, content=content)
-            channel.call(methods.PUT_SCRIPT, request, timeout_s=SHIP_S)
+            channel.call(agent_calls.PUT_SCRIPT, request, timeout_s=SHIP_S)
             self._shipped.add(script)

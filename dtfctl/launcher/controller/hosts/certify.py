@@ -12,10 +12,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from dtfctl.launcher.agent import methods
-from dtfctl.launcher.agent.contract import HostOrders
-from dtfctl.launcher.agent.keyring import AUTHORITY
-from dtfctl.launcher.certificates import (
+from dtfctl.launcher.agent.start.keyring import AUTHORITY
+from dtfctl.launcher.errors import LauncherError
+from dtfctl.launcher.identity.certificates import (
     AUTHORITY_LIFETIME_S,
     FORMER,
     Authority,
@@ -28,7 +27,8 @@ from dtfctl.launcher.certificates import (
     renew_authority,
     renew_certificate,
 )
-from dtfctl.launcher.errors import LauncherError
+from dtfctl.launcher.messages import agent_calls
+from dtfctl.launcher.messages.agent import HostOrders
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.protocol import agent_pb2 as pb
@@ -137,7 +137,7 @@ class HostCertificates:
         return issued
 
     def _call(self, channel: Channel, request: pb.CertifyRequest) -> dict[str, float]:
-        return dict(channel.call(methods.CERTIFY, request, timeout_s=CERTIFY_S).until)
+        return dict(channel.call(agent_calls.CERTIFY, request, timeout_s=CERTIFY_S).until)
 
 
 def renew_own(paths: ClusterPaths, lifetime_s: float, now: float, *, all_of_them: bool = False) -> list[str]:

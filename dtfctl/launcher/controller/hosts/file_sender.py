@@ -7,11 +7,11 @@ import threading
 import time
 
 from dtfctl import guard
-from dtfctl.launcher.agent.contract import HostOrders
-from dtfctl.launcher.agent.methods import PUT_BLOB
-from dtfctl.launcher.blobs import Blobs, deliver
 from dtfctl.launcher.errors import LauncherError
+from dtfctl.launcher.messages.agent import HostOrders
+from dtfctl.launcher.messages.agent_calls import PUT_BLOB
 from dtfctl.launcher.rpc.client import Channel
+from dtfctl.launcher.transfer.blobs import Blobs, deliver
 
 log = logging.getLogger(__name__)
 

@@ -11,22 +11,22 @@ from pathlib import Path
 
 from dtfctl import guard
 from dtfctl.health.monitor import Monitor
-from dtfctl.launcher.agent.contract import Happening, LogChunk, LogPosition, Report
-from dtfctl.launcher.blobs import Blobs
-from dtfctl.launcher.certificates import LIFETIME_S, TlsFiles
-from dtfctl.launcher.controller import plan
-from dtfctl.launcher.controller.certify import HostCertificates
-from dtfctl.launcher.controller.hostbook import HostBook
-from dtfctl.launcher.controller.link import AgentLink
-from dtfctl.launcher.controller.memory import Memory
-from dtfctl.launcher.controller.moves import Standing
-from dtfctl.launcher.controller.sharing import Sharing
+from dtfctl.launcher.controller import reconcile
+from dtfctl.launcher.controller.desired_state import Memory
+from dtfctl.launcher.controller.hosts.agent_link import AgentLink
+from dtfctl.launcher.controller.hosts.certify import HostCertificates
+from dtfctl.launcher.controller.hosts.set_aside import HostBook
+from dtfctl.launcher.controller.hosts.shared_folder import Sharing
 from dtfctl.launcher.controller.store import Failure
+from dtfctl.launcher.controller.tasks.moves import Standing
 from dtfctl.launcher.controller.view import FINAL, Host
 from dtfctl.launcher.errors import LauncherError, NoSpace, NoSuchTask
-from dtfctl.launcher.loop import Mailbox
+from dtfctl.launcher.identity.certificates import LIFETIME_S, TlsFiles
+from dtfctl.launcher.messages.agent import Happening, LogChunk, LogPosition, Report
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import AgentEndpoint, HostFailed, Provider
+from dtfctl.launcher.system.mailbox import Mailbox
+from dtfctl.launcher.transfer.blobs import Blobs
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class HostBoard:
         link.on_superseded = lambda text: self._mailbox.post(lambda: self.on_superseded(text))
         if self._memory.going_down:
             link.start_none()
-        host = self.all[name] = Host(link, Monitor(plan.health_limits(self._memory.spec)), time.monotonic())
+        host = self.all[name] = Host(link, Monitor(reconcile.health_limits(self._memory.spec)), time.monotonic())
         link.start()
         return host
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from dtfctl.health import quarantine
 from dtfctl.health.quarantine import QuarantinePolicy
-from dtfctl.launcher.controller.memory import Memory
-from dtfctl.launcher.controller.moves import Standing
+from dtfctl.launcher.controller.desired_state import Memory
+from dtfctl.launcher.controller.tasks.moves import Standing
 from dtfctl.launcher.controller.view import Host
 from dtfctl.launcher.errors import NoSuchHost, UsageError
 

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from dtfctl import guard
-from dtfctl.launcher.controller.link import AgentLink
-from dtfctl.launcher.controller.memory import Memory
+from dtfctl.launcher.controller.desired_state import Memory
+from dtfctl.launcher.controller.hosts.agent_link import AgentLink
 from dtfctl.launcher.controller.view import Host
 from dtfctl.launcher.errors import LauncherError, NoSpace
-from dtfctl.launcher.loop import Mailbox
 from dtfctl.launcher.providers.base import HostFailed
+from dtfctl.launcher.system.mailbox import Mailbox
 
 log = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from dtfctl.launcher.agent.contract import FolderOrder, FolderPeer, FolderReport, Report
-from dtfctl.launcher.controller.jobs import JobRecord
+from dtfctl.launcher.controller.jobs.lifecycle import JobRecord
+from dtfctl.launcher.messages.agent import FolderOrder, FolderPeer, FolderReport, Report
 from dtfctl.launcher.spec.model import ClusterSpec
 
 AFTER_END_S = 600.0

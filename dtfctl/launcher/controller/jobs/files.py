@@ -10,13 +10,13 @@ import time
 from collections.abc import Mapping, Sequence
 
 from dtfctl import guard
-from dtfctl.launcher.agent.methods import GET_BLOB, PUT_BLOB
-from dtfctl.launcher.blobs import Blobs, deliver
-from dtfctl.launcher.controller.link import AgentLink
-from dtfctl.launcher.controller.memory import Memory
+from dtfctl.launcher.controller.desired_state import Memory
+from dtfctl.launcher.controller.hosts.agent_link import AgentLink
 from dtfctl.launcher.controller.view import Host
 from dtfctl.launcher.errors import LauncherError, NotFound
-from dtfctl.launcher.loop import Mailbox
+from dtfctl.launcher.messages.agent_calls import GET_BLOB, PUT_BLOB
+from dtfctl.launcher.system.mailbox import Mailbox
+from dtfctl.launcher.transfer.blobs import Blobs, deliver
 from dtfctl.protocol import agent_pb2 as pb
 
 log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""Submitted jobs: taking them in, cancelling them, and one step of each a turn; what a step is, `jobs.py` decides."""
+"""Take submitted jobs in, cancel them, and take one step of each a turn; what a step is, `lifecycle.py` decides."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dtfctl.launcher.agent.contract import ClientReport, JobNeeds, key_of
-from dtfctl.launcher.blobs import Blobs
-from dtfctl.launcher.controller import folders, jobs, ledger, plan, queue, view
-from dtfctl.launcher.controller.hosts import HostBoard
-from dtfctl.launcher.controller.jobfiles import JobFiles
-from dtfctl.launcher.controller.memory import Memory
+from dtfctl.launcher.controller import reconcile, view
+from dtfctl.launcher.controller.desired_state import Memory
+from dtfctl.launcher.controller.hosts.host_manager import HostBoard
+from dtfctl.launcher.controller.jobs import checkpoint_folders, ledger, lifecycle, queue
+from dtfctl.launcher.controller.jobs.files import JobFiles
 from dtfctl.launcher.errors import Conflict, ScriptError, UsageError
-from dtfctl.launcher.files import private_folder, write_whole
-from dtfctl.launcher.loop import Mailbox
+from dtfctl.launcher.messages.agent import ClientReport, JobNeeds, key_of
 from dtfctl.launcher.model import JobRequest, JobStatus, TaskStatus
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.launcher.procfs import boot_id
 from dtfctl.launcher.spec.model import ClusterSpec
+from dtfctl.launcher.system.files import private_folder, write_whole
+from dtfctl.launcher.system.mailbox import Mailbox
+from dtfctl.launcher.system.procfs import boot_id
+from dtfctl.launcher.transfer.blobs import Blobs
 from dtfctl.values import replace as replace_value
 
 BLOBS_BYTES = 8 * 2**30
@@ -55,7 +56,7 @@ class JobBoard:
         for at, job in enumerate(records):
             if not job.is_final:
                 job = self._follow_spec(self._with_files(job, now), spec)
-                self._set(at, jobs.step(job.noting(seen.hosts), seen, by_name, now))
+                self._set(at, lifecycle.step(job.noting(seen.hosts), seen, by_name, now))
         minimum = {job: group.count if group.min is None else group.min for job, group in spec.tasks.items()}
         for at, job in enumerate(queue.schedule(records, tasks, minimum, now, self._held_back())):
             self._set(at, job)
@@ -68,10 +69,10 @@ class JobBoard:
             return {job.id: unshared for job in waiting}
         return {job.id: "its files are fetched from hosts" for job in waiting if self.files.is_away(job.needs.files)}
 
-    def _view(self, spec: ClusterSpec) -> jobs.JobView:
+    def _view(self, spec: ClusterSpec) -> lifecycle.JobView:
         """What the hosts say about the processes that belong to them; what one says that lost a task is old."""
         places = {row.name: row.host for row in self._memory.tasks.values()}
-        clock = jobs.Clock(boot_id(), time.clock_gettime(time.CLOCK_BOOTTIME))
+        clock = lifecycle.Clock(boot_id(), time.clock_gettime(time.CLOCK_BOOTTIME))
         every = {
             (host, client.job_id, client.name): client
             for host, report in self._hosts.reports().items()
@@ -83,9 +84,9 @@ class JobBoard:
                 report = every.get((places.get(placed.task, ""), job.id, placed.name))
                 if report is not None:
                     found.setdefault(job.id, {})[placed.name] = report
-        return jobs.JobView(found, places, plan.restart_policy(spec), random.random(), clock)
+        return lifecycle.JobView(found, places, reconcile.restart_policy(spec), random.random(), clock)
 
-    def _set(self, at: int, job: jobs.JobRecord) -> None:
+    def _set(self, at: int, job: lifecycle.JobRecord) -> None:
         before = self._memory.jobs[at]
         if job == before:
             return
@@ -143,7 +144,7 @@ class JobBoard:
             checkpoint = self._checkpoints_of(key, memory.spec)
         if memory.spec.is_local:
             checkpoint = private_folder(checkpoint.expanduser())
-        record = jobs.JobRecord(
+        record = lifecycle.JobRecord(
             id=job_id,
             uid=uid,
             request=request,
@@ -168,14 +169,14 @@ class JobBoard:
             return self._paths.job(key) / "checkpoint"
         return Path(spec.home or "~/.dtfctl") / "clusters" / self._paths.name / "jobs" / key / "checkpoint"
 
-    def _with_files(self, job: jobs.JobRecord, now: float) -> jobs.JobRecord:
+    def _with_files(self, job: lifecycle.JobRecord, now: float) -> lifecycle.JobRecord:
         """A job whose files were lost with the controller's machine, and are on no host either, never begins."""
         if job.placed or not self.files.are_lost(job.needs.files):
             return job
         reason = "its files were lost with those of the controller, and no host has them; submit it again"
         return replace(job, state="failed", exit_code=1, reason=reason, ended=now)
 
-    def _follow_spec(self, job: jobs.JobRecord, spec: ClusterSpec) -> jobs.JobRecord:
+    def _follow_spec(self, job: lifecycle.JobRecord, spec: ClusterSpec) -> lifecycle.JobRecord:
         """A job that has not begun writes where the spec says now, not where it said when it was submitted."""
         folder = str(self._checkpoints_of(job.key, spec))
         if job.placed or job.request.resume or spec.is_local or job.checkpoint_dir == folder:
@@ -223,7 +224,7 @@ class JobBoard:
         chosen = list(ids) or [job.id for job in memory.jobs if not job.is_final]
         for job_id in chosen:
             at = memory.jobs.index(memory.find_job(job_id))
-            job = jobs.cancel(memory.jobs[at], grace_s)
+            job = lifecycle.cancel(memory.jobs[at], grace_s)
             if job is not memory.jobs[at]:
                 memory.jobs[at] = job
                 memory.store.put_job(job)
@@ -238,7 +239,7 @@ class JobBoard:
         copies = 0 if spec is None else min(spec.checkpoints.copies, len(spec.hosts))
         found = []
         for job, status in zip(wanted, view.job_statuses(wanted, every), strict=True):
-            name, hosts = folders.acknowledged(job, copies, reports, lost)
+            name, hosts = checkpoint_folders.acknowledged(job, copies, reports, lost)
             found.append(replace_value(status, checkpoint=name, checkpoint_hosts=hosts) if name else status)
         return found
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from dtfctl.health.restart import Ending as ProcessEnding, GiveUp, RestartHistory, RestartPolicy, decide
-from dtfctl.launcher import frameworks
-from dtfctl.launcher.agent.contract import RETRYABLE_EXIT, ClientReport, JobNeeds, key_of
-from dtfctl.launcher.agent.lifecycle import ALIVE
-from dtfctl.launcher.frameworks import Member
+from dtfctl.launcher.agent.units.lifecycle import ALIVE
+from dtfctl.launcher.controller.jobs import frameworks
+from dtfctl.launcher.controller.jobs.frameworks import Member
+from dtfctl.launcher.messages.agent import RETRYABLE_EXIT, ClientReport, JobNeeds, key_of
 from dtfctl.launcher.model import TERMINAL_JOB_STATES, ClientStatus, JobRequest, JobState, Success, TaskStatus
 
 CANCELLED_EXIT = 143

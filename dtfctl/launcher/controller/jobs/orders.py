@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from dtfctl.health.restart import RestartPolicy
-from dtfctl.launcher.agent.contract import RETRYABLE_EXIT, ClientOrder
-from dtfctl.launcher.controller.jobs import JobRecord, Placed
-from dtfctl.launcher.frameworks import Group, Member
+from dtfctl.launcher.controller.jobs.frameworks import Group, Member
+from dtfctl.launcher.controller.jobs.lifecycle import JobRecord, Placed
+from dtfctl.launcher.messages.agent import RETRYABLE_EXIT, ClientOrder
 from dtfctl.launcher.spec.model import LOCAL_NAMES, ClusterSpec
 
 FAILED_GRACE_S = 5.0

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dtfctl.launcher.controller.jobs import JobRecord, Placed, start
+from dtfctl.launcher.controller.jobs.frameworks import of
+from dtfctl.launcher.controller.jobs.frameworks.base import CLIENT_JOBS
+from dtfctl.launcher.controller.jobs.lifecycle import JobRecord, Placed, start
 from dtfctl.launcher.errors import Conflict, LauncherError, UsageError
-from dtfctl.launcher.frameworks import of
-from dtfctl.launcher.frameworks.base import CLIENT_JOBS
 from dtfctl.launcher.model import JobRequest, TaskStatus
 from dtfctl.launcher.selectors import select
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from dtfctl.launcher.controller.certify import own_ends, renew_own
-from dtfctl.launcher.controller.engine import Engine
-from dtfctl.launcher.controller.methods import CERTIFICATES
+from dtfctl.launcher.controller.hosts.certify import own_ends, renew_own
+from dtfctl.launcher.controller.loop import Engine
+from dtfctl.launcher.messages.controller_calls import CERTIFICATES
 from dtfctl.launcher.rpc.method import Handler, Method
 from dtfctl.protocol import controller_pb2 as pb
 

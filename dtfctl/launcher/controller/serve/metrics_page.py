@@ -12,10 +12,10 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from dtfctl import guard
-from dtfctl.launcher.certificates import TlsFiles
 from dtfctl.launcher.errors import PortTaken
-from dtfctl.launcher.procfs import port_holder
+from dtfctl.launcher.identity.certificates import TlsFiles
 from dtfctl.launcher.spec.model import ClusterSpec
+from dtfctl.launcher.system.procfs import port_holder
 from dtfctl.net.admission import WITHIN_S
 from dtfctl.net.listener import Guest, Listener, listen_tcp
 from dtfctl.net.tls import Identity

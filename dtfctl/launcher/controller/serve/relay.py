@@ -6,17 +6,16 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from dtfctl.launcher import codec
-from dtfctl.launcher.agent import methods as agent
-from dtfctl.launcher.controller.methods import EXAMINE, EXEC, FETCH, INSPECT, READ_SPEC, STORE
 from dtfctl.launcher.errors import Conflict, ConnectionLost, NotFound, UsageError
+from dtfctl.launcher.messages import agent_calls as agent, json_codec
+from dtfctl.launcher.messages.controller_calls import EXAMINE, EXEC, FETCH, INSPECT, READ_SPEC, STORE
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.rpc.method import Handler, Method, PeerUnavailable
 from dtfctl.launcher.rpc.server import Call
 from dtfctl.protocol import agent_pb2, controller_pb2 as pb
 
 if TYPE_CHECKING:
-    from dtfctl.launcher.controller.engine import Engine
+    from dtfctl.launcher.controller.loop import Engine
 
 INSPECT_S = 10.0
 EXAMINE_S = 60.0
@@ -43,7 +42,7 @@ class Relay:
         spec = self._engine.read(self._engine.current_spec)
         if spec is None:
             raise Conflict("the cluster has no spec yet", "wait for `dtfctl up` to finish")
-        return pb.SpecReply(spec_json=codec.encode(spec))
+        return pb.SpecReply(spec_json=json_codec.encode(spec))
 
     def exec(self, requests: Iterator[agent_pb2.ExecInput], call: Call) -> Iterator[agent_pb2.ExecOutput]:
         first = next(requests, None)

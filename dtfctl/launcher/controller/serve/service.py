@@ -7,10 +7,13 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dtfctl.launcher import codec
-from dtfctl.launcher.agent.contract import JobNeeds, LogChunk, LogPosition
-from dtfctl.launcher.controller.engine import Engine
-from dtfctl.launcher.controller.methods import (
+from dtfctl.launcher.controller.loop import Engine
+from dtfctl.launcher.controller.store import read_events
+from dtfctl.launcher.controller.tasks.task_manager import Applied
+from dtfctl.launcher.errors import LauncherError, NoSuchTask, PartlyDone
+from dtfctl.launcher.messages import json_codec
+from dtfctl.launcher.messages.agent import JobNeeds, LogChunk, LogPosition
+from dtfctl.launcher.messages.controller_calls import (
     APPLY,
     CANCEL,
     DESIRE,
@@ -25,13 +28,10 @@ from dtfctl.launcher.controller.methods import (
     STATUS,
     SUBMIT,
 )
-from dtfctl.launcher.controller.store import read_events
-from dtfctl.launcher.controller.taskboard import Applied
-from dtfctl.launcher.errors import LauncherError, NoSuchTask, PartlyDone
+from dtfctl.launcher.messages.proto_codec import from_message, to_message
 from dtfctl.launcher.model import Event, JobRequest, JobStatus
 from dtfctl.launcher.rpc.method import Handler, Method, PeerUnavailable
 from dtfctl.launcher.spec.model import ClusterSpec
-from dtfctl.launcher.wire import from_message, to_message
 from dtfctl.protocol import agent_pb2, controller_pb2 as pb
 
 LONGEST_WAIT_S = 20.0
@@ -80,7 +80,7 @@ class ControllerService:
         return to_message(self._engine.read(self._engine.controller_status), pb.ControllerStatus)
 
     def apply(self, request: pb.ApplyRequest) -> pb.ApplyReply:
-        spec = codec.decode(ClusterSpec, request.spec_json)
+        spec = json_codec.decode(ClusterSpec, request.spec_json)
         command = tuple(request.task_command)
 
         def take(dry_run: bool) -> pb.ApplyReply:

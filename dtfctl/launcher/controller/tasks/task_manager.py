@@ -6,15 +6,17 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dtfctl.launcher import codec
-from dtfctl.launcher.controller import jobs, moves, plan, view
-from dtfctl.launcher.controller.changes import check_possible, scaled, take_over, with_others
-from dtfctl.launcher.controller.hosts import HostBoard
-from dtfctl.launcher.controller.linkfaults import LinkFaults
-from dtfctl.launcher.controller.memory import Memory
-from dtfctl.launcher.controller.placement import place
+from dtfctl.launcher.controller import reconcile, view
+from dtfctl.launcher.controller.desired_state import Memory
+from dtfctl.launcher.controller.hosts.host_manager import HostBoard
+from dtfctl.launcher.controller.jobs import lifecycle
 from dtfctl.launcher.controller.store import TaskRow
+from dtfctl.launcher.controller.tasks import moves
+from dtfctl.launcher.controller.tasks.changes import check_possible, scaled, take_over, with_others
+from dtfctl.launcher.controller.tasks.link_faults import LinkFaults
+from dtfctl.launcher.controller.tasks.placement import place
 from dtfctl.launcher.errors import Conflict, SpecError
+from dtfctl.launcher.messages import json_codec
 from dtfctl.launcher.model import TaskStatus
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.selectors import chosen_of, select
@@ -75,10 +77,10 @@ class TaskBoard:
                 self._hosts.refresh()
             return Applied(change.lines, newest, meant)
         memory.store.put_tasks(list(change.rows))
-        memory.store.put("task_command", codec.encode(task_command))
+        memory.store.put("task_command", json_codec.encode(task_command))
         memory.store.set_spec(spec)
         for job in memory.jobs:
-            rest = jobs.without(job, change.removed, time.time())
+            rest = lifecycle.without(job, change.removed, time.time())
             if rest is not job:
                 memory.store.put_job(rest)
         memory.store.add_event("cluster.applied", "cluster", "; ".join(change.lines))
@@ -159,8 +161,8 @@ class TaskBoard:
 
     def send_orders(self) -> None:
         """Hand every host's link what the host has not been told yet."""
-        observed = plan.Observed(self._hosts.reports(), self._hosts.lost(), time.time())
-        for name, orders in plan.reconcile(self._desired(), observed).items():
+        observed = reconcile.Observed(self._hosts.reports(), self._hosts.lost(), time.time())
+        for name, orders in reconcile.reconcile(self._desired(), observed).items():
             host = self._hosts.ensure(name)
             assert host is not None
             if host.orders is not None and replace(orders, revision=host.orders.revision) == host.orders:
@@ -169,10 +171,10 @@ class TaskBoard:
             host.orders = replace(orders, revision=self._revision)
             host.link.set_orders(host.orders)
 
-    def _desired(self) -> plan.Desired:
+    def _desired(self) -> reconcile.Desired:
         memory = self._memory
         assert memory.spec is not None
-        return plan.Desired(
+        return reconcile.Desired(
             cluster=self._paths.name,
             spec=memory.spec,
             tasks=tuple(memory.tasks.values()),

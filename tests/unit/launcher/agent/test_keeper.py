@@ -16,9 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from dtfctl.launcher.agent import keeper as keeper_module, logs
-from dtfctl.launcher.agent.contract import LogPosition
-from dtfctl.launcher.agent.processes import (
+from dtfctl.launcher.agent.start import keeper as keeper_module, logs
+from dtfctl.launcher.agent.start.kept_process import (
     KeeperStatus,
     ending_of,
     forbid_start,
@@ -26,6 +25,7 @@ from dtfctl.launcher.agent.processes import (
     make_room,
     read_status,
 )
+from dtfctl.launcher.messages.agent import LogPosition
 
 PATIENCE_S = 60.0
 Keep = Callable[..., "subprocess.Popen[bytes]"]

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from dtfctl.launcher.agent.lease import is_forwarded, stream_says
-from dtfctl.launcher.rpc.wire import Echo, Wire
+from dtfctl.launcher.rpc.frames import Echo, Wire
 
 
 def test_an_end_that_takes_what_is_sent_is_there_and_one_that_is_not_told_anything_is_not_known() -> None:

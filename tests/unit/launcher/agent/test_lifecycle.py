@@ -8,7 +8,7 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from dtfctl.health.restart import Ending, RestartPolicy
-from dtfctl.launcher.agent.lifecycle import (
+from dtfctl.launcher.agent.units.lifecycle import (
     GAVE_UP,
     Order,
     Record,

@@ -6,11 +6,11 @@ import pytest
 
 from dtfctl.cli._tables import limit_words
 from dtfctl.health.restart import Ending, GiveUp, RestartHistory, RestartPolicy, decide
-from dtfctl.launcher.agent import resources
-from dtfctl.launcher.agent.contract import ClientOrder, ClientReport, GpuView, TaskOrder
-from dtfctl.launcher.agent.lifecycle import Record
-from dtfctl.launcher.agent.unit import Unit
-from dtfctl.launcher.controller import jobs
+from dtfctl.launcher.agent.units import resources
+from dtfctl.launcher.agent.units.lifecycle import Record
+from dtfctl.launcher.agent.units.unit import Unit
+from dtfctl.launcher.controller.jobs import lifecycle
+from dtfctl.launcher.messages.agent import ClientOrder, ClientReport, GpuView, TaskOrder
 from dtfctl.launcher.model import ClientStatus, JobStatus, TaskStatus
 
 
@@ -73,16 +73,18 @@ def test_an_end_whose_cause_stays_is_final_whatever_the_rules() -> None:
 
 
 def test_a_group_is_not_started_again_because_one_of_it_used_too_much() -> None:
-    request = jobs.JobRequest("job.py", framework="torch")
-    placed = (jobs.Placed("worker/0", "worker/0"),)
-    job = jobs.JobRecord("a", request, "", "", "", 0.0, state="running", placed=placed, released=True, generation=1)
+    request = lifecycle.JobRequest("job.py", framework="torch")
+    placed = (lifecycle.Placed("worker/0", "worker/0"),)
+    job = lifecycle.JobRecord(
+        "a", request, "", "", "", 0.0, state="running", placed=placed, released=True, generation=1
+    )
     report = ClientReport("a", "worker", 0, "failed", exit_code=137, last_error="killed by SIGKILL", generation=1)
-    view = jobs.JobView({"a": {"worker/0": report}})
-    assert jobs.step(job, view, {}, 1.0).generation == 2, "killed from outside"
+    view = lifecycle.JobView({"a": {"worker/0": report}})
+    assert lifecycle.step(job, view, {}, 1.0).generation == 2, "killed from outside"
     hungry = ClientReport(
         "a", "worker", 0, "failed", exit_code=137, last_error="out of memory", generation=1, out_of_memory=True
     )
-    after = jobs.step(job, jobs.JobView({"a": {"worker/0": hungry}}), {}, 1.0)
+    after = lifecycle.step(job, lifecycle.JobView({"a": {"worker/0": hungry}}), {}, 1.0)
     assert (after.state, after.exit_code, after.reason) == ("failed", 137, "worker/0: out of memory")
 
 
@@ -98,14 +100,23 @@ def test_limits_are_shown_as_they_were_asked_for_or_else_as_they_are_held() -> N
 
 
 def test_what_a_process_waits_for_before_its_first_start_is_the_jobs_reason_and_nothing_else_is() -> None:
-    placed = (jobs.Placed("worker/0", "worker/0"),)
-    job = jobs.JobRecord(
-        "a", jobs.JobRequest("job.py"), "", "", "", 0.0, state="running", placed=placed, released=True, generation=1
+    placed = (lifecycle.Placed("worker/0", "worker/0"),)
+    job = lifecycle.JobRecord(
+        "a",
+        lifecycle.JobRequest("job.py"),
+        "",
+        "",
+        "",
+        0.0,
+        state="running",
+        placed=placed,
+        released=True,
+        generation=1,
     )
     tasks = {"worker/0": TaskStatus("worker", 0, "running")}
 
     def reason(report: ClientReport) -> str:
-        return jobs.step(job, jobs.JobView({"a": {"worker/0": report}}), tasks, 1.0).reason
+        return lifecycle.step(job, lifecycle.JobView({"a": {"worker/0": report}}), tasks, 1.0).reason
 
     waits = ClientReport("a", "worker", 0, "pending", last_error="its packages are being installed")
     assert reason(waits) == "worker/0: its packages are being installed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dtfctl.launcher.agent import logs
+from dtfctl.launcher.agent.start import logs
 
 STAMP = "2026-01-31T12:00:00.123Z"
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dtfctl.launcher.connect import KEPT_LOGS, set_logs_aside
+from dtfctl.launcher.operator.controller_client import KEPT_LOGS, set_logs_aside
 from dtfctl.launcher.paths import ClusterPaths
 
 

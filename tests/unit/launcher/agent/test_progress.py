@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dtfctl.launcher.agent.progress import LONGEST_NOTE, MOST_NOTES, ProgressFile
+from dtfctl.launcher.agent.units.progress import LONGEST_NOTE, MOST_NOTES, ProgressFile
 
 
 def test_notes_are_given_once_and_in_one_line(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from dtfctl.launcher.agent.contract import FolderOrder, FolderPeer, FolderReport, Report
 from dtfctl.launcher.checkpoints import manifest, record as module, replica
 from dtfctl.launcher.checkpoints.folders import Folders
 from dtfctl.launcher.checkpoints.manifest import (
@@ -27,9 +26,10 @@ from dtfctl.launcher.checkpoints.manifest import (
     whole,
 )
 from dtfctl.launcher.checkpoints.record import Record
-from dtfctl.launcher.controller.folders import acknowledged, folder_orders, holders_of
-from dtfctl.launcher.controller.jobs import JobRecord, Placed
+from dtfctl.launcher.controller.jobs.checkpoint_folders import acknowledged, folder_orders, holders_of
+from dtfctl.launcher.controller.jobs.lifecycle import JobRecord, Placed
 from dtfctl.launcher.errors import NotFound, TransferFailed
+from dtfctl.launcher.messages.agent import FolderOrder, FolderPeer, FolderReport, Report
 from dtfctl.launcher.model import ClientStatus, JobRequest
 from dtfctl.launcher.spec.model import Checkpoints, ClusterSpec, HostGroup, HostName, TaskGroup
 from dtfctl.protocol import agent_pb2 as pb

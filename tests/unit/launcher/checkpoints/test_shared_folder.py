@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from dtfctl.health.monitor import HealthLimits, Monitor
-from dtfctl.launcher.agent.contract import Report
 from dtfctl.launcher.checkpoints.shared import PREFIX, prove, step_of
-from dtfctl.launcher.controller.memory import Memory
-from dtfctl.launcher.controller.sharing import AGAIN_S, Sharing, ask
+from dtfctl.launcher.controller.desired_state import Memory
+from dtfctl.launcher.controller.hosts.shared_folder import AGAIN_S, Sharing, ask
 from dtfctl.launcher.controller.store import Store, read_events
 from dtfctl.launcher.controller.view import Host, problems
 from dtfctl.launcher.errors import UsageError
-from dtfctl.launcher.loop import Mailbox
+from dtfctl.launcher.messages.agent import Report
 from dtfctl.launcher.rpc.method import PeerUnavailable
 from dtfctl.launcher.spec.model import Checkpoints, ClusterSpec, HostGroup, HostName, TaskGroup
+from dtfctl.launcher.system.mailbox import Mailbox
 
 TOKEN = "a" * 32
 

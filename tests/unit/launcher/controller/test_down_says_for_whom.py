@@ -7,7 +7,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from dtfctl.launcher.controller.hosts import MOST_NAMED, wait_for
+from dtfctl.launcher.controller.hosts.host_manager import MOST_NAMED, wait_for
 
 
 def test_the_hosts_that_have_not_ended_are_named(caplog: pytest.LogCaptureFixture) -> None:
@@ -19,7 +19,7 @@ def test_the_hosts_that_have_not_ended_are_named(caplog: pytest.LogCaptureFixtur
         def emit(self, record: logging.LogRecord) -> None:
             next(stop for _, stop in sorted(stops.items()) if not stop.done()).set_result("")
 
-    logger = logging.getLogger("dtfctl.launcher.controller.hosts")
+    logger = logging.getLogger("dtfctl.launcher.controller.hosts.host_manager")
     handler = EndOneOnEachLine()
     caplog.set_level(logging.INFO, logger.name)
     logger.addHandler(handler)

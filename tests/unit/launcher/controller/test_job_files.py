@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from dtfctl.launcher.agent.methods import GET_BLOB
-from dtfctl.launcher.blobs import PIECE_BYTES, Blobs
-from dtfctl.launcher.controller.jobfiles import fetch, spread
+from dtfctl.launcher.controller.jobs.files import fetch, spread
+from dtfctl.launcher.messages.agent_calls import GET_BLOB
 from dtfctl.launcher.rpc.method import PeerUnavailable
+from dtfctl.launcher.transfer.blobs import PIECE_BYTES, Blobs
 from dtfctl.protocol import agent_pb2 as pb
 
 CONTENT = b"x" * (PIECE_BYTES + 7)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dtfctl.health.restart import RestartPolicy
-from dtfctl.launcher.agent.contract import ClientReport
-from dtfctl.launcher.controller.jobs import FINISH_S, Clock, JobRecord, JobView, cancel, step
-from dtfctl.launcher.controller.queue import schedule
+from dtfctl.launcher.controller.jobs.lifecycle import FINISH_S, Clock, JobRecord, JobView, cancel, step
+from dtfctl.launcher.controller.jobs.queue import schedule
+from dtfctl.launcher.messages.agent import ClientReport
 from dtfctl.launcher.model import JobRequest, TaskState, TaskStatus
 
 NOW = 1000.0

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from dtfctl.launcher.agent import methods
-from dtfctl.launcher.agent.contract import HostOrders
-from dtfctl.launcher.controller import link as module
-from dtfctl.launcher.controller.link import AgentLink
+from dtfctl.launcher.controller.hosts import agent_link as module
+from dtfctl.launcher.controller.hosts.agent_link import AgentLink
+from dtfctl.launcher.messages import agent_calls
+from dtfctl.launcher.messages.agent import HostOrders
 from dtfctl.launcher.rpc.method import PeerUnavailable
 from dtfctl.protocol import agent_pb2 as pb
 from tests.cluster.conftest import wait_until
@@ -29,8 +29,8 @@ class Wire:
         """What revision the agent says that it has."""
 
     def call(self, method: Any, request: Any, *, timeout_s: float) -> pb.Applied:
-        self.calls.append("renew" if method is methods.RENEW else "orders")
-        if method is methods.RENEW:
+        self.calls.append("renew" if method is agent_calls.RENEW else "orders")
+        if method is agent_calls.RENEW:
             if self.lost:
                 self.lost -= 1
                 raise PeerUnavailable("no answer")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from dtfctl.launcher.metrics import render
+from dtfctl.launcher.controller.serve.metrics import render
 from dtfctl.launcher.model import JobStatus, Progress
 from tests.doubles.launcher import status, task
 

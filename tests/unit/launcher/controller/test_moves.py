@@ -9,14 +9,15 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from dtfctl.health.restart import Ending
-from dtfctl.launcher.agent.budget import StartBudget
-from dtfctl.launcher.agent.contract import HostOrders, Report, TaskReport
 from dtfctl.launcher.agent.lease import Lease
-from dtfctl.launcher.agent.lifecycle import ALIVE, GAVE_UP, Order, Record, advance, ended, next_time, ready
-from dtfctl.launcher.controller import moves, plan
-from dtfctl.launcher.controller.moves import Standing
-from dtfctl.launcher.controller.placement import place
+from dtfctl.launcher.agent.units.lifecycle import ALIVE, GAVE_UP, Order, Record, advance, ended, next_time, ready
+from dtfctl.launcher.agent.units.start_budget import StartBudget
+from dtfctl.launcher.controller import reconcile
 from dtfctl.launcher.controller.store import Failure, TaskRow
+from dtfctl.launcher.controller.tasks import moves
+from dtfctl.launcher.controller.tasks.moves import Standing
+from dtfctl.launcher.controller.tasks.placement import place
+from dtfctl.launcher.messages.agent import HostOrders, Report, TaskReport
 from dtfctl.launcher.model import TaskState
 from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, Restart, TaskGroup
 
@@ -129,8 +130,8 @@ class World:
             for move in moves.moves(SPEC, self.rows, self.standings(), where, behind=self.behind()):
                 self.rows[move.row.name] = move.row
             reports = {host: Report(host, tasks=tuple(seen.values())) for host, seen in self.seen.items()}
-            desired = plan.Desired("c", SPEC, tuple(self.rows.values()))
-            orders = plan.reconcile(desired, plan.Observed(reports, frozenset(self.lost())))
+            desired = reconcile.Desired("c", SPEC, tuple(self.rows.values()))
+            orders = reconcile.reconcile(desired, reconcile.Observed(reports, frozenset(self.lost())))
             for host, new in orders.items():
                 known = self.told.get(host, HostOrders())
                 if replace(new, revision=known.revision) != known:
@@ -174,7 +175,7 @@ class World:
             agent.records[name] = after
 
     def after_end(self, agent: FakeAgent, record: Record, order: Order, ending: Ending) -> Record:
-        return ended(record, order, plan.restart_policy(SPEC), ending, now=self.now, rand=0.5)
+        return ended(record, order, reconcile.restart_policy(SPEC), ending, now=self.now, rand=0.5)
 
     def fail(self, name: str) -> None:
         for host, agent in self.agents.items():

@@ -10,12 +10,14 @@ from hypothesis import given, settings, strategies as st
 
 from dtfctl.health.monitor import HealthLimits, Monitor
 from dtfctl.health.restart import Ending
-from dtfctl.launcher.agent.contract import ClientOrder, ClientReport, HostOrders, Peer, Report, TaskOrder, TaskReport
-from dtfctl.launcher.agent.deltas import remembered
-from dtfctl.launcher.agent.lifecycle import Order, Record, advance, ended, next_time, ready
-from dtfctl.launcher.controller import jobs, placement, plan, queue
+from dtfctl.launcher.agent.units.lifecycle import Order, Record, advance, ended, next_time, ready
+from dtfctl.launcher.controller import reconcile
+from dtfctl.launcher.controller.jobs import lifecycle, queue
 from dtfctl.launcher.controller.store import TaskRow
+from dtfctl.launcher.controller.tasks import placement
 from dtfctl.launcher.controller.view import Host, task_statuses
+from dtfctl.launcher.messages.agent import ClientOrder, ClientReport, HostOrders, Peer, Report, TaskOrder, TaskReport
+from dtfctl.launcher.messages.deltas import remembered
 from dtfctl.launcher.model import Framework, JobRequest
 from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, TaskGroup
 from dtfctl.values import replace as replace_peer
@@ -36,7 +38,7 @@ class World:
     def __init__(self) -> None:
         self.now = 0.0
         self.rows = [TaskRow(name, host) for name, host in placement.place(SPEC).items()]
-        self.jobs: list[jobs.JobRecord] = []
+        self.jobs: list[lifecycle.JobRecord] = []
         self.orders: dict[str, HostOrders] = {}
         self.records: dict[str, dict[str, Record]] = {"a": {}, "b": {}}
         self.starts: dict[str, list[int]] = {}
@@ -86,17 +88,17 @@ class World:
             return
         reports = self.reports()
         tasks = task_statuses(self.rows, {name: seen_host(report) for name, report in reports.items()})
-        view = jobs.JobView(
+        view = lifecycle.JobView(
             {
                 job.id: {c.name: c for report in reports.values() for c in report.clients if c.job_id == job.id}
                 for job in self.jobs
             },
             {row.name: row.host for row in self.rows},
         )
-        self.jobs = [jobs.step(job, view, {task.name: task for task in tasks}, self.now) for job in self.jobs]
+        self.jobs = [lifecycle.step(job, view, {task.name: task for task in tasks}, self.now) for job in self.jobs]
         self.jobs = queue.schedule(self.jobs, tasks, {}, self.now)
-        desired = plan.Desired("c", SPEC, tuple(self.rows), tuple(self.jobs))
-        self.orders = plan.reconcile(desired, plan.Observed(reports))
+        desired = reconcile.Desired("c", SPEC, tuple(self.rows), tuple(self.jobs))
+        self.orders = reconcile.reconcile(desired, reconcile.Observed(reports))
 
     def hosts_turn(self) -> None:
         for host, records in self.records.items():
@@ -198,10 +200,10 @@ def happen(world: World, what: str, name: str) -> None:
     elif what == "submit":
         number = len(world.jobs) + 1
         request = JobRequest("t.py", framework=cast(Framework, name or "dtf"), retries=1)
-        record = jobs.JobRecord(f"j-{number}", request, "t.py", "/", "/", world.now, seq=number)
+        record = lifecycle.JobRecord(f"j-{number}", request, "t.py", "/", "/", world.now, seq=number)
         world.jobs.append(record)
     elif what == "cancel" and world.jobs:
-        world.jobs[-1] = jobs.cancel(world.jobs[-1], 1.0)
+        world.jobs[-1] = lifecycle.cancel(world.jobs[-1], 1.0)
     elif what == "controller":
         world.controller_up = not world.controller_up
     else:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from dtfctl.launcher.controller.jobs import JobRecord
+from dtfctl.launcher.controller.jobs.lifecycle import JobRecord
 from dtfctl.launcher.controller.store import Store, TaskRow, read_events
 from dtfctl.launcher.errors import InternalError
 from dtfctl.launcher.model import JobRequest

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from dtfctl._version import VERSION
-from dtfctl.launcher import doctor
-from dtfctl.launcher.agent.gpus import parse
-from dtfctl.launcher.certificates import ensure_authority, ensure_certificate
-from dtfctl.launcher.doctor import Answer, Finding, judge
+from dtfctl.launcher.agent.access.gpus import parse
+from dtfctl.launcher.identity.certificates import ensure_authority, ensure_certificate
 from dtfctl.launcher.model import HostStatus
+from dtfctl.launcher.operator import doctor
+from dtfctl.launcher.operator.doctor import Answer, Finding, judge
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.protocol import agent_pb2 as pb
 from tests.doubles.launcher import status

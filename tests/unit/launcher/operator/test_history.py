@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dtfctl.launcher import history, output
 from dtfctl.launcher.errors import PartlyDone, UsageError
-from dtfctl.launcher.history import LogQuery
+from dtfctl.launcher.operator import history, output
+from dtfctl.launcher.operator.history import LogQuery
 from dtfctl.protocol import controller_pb2 as pb
 
 

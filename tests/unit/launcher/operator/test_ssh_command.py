@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from dtfctl.launcher.operator.ssh_command import ssh_command
 from dtfctl.launcher.spec import parse_spec
-from dtfctl.launcher.ssh_command import ssh_command
 
 PINS = Path("/p/pins")
 

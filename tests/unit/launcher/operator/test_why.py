@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dtfctl.launcher.model import ClusterStatus, ControllerStatus, Event, HostStatus, TaskStatus
-from dtfctl.launcher.why import explain
+from dtfctl.launcher.operator.why import explain
 
 
 def status_of(task: TaskStatus) -> ClusterStatus:

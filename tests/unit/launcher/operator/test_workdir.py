@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dtfctl.launcher import archive, trees
-from dtfctl.launcher.blobs import sha256_of
 from dtfctl.launcher.errors import TransferFailed
 from dtfctl.launcher.operator import workdir
+from dtfctl.launcher.transfer import archive, trees
+from dtfctl.launcher.transfer.blobs import sha256_of
 
 
 def plant(root: Path, files: dict[str, str]) -> Path:

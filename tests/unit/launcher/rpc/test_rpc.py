@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from dtfctl.launcher.agent.methods import EXEC, FETCH, PROBE, PUT_SCRIPT, READ_LOGS
-from dtfctl.launcher.certificates import TlsFiles, ensure_authority, ensure_certificate
 from dtfctl.launcher.errors import Conflict, InternalError
-from dtfctl.launcher.rpc import client as client_side, server as server_side, wire as wires
+from dtfctl.launcher.identity.certificates import TlsFiles, ensure_authority, ensure_certificate
+from dtfctl.launcher.messages.agent_calls import EXEC, FETCH, PROBE, PUT_SCRIPT, READ_LOGS
+from dtfctl.launcher.rpc import client as client_side, frames as wires, server as server_side
 from dtfctl.launcher.rpc.client import Channel
+from dtfctl.launcher.rpc.frames import CALL, END, ERROR, HEAD, LARGEST, MESSAGE, Broken, Wire
 from dtfctl.launcher.rpc.method import PeerUnavailable
 from dtfctl.launcher.rpc.server import Call, Server, caller, serve
-from dtfctl.launcher.rpc.wire import CALL, END, ERROR, HEAD, LARGEST, MESSAGE, Broken, Wire
 from dtfctl.net.admission import Limits
 from dtfctl.protocol import agent_pb2 as pb
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dtfctl.launcher.agent.methods import PROBE
-from dtfctl.launcher.certificates import TlsFiles, ensure_authority, ensure_certificate
+from dtfctl.launcher.identity.certificates import TlsFiles, ensure_authority, ensure_certificate
+from dtfctl.launcher.messages.agent_calls import PROBE
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.rpc.server import serve
 from dtfctl.protocol import agent_pb2 as pb

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from dtfctl.launcher.procfs import ProcessId, identify
 from dtfctl.launcher.providers import host_agent
-from dtfctl.launcher.pulse import Pulse, hangs, silence_of
+from dtfctl.launcher.system.procfs import ProcessId, identify
+from dtfctl.launcher.system.pulse import Pulse, hangs, silence_of
 from tests.support.waiting import eventually
 
 BEATS = """
 import sys, time
-from dtfctl.launcher.pulse import Pulse
+from dtfctl.launcher.system.pulse import Pulse
 pulse = Pulse()
 print(pulse.fd, flush=True)
 while not sys.stdin.readline():

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dtfctl.launcher import blobs
-from dtfctl.launcher.blobs import Blobs, deliver
 from dtfctl.launcher.errors import NotFound, TransferFailed, UsageError
+from dtfctl.launcher.transfer import blobs
+from dtfctl.launcher.transfer.blobs import Blobs, deliver
 from dtfctl.protocol import agent_pb2 as pb
 
 

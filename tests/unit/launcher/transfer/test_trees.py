@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dtfctl.launcher.errors import NotFound, TransferFailed, UsageError
-from dtfctl.launcher.remote import split_place
-from dtfctl.launcher.trees import place, receive, send
+from dtfctl.launcher.operator.host_access import split_place
+from dtfctl.launcher.transfer.trees import place, receive, send
 from dtfctl.protocol import agent_pb2 as pb
 
 

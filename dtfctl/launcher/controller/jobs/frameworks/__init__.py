@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from dtfctl.launcher.frameworks import jax, tensorflow, torch
-from dtfctl.launcher.frameworks.base import Framework, Group, Member
+from dtfctl.launcher.controller.jobs.frameworks import jax, tensorflow, torch
+from dtfctl.launcher.controller.jobs.frameworks.base import Framework, Group, Member
 from dtfctl.launcher.model import Framework as Name
 
 DTF = Framework("dtf", needs_tasks=True, sees_tasks=True, success="chief")

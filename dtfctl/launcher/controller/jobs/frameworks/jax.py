@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dtfctl.launcher.frameworks.base import Framework, Group, Member
+from dtfctl.launcher.controller.jobs.frameworks.base import Framework, Group, Member
 
 
 def _ports(_name: str, chief: bool) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 
-from dtfctl.launcher.frameworks.base import Framework, Group, Member
+from dtfctl.launcher.controller.jobs.frameworks.base import Framework, Group, Member
 
 SERVED = ("chief", "ps", "worker")
 """Those in the cluster's table; an evaluator stands beside it."""

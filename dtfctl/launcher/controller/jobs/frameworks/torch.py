@@ -6,7 +6,7 @@ an earlier start left there can never be met.
 
 from __future__ import annotations
 
-from dtfctl.launcher.frameworks.base import Framework, Group, Member
+from dtfctl.launcher.controller.jobs.frameworks.base import Framework, Group, Member
 
 
 def _ports(_name: str, chief: bool) -> int:
