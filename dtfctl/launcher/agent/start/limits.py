@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from dtfctl.launcher.agent.contract import ClientOrder, TaskOrder
-from dtfctl.launcher.agent.control_groups import Controller, Groups, remove_place
+from dtfctl.launcher.agent.start.control_groups import Controller, Groups, remove_place
+from dtfctl.launcher.messages.agent import ClientOrder, TaskOrder
 from dtfctl.values import value
 
 
