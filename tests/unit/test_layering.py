@@ -23,6 +23,7 @@ RUNTIME = [
     {"runtime.ops", "runtime.checkpoint"},
     {"runtime.compiler", "runtime.kernels", "runtime.rendezvous"},
     {"runtime.executor"},
+    {"runtime.steps"},
     {"runtime.services"},
     {"runtime.client", "runtime.train", "runtime.distribute", "runtime.data", "runtime.eager", "runtime.profiler"},
     {"runtime.export", "runtime.testing"},

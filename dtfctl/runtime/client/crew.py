@@ -30,11 +30,11 @@ from dtfctl.runtime.framework.errors import (
 from dtfctl.runtime.rendezvous.frames import Frame, Kind, Message
 from dtfctl.runtime.rendezvous.patience import Patience
 from dtfctl.runtime.rendezvous.transports.handshake import this_place
-from dtfctl.runtime.services.abandon import grace_s
 from dtfctl.runtime.services.client_parts import NUMBER
 from dtfctl.runtime.services.compiled_step import check_feeds
 from dtfctl.runtime.services.direct import dead_fetch
-from dtfctl.runtime.services.step import first_error
+from dtfctl.runtime.steps.coordinator import first_error
+from dtfctl.runtime.steps.grace import grace_s
 
 Ask = Callable[[worker_pb2.OpenClientRequest], worker_pb2.OpenLinkResponse]
 _TICK_S = 1.0

@@ -14,31 +14,18 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from dtfctl.runtime.framework.cancellation import CancellationToken
-from dtfctl.runtime.framework.errors import CancelledError, DeadlineExceededError, OpError
+from dtfctl.runtime.framework.errors import CancelledError
 from dtfctl.runtime.services.deadlines import DEADLINES
 from dtfctl.runtime.services.threads import submit
+from dtfctl.runtime.steps.grace import GRACE_S, is_told
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-GRACE_S = 0.3
-"""How long a step that was told to end may take before it is answered for."""
-FAILED_GRACE_S = 10.0
-"""The same after an error in it: nobody waits for an end at that time, and all is quiet once it is reported."""
 LOOK_S = 0.3
 """How often who waits looks for a signal."""
 LONG_S = 0.1
 """A signature whose step took longer is run where its caller can leave it."""
-
-
-def is_told(reason: OpError | None) -> bool:
-    """Whether a step was told to end, rather than failed."""
-    return isinstance(reason, (CancelledError, DeadlineExceededError))
-
-
-def grace_s(reason: OpError | None) -> float:
-    """How long parts of a step that was cancelled for that reason may take to end."""
-    return GRACE_S if is_told(reason) else FAILED_GRACE_S
 
 
 def when_late(token: CancellationToken, answer: Callable[[], Any]) -> None:

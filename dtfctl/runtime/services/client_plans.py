@@ -76,7 +76,7 @@ def client_plan(
     if not compiled.remote:
         plan.reason = "only the master's own task has a part in it"
         return plan
-    handles = {task.task: handle for task, handle in compiled.remote}
+    handles = {task: part.handle for task, part in compiled.remote.items()}
     if compiled.local is not None:
         handles[master] = compiled.local.handle
     for task, ends in compiled.ends.items():
@@ -85,7 +85,7 @@ def client_plan(
             handle=handles[task],
             feed=[feeds.index(name) for name in ends.feeds],
             fetch=[fetches.index(name) for name in ends.fetches],
-            quiet=task in compiled.quiet,
+            quiet=task in compiled.parts.quiet,
         )
     types = compiled.feed_types
     plan.feed_type.extend(types[name].as_datatype_enum if name in types else 0 for name in feeds)

@@ -13,8 +13,9 @@ from dtfctl.runtime.executor.keys import ClientEnds
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
-from dtfctl.runtime.services.tasks import RemoteTask
+from dtfctl.runtime.services.tasks import RemotePart
 from dtfctl.runtime.services.worker_session import Partition
+from dtfctl.runtime.steps.coordinator import Parts
 
 
 @dataclass(eq=False)
@@ -24,9 +25,10 @@ class CompiledStep:
     Attributes:
         feed_types: what each fed tensor must hold.
         local: the part of the master's own task, if it has one.
-        remote: the others, with their handles.
+        parts: of all tasks, the master's own last. Quiet ones (see `client_plans.quiet_parts`) only where clients run
+            them.
+        remote: the parts of other tasks, by task.
         ends: what is fed to and fetched from each task, where that is not all in the master's.
-        quiet: see `client_plans.quiet_parts`.
         is_long: its last step took long, or there was none yet; see `abandon.py`.
     """
 
@@ -35,9 +37,9 @@ class CompiledStep:
     feed_types: dict[str, DType]
     fetch_types: dict[str, DType]
     local: Partition | None
-    remote: list[tuple[RemoteTask, int]]
+    parts: Parts
+    remote: dict[str, RemotePart]
     ends: dict[str, ClientEnds] = field(default_factory=dict)
-    quiet: frozenset[str] = frozenset()
     runs: int = 0
     is_long: bool = True
 

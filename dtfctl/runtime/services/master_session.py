@@ -25,8 +25,7 @@ from dtfctl.runtime.framework.errors import (
     OpError,
 )
 from dtfctl.runtime.framework.node_graph import NodeGraph
-from dtfctl.runtime.rendezvous.frames import Kind
-from dtfctl.runtime.services.abandon import GRACE_S, LONG_S, apart
+from dtfctl.runtime.services.abandon import LONG_S, apart
 from dtfctl.runtime.services.compilation import SessionGraph
 from dtfctl.runtime.services.compiled_step import CompiledStep, StepOptions, check_feeds
 from dtfctl.runtime.services.cost_graph import cost_graph
@@ -40,6 +39,7 @@ from dtfctl.runtime.services.step_run import StepRun
 from dtfctl.runtime.services.tasks import GRAPHS, TRACE, LocalTask, RemoteTask
 from dtfctl.runtime.services.threads import submit
 from dtfctl.runtime.services.worker import partition_graphs
+from dtfctl.runtime.steps.grace import GRACE_S
 
 log = logging.getLogger(__name__)
 # Step ids leave the top seven bits clear, as TensorFlow's do.
@@ -219,19 +219,18 @@ class MasterSession:
         release = self.attach(token, how)
 
         def work() -> list[Any]:
-            started, is_whole = time.monotonic(), False
+            started = time.monotonic()
             try:
                 for name, value in feeds.items():
                     step.table.send(f"client;{name}", value, False)
                 self.execute(compiled, step, how)
                 if token.reason is not None:
                     raise self.reported(token.reason, token)
-                is_whole = not how.traced and not how.graphs_sent
                 return self.collect(step, fetches)
             finally:
                 compiled.is_long = time.monotonic() - started > LONG_S
                 release()
-                self.end_step(compiled, step.step_id, is_whole)
+                self.local.worker.cleanup(step.step_id)
 
         if compiled.is_long or self._timeout_s(how) > 0:
             return apart(work, token)
@@ -285,43 +284,26 @@ class MasterSession:
             OpError: the error to report.
         """
         trace = StepTrace() if how.traced else None
-        reports = []
-        if not compiled.remote:
-            if compiled.local is not None:
-                try:
-                    self.local.worker.run(compiled.local, step, trace)
-                except OpError as e:
-                    raise self.reported(e, step.token) from e.__cause__
-        else:
-            reports = self._execute_everywhere(compiled, step, how, trace)
-        if how.metadata is not None and (how.traced or how.graphs_sent):
-            self._describe(compiled, how, trace, reports)
+        remote = compiled.remote
+        keeps = how.traced or how.graphs_sent
+        if keeps:
+            flags = (TRACE if how.traced else 0) | (GRAPHS if how.graphs_sent else 0)
+            remote = {task: part.reporting(flags) for task, part in remote.items()}
 
-    def _execute_everywhere(
-        self, compiled: CompiledStep, step: Step, how: StepOptions, trace: StepTrace | None
-    ) -> list[Any]:
-        run = StepRun(step, {t.task: t for t, _ in compiled.remote})
-        flags = (TRACE if how.traced else 0) | (GRAPHS if how.graphs_sent else 0)
-        self.step_runs[step.step_id] = run
+        def here() -> None:
+            assert compiled.local is not None
+            try:
+                self.local.worker.run(compiled.local, step, trace)
+            except OpError as e:
+                raise self.reported(e, step.token) from e.__cause__
+
+        run = self.step_runs[step.step_id] = StepRun(step, self.handle, compiled.parts, remote, keeps)
         try:
-            for task, handle in compiled.remote:
-                step.peers.add(task.task)
-                try:
-                    task.run(step.step_id, self.handle, handle, flags)
-                except OpError as e:
-                    run.lost(task.task, e)
-            if compiled.local is not None:
-                try:
-                    self.local.worker.run(compiled.local, step, trace)
-                except OpError as e:
-                    run.failed_here(self.reported(e, step.token))
-            run.wait()
+            run.execute(here)
         finally:
             del self.step_runs[step.step_id]
-        error = run.error()
-        if error is not None:
-            raise error
-        return run.reports
+        if how.metadata is not None and keeps:
+            self._describe(compiled, how, trace, run.reports)
 
     def reported(self, error: OpError, token: CancellationToken) -> OpError:
         """What a client is told of an error in this task."""
@@ -355,13 +337,6 @@ class MasterSession:
                 raise dead_fetch(name, fetches)
             out[name] = value
         return [out[name] for name in fetches]
-
-    def end_step(self, compiled: CompiledStep, step_id: int, is_whole: bool = False) -> None:
-        """Clean up everywhere; after a step that succeeded as a whole the other tasks have done so themselves."""
-        self.local.worker.cleanup(step_id)
-        if not is_whole:
-            for task, _ in compiled.remote:
-                task.send(Kind.CLEANUP, step_id)
 
     def _describe(
         self, compiled: CompiledStep, how: StepOptions, trace: StepTrace | None, reports: Sequence[Any]

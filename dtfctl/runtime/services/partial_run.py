@@ -77,7 +77,7 @@ class _PartialRun:
         """The session closes."""
         self._step.token.cancel(reason)
         self._wait()
-        self._session.end_step(self._compiled, self._step_id)
+        self._session.local.worker.cleanup(self._step_id)
 
     def run(self, feeds: Mapping[str, Any], fetches: Sequence[str], how: StepOptions) -> tuple[list[Any], bool]:
         """Values of `fetches`, and whether nothing is left to feed or fetch."""
@@ -103,7 +103,7 @@ class _PartialRun:
         finally:
             release()
         if last:
-            self._session.end_step(self._compiled, self._step_id)
+            self._session.local.worker.cleanup(self._step_id)
         return values, last
 
     def _execute(self, how: StepOptions) -> None:
@@ -128,7 +128,7 @@ class _PartialRun:
                 error = cause
         else:
             self._wait()
-        self._session.end_step(self._compiled, self._step_id)
+        self._session.local.worker.cleanup(self._step_id)
         return _StepFailed(error)
 
     def _wait(self) -> bool:

@@ -11,8 +11,9 @@ from dtfctl.runtime.framework.errors import OpError
 from dtfctl.runtime.services.client_plans import quiet_parts
 from dtfctl.runtime.services.compilation import SessionGraph
 from dtfctl.runtime.services.compiled_step import CompiledStep
-from dtfctl.runtime.services.tasks import LocalTask, RemoteTask
+from dtfctl.runtime.services.tasks import LocalTask, RemotePart, RemoteTask
 from dtfctl.runtime.services.worker_session import Partition
+from dtfctl.runtime.steps.coordinator import Parts
 
 # Feeds, fetches, targets, whether it is for partial runs, and whether clients meet all tasks (see `compile_step`).
 _Key: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], bool, bool]
@@ -113,9 +114,9 @@ class Signatures:
             {f: t for f in feeds if (t := types[f]) is not None},
             {f: t for f in fetches if (t := types[f]) is not None},
             local,
-            remote,
+            Parts([task.task for task, _ in remote] + [self._local.task] * (local is not None), quiet),
+            {task.task: RemotePart.of(task, handle) for task, handle in remote},
             ends,
-            quiet,
         )
 
     def clear(self) -> None:

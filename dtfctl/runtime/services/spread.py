@@ -10,12 +10,10 @@ from dtfctl.runtime.executor.executor import Executor
 from dtfctl.runtime.executor.keys import DEAD
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import FailedPreconditionError, OpError
-from dtfctl.runtime.rendezvous.frames import Kind
 from dtfctl.runtime.services.abandon import LONG_S, apart
 from dtfctl.runtime.services.compiled_step import CompiledStep, check_feeds
 from dtfctl.runtime.services.direct import cancel_as, dead_fetch
 from dtfctl.runtime.services.step_run import StepRun
-from dtfctl.runtime.services.tasks import RUN
 
 if TYPE_CHECKING:
     from dtfctl.runtime.services.master_session import MasterSession
@@ -42,8 +40,6 @@ class SpreadStep:
         self._worker = session.local.worker
         self._executor = executor
         self._feeds, self._fetches = list(feeds), list(fetches)
-        self._parts = [(task, RUN.pack(handle, 0)) for task, handle in compiled.remote]
-        self._tasks = {task.task: task for task, _ in compiled.remote}
         ends = executor.ends if executor is not None else None
         self._args = [self._feeds.index(name) for name in ends.feeds] if ends is not None else []
         self._results = [ends.fetches[name] for name in fetches] if ends is not None else []
@@ -89,29 +85,21 @@ class SpreadStep:
         token, running, runs = step.token, session.direct_running, session.step_runs
         running.add(outer or token)
         withdraw = outer.on_cancel(lambda: cancel_as(token, outer)) if outer is not None else None
-        results: list[Any] = []
+        results: list[Any] = self._executor.results() if self._executor is not None else []
+
+        def here() -> None:
+            assert self._compiled.local is not None
+            try:
+                worker.run_part(self._compiled.local, step, [values[i] for i in self._args], results)
+            except OpError as e:
+                raise session.reported(e, token) from e.__cause__
+
         is_whole = False
         try:
             if session.is_closed:
                 raise FailedPreconditionError("Session is closed.")
-            run = runs[step_id] = StepRun(step, self._tasks)
-            for task, part in self._parts:
-                step.peers.add(task.task)
-                try:
-                    task.start(step_id, session.handle, part)
-                except OpError as e:
-                    run.lost(task.task, e)
-            if self._executor is not None:
-                assert self._compiled.local is not None
-                results = self._executor.results()
-                try:
-                    worker.run_part(self._compiled.local, step, [values[i] for i in self._args], results)
-                except OpError as e:
-                    run.failed_here(session.reported(e, token))
-            run.wait()
-            error = run.error()
-            if error is not None:
-                raise error
+            run = runs[step_id] = StepRun(step, session.handle, self._compiled.parts, self._compiled.remote)
+            run.execute(here)
             is_whole = True
         finally:
             if withdraw is not None:
@@ -124,8 +112,6 @@ class SpreadStep:
                 worker.finish(step, self._compiled.local)
             else:
                 worker.cleanup(step_id)
-                for task, _ in self._parts:
-                    task.send(Kind.CLEANUP, step_id)
         self._compiled.is_long = time.monotonic() - started > LONG_S
         self._compiled.runs += 1
         fetched = [results[i] for i in self._results]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from dtfctl.runtime.framework.cancellation import CancellationToken
-from dtfctl.runtime.framework.errors import CancelledError, OpError
+from dtfctl.runtime.framework.errors import CancelledError
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.rendezvous.local import LocalRendezvous
 from dtfctl.runtime.rendezvous.routing import Routes, RoutingRendezvous
@@ -57,12 +57,3 @@ class Step:
         self.token.cancel(_ENDED)
         if not self.resources.is_empty:
             self.resources.clear()
-
-
-def first_error(errors: Iterable[OpError]) -> OpError | None:
-    """The error to report: the first that is not derived, else the first."""
-    found = list(errors)
-    for error in found:
-        if not error.derived:
-            return error
-    return found[0] if found else None

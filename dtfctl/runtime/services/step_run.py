@@ -1,109 +1,158 @@
-"""A step over several tasks, as the master follows it."""
+"""A step over several tasks, as its master runs it: what the coordinator says is done over links."""
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 
 from dtfctl.protocol import worker_pb2
-from dtfctl.runtime.framework.errors import OpError, UnavailableError, error_from_code
+from dtfctl.runtime.framework.errors import CancelledError, OpError
 from dtfctl.runtime.rendezvous.frames import Kind
 from dtfctl.runtime.rendezvous.reactor import REACTOR, Slot
-from dtfctl.runtime.services.abandon import grace_s
 from dtfctl.runtime.services.deadlines import DEADLINES
-from dtfctl.runtime.services.step import Step, first_error
-from dtfctl.runtime.services.tasks import RemoteTask
+from dtfctl.runtime.services.step import Step
+from dtfctl.runtime.services.tasks import RemotePart
+from dtfctl.runtime.steps.coordinator import Coordinator, Do, Instructions, Parts
+from dtfctl.runtime.steps.reports import error_of, located
+
+log = logging.getLogger(__name__)
+# How long after a time at which a step should have ended it is looked at again.
+_AGAIN_S = 0.3
 
 
 class StepRun:
-    """Collects how each remote task's part ended; the first real error cancels all other parts.
+    """Drives the coordinator of one step. `execute` is called once, all else from any thread.
 
     Args:
         step: the step in the master's own task; its token is the whole step's.
-        tasks: the other tasks with a part in it, by name.
+        session: the handle of the session it is of.
+        parts: of all tasks; the one that is not in `remote`, if any, is the master's own, and the last.
+        remote: those in other tasks.
+        keeps: see `Coordinator`.
     """
 
-    def __init__(self, step: Step, tasks: Mapping[str, RemoteTask]) -> None:
+    def __init__(
+        self, step: Step, session: str, parts: Parts, remote: Mapping[str, RemotePart], keeps: bool = False
+    ) -> None:
         self.step = step
-        self.errors: list[OpError] = []
-        self.reports: list[worker_pb2.StepReport] = []
-        self._tasks = tasks
+        self._session = session
+        self._remote = remote
+        self._coordinator = Coordinator(parts, keeps)
         self._lock = threading.Lock()
-        self._pending = set(self._tasks)
         self._ended = Slot()
-        self._withdraw_bound: Callable[[], None] | None = None
-        if not tasks:
-            self._ended.set()
+        self._withdraw: Callable[[], None] | None = None
+
+    @property
+    def reports(self) -> list[worker_pb2.StepReport]:
+        """What the other tasks have reported of a step that succeeded, where they were asked to."""
+        return [report for report in self._coordinator.results.values() if report is not None]
+
+    def execute(self, here: Callable[[], None]) -> None:
+        """Run all parts; returns when all have ended.
+
+        Args:
+            here: runs the master's own part.
+
+        Raises:
+            OpError: the error to report.
+        """
+        coordinator, step = self._coordinator, self.step
         step.token.on_cancel(self._cancelled)
+        try:
+            part = self._happened(coordinator.begin)
+            while part:
+                remote = self._remote.get(part)
+                if remote is None:
+                    part = self._happened(coordinator.started, part) or self._run_here(part, here)
+                    continue
+                step.peers.add(part)
+                try:
+                    remote.task.start(step.step_id, self._session, remote.start)
+                except OpError as e:
+                    self.lost(part, e)
+                part = self._happened(coordinator.started, part)
+            self.wait()
+        except BaseException:
+            self._happened(coordinator.abandoned, CancelledError("The step was interrupted"))
+            raise
+        error = coordinator.error
+        if error is not None:
+            log.debug("step %d of session %s: %s", step.step_id, self._session, coordinator.story())
+            raise error
 
-    def _cancelled(self) -> None:
-        with self._lock:
-            tasks = [self._tasks[t] for t in self._pending]
-            if tasks:
-                grace = grace_s(self.step.token.reason)
-                self._withdraw_bound = DEADLINES.after(grace, lambda: self._give_up(grace))
-        for task in tasks:
-            task.send(Kind.CANCEL, self.step.step_id)
-
-    def _give_up(self, grace: float) -> None:
-        """The step was cancelled long ago: go on without those that have not said that their part has ended."""
-        with self._lock:
-            late = sorted(self._pending)
-            if not late:
-                return
-            self._pending.clear()
-            for task in late:
-                self.errors.append(
-                    UnavailableError(f"{task} did not end its part within {grace:g} s of cancelling", derived=True)
-                )
-        self._ended.set()
-
-    def done(self, task: str, report: worker_pb2.StepReport | None) -> None:
-        """A task's part has ended."""
-        error = None
-        if report is not None:
-            if report.code:
-                message = f"From {task}:\n{report.message}"
-                error = error_from_code(report.code, message, derived=report.derived)
-            else:
-                self.reports.append(report)
-        self._end(task, error)
-
-    def lost(self, task: str, error: OpError) -> None:
-        """A task cannot answer any more."""
-        self._end(task, error_from_code(error.error_code, f"From {task}:\n{error.message}"))
-
-    def failed_here(self, error: OpError) -> None:
-        """The part in the master's own task failed."""
-        with self._lock:
-            self.errors.append(error)
-        if not error.derived:
-            self.step.token.cancel(error)
-
-    def _end(self, task: str, error: OpError | None) -> None:
-        with self._lock:
-            if task not in self._pending:
-                return
-            self._pending.discard(task)
-            last = not self._pending
-            if error is not None:
-                self.errors.append(error)
-        if error is not None and not error.derived:
-            self.step.token.cancel(error)
-        if last:
-            self._ended.set()
+    def _run_here(self, part: str, here: Callable[[], None]) -> str:
+        coordinator = self._coordinator
+        try:
+            here()
+        except OpError as e:
+            return self._failed(coordinator.failed, part, e)
+        return self._happened(coordinator.done, part)
 
     def wait(self) -> None:
-        """Until all remote parts have ended; once cancelled, at most its grace longer."""
-        # A thread that computes for long does not come back soon to serve the links, so it leaves that to their own.
-        REACTOR.wait(self._ended, self.step.table.leads)
-        if self._withdraw_bound is not None:
-            self._withdraw_bound()
+        """Wait until nothing of the step is waited for."""
+        if not self._ended.is_set:
+            # Who computes for long does not come back soon to serve the links, so it leaves that to their own thread.
+            REACTOR.wait(self._ended, self.step.table.leads)
+        if self._withdraw is not None:
+            self._withdraw()
 
-    def error(self) -> OpError | None:
-        """What to report of the step: why it was cancelled, if that came first, else the first real error."""
+    # What happens -----------------------------------------------------------------------------------------------------
+
+    def done(self, task: str, report: worker_pb2.StepReport | None) -> None:
+        """Take in what a task has reported of the end of its part."""
+        error = None if report is None else error_of(task, report)
+        if error is None:
+            self._happened(self._coordinator.done, task, report)
+        else:
+            self._failed(self._coordinator.failed, task, error)
+
+    def lost(self, task: str, error: OpError) -> None:
+        """Go on without a task that cannot answer any more."""
+        self._failed(self._coordinator.lost, task, located(task, error))
+
+    def _cancelled(self) -> None:
         reason = self.step.token.reason
-        found = first_error(self.errors)
-        if reason is not None and (found is None or found.derived) and not reason.derived:
-            return reason
-        return found if found is not None else reason
+        assert reason is not None
+        self._happened(self._coordinator.cancelled, reason, time.monotonic())
+        self._watch()
+
+    def _failed(self, event: Callable[[str, OpError, float], Instructions], part: str, error: OpError) -> str:
+        part = self._happened(event, part, error, time.monotonic())
+        if self._coordinator.is_ending:
+            self.step.token.cancel(self._coordinator.error)
+            self._watch()
+        return part
+
+    def _watch(self) -> None:
+        """See to it that a step that is to end does."""
+        ends_by = self._coordinator.ends_by
+        if ends_by is None:
+            return
+
+        def late() -> None:
+            self._withdraw = None
+            self._happened(self._coordinator.tick, max(time.monotonic(), ends_by))
+            if not self._coordinator.is_finished:
+                self._withdraw = DEADLINES.after(_AGAIN_S, late)
+
+        with self._lock:
+            if self._withdraw is None:
+                self._withdraw = DEADLINES.after(max(ends_by - time.monotonic(), 0.0), late)
+
+    def _happened(self, event: Callable[..., Instructions], *about: object) -> str:
+        """Tell the coordinator, and do what it says. Gives the part that it wants to be run, if any."""
+        with self._lock:
+            instructions = event(*about)
+        to_run = ""
+        for do, part in instructions:
+            if do is Do.RUN:
+                to_run = part
+            elif do is Do.FINISHED:
+                self._ended.set()
+            elif part in self._remote:
+                # The own part ends with the step's token, and is forgotten by the thread that runs it.
+                kind = Kind.CANCEL if do is Do.CANCEL else Kind.CLEANUP
+                self._remote[part].task.send(kind, self.step.step_id)
+        return to_run

@@ -5,15 +5,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from dtfctl.protocol import device_pb2, graph_pb2, worker_pb2
 from dtfctl.runtime.framework.errors import AbortedError, OpError
 from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.rendezvous.frames import Kind, Message
-from dtfctl.runtime.services.abandon import GRACE_S
 from dtfctl.runtime.services.peers import Peers
 from dtfctl.runtime.services.worker import Worker
 from dtfctl.runtime.services.worker_session import Partition
+from dtfctl.runtime.steps.grace import GRACE_S
 
 # Payload of a RUN frame: handle of the partition, and what to report.
 RUN = struct.Struct("<QB")
@@ -129,12 +130,8 @@ class RemoteTask:
         if down is not None:
             raise type(down)(down.message)
 
-    def run(self, step: int, session: str, handle: int, flags: int) -> None:
-        """Start a registered partition; the answer is a DONE frame."""
-        self.start(step, session, RUN.pack(handle, flags))
-
     def start(self, step: int, session: str, part: bytes) -> None:
-        """The same with the packed payload of the RUN frame."""
+        """Start a registered partition by the payload of a RUN frame; the answer is a DONE frame."""
         link = self.peers.link_to(self.task, self.life)
         if link is not None:
             link.send((Message(_RUN, step, "", part),))
@@ -148,6 +145,26 @@ class RemoteTask:
             self.peers.send(self.task, (Message(kind, step),))
         except OpError:
             return
+
+
+class RemotePart(NamedTuple):
+    """A signature's part in another task.
+
+    Attributes:
+        start: payload of the RUN frame that starts it in a plain step.
+    """
+
+    task: RemoteTask
+    handle: int
+    start: bytes
+
+    @staticmethod
+    def of(task: RemoteTask, handle: int) -> RemotePart:
+        return RemotePart(task, handle, RUN.pack(handle, 0))
+
+    def reporting(self, flags: int) -> RemotePart:
+        """The same part, started so that it reports what `flags` asks for."""
+        return self._replace(start=RUN.pack(self.handle, flags))
 
 
 def graph_with_ranks(graph_def: graph_pb2.GraphDef, ranks: list[int]) -> NodeGraph:

@@ -33,9 +33,10 @@ from dtfctl.runtime.rendezvous.frames import Frame, Message
 from dtfctl.runtime.rendezvous.routing import Routes, RoutingRendezvous, task_of_device
 from dtfctl.runtime.rendezvous.transports.base import Transport
 from dtfctl.runtime.services.deadlines import DEADLINES
-from dtfctl.runtime.services.step import Step, first_error
+from dtfctl.runtime.services.step import Step
 from dtfctl.runtime.services.threads import submit
 from dtfctl.runtime.services.worker_session import Partition, WorkerSession
+from dtfctl.runtime.steps.coordinator import first_error
 
 log = logging.getLogger(__name__)
 # What may arrive from other tasks must be decodable before a kernel here has dealt with it.

@@ -17,7 +17,6 @@ from dtfctl.runtime.framework.errors import (
 )
 from dtfctl.runtime.rendezvous.transports.grpc_stream import FROM_LIFE, FROM_TASK, TO_LIFE, ServerLink
 from dtfctl.runtime.rendezvous.transports.handshake import holder_of, this_place
-from dtfctl.runtime.services.abandon import GRACE_S
 from dtfctl.runtime.services.calls import Call, Handler, Stream
 from dtfctl.runtime.services.exchange import Exchange
 from dtfctl.runtime.services.grpc_tools import refuse, service, unary
@@ -25,6 +24,7 @@ from dtfctl.runtime.services.links import LinkMaker
 from dtfctl.runtime.services.peers import Peers
 from dtfctl.runtime.services.tasks import graph_with_ranks
 from dtfctl.runtime.services.worker import Worker
+from dtfctl.runtime.steps.grace import GRACE_S
 
 NAME = "dtf.WorkerService"
 

@@ -50,7 +50,7 @@ def training_graph() -> graph_pb2.GraphDef:
 def quiet(cluster: InProcessCluster, backend: GrpcBackend, *wanted: Any) -> set[str]:
     """Of the plan of a signature that was run."""
     (session,) = cluster.servers["worker", 0].master._sessions.values()
-    return set(session.signatures.get(*wanted, everywhere=True).quiet)
+    return set(session.signatures.get(*wanted, everywhere=True).parts.quiet)
 
 
 def test_who_only_sends_is_quiet(cluster: InProcessCluster) -> None:
@@ -138,7 +138,7 @@ def test_an_error_elsewhere_waits_for_nobody_who_has_ended(
     cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Without an answer of the quiet part the client would wait for as long.
-    monkeypatch.setattr("dtfctl.runtime.services.abandon.FAILED_GRACE_S", 1000.0)
+    monkeypatch.setattr("dtfctl.runtime.steps.grace.FAILED_GRACE_S", 1000.0)
     g = GraphBuilder()
     g.const("one", 1.0, OTHER)
     g.binary("sent", "Mul", "one", "one", OTHER)
