@@ -1,8 +1,8 @@
 """The tasks of a session as one thread of a client runs steps with them.
 
 A step that only the master's task has a part in, or that must go through it, is one CALL to the master. A step over
-several tasks of this host the client starts in all of them at once, and collects how their parts ended: the master has
-planned it, and has no share in it but that of its own task (services/client_plans.py, services/client_parts.py).
+several tasks of this host the client starts in all of them itself, and does what a coordinator says of it: the master
+has planned it, and has no share in it but that of its own task (services/client_plans.py, services/client_parts.py).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from dtfctl.runtime.rendezvous.transports.handshake import this_place
 from dtfctl.runtime.services.client_parts import NUMBER
 from dtfctl.runtime.services.compiled_step import check_feeds
 from dtfctl.runtime.services.direct import dead_fetch
-from dtfctl.runtime.steps.coordinator import first_error
-from dtfctl.runtime.steps.grace import grace_s
+from dtfctl.runtime.steps.coordinator import Coordinator, Do, Instructions, Parts
+from dtfctl.runtime.steps.reports import error_of, located
 
 Ask = Callable[[worker_pb2.OpenClientRequest], worker_pb2.OpenLinkResponse]
 _TICK_S = 1.0
@@ -49,17 +49,15 @@ class Part:
     Attributes:
         definition: payload of a PARTITION frame.
         feeds, fetches: which of the signature's.
-        is_quiet: its end is told by others; see `services.client_plans`.
     """
 
-    __slots__ = ("definition", "feeds", "fetches", "is_quiet", "number", "payload", "task")
+    __slots__ = ("definition", "feeds", "fetches", "number", "payload", "task")
 
     def __init__(self, signature: Signature, number: int, proto: worker_pb2.ClientPart) -> None:
         self.task = proto.task
         self.number = number
         self.feeds, self.fetches = list(proto.feed), list(proto.fetch)
         self.payload = number.to_bytes(NUMBER, "little")
-        self.is_quiet = proto.quiet
         self.definition = worker_pb2.ClientPartition(
             session=signature.session,
             number=number,
@@ -74,13 +72,15 @@ class Plan:
     """How to run a signature.
 
     Attributes:
-        parts: of all tasks; none where the master is to be called.
+        parts: of all tasks, by task; none where the master is to be called.
+        order: how they are started.
         reason: why it is to be called.
     """
 
     def __init__(self, signature: Signature, proto: worker_pb2.ClientPlan, numbers: itertools.count[int]) -> None:
         self.master = proto.master
-        self.parts = [Part(signature, next(numbers), part) for part in proto.part]
+        self.parts = {part.task: Part(signature, next(numbers), part) for part in proto.part}
+        self.order = Parts(list(self.parts), [part.task for part in proto.part if part.quiet])
         self.reason = proto.reason
         self._signature = signature
         self._types = {n: dtypes.as_dtype(number) for n, number in zip(signature.feeds, proto.feed_type) if number}
@@ -136,16 +136,14 @@ class Crew:
         self._id = 0
         self._answer: Frame | None = None
         self._reply = b""
-        self._pending: dict[Connection, Part] = {}
-        # Parts that are heard of only if something fails.
-        self._quiet: dict[Connection, Part] = {}
+        self._coordinator: Coordinator | None = None
         self._values: dict[Connection, list[Any]] = {}
-        self._errors: list[OpError] = []
-        self._give_up_at = 0.0
         # For how many ticks nothing has been heard of a task.
         self._silent: dict[Connection, int] = {}
         self._by_fd: dict[int, Connection] = {}
         self._by_task: dict[str, Connection] = {}
+        # The master's task, once a plan has told it.
+        self._master_task = ""
         self._epoll = select.epoll()
         try:
             life = _new_life()
@@ -187,7 +185,7 @@ class Crew:
             except OSError as e:
                 raise UnavailableError(f"{task} cannot be reached: {e.strerror or e}") from None
         except OpError as e:
-            raise _from(task, e) from None
+            raise located(task, e) from None
 
     def _drop(self, connection: Connection) -> None:
         if self._by_task.get(connection.task) is connection:
@@ -279,44 +277,48 @@ class Crew:
         for fd, _ in self._epoll.poll(0):
             if fd in by_fd:
                 self._receive(by_fd[fd])
-        for part in plan.parts:
-            if part.task not in by_task and part.task != plan.master:
-                self._connect(part.task)
-        step = self._id = self._random.getrandbits(_STEP_BITS) or 1
-        started: list[tuple[Connection, Part, list[Any]]] = []
+        self._master_task = plan.master
+        for task in plan.parts:
+            if task not in by_task and task != plan.master:
+                self._connect(task)
+        self._id = self._random.getrandbits(_STEP_BITS) or 1
+        coordinator = self._coordinator = Coordinator(plan.order)
         try:
-            for part in plan.parts:
-                connection = self.master if part.task == plan.master else by_task.get(part.task)
-                fetched: list[Any] = []
-                if connection is None or not self._start(connection, step, part, values, fetched):
-                    self._failed(_from(part.task, UnavailableError(f"{part.task} closed the connection")))
-                    break
-                started.append((connection, part, fetched))
-            self._wait()
-            error = first_error(self._errors)
+            task = self._obey(coordinator.begin())
+            while task:
+                if not self._start(plan.parts[task], values):
+                    gone = UnavailableError(f"{task} closed the connection")
+                    self._obey(coordinator.lost(task, located(task, gone), time.monotonic()))
+                task = self._obey(coordinator.started(task))
+            self._wait(coordinator)
+            error = coordinator.error
             if error is not None:
-                for connection, _, _ in started:
-                    self._tell(connection, Kind.CLEANUP)
+                error.add_note(f"The step over {len(plan.parts)} tasks: {coordinator.story()}")
                 raise error
         finally:
-            self._pending.clear()
-            self._quiet.clear()
+            self._coordinator = None
             self._values.clear()
             self._silent.clear()
-            self._errors.clear()
-            self._give_up_at = 0.0
         results: list[Any] = [None] * len(signature.fetches)
-        for _, part, fetched in started:
+        for task, part in plan.parts.items():
+            # A quiet part fetches nothing, and says nothing.
+            fetched = coordinator.results.get(task) or ()
             if len(fetched) != len(part.fetches):
-                raise InternalError(f"The answer of {part.task} lacks fetched tensors")
+                raise InternalError(f"The answer of {task} lacks fetched tensors")
             for i, value in zip(part.fetches, fetched):
                 if value is DEAD:
                     raise dead_fetch(signature.fetches[i], signature.fetches)
                 results[i] = as_host(value)
         return results
 
-    def _start(self, connection: Connection, step: int, part: Part, values: Sequence[Any], fetched: list[Any]) -> bool:
+    def _connection(self, task: str) -> Connection | None:
+        return self.master if task == self._master_task else self._by_task.get(task)
+
+    def _start(self, part: Part, values: Sequence[Any]) -> bool:
         """Start a part; False where the task turns out to be gone."""
+        connection, step = self._connection(part.task), self._id
+        if connection is None:
+            return False
         messages = []
         if part.number not in connection.known:
             connection.known.add(part.number)
@@ -324,59 +326,68 @@ class Crew:
         for i, feed in enumerate(part.feeds):
             messages.append(Message(_TENSOR, step, f"{i};0:0", values[feed]))
         messages.append(Message(_RUN, step, "", part.payload))
-        waiting = self._quiet if part.is_quiet else self._pending
-        waiting[connection] = part
-        self._values[connection] = fetched
+        self._values[connection] = []
         try:
             connection.send(messages)
         except OSError:
             if connection is self.master:
                 raise
-            del waiting[connection]
             self._drop(connection)
             return False
         return True
 
-    def _wait(self) -> None:
-        """Until all parts have ended; once one has failed, at most its grace longer."""
-        pending, by_fd = self._pending, self._by_fd
+    def _obey(self, instructions: Instructions) -> str:
+        """Do what the coordinator says; gives the task whose part it wants to be run, if any."""
+        to_run = ""
+        for do, task in instructions:
+            if do is Do.RUN:
+                to_run = task
+            elif do is not Do.FINISHED:
+                self._tell(task, Kind.CANCEL if do is Do.CANCEL else Kind.CLEANUP)
+        return to_run
+
+    def _wait(self, coordinator: Coordinator) -> None:
+        """Wait until the step has finished."""
+        by_fd = self._by_fd
         look, poll, clock = self._patience.look, self._epoll.poll, time.monotonic
         next_tick = 0.0
-        while pending:
-            for fd, _ in look(poll) or poll(_TICK_S):
+        while not coordinator.is_finished:
+            ends_by = coordinator.ends_by
+            wait_s = _TICK_S if ends_by is None else min(max(ends_by - clock(), 0.0), _TICK_S)
+            for fd, _ in look(poll) or poll(wait_s):
                 if fd in by_fd:
                     self._receive(by_fd[fd])
-            if not pending:
+            if coordinator.is_finished:
                 return
             now = clock()
             if now >= next_tick:
                 if next_tick:
-                    self._tick()
+                    self._tick(coordinator)
                 next_tick = now + _TICK_S
-            if self._give_up_at and now > self._give_up_at:
-                for part in pending.values():
-                    late = f"{part.task} did not end its part in time after cancelling"
-                    self._errors.append(UnavailableError(late, derived=True))
-                pending.clear()
+            self._obey(coordinator.tick(now))
 
-    def _tick(self) -> None:
+    def _tick(self, coordinator: Coordinator) -> None:
         """Give up those that have been silent for too long. Counted, as a client that was held up has not listened."""
-        for connection, part in list(self._pending.items()):
+        for task in coordinator.pending:
+            connection = self._connection(task)
+            if connection is None:
+                continue
             ticks = self._silent[connection] = self._silent.get(connection, 0) + 1
             if ticks > SILENCE_S:
                 if connection is self.master:
                     raise BlockingIOError
-                self._lose(connection, UnavailableError(f"{part.task} has been silent for {ticks} s in a step"))
+                self._lose(connection, UnavailableError(f"{task} has been silent for {ticks} s in a step"))
 
-    def _tell(self, connection: Connection, kind: Kind) -> None:
-        if connection.fileno() not in self._by_fd:
+    def _tell(self, task: str, kind: Kind) -> None:
+        connection = self._connection(task)
+        if connection is None:
             return
         try:
             connection.send([Message(kind, self._id)])
         except OSError as e:
             if connection is self.master:
                 raise
-            self._lose(connection, UnavailableError(f"{connection.task} cannot be told: {e.strerror or e}"))
+            self._lose(connection, UnavailableError(f"{task} cannot be told: {e.strerror or e}"))
 
     # What comes -------------------------------------------------------------------------------------------------------
 
@@ -404,11 +415,7 @@ class Crew:
             # Of a step that was given up.
             return
         elif kind is _DONE:
-            part = self._take(connection)
-            if part is not None and frame.payload:
-                report = worker_pb2.StepReport.FromString(frame.payload)
-                text = f"From {part.task}:\n{report.message}"
-                self._failed(error_from_code(report.code, text, derived=report.derived))
+            self._ended(connection, frame.payload)
         elif kind is _TENSOR:
             if connection in self._values:
                 self._values[connection].append(DEAD if frame.dead else frame.value)
@@ -417,34 +424,25 @@ class Crew:
         else:
             self._reply = frame.payload
 
-    def _take(self, connection: Connection) -> Part | None:
-        """The part that has not ended there; it has now."""
-        return self._pending.pop(connection, None) or self._quiet.pop(connection, None)
+    def _ended(self, connection: Connection, payload: bytes) -> None:
+        """Take in how a part has ended."""
+        coordinator = self._coordinator
+        if coordinator is None:
+            return
+        task = connection.task or self._master_task
+        error = error_of(task, worker_pb2.StepReport.FromString(payload)) if payload else None
+        if error is None:
+            self._obey(coordinator.done(task, self._values.get(connection)))
+        else:
+            self._obey(coordinator.failed(task, error, time.monotonic()))
 
     def _lose(self, connection: Connection, error: OpError) -> None:
-        """A task cannot answer any more."""
+        """Go on without a task that cannot answer any more."""
         self._drop(connection)
-        part = self._take(connection)
-        if part is not None:
-            self._failed(_from(part.task, error))
-
-    def _failed(self, error: OpError) -> None:
-        """A part has failed: unless that only follows from something else, the others are to end."""
-        self._errors.append(error)
-        told = list(self._quiet)
-        # Cancelled, these say how they have ended.
-        self._pending.update(self._quiet)
-        self._quiet.clear()
-        if not error.derived and not self._give_up_at:
-            self._give_up_at = time.monotonic() + grace_s(error)
-            told = list(self._pending)
-        for connection in told:
-            self._tell(connection, Kind.CANCEL)
+        if self._coordinator is not None:
+            task = connection.task
+            self._obey(self._coordinator.lost(task, located(task, error), time.monotonic()))
 
 
 def _new_life() -> int:
     return secrets.randbits(63) | 1
-
-
-def _from(task: str, error: OpError) -> OpError:
-    return error_from_code(error.error_code, f"From {task}:\n{error.message}")

@@ -248,6 +248,9 @@ def test_an_error_ends_the_other_parts_and_is_the_one_reported(cluster: InProces
         with pytest.raises(FailedPreconditionError) as caught:
             backend.run({}, ["x:0", "y:0", "bad:0"], [])
         assert caught.value.message.startswith(f"From {WORKER_FULL}:\nAttempting to use uninitialized value never")
+        (story,) = caught.value.__notes__
+        assert story.startswith("The step over 3 tasks: ran /job:")
+        assert f"failed with FailedPreconditionError: {WORKER_FULL}" in story and f"told to end {PS_FULL}" in story
         nothing_is_left(cluster)
     backend.run({}, [], ["put_x", "put_y"])
     assert backend.run({}, ["x:0", "y:0"], []) == [1.0, 1.0], "a cancelled dequeue took nothing"
