@@ -28,13 +28,15 @@ def test_hosts_are_found_logged_in_to_and_recognised_by_the_users_own_settings(
     )
     (folder / "hosts.conf").write_text(
         f"Host gate\n  HostName {first.address}\n  HostKeyAlias gate\n"
-        f"Host inner\n  HostName {second.address}\n  HostKeyAlias inner\n  ProxyJump gate\n"
+        f"Host inner\n  HostName {second.address}\n  HostKeyAlias inner\n  ProxyJump ssh://gate:22\n"
         f"Host last\n  HostName {third.address}\n  StrictHostKeyChecking no\n"
     )
     (folder / "config").write_text(
         "Include hosts.conf\n"
-        "Match host *\n"
-        f"  User root\n  IdentityFile {lab.key}\n  IdentitiesOnly yes\n  UserKnownHostsFile {folder / 'here'}\n"
+        'Match host * exec "[ %n != nobody ]"\n  User root  # may log in\n'
+        "  UserKnownHostsFile %d/.ssh/here\n"
+        f"Host *\n  IdentityFile ~/.ssh/not_there\n  IdentityFile {lab.key}\n  IdentitiesOnly yes\n"
+        "  RequestTTY force\n  RemoteCommand tmux attach\n  SendEnv LC_*\n  AddKeysToAgent yes\n"
     )
     spec = cluster_of(lab, ps=0, worker=3, slots=1, ssh=Ssh(timeout=30.0), aliases=("gate", "inner", "last"))
     result = Cluster.up(spec, task_command=STUB_COMMAND)

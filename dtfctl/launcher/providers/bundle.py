@@ -7,6 +7,7 @@ neither pip nor a network. For another kind the wheels of the same versions are 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
 import json
@@ -14,6 +15,7 @@ import os
 import re
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -31,6 +33,8 @@ from dtfctl.launcher.system.files import private_folder, write_whole
 LAYOUT = "2"
 """Of what is unpacked on hosts; a change makes every layer a new one."""
 OLDEST_GLIBC_MINOR = 5
+UNUSED_S = 3600.0
+"""A layer of dtfctl's own that nobody has asked for in so long is not sent any more."""
 REMEMBERED = 16
 """Kinds of hosts whose runtimes are looked for before anything is asked."""
 OPERATORS_ONLY = frozenset({"typer", "rich"})
@@ -220,6 +224,7 @@ class Bundles:
                 if not path.exists():
                     self._pack(path, platform, layer, tell)
                 known = self._packed[layer.hash] = packing.described(path)
+            os.utime(known.path)
             return known
 
     def _make(self, platform: Platform, fast: bool) -> Bundle:
@@ -237,8 +242,7 @@ class Bundles:
     def _pack(self, path: Path, platform: Platform, layer: Layer, tell: Callable[[str], None]) -> None:
         tell(f"packs {layer.name}")
         if layer.name == "dtfctl":
-            for old in self._cache.glob("dtfctl-*.layer"):
-                old.unlink(missing_ok=True)
+            self._forget_unused()
             packing.pack(path, self._code_files()[1], compiled=platform.is_compiled_for)
             return
         unpacked = Path(host_layers.folder_of(layer.hash))
@@ -257,6 +261,14 @@ class Bundles:
             packing.pack(path, files, compiled=platform.is_compiled_for)
         finally:
             wheels.forget(folder)
+
+    def _forget_unused(self) -> None:
+        """Each change of dtfctl makes another layer. What was asked for lately may be on its way, to hosts with another
+        Python or from another controller."""
+        for old in self._cache.glob("dtfctl-*.layer"):
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - old.stat().st_mtime > UNUSED_S:
+                    old.unlink()
 
     def _code_files(self) -> tuple[str, list[tuple[str, Path | bytes]]]:
         if self._code is None:

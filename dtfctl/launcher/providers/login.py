@@ -16,6 +16,7 @@ from typing import Any
 
 import asyncssh
 
+from dtfctl.launcher.providers import ssh_config
 from dtfctl.launcher.providers.base import HostFailed
 from dtfctl.launcher.providers.known_hosts import HostKeys
 from dtfctl.launcher.providers.ssh_config import unheeded
@@ -120,20 +121,14 @@ class Logins:
 
     async def _open_jump(self, path: tuple[str, ...]) -> asyncssh.SSHClientConnection:
         before = await self._jump(path[:-1]) if len(path) > 1 else None
-        user, _, address = path[-1].rpartition("@")
-        host, port = address, DEFAULT_PORT
-        if address.count(":") == 1:
-            host, _, number = address.partition(":")
-            port = int(number)
+        user, host, port = _jump_of(path[-1])
         options = await self._options(host, user or self._ssh.user, port, self._ssh.key)
         return await self._open(options, host, before)
 
     async def _options(
         self, name: str, user: str | None, port: int, key: str | None
     ) -> asyncssh.SSHClientConnectionOptions:
-        # `config`: without it asyncssh reads ~/.ssh/config only when it connects, and what it says of jump hosts and
-        # known_hosts files is not known here.
-        values: dict[str, Any] = {"host": name, "password_auth": False, "kbdint_auth": False, "config": ()}
+        values: dict[str, Any] = {"password_auth": False, "kbdint_auth": False}
         if user:
             values["username"] = user
         if port != DEFAULT_PORT:
@@ -146,8 +141,7 @@ class Logins:
         values["keepalive_interval"] = KEEPALIVE_S
         values["keepalive_count_max"] = KEEPALIVE_MISSES
         try:
-            made: asyncssh.SSHClientConnectionOptions = await asyncssh.SSHClientConnectionOptions.construct(**values)
-            return made
+            return await ssh_config.options_of(name, user, port if port != DEFAULT_PORT else None, **values)
         except asyncssh.KeyImportError as error:
             raise _key_failure(error, key) from None
         except (OSError, ValueError, asyncssh.ConfigParseError) as error:
@@ -239,6 +233,23 @@ def _list(value: object, default: tuple[str, ...]) -> tuple[str, ...]:
 def _jumps_of(options: asyncssh.SSHClientConnectionOptions) -> tuple[str, ...]:
     tunnel = options.tunnel
     return tuple(part.strip() for part in tunnel.split(",")) if isinstance(tunnel, str) and tunnel else ()
+
+
+def _jump_of(text: str) -> tuple[str, str, int]:
+    """User, host and port of `[ssh://][USER@]HOST[:PORT]`; an IPv6 address with a port stands in brackets.
+
+    >>> _jump_of("ssh://bob@gate:2200/"), _jump_of("[fe80::1]:22"), _jump_of("fe80::1")
+    (('bob', 'gate', 2200), ('', 'fe80::1', 22), ('', 'fe80::1', 22))
+    """
+    user, _, address = text.removeprefix("ssh://").rstrip("/").rpartition("@")
+    if address.startswith("["):
+        host, _, number = address[1:].partition("]")
+        number = number.removeprefix(":")
+    elif address.count(":") == 1:
+        host, _, number = address.partition(":")
+    else:
+        host, number = address, ""
+    return user, host, int(number) if number else DEFAULT_PORT
 
 
 def _key_failure(error: Exception, key: str | None) -> HostFailed:

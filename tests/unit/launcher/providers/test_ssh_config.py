@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import asyncssh
 import pytest
 
 from dtfctl.launcher.providers import login, ssh_config
@@ -83,3 +84,65 @@ def test_the_timeout_is_the_specs_then_that_of_the_file(config: Path, ssh: dict[
     config.write_text("ConnectTimeout 3\n")
     logins, options = options_of("a", **ssh)
     assert logins._timeout_of(options) == expected  # type: ignore[arg-type]
+
+
+def said(name: str) -> asyncssh.SSHClientConnectionOptions:
+    made = options_of(name)[1]
+    assert isinstance(made, asyncssh.SSHClientConnectionOptions)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("text", "user"),
+    [
+        ("User bob # the builder\n", "bob"),
+        ('Host\ta\n\tUser = "bob"\n', "bob"),
+        ('Match exec "test %h = a"\n  User bob\n', "bob"),
+        ('Match exec "test %h = b"\n  User eve\nHost *\n  User bob\n', "bob"),
+        ("Match host=a !user=eve\n  User bob\n", "bob"),
+        ("Match final host a\n  User bob\n", "bob"),
+        ("Host a\n  HostName real.example\nMatch final host real.example\n  User bob\nHost *\n  Port 7\n", "bob"),
+        ("Include none/*.conf\nInclude some/*.conf\nUser eve\n", "bob"),
+    ],
+)
+def test_what_openssh_takes_from_a_file_is_taken(config: Path, text: str, user: str) -> None:
+    """Each of these was tried with `ssh -G`."""
+    (config.parent / "some").mkdir()
+    for name, who in (("2", "eve"), ("1", "bob"), ("3", "eve")):
+        (config.parent / "some" / f"{name}.conf").write_text(f"Host a\n  User {who}\n")
+    config.write_text(text)
+    assert said("a").username == user
+
+
+def test_tokens_and_variables_are_expanded_in_the_names_of_known_hosts_files(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RACK", "r7")
+    config.write_text("UserKnownHostsFile %d/.ssh/${RACK}/%h\n")
+    assert files_of("a")[0] == f"{config.parents[1]}/.ssh/r7/a"
+
+
+def test_a_key_that_is_not_there_keeps_nobody_from_logging_in_with_another(config: Path) -> None:
+    key = asyncssh.generate_private_key("ssh-ed25519")
+    key.write_private_key(config.parent / "id_a")
+    config.write_text("IdentityFile ~/.ssh/none\nIdentityFile ~/.ssh/id_%n\n")
+    assert [pair.public_data for pair in said("a").client_keys or ()] == [key.public_data]
+
+
+def test_an_agent_may_be_named_by_a_variable(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSH_AUTH_SOCK", "/run/agent")
+    monkeypatch.setenv("MINE", "/run/mine")
+    config.write_text("Host a\n  IdentityAgent SSH_AUTH_SOCK\nHost b\n  IdentityAgent $MINE\n")
+    assert (said("a").agent_path, said("b").agent_path) == ("/run/agent", "/run/mine")
+
+
+def test_of_a_jump_host_and_a_command_the_first_counts(config: Path) -> None:
+    config.write_text("Host a\n  ProxyCommand nc %h %p\nHost b\n  ProxyCommand none\nHost *\n  ProxyJump gate\n")
+    assert (login._jumps_of(said("a")), said("a").proxy_command) == ((), ["nc", "a", "22"])
+    assert (login._jumps_of(said("b")), said("b").proxy_command) == ((), None)
+    assert login._jumps_of(said("c")) == ("gate",)
+
+
+def test_no_terminal_is_asked_for(config: Path) -> None:
+    config.write_text("RequestTTY force\n")
+    assert said("a").request_pty is False
