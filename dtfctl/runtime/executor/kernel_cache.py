@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dtfctl.runtime.kernels.admission import admitting
+from dtfctl.runtime.kernels.pieces import in_step
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, KernelSpec, find_kernel, require_kernel
 
 
@@ -60,10 +61,17 @@ def _make(build: KernelBuild) -> BoundKernel:
         if on_host is not None:
             # A body of a function is on the caller's device, also those of its nodes that only a CPU can run.
             inputs = tuple(a.name for a in node.signature.inputs)
-            kernel = on_host.factory(replace(build, device=replace(device, array_module=np)))
+            on_host, kernel = _in_step(on_host, replace(build, device=replace(device, array_module=np)))
             return BoundKernel(replace(on_host, host_inputs=inputs), admitting(build, kernel, on_host.step))
-    spec = require_kernel(build.node, build.device.device_type)
-    kernel = spec.factory(build)
+    spec, kernel = _in_step(require_kernel(build.node, build.device.device_type), build)
     if device.device_type == "CPU":
         kernel = admitting(build, kernel, spec.step)
     return BoundKernel(spec, kernel)
+
+
+def _in_step(spec: KernelSpec, build: KernelBuild) -> tuple[KernelSpec, Kernel]:
+    """The kernel, which ends with its step if it works in pieces."""
+    kernel = spec.factory(build)
+    if not spec.pieces:
+        return spec, kernel
+    return replace(spec, step=True), in_step(kernel, spec.step)

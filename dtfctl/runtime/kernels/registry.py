@@ -130,6 +130,7 @@ class KernelSpec:
         types: for each type attribute the types this kernel takes; an attribute not named takes all.
         step: the kernel wants the StepContext as first argument.
         blocking: the kernel may wait.
+        pieces: the kernel works in pieces (kernels/pieces.py), between which it looks whether its step was told to end.
         host_inputs, host_outputs: argument names that live in host memory although the kernel runs on a GPU.
         alike: the kernel knows nothing of its node but op and attributes; nodes of which these are equal may share it.
     """
@@ -144,6 +145,7 @@ class KernelSpec:
     host_outputs: tuple[str, ...] = ()
     priority: int = 0
     alike: bool = False
+    pieces: bool = False
 
     def fits(self, node: Node, device_type: str) -> bool:
         return device_type in self.devices and all(self._allows(node, a, ts) for a, ts in self.types.items())
@@ -188,6 +190,7 @@ def register_kernel(
     host_outputs: tuple[str, ...] = (),
     priority: int = 0,
     alike: bool = False,
+    pieces: bool = False,
     **types: Iterable[DType],
 ) -> Callable[[Factory], Factory]:
     """Decorator: the function is the factory of `op`'s kernel (or of several ops', which then read `k.node.op`)."""
@@ -196,7 +199,7 @@ def register_kernel(
         allowed = {attr: frozenset(ts) for attr, ts in types.items()}
         for name in (op,) if isinstance(op, str) else op:
             spec = KernelSpec(
-                name, factory, devices, allowed, step, blocking, host_inputs, host_outputs, priority, alike
+                name, factory, devices, allowed, step, blocking, host_inputs, host_outputs, priority, alike, pieces
             )
             _KERNELS.setdefault(name, []).append(spec)
         return factory

@@ -9,6 +9,7 @@ import numpy as np
 from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError
 from dtfctl.runtime.framework.tensor_codec import object_array
 from dtfctl.runtime.kernels.array.common import ints, product, text
+from dtfctl.runtime.kernels.pieces import array_of, each, listed, look, update_at
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 
@@ -16,9 +17,9 @@ def unique_in_order(x: Any) -> tuple[Any, Any, Any]:
     """(first occurrence, index into it of each item, count) of a vector's distinct items, in order of appearance."""
     if x.dtype == object:
         seen: dict[Any, int] = {}
-        inverse = np.array([seen.setdefault(v, len(seen)) for v in x.tolist()], np.int64).reshape(-1)
+        inverse = array_of([seen.setdefault(v, len(seen)) for v in each(x)], np.int64)
         first = np.full(len(seen), len(x), np.int64)
-        np.minimum.at(first, inverse, np.arange(len(x)))
+        update_at(np.minimum, first, inverse, np.arange(len(x)))
         return first, inverse, np.bincount(inverse, minlength=len(seen))
     _, first, inverse, counts = np.unique(
         x, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
@@ -33,7 +34,7 @@ def _reorder(first: Any, inverse: Any, counts: Any) -> tuple[Any, Any, Any]:
     return first[order], rank[inverse], counts[order]
 
 
-@register_kernel(("Unique", "UniqueWithCounts", "UniqueV2", "UniqueWithCountsV2"))
+@register_kernel(("Unique", "UniqueWithCounts", "UniqueV2", "UniqueWithCountsV2"), pieces=True)
 def _unique(k: KernelBuild) -> Kernel:
     out, with_counts = k.dtype("out_idx").np, "WithCounts" in k.node.op
 
@@ -59,7 +60,7 @@ def _unique(k: KernelBuild) -> Kernel:
             if flat.shape[0] == 0:
                 first, inverse, counts = (np.zeros(0, np.int64),) * 3
             elif flat.dtype == object or flat.shape[1] == 0:
-                keys = object_array([tuple(r) for r in flat.tolist()], (flat.shape[0],))
+                keys = object_array([tuple(r) for r in listed(flat)], (flat.shape[0],))
                 first, inverse, counts = unique_in_order(keys)
             else:
                 _, f, i, c = np.unique(
@@ -73,7 +74,7 @@ def _unique(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("ListDiff")
+@register_kernel("ListDiff", pieces=True)
 def _list_diff(k: KernelBuild) -> Kernel:
     out_idx = k.dtype("out_idx").np
 
@@ -82,8 +83,8 @@ def _list_diff(k: KernelBuild) -> Kernel:
             if v.ndim != 1:
                 raise InvalidArgumentError(f"{name} should be a 1D vector.")
         if x.dtype == object:
-            unwanted = set(y.tolist())
-            keep = np.array([v not in unwanted for v in x.tolist()], np.bool_)
+            unwanted = set(each(y))
+            keep = array_of([v not in unwanted for v in each(x)], np.bool_)
         else:
             keep = ~np.isin(x, y)
         where = np.flatnonzero(keep)
@@ -181,8 +182,9 @@ def _levenshtein(a: list[Any], b: list[Any]) -> int:
         a, b = b, a
     previous = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
+        look()
         current = [i]
-        for j, y in enumerate(b, 1):
+        for j, y in enumerate(each(b), 1):
             current.append(min(previous[j] + 1, current[-1] + 1, previous[j - 1] + (x != y)))
         previous = current
     return previous[-1]
@@ -190,12 +192,12 @@ def _levenshtein(a: list[Any], b: list[Any]) -> int:
 
 def _groups(indices: Any, values: Any, rank: int) -> dict[tuple[int, ...], list[Any]]:
     found: dict[tuple[int, ...], list[Any]] = {}
-    for place, value in zip(indices[:, : rank - 1].tolist(), values.tolist()):
+    for place, value in zip(listed(indices[:, : rank - 1]), each(values)):
         found.setdefault(tuple(place), []).append(value)
     return found
 
 
-@register_kernel("EditDistance")
+@register_kernel("EditDistance", pieces=True)
 def _edit_distance(k: KernelBuild) -> Kernel:
     """Levenshtein distance between the innermost sequences of two sparse tensors."""
     normalize = bool(k.attr("normalize"))
@@ -227,7 +229,7 @@ def _edit_distance(k: KernelBuild) -> Kernel:
         strides = [product(shape[i + 1 :]) for i in range(len(shape))]
         out = np.zeros(shape, np.float32)
         truth, hypothesis = _groups(ti, tv, rank), _groups(hi, hv, rank)
-        for place in set(truth) | set(hypothesis):
+        for place in each(set(truth) | set(hypothesis)):
             t, h = truth.get(place, []), hypothesis.get(place, [])
             if any(not 0 <= p < d for p, d in zip(place, shape)):
                 at = sum(p * stride for p, stride in zip(place, strides))

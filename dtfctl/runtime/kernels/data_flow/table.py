@@ -19,6 +19,7 @@ from dtfctl.runtime.framework.errors import (
 from dtfctl.runtime.framework.resource_manager import Resource
 from dtfctl.runtime.kernels.admission import admit
 from dtfctl.runtime.kernels.data_flow.handles import shape_text, type_text
+from dtfctl.runtime.kernels.pieces import array_of, each
 
 
 class LookupTable(Resource):
@@ -65,7 +66,7 @@ class LookupTable(Resource):
     def _keys(self, keys: Any) -> list[Any]:
         lead = self._lead(keys)
         if not self.key_shape:
-            return keys.reshape(-1).tolist()  # type: ignore[no-any-return]
+            return list(each(keys))
         rows = keys.reshape((int(np.prod(lead, dtype=np.int64)), *self.key_shape))
         return [_row_key(row) for row in rows]
 
@@ -79,7 +80,7 @@ class LookupTable(Resource):
             return list(values.reshape((-1, *self.value_shape)))
         # Scalars of types Python has none of stay numpy's own.
         flat = values.reshape(-1)
-        return flat.tolist() if flat.dtype.kind != "V" else list(flat)
+        return list(each(flat)) if flat.dtype.kind != "V" else list(flat)
 
     def find(self, keys: Any, default: Any) -> Any:
         """Values of `keys`, `default` (one for all, or one a key) where there is none."""
@@ -94,17 +95,17 @@ class LookupTable(Resource):
         out[...] = default
         with self.lock:
             get = self._items.get
-            found = [get(key, _MISSING) for key in self._checked(self._keys(keys))]
+            found = [get(key, _MISSING) for key in each(self._checked(self._keys(keys)))]
         rows = out.reshape((len(found), *self.value_shape))
-        hits = [i for i, value in enumerate(found) if value is not _MISSING]
+        hits = [i for i, value in enumerate(each(found)) if value is not _MISSING]
         if hits:
             if self.value_shape:
                 rows[hits] = np.stack([found[i] for i in hits])
             elif self.value_dtype.is_object:
-                for i in hits:
+                for i in each(hits):
                     rows[i] = found[i]
             else:
-                rows[hits] = np.array([found[i] for i in hits], self.value_dtype.np)
+                rows[hits] = array_of([found[i] for i in each(hits)], self.value_dtype.np)
         return out
 
     def insert(self, keys: Any, values: Any) -> None:
@@ -129,7 +130,7 @@ class LookupTable(Resource):
         count = len(items)
         keys: Any = np.empty((count, *self.key_shape), self.key_dtype.np)
         values: Any = np.empty((count, *self.value_shape), self.value_dtype.np)
-        for i, (key, value) in enumerate(items.items()):
+        for i, (key, value) in enumerate(each(items.items())):
             keys[i] = self._unpack_key(key)
             values[i] = value
         return keys, values
@@ -169,7 +170,7 @@ class HashTable(LookupTable):
         """
         new: dict[Any, Any] = {}
         with self.lock:
-            for key, value in items:
+            for key, value in each(items):
                 known = new.setdefault(key, value)
                 if known != value:
                     raise FailedPreconditionError(
@@ -198,7 +199,7 @@ class MutableHashTable(LookupTable):
     kind = "MutableHashTable"
 
     def insert(self, keys: Any, values: Any) -> None:
-        new = dict(zip(self._checked(self._keys(keys)), self._copied(self._values(keys, values))))
+        new = dict(each(zip(self._checked(self._keys(keys)), self._copied(self._values(keys, values)))))
         with self.lock:
             self._items.update(new)
 

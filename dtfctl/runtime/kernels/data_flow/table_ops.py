@@ -116,7 +116,7 @@ def _input_dtypes(k: KernelBuild) -> tuple[DType, DType]:
     return k.node.input_types[1].base_dtype, k.node.input_types[2].base_dtype
 
 
-@register_kernel(("LookupTableFind", "LookupTableFindV2"), step=True)
+@register_kernel(("LookupTableFind", "LookupTableFindV2"), pieces=True, step=True)
 def lookup_table_find(k: KernelBuild) -> Kernel:
     types = _input_dtypes(k)
 
@@ -128,7 +128,7 @@ def lookup_table_find(k: KernelBuild) -> Kernel:
     return run
 
 
-@register_kernel(("LookupTableInsert", "LookupTableInsertV2"), step=True)
+@register_kernel(("LookupTableInsert", "LookupTableInsertV2"), pieces=True, step=True)
 def lookup_table_insert(k: KernelBuild) -> Kernel:
     types = _input_dtypes(k)
 
@@ -140,7 +140,7 @@ def lookup_table_insert(k: KernelBuild) -> Kernel:
     return run
 
 
-@register_kernel(("LookupTableImport", "LookupTableImportV2"), step=True)
+@register_kernel(("LookupTableImport", "LookupTableImportV2"), pieces=True, step=True)
 def lookup_table_import(k: KernelBuild) -> Kernel:
     types = _input_dtypes(k)
 
@@ -154,7 +154,7 @@ def lookup_table_import(k: KernelBuild) -> Kernel:
     return run
 
 
-@register_kernel("LookupTableRemoveV2", step=True)
+@register_kernel("LookupTableRemoveV2", pieces=True, step=True)
 def lookup_table_remove(k: KernelBuild) -> Kernel:
     def run(step: StepContext, handle: Any, keys: Any) -> None:
         table = lookup(step, handle, LookupTable)
@@ -169,7 +169,7 @@ def lookup_table_size(k: KernelBuild) -> Kernel:
     return lambda step, handle: np.int64(lookup(step, handle, LookupTable).size())
 
 
-@register_kernel(("LookupTableExport", "LookupTableExportV2"), step=True)
+@register_kernel(("LookupTableExport", "LookupTableExportV2"), pieces=True, step=True)
 def lookup_table_export(k: KernelBuild) -> Kernel:
     types = k.node.output_types
 
@@ -188,7 +188,7 @@ def _initializable(step: StepContext, handle: Any) -> HashTable:
     return table
 
 
-@register_kernel(("InitializeTable", "InitializeTableV2"), step=True)
+@register_kernel(("InitializeTable", "InitializeTableV2"), pieces=True, step=True)
 def initialize_table(k: KernelBuild) -> Kernel:
     types = _input_dtypes(k)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.pieces import look
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.state.common import shape_text
 
@@ -56,6 +57,7 @@ def suppress(
     chosen: list[int] = []
     chosen_scores: list[float] = []
     while heap and len(chosen) < limit:
+        look()
         negative, index, begin = heapq.heappop(heap)
         original = score = -negative
         if len(chosen) > begin:
@@ -106,7 +108,7 @@ def _limit(value: Any) -> int:
 _NO_SCORE = float(np.finfo(np.float32).min)
 
 
-@register_kernel("NonMaxSuppression")
+@register_kernel("NonMaxSuppression", pieces=True)
 def non_max_suppression(k: KernelBuild) -> Kernel:
     threshold = k.attr("iou_threshold", 0.5)
     if not 0 <= threshold <= 1:
@@ -120,7 +122,7 @@ def non_max_suppression(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel(("NonMaxSuppressionV2", "NonMaxSuppressionV3"), T=_BOXES)
+@register_kernel(("NonMaxSuppressionV2", "NonMaxSuppressionV3"), pieces=True, T=_BOXES)
 def non_max_suppression_v2(k: KernelBuild) -> Kernel:
     def kernel(boxes: Any, scores: Any, max_output_size: Any, iou: Any, least: Any = None) -> Any:
         _check(boxes, scores, ("max_output_size", max_output_size), ("iou_threshold", iou))
@@ -135,7 +137,7 @@ def _padded(chosen: list[Any], limit: int, pad: bool, dtype: Any) -> Any:
     return np.array(chosen + [0] * (limit - len(chosen) if pad else 0), dtype)
 
 
-@register_kernel("NonMaxSuppressionV4", T=_BOXES)
+@register_kernel("NonMaxSuppressionV4", pieces=True, T=_BOXES)
 def non_max_suppression_v4(k: KernelBuild) -> Kernel:
     pad = k.attr("pad_to_max_output_size", False)
 
@@ -148,7 +150,7 @@ def non_max_suppression_v4(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("NonMaxSuppressionV5", T=_BOXES)
+@register_kernel("NonMaxSuppressionV5", pieces=True, T=_BOXES)
 def non_max_suppression_v5(k: KernelBuild) -> Kernel:
     pad = k.attr("pad_to_max_output_size", False)
 
@@ -167,7 +169,7 @@ def non_max_suppression_v5(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("NonMaxSuppressionWithOverlaps")
+@register_kernel("NonMaxSuppressionWithOverlaps", pieces=True)
 def non_max_suppression_with_overlaps(k: KernelBuild) -> Kernel:
     def kernel(overlaps: Any, scores: Any, max_output_size: Any, threshold: Any, least: Any) -> Any:
         if overlaps.ndim != 2 or overlaps.shape[0] != overlaps.shape[1]:
@@ -182,7 +184,7 @@ def non_max_suppression_with_overlaps(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("CombinedNonMaxSuppression")
+@register_kernel("CombinedNonMaxSuppression", pieces=True)
 def combined_non_max_suppression(k: KernelBuild) -> Kernel:
     pad_per_class, clip = k.attr("pad_per_class", False), k.attr("clip_boxes", True)
 

@@ -13,6 +13,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError, UnimplementedError
 from dtfctl.runtime.framework.tensor_codec import object_array, object_scalar
 from dtfctl.runtime.kernels.image.png import SIGNATURE, decode_png, encode_png
+from dtfctl.runtime.kernels.pieces import look
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.state.common import shape_text
 
@@ -117,6 +118,7 @@ def _decode_frames(contents: bytes) -> Any:
     image = _open(contents)
     frames = []
     for i in range(getattr(image, "n_frames", 1)):
+        look()
         image.seek(i)
         frames.append(np.asarray(image.convert("RGB")))
     return np.stack(frames)
@@ -174,17 +176,17 @@ def _decoder(k: KernelBuild, expand: bool) -> Kernel:
     return kernel
 
 
-@register_kernel(("DecodePng", "DecodeJpeg", "DecodeBmp", "DecodeWebP"))
+@register_kernel(("DecodePng", "DecodeJpeg", "DecodeBmp", "DecodeWebP"), pieces=True)
 def decode_one(k: KernelBuild) -> Kernel:
     return _decoder(k, expand=False)
 
 
-@register_kernel("DecodeImage")
+@register_kernel("DecodeImage", pieces=True)
 def decode_image(k: KernelBuild) -> Kernel:
     return _decoder(k, expand=k.attr("expand_animations", True))
 
 
-@register_kernel("DecodeGif")
+@register_kernel("DecodeGif", pieces=True)
 def decode_gif(k: KernelBuild) -> Kernel:
     def kernel(contents: Any) -> Any:
         data = _contents(contents)
@@ -230,7 +232,7 @@ def extract_jpeg_shape(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("EncodePng", T=(dtypes.uint8, dtypes.uint16))
+@register_kernel("EncodePng", pieces=True, T=(dtypes.uint8, dtypes.uint16))
 def encode_png_op(k: KernelBuild) -> Kernel:
     level = k.attr("compression", -1)
     if not -1 <= level <= 9:

@@ -9,6 +9,7 @@ import numpy as np
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OutOfRangeError
 from dtfctl.runtime.kernels.array.common import scalar
+from dtfctl.runtime.kernels.pieces import each
 from dtfctl.runtime.kernels.random.common import generator_of
 from dtfctl.runtime.kernels.random.philox import WordStream
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
@@ -108,7 +109,13 @@ def crop_and_resize(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("CropAndResizeGradImage", T=(dtypes.float16, dtypes.float32, dtypes.float64))
+def _add_at(out: Any, at: Any, rows: Any, columns: Any, values: Any) -> None:
+    """Add pixels at places of which several may be one."""
+    for box in each(range(len(values))):
+        np.add.at(out, (at[box], rows[box], columns[box]), values[box])
+
+
+@register_kernel("CropAndResizeGradImage", pieces=True, T=(dtypes.float16, dtypes.float32, dtypes.float64))
 def crop_and_resize_grad_image(k: KernelBuild) -> Kernel:
     bilinear, dtype = k.text_attr("method", "bilinear") == "bilinear", k.dtype("T").np
 
@@ -136,10 +143,10 @@ def crop_and_resize_grad_image(k: KernelBuild) -> Kernel:
         if bilinear:
             for rows, weight_y in ((s.top, 1 - s.fy), (s.bottom, s.fy)):
                 for columns, weight_x in ((s.left, 1 - s.fx), (s.right, s.fx)):
-                    np.add.at(out, (at, rows, columns), grads * (weight_y * weight_x))
+                    _add_at(out, at, rows, columns, grads * (weight_y * weight_x))
         else:
             rows, columns = s.nearest()
-            np.add.at(out, (at, rows, columns), grads)
+            _add_at(out, at, rows, columns, grads)
         return out.astype(dtype, copy=False)
 
     return kernel

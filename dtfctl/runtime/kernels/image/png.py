@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.pieces import each, look
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _COLOR_OF_CHANNELS = {1: 0, 2: 4, 3: 2, 4: 6}
@@ -20,6 +21,7 @@ _MAX_PIXELS = 1 << 28
 
 def encode_png(image: Any, level: int = -1) -> bytes:
     """An image (height, width, 1 to 4 channels), uint8 or uint16, as a PNG file."""
+    look()
     height, width, channels = image.shape
     bits = 16 if image.dtype == np.uint16 else 8
     data = np.ascontiguousarray(image, ">u2" if bits == 16 else np.uint8)
@@ -123,6 +125,7 @@ def _read_rows(stream: bytes, position: int, height: int, width: int, bits: int,
     out = np.empty((height, length), np.uint8)
     above = np.zeros(length, np.uint8)
     for i in range(height):
+        look()
         above = out[i] = _unfilter(int(lines[i, 0]), lines[i, 1:], above, step)
     if bits == 16:
         values: Any = out.reshape(height, -1).view(">u2").astype(np.uint16)
@@ -148,7 +151,7 @@ def _unfilter(kind: int, line: Any, above: Any, step: int) -> Any:
         raise ValueError(f"unknown filter {kind}")
     out = bytearray(line.tobytes())
     up = above.tobytes()
-    for i in range(len(out)):
+    for i in each(range(len(out))):
         left = out[i - step] if i >= step else 0
         if kind == 3:
             guess = (left + up[i]) >> 1

@@ -16,6 +16,7 @@ import numpy as np
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.array.common import check_size
+from dtfctl.runtime.kernels.pieces import each
 from dtfctl.runtime.kernels.registry import FLOATS, Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.state.common import shape_text
 
@@ -220,7 +221,7 @@ def resize_nearest(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("ResizeNearestNeighborGrad", T=(*FLOATS, dtypes.int8, dtypes.uint8, dtypes.int32))
+@register_kernel("ResizeNearestNeighborGrad", pieces=True, T=(*FLOATS, dtypes.int8, dtypes.uint8, dtypes.int32))
 def resize_nearest_grad(k: KernelBuild) -> Kernel:
     align, half = _check_attributes(k)
     dtype = k.dtype("T").np
@@ -232,8 +233,10 @@ def resize_nearest_grad(k: KernelBuild) -> Kernel:
         rows = _nearest(height, out_height, align, half)
         columns = _nearest(width, out_width, align, half)
         out = np.zeros((n, height, width, depth), wide)
-        place: Any = (slice(None), rows[:, None], columns)
-        np.add.at(out, place, grads.astype(wide, copy=False))
+        grads = grads.astype(wide, copy=False)
+        for image in range(n):
+            for at, row in enumerate(each(rows)):
+                np.add.at(out[image, row], columns, grads[image, at])
         return out.astype(dtype, copy=False)
 
     return kernel

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
-from dtfctl.runtime.framework.tensor_codec import object_array
 from dtfctl.runtime.kernels.data_flow.handles import type_text
 from dtfctl.runtime.kernels.io.numbers import parse_number
+from dtfctl.runtime.kernels.pieces import array_of, each
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 
@@ -136,7 +134,7 @@ def parse_csv_fields(record: bytes, form: CsvFormat, row: int | None = None) -> 
     return out
 
 
-@register_kernel("DecodeCSV")
+@register_kernel("DecodeCSV", pieces=True)
 def decode_csv(k: KernelBuild) -> Kernel:
     types, select = tuple(k.attr("OUT_TYPE")), list(k.attr("select_cols"))
     delimiter, quoted, na_value = k.attr("field_delim"), k.attr("use_quote_delim"), k.attr("na_value")
@@ -156,14 +154,14 @@ def decode_csv(k: KernelBuild) -> Kernel:
             if default.size > 1:
                 raise InvalidArgumentError(f"There should only be 1 default per field but field {i} has {default.size}")
         form = CsvFormat(types, list(defaults), delimiter, quoted, na_value, select)
-        rows = [parse_csv_fields(r, form, i) for i, r in enumerate(records.reshape(-1).tolist())]
+        rows = [parse_csv_fields(r, form, i) for i, r in enumerate(each(records))]
         out = []
         for i, dtype in enumerate(types):
-            column = [row[i] for row in rows]
+            column = [row[i] for row in each(rows)]
             if dtype is dtypes.string:
-                out.append(object_array(column, records.shape))
+                out.append(array_of(column, object, records.shape))
             else:
-                out.append(np.array(column, dtype.np).reshape(records.shape))
+                out.append(array_of(column, dtype.np, records.shape))
         return out
 
     return run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import gzip
+import io
 import zlib
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,10 @@ from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.errors import DataLossError, InvalidArgumentError, UnimplementedError
 from dtfctl.runtime.framework.local_path import local_path
 from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor, object_array, object_scalar
+from dtfctl.runtime.kernels.admission import gathered
 from dtfctl.runtime.kernels.data_flow.handles import shape_text, type_text
 from dtfctl.runtime.kernels.io.records import matching_files
+from dtfctl.runtime.kernels.pieces import BYTES, each, joined, look
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.string.elementwise import map_strings
 
@@ -27,16 +29,16 @@ def _ordered(array: Any, little: bool) -> Any:
     return array if little or array.dtype.itemsize == 1 else array.byteswap()
 
 
-@register_kernel("DecodeRaw")
+@register_kernel("DecodeRaw", pieces=True)
 def decode_raw(k: KernelBuild) -> Kernel:
     dtype, little = k.dtype("out_type"), k.attr("little_endian")
 
     def run(values: Any) -> Any:
-        items = values.reshape(-1).tolist()
+        items = list(each(values))
         if not items:
             return np.zeros((*values.shape, 0), dtype.np)
         size = len(items[0])
-        for i, item in enumerate(items):
+        for i, item in enumerate(each(items)):
             if len(item) != size:
                 raise InvalidArgumentError(
                     "DecodeRaw requires input strings to all be the same size, but element "
@@ -48,13 +50,13 @@ def decode_raw(k: KernelBuild) -> Kernel:
                 f"Input to DecodeRaw has length {size} that is not a multiple of {width}, the size of "
                 f"{type_text(dtype)}"
             )
-        flat = np.frombuffer(b"".join(items), dtype.np)
+        flat = np.frombuffer(joined(items), dtype.np)
         return _ordered(flat, little).reshape((*values.shape, size // width))
 
     return run
 
 
-@register_kernel("DecodePaddedRaw")
+@register_kernel("DecodePaddedRaw", pieces=True)
 def decode_padded_raw(k: KernelBuild) -> Kernel:
     dtype, little = k.dtype("out_type"), k.attr("little_endian")
 
@@ -68,31 +70,65 @@ def decode_padded_raw(k: KernelBuild) -> Kernel:
             )
         if size <= 0:
             raise InvalidArgumentError(f"fixed_length ({size}) must be greater than zero.")
-        joined = b"".join(v[:size].ljust(size, b"\0") for v in values.reshape(-1).tolist())
-        return _ordered(np.frombuffer(joined, dtype.np), little).reshape((*values.shape, size // width))
+        whole = joined([v[:size].ljust(size, b"\0") for v in each(values)])
+        return _ordered(np.frombuffer(whole, dtype.np), little).reshape((*values.shape, size // width))
 
     return run
 
 
-@register_kernel("DecodeCompressed")
+@register_kernel("DecodeCompressed", pieces=True)
 def decode_compressed(k: KernelBuild) -> Kernel:
     kind = k.text_attr("compression_type")
     if kind not in ("", "ZLIB", "GZIP"):
         raise InvalidArgumentError(f"Only ZLIB, GZIP or NONE are supported compressions: {kind}", k.node.name)
     if not kind:
         return lambda x: x
-    decompress = zlib.decompress if kind == "ZLIB" else gzip.decompress
+    window = zlib.MAX_WBITS if kind == "ZLIB" else 16 + zlib.MAX_WBITS
 
     def decode(value: bytes) -> bytes:
         try:
-            return decompress(value)
-        except (zlib.error, OSError, EOFError) as e:
+            return inflate(value, window)
+        except zlib.error as e:
             raise DataLossError(f"inflate() failed: {e}") from e
 
     return lambda x: map_strings(decode, x)
 
 
-@register_kernel("SerializeTensor")
+_GIVEN = 1 << 16
+"""Bytes that are decompressed at a time."""
+
+
+def inflate(value: bytes, window: int) -> bytes:
+    """Decompress a string; a file of several members, one after the other, where `window` says that it is one.
+
+    Raises:
+        zlib.error: the string is malformed, or ends too early.
+        ResourceExhaustedError: the text is longer than there is memory for.
+    """
+    out, at, again = io.BytesIO(), 0, 0
+    is_file = window > zlib.MAX_WBITS
+    while not is_file or at < len(value):
+        stream, left = zlib.decompressobj(window), b""
+        while not stream.eof:
+            look()
+            given = left or value[at : at + _GIVEN]
+            at += 0 if left else len(given)
+            part = stream.decompress(given, BYTES)
+            left = stream.unconsumed_tail
+            if not given and not part:
+                raise zlib.error("incomplete or truncated stream")
+            out.write(part)
+            if out.tell() >= again:
+                again = gathered(max(1, out.tell()), 1)
+        at -= len(stream.unused_data)
+        if not is_file:
+            break
+        while value[at : at + 1] == b"\0":
+            at += 1
+    return out.getvalue()
+
+
+@register_kernel("SerializeTensor", pieces=True)
 def serialize_tensor(k: KernelBuild) -> Kernel:
     dtype = k.dtype("T")
     return lambda value: object_scalar(encode_tensor(value, dtype).SerializeToString())
@@ -125,7 +161,7 @@ def parse_tensor(k: KernelBuild) -> Kernel:
     return run
 
 
-@register_kernel("DecodeJSONExample")
+@register_kernel("DecodeJSONExample", pieces=True)
 def decode_json_example(k: KernelBuild) -> Kernel:
     def decode(text: bytes) -> bytes:
         try:

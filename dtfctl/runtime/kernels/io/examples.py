@@ -12,9 +12,9 @@ from dtfctl.protocol import example_pb2
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
-from dtfctl.runtime.framework.tensor_codec import object_array
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.data_flow.handles import shape_text, type_text
+from dtfctl.runtime.kernels.pieces import array_of, each
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 COUNTED = {dtypes.string: "bytes", dtypes.float32: "float", dtypes.int64: "int64"}
@@ -85,8 +85,8 @@ def _values(feature: example_pb2.Feature, dtype: DType, where: str) -> list[Any]
 
 def pack(values: list[Any], dtype: DType, shape: tuple[int, ...]) -> Any:
     if dtype is dtypes.string:
-        return object_array(values, shape)
-    return np.array(values, dtype.np).reshape(shape)
+        return array_of(values, object, shape)
+    return array_of(values, dtype.np, shape)
 
 
 def _parse(serialized: bytes, index: int) -> example_pb2.Example:
@@ -105,16 +105,16 @@ def parse_features(rows: Sequence[Any], names: Sequence[str], wanted: Wanted) ->
     """
     indices, values, shapes = [], [], []
     for sparse in wanted.sparse:
-        found = [_feature_values(r, sparse.key, sparse.dtype, names, i) or [] for i, r in enumerate(rows)]
+        found = [_feature_values(r, sparse.key, sparse.dtype, names, i) or [] for i, r in enumerate(each(rows))]
         places = [(i, j) for i, row in enumerate(found) for j in range(len(row))]
-        indices.append(np.array(places, np.int64).reshape(len(places), 2))
-        values.append(pack([v for row in found for v in row], sparse.dtype, (len(places),)))
+        indices.append(array_of([i for place in each(places) for i in place], np.int64, (len(places), 2)))
+        values.append(pack([v for row in each(found) for v in row], sparse.dtype, (len(places),)))
         shapes.append(np.array([len(rows), max(map(len, found), default=0)], np.int64))
     dense = [_dense(d, rows, names) for d in wanted.dense]
     ragged_values, ragged_splits = [], []
     for ragged in wanted.ragged:
-        found = [_feature_values(r, ragged.key, ragged.dtype, names, i) or [] for i, r in enumerate(rows)]
-        flat = [v for row in found for v in row]
+        found = [_feature_values(r, ragged.key, ragged.dtype, names, i) or [] for i, r in enumerate(each(rows))]
+        flat = [v for row in each(found) for v in row]
         ragged_values.append(pack(flat, ragged.dtype, (len(flat),)))
         ragged_splits.append(np.cumsum([0, *map(len, found)]).astype(ragged.split_type.np))
     return [*indices, *values, *shapes, *dense, *ragged_values, *ragged_splits]
@@ -130,7 +130,7 @@ def _feature_values(row: Any, key: str, dtype: DType, names: Sequence[str], i: i
 def _dense(d: Dense, rows: Sequence[Any], names: Sequence[str]) -> Any:
     size = int(np.prod(d.row, dtype=np.int64))
     found: list[list[Any]] = []
-    for i, row in enumerate(rows):
+    for i, row in enumerate(each(rows)):
         name = names[i] if names else "<unknown>"
         values = _feature_values(row, d.key, d.dtype, names, i)
         if values is None:
@@ -156,7 +156,7 @@ def _dense(d: Dense, rows: Sequence[Any], names: Sequence[str]) -> Any:
             )
         found.append(values)
     if not d.variable:
-        return pack([v for row in found for v in row], d.dtype, (len(rows), *d.row))
+        return pack([v for row in each(found) for v in row], d.dtype, (len(rows), *d.row))
     longest = max((len(v) // size for v in found), default=0)
     padding = d.default.reshape(-1).tolist()[0] if d.default.size else b"" if d.dtype is dtypes.string else 0
     flat = [v for row in found for v in row + [padding] * (longest * size - len(row))]
@@ -193,7 +193,7 @@ def dense_features(keys: list[str], k: KernelBuild, defaults: Sequence[Any]) -> 
 
 def parse_rows(serialized: Any, wanted: Wanted, names: Sequence[str] = ()) -> list[Any]:
     """The features of a vector of serialized Examples, as `parse_features` orders them."""
-    rows = [_parse(s, i).features.feature for i, s in enumerate(serialized.tolist())]
+    rows = [_parse(s, i).features.feature for i, s in enumerate(each(serialized))]
     return parse_features(rows, names, wanted)
 
 
@@ -240,7 +240,7 @@ def single(serialized: bytes, wanted: Wanted) -> list[Any]:
     return [*indices, *values, *shapes, *dense, *out[3 * s + d : 3 * s + d + r], *out[3 * s + d + r :]]
 
 
-@register_kernel("ParseExample")
+@register_kernel("ParseExample", pieces=True)
 def parse_example(k: KernelBuild) -> Kernel:
     sparse_count, dense_count, types = k.attr("Nsparse"), k.attr("Ndense"), k.attr("sparse_types")
 
@@ -254,7 +254,7 @@ def parse_example(k: KernelBuild) -> Kernel:
     return run
 
 
-@register_kernel("ParseExampleV2")
+@register_kernel("ParseExampleV2", pieces=True)
 def parse_example_v2(k: KernelBuild) -> Kernel:
     types = k.attr("sparse_types")
     ragged_types, split_types = k.attr("ragged_value_types"), k.attr("ragged_split_types")
@@ -270,7 +270,7 @@ def parse_example_v2(k: KernelBuild) -> Kernel:
     return run
 
 
-@register_kernel("ParseSingleExample")
+@register_kernel("ParseSingleExample", pieces=True)
 def parse_single_example(k: KernelBuild) -> Kernel:
     sparse_keys = [key.decode() for key in k.attr("sparse_keys")]
     dense_keys = [key.decode() for key in k.attr("dense_keys")]
@@ -287,7 +287,7 @@ def parse_single_example(k: KernelBuild) -> Kernel:
     return run
 
 
-@register_kernel("ParseSingleSequenceExample")
+@register_kernel("ParseSingleSequenceExample", pieces=True)
 def parse_single_sequence_example(k: KernelBuild) -> Kernel:
     counts = [k.attr(n) for n in ("Ncontext_sparse", "Ncontext_dense", "Nfeature_list_sparse", "Nfeature_list_dense")]
     context_sparse_types, context_types = k.attr("context_sparse_types"), k.attr("Tcontext_dense")
@@ -322,8 +322,8 @@ def parse_single_sequence_example(k: KernelBuild) -> Kernel:
         for key, dtype in zip(keys[2], list_sparse_types, strict=True):
             steps = _steps(lists, key, dtype, label) or []
             places = [(i, j) for i, row in enumerate(steps) for j in range(len(row))]
-            indices.append(np.array(places, np.int64).reshape(len(places), 2))
-            values.append(pack([v for row in steps for v in row], dtype, (len(places),)))
+            indices.append(array_of([i for place in each(places) for i in place], np.int64, (len(places), 2)))
+            values.append(pack([v for row in each(steps) for v in row], dtype, (len(places),)))
             shapes.append(np.array([len(steps), max(map(len, steps), default=0)], np.int64))
         dense = []
         optional = set(_texts(may_be_missing))

@@ -11,6 +11,7 @@ import numpy as np
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
+from dtfctl.runtime.kernels.string.elementwise import map_to
 
 _DECIMAL = re.compile(rb"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _SPECIAL = re.compile(rb"[+-]?(inf(inity)?|nan)", re.IGNORECASE)
@@ -45,7 +46,7 @@ def parse_number(text: bytes, dtype: DType) -> Any:
     return number if dtype.min <= number <= dtype.max else None
 
 
-@register_kernel("StringToNumber")
+@register_kernel("StringToNumber", pieces=True)
 def string_to_number(k: KernelBuild) -> Kernel:
     dtype = k.dtype("out_type")
 
@@ -57,4 +58,4 @@ def string_to_number(k: KernelBuild) -> Kernel:
             )
         return value
 
-    return lambda x: np.array([convert(v) for v in x.reshape(-1).tolist()], dtype.np).reshape(x.shape)
+    return lambda x: map_to(convert, x, dtype.np)

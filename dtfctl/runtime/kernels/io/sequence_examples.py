@@ -14,6 +14,7 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.data_flow.handles import shape_text
 from dtfctl.runtime.kernels.io.examples import COUNTED, KINDS, Dense, Ragged, Sparse, Wanted, pack, parse_features
+from dtfctl.runtime.kernels.pieces import array_of, each
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 Steps = list[list[Any]]
@@ -61,11 +62,13 @@ class _Batch:
     def sparse(self, key: str, dtype: DType) -> tuple[Any, Any, Any]:
         """Indices [n, 3] (without the batch: [n, 2]), values and dense shape."""
         rows = [steps or [] for steps in self.steps(key, dtype)]
-        places = [(e, i, j) for e, steps in enumerate(rows) for i, step in enumerate(steps) for j in range(len(step))]
-        values = [v for steps in rows for step in steps for v in step]
+        places = [
+            (e, i, j) for e, steps in enumerate(each(rows)) for i, step in enumerate(steps) for j in range(len(step))
+        ]
+        values = [v for steps in each(rows) for step in steps for v in step]
         most = max((len(step) for steps in rows for step in steps), default=0)
         shape = np.array([len(rows), max(map(len, rows), default=0), most], np.int64)
-        indices = np.array(places, np.int64).reshape(len(places), 3)
+        indices = array_of([i for place in each(places) for i in place], np.int64, (len(places), 3))
         first = 0 if self.is_batch else 1
         return indices[:, first:], pack(values, dtype, (len(values),)), shape[first:]
 
@@ -74,7 +77,7 @@ class _Batch:
         dims = shape.known()
         size = int(np.prod(dims, dtype=np.int64))
         rows: list[Steps] = []
-        for e, steps in enumerate(self.steps(key, dtype)):
+        for e, steps in enumerate(each(self.steps(key, dtype))):
             if steps is None and not may_be_missing:
                 raise InvalidArgumentError(
                     f"Name: {self.name(e)}, Feature list '{key}' is required but could not be found.  Did you mean to "
@@ -89,7 +92,7 @@ class _Batch:
             rows.append(steps or [])
         longest = max(map(len, rows), default=0)
         padding = [b"" if dtype is dtypes.string else 0] * size
-        flat = [v for steps in rows for step in [*steps, *[padding] * (longest - len(steps))] for v in step]
+        flat = [v for steps in each(rows) for step in [*steps, *[padding] * (longest - len(steps))] for v in step]
         values = pack(flat, dtype, (len(rows), longest, *dims))
         lengths = np.array([len(steps) for steps in rows], np.int64)
         return (values, lengths) if self.is_batch else (values[0, ...], lengths[0, ...])
@@ -97,7 +100,7 @@ class _Batch:
     def ragged(self, key: str, dtype: DType, split_type: DType) -> tuple[Any, Any, Any]:
         """Values, row splits of the examples, row splits of the steps."""
         rows = [steps or [] for steps in self.steps(key, dtype)]
-        values = [v for steps in rows for step in steps for v in step]
+        values = [v for steps in each(rows) for step in steps for v in step]
         outer = np.cumsum([0, *map(len, rows)]).astype(split_type.np)
         inner = np.cumsum([0, *(len(step) for steps in rows for step in steps)]).astype(split_type.np)
         return pack(values, dtype, (len(values),)), outer if self.is_batch else outer[0, ...], inner
@@ -128,7 +131,7 @@ def _columns(rows: list[tuple[Any, ...]], count: int) -> list[Any]:
     return [row[i] for i in range(count) for row in rows]
 
 
-@register_kernel("ParseSequenceExampleV2")
+@register_kernel("ParseSequenceExampleV2", pieces=True)
 def parse_sequence_example_v2(k: KernelBuild) -> Kernel:
     context_sparse, context_types = k.attr("context_sparse_types"), k.attr("Tcontext_dense")
     context_ragged, context_splits = k.attr("context_ragged_value_types"), k.attr("context_ragged_split_types")
@@ -175,7 +178,7 @@ def parse_sequence_example_v2(k: KernelBuild) -> Kernel:
     return run
 
 
-@register_kernel("ParseSequenceExample")
+@register_kernel("ParseSequenceExample", pieces=True)
 def parse_sequence_example(k: KernelBuild) -> Kernel:
     def names(attr: str) -> list[str]:
         return [v.decode() for v in k.attr(attr)]

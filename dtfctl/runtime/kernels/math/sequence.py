@@ -9,6 +9,7 @@ import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.array.common import scalar, text
+from dtfctl.runtime.kernels.pieces import repeat, update_at
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 
@@ -117,7 +118,7 @@ def counts(values: Any, size: int, weights: Any | None, binary: bool, dtype: Any
     w = weights[kept]
     if dtype.kind == "i":
         out = np.zeros(size, dtype)
-        np.add.at(out, chosen, w)
+        update_at(np.add, out, chosen, w)
         return out
     return np.bincount(chosen, w, minlength=size).astype(dtype)
 
@@ -149,7 +150,7 @@ def _nonnegative(values: Any, name: str) -> None:
         raise InvalidArgumentError(f"Input {name} must be non-negative!")
 
 
-@register_kernel("Bincount")
+@register_kernel("Bincount", pieces=True)
 def _bincount(k: KernelBuild) -> Kernel:
     dtype = k.dtype("T").np
 
@@ -164,7 +165,7 @@ def _bincount(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("DenseBincount")
+@register_kernel("DenseBincount", pieces=True)
 def _dense_bincount(k: KernelBuild) -> Kernel:
     dtype, binary = k.dtype("T").np, bool(k.attr("binary_output"))
 
@@ -176,7 +177,7 @@ def _dense_bincount(k: KernelBuild) -> Kernel:
         chosen = _check_weights(values, weights, "arr")
         if values.ndim < 2:
             return counts(values.reshape(-1), bins, None if chosen is None else chosen.reshape(-1), binary, dtype)
-        rows = np.repeat(np.arange(values.shape[0]), values.shape[1])
+        rows = repeat(np.arange(values.shape[0]), values.shape[1])
         return _row_counts(
             rows,
             values.reshape(-1),
@@ -215,7 +216,7 @@ def _check_places(indices: Any, values: Any, dense_shape: Any) -> None:
         )
 
 
-@register_kernel("SparseBincount")
+@register_kernel("SparseBincount", pieces=True)
 def _sparse_bincount(k: KernelBuild) -> Kernel:
     dtype, binary = k.dtype("T").np, bool(k.attr("binary_output"))
 
@@ -236,7 +237,7 @@ def _sparse_bincount(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("RaggedBincount")
+@register_kernel("RaggedBincount", pieces=True)
 def _ragged_bincount(k: KernelBuild) -> Kernel:
     dtype, binary = k.dtype("T").np, bool(k.attr("binary_output"))
 
@@ -256,7 +257,7 @@ def _ragged_bincount(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError("Splits must be non-decreasing")
         if values.size and values.min() < 0:
             raise InvalidArgumentError("Input must be non-negative")
-        rows = np.repeat(np.arange(len(lengths)), lengths)
+        rows = repeat(np.arange(len(lengths)), lengths)
         return _row_counts(rows, values, len(lengths), bins, weights if weights.size else None, binary, dtype)
 
     return kernel

@@ -9,6 +9,7 @@ import numpy as np
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import FailedPreconditionError, InvalidArgumentError, OpError
 from dtfctl.runtime.kernels.nn.common import shape_text
+from dtfctl.runtime.kernels.pieces import each, look
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 _FLOATS = (dtypes.float32, dtypes.float64)
@@ -173,7 +174,7 @@ def _sparse(decoded: list[list[int]]) -> tuple[Any, Any, Any]:
     return indices, values, np.array([len(decoded), max(map(len, decoded), default=0)], np.int64)
 
 
-@register_kernel("CTCGreedyDecoder", T=_FLOATS)
+@register_kernel("CTCGreedyDecoder", pieces=True, T=_FLOATS)
 def ctc_greedy_decoder(k: KernelBuild) -> Kernel:
     merge, blank_index = k.attr("merge_repeated", False), k.attr("blank_index", -1)
 
@@ -188,7 +189,7 @@ def ctc_greedy_decoder(k: KernelBuild) -> Kernel:
         best = inputs.argmax(axis=2)
         log_probability = np.zeros((batch, 1), inputs.dtype)
         decoded = []
-        for b in range(batch):
+        for b in each(range(batch)):
             steps = int(sequence_length[b])
             own = best[:steps, b]
             log_probability[b, 0] = -inputs[np.arange(steps), b, own].sum()
@@ -206,8 +207,10 @@ def _beam_search(log_y: Any, width: int, blank: int) -> list[tuple[tuple[int, ..
     # For each prefix the log probabilities of ending in a blank and in its last label.
     beams: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, _NEVER)}
     for row in log_y:
+        look()
         following: dict[tuple[int, ...], list[float]] = {}
         for prefix, (in_blank, in_label) in beams.items():
+            look()
             total = float(np.logaddexp(in_blank, in_label))
             entry = following.setdefault(prefix, [_NEVER, _NEVER])
             entry[0] = float(np.logaddexp(entry[0], total + row[blank]))
@@ -224,7 +227,7 @@ def _beam_search(log_y: Any, width: int, blank: int) -> list[tuple[tuple[int, ..
     return [(prefix, float(np.logaddexp(*both))) for prefix, both in beams.items()]
 
 
-@register_kernel("CTCBeamSearchDecoder", T=_FLOATS)
+@register_kernel("CTCBeamSearchDecoder", pieces=True, T=_FLOATS)
 def ctc_beam_search_decoder(k: KernelBuild) -> Kernel:
     width, paths, merge = k.attr("beam_width"), k.attr("top_paths"), k.attr("merge_repeated", True)
     if paths > width:

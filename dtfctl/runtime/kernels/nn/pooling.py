@@ -18,6 +18,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError, UnimplementedError
 from dtfctl.runtime.kernels.array.common import vector
 from dtfctl.runtime.kernels.nn.common import Geometry, Window, shape_text, window_of, work_dtype
+from dtfctl.runtime.kernels.pieces import update_at
 from dtfctl.runtime.kernels.registry import FLOATS, REALS, Kernel, KernelBuild, register_kernel
 
 _finfo: Any = ml_dtypes.finfo
@@ -290,7 +291,7 @@ def _flat_index(argmax: Any, with_batch: bool, batch: int, each: int) -> Any:
     return index.reshape(-1)
 
 
-@register_kernel("MaxPoolGradWithArgmax", T=REALS, Targmax=_ARGMAX)
+@register_kernel("MaxPoolGradWithArgmax", pieces=True, T=REALS, Targmax=_ARGMAX)
 def max_pool_grad_with_argmax(k: KernelBuild) -> Kernel:
     with_batch = k.attr("include_batch_in_index", False)
 
@@ -302,7 +303,7 @@ def max_pool_grad_with_argmax(k: KernelBuild) -> Kernel:
         index = _flat_index(argmax, with_batch, x.shape[0], prod(x.shape[1:]))
         if index.size and (index.min() < 0 or index.max() >= x.size):
             raise InvalidArgumentError(f"Invalid input backprop index: {index.max()}, {x.size}")
-        np.add.at(out, index, grad.reshape(-1).astype(out.dtype))
+        update_at(np.add, out, index, grad.reshape(-1).astype(out.dtype))
         return out.reshape(x.shape).astype(grad.dtype, copy=False)
 
     return kernel

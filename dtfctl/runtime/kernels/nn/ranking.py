@@ -9,6 +9,7 @@ import numpy as np
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.nn.common import shape_text
+from dtfctl.runtime.kernels.pieces import each
 from dtfctl.runtime.kernels.registry import FLOATS, INDICES, REALS, Kernel, KernelBuild, register_kernel
 
 # Rows longer than this are cut to the candidates by a partition before they are sorted.
@@ -147,7 +148,7 @@ def nth_element(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("IsotonicRegression", T=REALS, output_dtype=FLOATS)
+@register_kernel("IsotonicRegression", pieces=True, T=REALS, output_dtype=FLOATS)
 def isotonic_regression(k: KernelBuild) -> Kernel:
     """Nonincreasing least-squares fit of each row, by pooling adjacent violators."""
     dtype = k.dtype("output_dtype").np
@@ -160,7 +161,7 @@ def isotonic_regression(k: KernelBuild) -> Kernel:
         for i, row in enumerate(x.astype(np.float64)):
             sums: list[float] = []
             sizes: list[int] = []
-            for value in row.tolist():
+            for value in each(row):
                 total, size = value, 1
                 while sums and sums[-1] * size < total * sizes[-1]:
                     total += sums.pop()

@@ -10,6 +10,7 @@ import numpy as np
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.admission import admit
 from dtfctl.runtime.kernels.array.common import text
+from dtfctl.runtime.kernels.pieces import repeat
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.sparse.transform import fill_empty_rows
 
@@ -19,7 +20,7 @@ def row_positions(starts: Any, lengths: Any) -> Any:
     total = int(lengths.sum())
     admit((total,), 8)
     ends = np.cumsum(lengths)
-    return np.arange(total) - np.repeat(ends - lengths, lengths) + np.repeat(starts, lengths)
+    return np.arange(total) - repeat(ends - lengths, lengths) + repeat(starts, lengths)
 
 
 @register_kernel("RaggedRange")
@@ -47,7 +48,7 @@ def _ragged_range(k: KernelBuild) -> Kernel:
             lengths = np.where((b > a) == (d > 0), np.ceil(np.abs((b - a) / d)), 0).astype(np.int64)
         splits = np.concatenate([[0], np.cumsum(lengths)]).astype(splits_type)
         steps = row_positions(np.zeros(n, np.int64), lengths)
-        values = np.repeat(a, lengths) + steps.astype(dtype) * np.repeat(d, lengths)
+        values = repeat(a, lengths) + steps.astype(dtype) * repeat(d, lengths)
         return splits, values.astype(dtype, copy=False)
 
     return kernel
@@ -121,13 +122,13 @@ def _to_sparse(k: KernelBuild) -> Kernel:
         shape = [len(nested[0]) - 1]
         for splits in nested:
             lengths = np.diff(splits)
-            columns = [np.repeat(c, lengths) for c in columns]
+            columns = [repeat(c, lengths) for c in columns]
             columns.append(row_positions(np.zeros(len(lengths), np.int64), lengths))
             shape.append(int(lengths.max()) if len(lengths) else 0)
         inner = values.shape[1:]
         count = int(np.prod(inner))
         table: Any = np.stack(columns, axis=1) if columns else np.zeros((0, 0))
-        table = np.repeat(table, count, axis=0)
+        table = repeat(table, count)
         if inner:
             places = np.array(list(np.ndindex(inner)), np.int64).reshape(count, len(inner))
             table = np.hstack([table, np.tile(places, (values.shape[0], 1))])
@@ -175,7 +176,7 @@ def _to_tensor(k: KernelBuild) -> Kernel:
                 raise InvalidArgumentError(f"Unsupported partition type: {kind}")
             if (lengths < 0).any():
                 raise InvalidArgumentError("row_splits must not decrease")
-            columns = [np.repeat(c, lengths) for c in columns]
+            columns = [repeat(c, lengths) for c in columns]
             columns.append(row_positions(np.zeros(rows, np.int64), lengths))
             sizes.append(int(lengths.max()) if rows else 0)
         if len(columns[0]) != values.shape[0]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError
 from dtfctl.runtime.kernels.admission import admit
+from dtfctl.runtime.kernels.pieces import array_of, each, look, update_at
 from dtfctl.runtime.kernels.random.common import generator_of
 from dtfctl.runtime.kernels.random.philox import Philox, WordStream, to_float64
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
@@ -124,7 +125,7 @@ class Unigram(Sampler):
 
     def update(self, values: Any) -> None:
         with self._lock:
-            np.add.at(self._weights, values.reshape(-1), 1)
+            update_at(np.add, self._weights, values.reshape(-1), np.ones(values.size, np.int64))
 
 
 class FixedUnigram(Sampler):
@@ -198,7 +199,7 @@ def _kernel(k: KernelBuild, sampler: Sampler) -> Kernel:
             raise InvalidArgumentError(f"`true_candidate` out of range [0, {sampler.size}), received {bad}")
         gen = generator.reserve_words(2048 * count)
         chosen, tries = _draw(sampler, gen, count, unique)
-        sampled = np.array(chosen, np.int64)
+        sampled = array_of(chosen, np.int64)
         outputs = (
             sampled,
             _expected(sampler.probability(true_classes), count, tries),
@@ -217,6 +218,7 @@ def _draw(sampler: Sampler, gen: Philox, count: int, unique: bool) -> tuple[list
     used: set[int] = set()
     tries = 0
     while len(chosen) < count:
+        look()
         for value in draws.next():
             tries += 1
             if unique:
@@ -239,12 +241,12 @@ _SAMPLERS: dict[str, type[Sampler]] = {
 }
 
 
-@register_kernel(tuple(_SAMPLERS))
+@register_kernel(tuple(_SAMPLERS), pieces=True)
 def candidate_sampler(k: KernelBuild) -> Kernel:
     return _kernel(k, _SAMPLERS[k.node.op](k.attr("range_max")))
 
 
-@register_kernel("FixedUnigramCandidateSampler")
+@register_kernel("FixedUnigramCandidateSampler", pieces=True)
 def fixed_unigram_candidate_sampler(k: KernelBuild) -> Kernel:
     vocabulary, unigrams = k.text_attr("vocab_file"), list(k.attr("unigrams") or ())
     if not vocabulary and not unigrams:
@@ -294,7 +296,7 @@ def all_candidate_sampler(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("ComputeAccidentalHits")
+@register_kernel("ComputeAccidentalHits", pieces=True)
 def compute_accidental_hits(k: KernelBuild) -> Kernel:
     num_true = k.attr("num_true")
 
@@ -305,15 +307,10 @@ def compute_accidental_hits(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError(
                 "sampled_candidates must be a vector, which is typically an output from CandidateSampler"
             )
-        place = {int(value): i for i, value in enumerate(sampled)}
-        hits = [
-            (row, place[int(value)])
-            for row, values in enumerate(true_classes)
-            for value in values
-            if int(value) in place
-        ]
-        indices = np.array([row for row, _ in hits], np.int32)
-        ids = np.array([at for _, at in hits], np.int64)
+        place = {value: i for i, value in enumerate(each(sampled))}
+        hits = [(at // num_true, place[value]) for at, value in enumerate(each(true_classes)) if value in place]
+        indices = array_of([row for row, _ in each(hits)], np.int32)
+        ids = array_of([at for _, at in each(hits)], np.int64)
         return indices, ids, np.full(len(hits), np.finfo(np.float32).min, np.float32)
 
     return kernel

@@ -14,6 +14,7 @@ import numpy as np
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.array.common import text
+from dtfctl.runtime.kernels.pieces import array_of, each, listed
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 _CONSTANT = 0xFFFFFFFC
@@ -64,7 +65,7 @@ def index_shuffle(index: int, key: Sequence[int], max_index: int, rounds: int) -
             return index
 
 
-@register_kernel("RandomIndexShuffle", dtype=(dtypes.int32, dtypes.int64, dtypes.uint32, dtypes.uint64))
+@register_kernel("RandomIndexShuffle", pieces=True, dtype=(dtypes.int32, dtypes.int64, dtypes.uint32, dtypes.uint64))
 def random_index_shuffle(k: KernelBuild) -> Kernel:
     rounds, dtype = int(k.attr("rounds")), k.dtype("dtype").np
     if rounds < 4 or rounds % 2:
@@ -82,17 +83,17 @@ def random_index_shuffle(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError(
                 f"Maxval must be a scalar or a vector of the same size as index but got {text(max_index.shape)}"
             )
-        indices, most = (np.broadcast_to(x, (count,)).tolist() for x in (index, max_index))
-        keys = [[part & 0xFFFFFFFF for part in row] for row in np.broadcast_to(seed, (count, 3)).tolist()]
-        for i, m in zip(indices, most, strict=True):
+        indices, most = (list(each(np.broadcast_to(x, (count,)))) for x in (index, max_index))
+        keys = [[part & 0xFFFFFFFF for part in row] for row in listed(np.broadcast_to(seed, (count, 3)))]
+        for i, m in each(zip(indices, most, strict=True)):
             if i < 0:
                 raise InvalidArgumentError(f"index must be >= 0 but was {i}")
             if m < 0:
                 raise InvalidArgumentError(f"max_index must be >= 0 but was {m}")
             if m < i:
                 raise InvalidArgumentError(f"max_index must be >= index, but {m} < {i}")
-        out = [index_shuffle(i, key, m, rounds) for i, key, m in zip(indices, keys, most, strict=True)]
+        out = [index_shuffle(i, key, m, rounds) for i, key, m in each(zip(indices, keys, most, strict=True))]
         alone = index.ndim == max_index.ndim == 0 and seed.ndim == 1
-        return np.array(out, dtype).reshape(() if alone else (count,))
+        return array_of(out, dtype, () if alone else (count,))
 
     return kernel

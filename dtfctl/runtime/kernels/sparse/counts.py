@@ -8,6 +8,7 @@ import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.array.common import text
+from dtfctl.runtime.kernels.pieces import repeat, update_at
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 
@@ -31,13 +32,13 @@ def _count(k: KernelBuild, rows: Any, values: Any, weights: Any | None, batches:
         totals = np.bincount(inverse, minlength=len(unique)).astype(dtype)
     else:
         totals = np.zeros(len(unique), dtype)
-        np.add.at(totals, inverse, weights[kept])
+        update_at(np.add, totals, inverse, weights[kept])
     if flat:
         return unique[:, 1:], totals, np.array([size], np.int64)
     return unique, totals, np.array([batches, size], np.int64)
 
 
-@register_kernel("DenseCountSparseOutput")
+@register_kernel("DenseCountSparseOutput", pieces=True)
 def _dense_count(k: KernelBuild) -> Kernel:
     def kernel(values: Any, weights: Any) -> Any:
         if values.ndim not in (1, 2):
@@ -51,13 +52,13 @@ def _dense_count(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError("Invalid input: Shapes dimension cannot be 0.")
         flat = values.ndim == 1
         batches = 1 if flat else values.shape[0]
-        rows = np.repeat(np.arange(batches), values.size // batches if batches else 0)
+        rows = repeat(np.arange(batches), values.size // batches if batches else 0)
         return _count(k, rows, values.reshape(-1), weights.reshape(-1) if weights.size else None, batches, flat)
 
     return kernel
 
 
-@register_kernel("SparseCountSparseOutput")
+@register_kernel("SparseCountSparseOutput", pieces=True)
 def _sparse_count(k: KernelBuild) -> Kernel:
     def kernel(indices: Any, values: Any, shape: Any, weights: Any) -> Any:
         if indices.ndim != 2:
@@ -88,7 +89,7 @@ def _sparse_count(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("RaggedCountSparseOutput")
+@register_kernel("RaggedCountSparseOutput", pieces=True)
 def _ragged_count(k: KernelBuild) -> Kernel:
     def kernel(splits: Any, values: Any, weights: Any) -> Any:
         if splits.ndim != 1:
@@ -111,7 +112,7 @@ def _ragged_count(k: KernelBuild) -> Kernel:
         lengths = np.diff(splits)
         if (lengths < 0).any():
             raise InvalidArgumentError("Splits must be in increasing order")
-        rows = np.repeat(np.arange(len(lengths)), lengths)
+        rows = repeat(np.arange(len(lengths)), lengths)
         return _count(k, rows, values, weights if weights.size else None, len(lengths), False)
 
     return kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,9 +11,11 @@ import numpy as np
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
-from dtfctl.runtime.framework.tensor_codec import object_array
+from dtfctl.runtime.kernels.admission import admit
 from dtfctl.runtime.kernels.array.common import text
+from dtfctl.runtime.kernels.pieces import array_of, each, joined, listed
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
+from dtfctl.runtime.kernels.result_sizes.table import SLOT_BYTES
 
 Rows = list[list[Any]]
 _MASK = (1 << 64) - 1
@@ -46,7 +49,7 @@ def sparse_rows(indices: Any, values: Any, shape: Any) -> Rows:
             f"{text(values.shape)}, shape {text(shape.shape)}"
         )
     rows: Rows = [[] for _ in range(int(shape[0]))]
-    for place, value in zip(indices[:, 0].tolist(), values.tolist()):
+    for place, value in zip(each(indices[:, 0]), each(values)):
         if not 0 <= place < len(rows):
             raise InvalidArgumentError(f"Row index {place} is outside of valid range [0, {len(rows)}]")
         rows[place].append(value)
@@ -56,12 +59,11 @@ def sparse_rows(indices: Any, values: Any, shape: Any) -> Rows:
 def dense_rows(x: Any) -> Rows:
     if x.ndim != 2:
         raise InvalidArgumentError(f"Dense inputs should be a matrix but received shape {text(x.shape)}")
-    listed: Rows = x.tolist()
-    return listed
+    return listed(x)
 
 
 def ragged_rows(values: Any, splits: Any) -> Rows:
-    items, cuts = values.tolist(), splits.tolist()
+    items, cuts = list(each(values)), list(each(splits))
     return [items[a:b] for a, b in itertools.pairwise(cuts)]
 
 
@@ -74,11 +76,12 @@ def cross(columns: Sequence[Rows], combine: Callable[[tuple[Any, ...]], Any]) ->
         raise InvalidArgumentError(
             f"Expected batch size {batch}, got {next(len(c) for c in columns if len(c) != batch)}"
         )
-    return [[combine(t) for t in itertools.product(*(c[i] for c in columns))] for i in range(batch)]
+    admit((sum(math.prod(len(c[i]) for c in columns) for i in each(range(batch))),), SLOT_BYTES)
+    return [[combine(t) for t in each(itertools.product(*(c[i] for c in columns)))] for i in range(batch)]
 
 
 def joiner(separator: bytes) -> Callable[[tuple[Any, ...]], bytes]:
-    return lambda features: separator.join(f if isinstance(f, bytes) else b"%d" % f for f in features)
+    return lambda features: joined([f if isinstance(f, bytes) else b"%d" % f for f in features], separator)
 
 
 def hasher(buckets: int, start: int | None, of: Callable[[Any], int]) -> Callable[[tuple[Any, ...]], int]:
@@ -119,9 +122,13 @@ def keyed_hash(key: Sequence[int] | None) -> Callable[[Any], int]:
 def _sparse_result(rows: list[list[Any]], dtype: Any) -> tuple[Any, Any, Any]:
     places = [(i, j) for i, row in enumerate(rows) for j in range(len(row))]
     flat = list(itertools.chain.from_iterable(rows))
-    values = object_array(flat, (len(flat),)) if dtype.kind == "O" else np.array(flat, dtype)
+    values = array_of(flat, dtype)
     longest = max(map(len, rows), default=0)
-    return np.array(places, np.int64).reshape(-1, 2), values, np.array([len(rows), longest], np.int64)
+    return (
+        array_of([i for place in each(places) for i in place], np.int64, (len(places), 2)),
+        values,
+        np.array([len(rows), longest], np.int64),
+    )
 
 
 def _columns(args: Sequence[Any], n: int, dense: int) -> list[Rows]:
@@ -130,7 +137,7 @@ def _columns(args: Sequence[Any], n: int, dense: int) -> list[Rows]:
     return columns + [dense_rows(x) for x in args[3 * n : 3 * n + dense]]
 
 
-@register_kernel("SparseCross")
+@register_kernel("SparseCross", pieces=True)
 def _sparse_cross(k: KernelBuild) -> Kernel:
     n, dense = int(k.attr("N")), len(k.attr("dense_types") or ())
     dtype = k.dtype("out_type").np
@@ -142,7 +149,7 @@ def _sparse_cross(k: KernelBuild) -> Kernel:
     return lambda *args: _sparse_result(cross(_columns(args, n, dense), combine), dtype)
 
 
-@register_kernel("SparseCrossV2")
+@register_kernel("SparseCrossV2", pieces=True)
 def _sparse_cross_v2(k: KernelBuild) -> Kernel:
     n, dense = int(k.attr("N")), len(k.attr("dense_types") or ())
 
@@ -154,7 +161,7 @@ def _sparse_cross_v2(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("SparseCrossHashed")
+@register_kernel("SparseCrossHashed", pieces=True)
 def _sparse_cross_hashed(k: KernelBuild) -> Kernel:
     n, dense = int(k.attr("N")), len(k.attr("dense_types") or ())
 
@@ -167,13 +174,13 @@ def _sparse_cross_hashed(k: KernelBuild) -> Kernel:
         hashed: list[Rows] = []
         for i, column in enumerate(parts):
             of = sparse_hash if i < n or bool(strong) else plain_hash
-            hashed.append([[of(f) for f in row] for row in column])
+            hashed.append([[of(f) for f in each(row)] for row in column])
         return _sparse_result(cross(hashed, hasher(int(buckets), None, int)), np.dtype(np.int64))
 
     return kernel
 
 
-@register_kernel("RaggedCross")
+@register_kernel("RaggedCross", pieces=True)
 def _ragged_cross(k: KernelBuild) -> Kernel:
     order, hashed = k.text_attr("input_order"), bool(k.attr("hashed_output"))
     n_ragged, n_sparse = len(k.attr("ragged_values_types") or ()), int(k.attr("Nsparse"))
@@ -197,7 +204,7 @@ def _ragged_cross(k: KernelBuild) -> Kernel:
         }
         rows = cross([pools[kind].pop(0) for kind in order], combine)
         flat = list(itertools.chain.from_iterable(rows))
-        values = object_array(flat, (len(flat),)) if dtype.kind == "O" else np.array(flat, dtype)
+        values = array_of(flat, dtype)
         splits = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(splits_type)
         return values, splits
 

@@ -14,6 +14,7 @@ from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor, object_scalar, register_variant
 from dtfctl.runtime.kernels.array.common import ints, text
+from dtfctl.runtime.kernels.pieces import repeat, update_at
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.sparse.common import in_bounds, validate
 
@@ -56,7 +57,7 @@ class CsrMatrix:
         """int64 [number of values, 3]: batch, row and column of each value."""
         rows = self.size[0]
         counts = np.diff(self.row_pointers.reshape(self.batch, rows + 1).astype(np.int64), axis=1).reshape(-1)
-        where = np.repeat(np.arange(self.batch * rows), counts)
+        where = repeat(np.arange(self.batch * rows), counts)
         return np.stack([where // max(rows, 1), where % max(rows, 1), self.columns.astype(np.int64)], axis=1)
 
     def to_variant_proto(self) -> tensor_pb2.VariantTensorDataProto:
@@ -140,7 +141,7 @@ def _summed(indices: Any, values: Any, dense_shape: tuple[int, ...]) -> CsrMatri
     flat = (indices[:, 0] * rows + indices[:, 1]) * columns + indices[:, 2]
     places, which = np.unique(flat, return_inverse=True)
     total = np.zeros(len(places), values.dtype)
-    np.add.at(total, which, values)
+    update_at(np.add, total, which, values)
     unique = np.stack([places // max(rows * columns, 1), places // max(columns, 1) % max(rows, 1)], axis=1)
     unique = np.concatenate([unique, (places % max(columns, 1))[:, None]], axis=1)
     return _from_indices(unique, total, dense_shape)
@@ -352,8 +353,8 @@ def _sparse_product(a: CsrMatrix, b: CsrMatrix) -> CsrMatrix:
     low = b.row_pointers[first].astype(np.int64)
     counts = b.row_pointers[first + 1] - low
     low += b.batch_pointers[indices[:, 0]]
-    mine = np.repeat(np.arange(len(indices)), counts)
-    theirs = np.arange(len(mine)) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(low, counts)
+    mine = repeat(np.arange(len(indices)), counts)
+    theirs = np.arange(len(mine)) - repeat(np.cumsum(counts) - counts, counts) + repeat(low, counts)
     places = np.stack([indices[mine, 0], indices[mine, 1], b.columns[theirs].astype(np.int64)], axis=1)
     shape = (*a.dense_shape[:-1], b.size[1])
     return _summed(places, a.values[mine] * b.values[theirs], shape)

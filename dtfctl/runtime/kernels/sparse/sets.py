@@ -9,6 +9,7 @@ import numpy as np
 
 from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError
 from dtfctl.runtime.kernels.array.common import text
+from dtfctl.runtime.kernels.pieces import array_of, each, listed
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.sparse import common
 
@@ -26,8 +27,8 @@ def _dense_groups(x: Any) -> tuple[Groups, tuple[int, ...]]:
     if x.ndim < 2:
         raise InvalidArgumentError(f"Shape {text(x.shape)} has rank {x.ndim} < 2")
     lead = x.shape[:-1]
-    rows = x.reshape(-1, x.shape[-1]).tolist()
-    return {place: set(row) for place, row in zip(np.ndindex(lead), rows)}, lead
+    rows = listed(x.reshape(-1, x.shape[-1]))
+    return {place: set(row) for place, row in zip(np.ndindex(lead), each(rows))}, lead
 
 
 def _sparse_groups(indices: Any, values: Any, shape: Any, validate: bool) -> tuple[Groups, tuple[int, ...]]:
@@ -45,7 +46,7 @@ def _sparse_groups(indices: Any, values: Any, shape: Any, validate: bool) -> tup
             i, j = bad[0]
             raise InternalError(f"indices[{i}, {j}] expected < {dims[j]}, got {indices[i, j]}.")
     groups: Groups = {}
-    for place, value in zip(indices[:, :-1].tolist(), values.tolist()):
+    for place, value in zip(listed(indices[:, :-1]), each(values)):
         groups.setdefault(tuple(place), set()).add(value)
     return groups, dims[:-1]
 
@@ -64,15 +65,14 @@ def _combine(
     values: list[Any] = []
     longest = 0
     places: Iterable[tuple[int, ...]] = sorted(set(left) | set(right))
-    for place in places:
+    for place in each(places):
         result = sorted(operation(left.get(place, set()), right.get(place, set())))
         longest = max(longest, len(result))
         indices += [(*place, i) for i in range(len(result))]
         values += result
     rank = len(lead_a) + 1
-    out_values = np.empty(len(values), dtype)
-    out_values[:] = values
-    return np.array(indices, np.int64).reshape(-1, rank), out_values, np.array([*lead_a, longest], np.int64)
+    places_out = array_of([i for index in each(indices) for i in index], np.int64, (len(values), rank))
+    return places_out, array_of(values, dtype), np.array([*lead_a, longest], np.int64)
 
 
 def _check_operation(k: KernelBuild) -> None:
@@ -80,20 +80,20 @@ def _check_operation(k: KernelBuild) -> None:
         raise InvalidArgumentError(f"Invalid set_operation {k.text_attr('set_operation')}.", k.node.name)
 
 
-@register_kernel("DenseToDenseSetOperation")
+@register_kernel("DenseToDenseSetOperation", pieces=True)
 def _dense_dense(k: KernelBuild) -> Kernel:
     _check_operation(k)
     return lambda a, b: _combine(k, _dense_groups(a), _dense_groups(b))
 
 
-@register_kernel("DenseToSparseSetOperation")
+@register_kernel("DenseToSparseSetOperation", pieces=True)
 def _dense_sparse(k: KernelBuild) -> Kernel:
     _check_operation(k)
     validate = bool(k.attr("validate_indices"))
     return lambda a, i, v, s: _combine(k, _dense_groups(a), _sparse_groups(i, v, s, validate))
 
 
-@register_kernel("SparseToSparseSetOperation")
+@register_kernel("SparseToSparseSetOperation", pieces=True)
 def _sparse_sparse(k: KernelBuild) -> Kernel:
     _check_operation(k)
     validate = bool(k.attr("validate_indices"))
@@ -102,14 +102,14 @@ def _sparse_sparse(k: KernelBuild) -> Kernel:
     )
 
 
-@register_kernel("SetSize")
+@register_kernel("SetSize", pieces=True)
 def _set_size(k: KernelBuild) -> Kernel:
     validate = bool(k.attr("validate_indices"))
 
     def kernel(indices: Any, values: Any, shape: Any) -> Any:
         groups, lead = _sparse_groups(indices, values, shape, validate)
         out = np.zeros(lead, np.int32)
-        for place, items in groups.items():
+        for place, items in each(groups.items()):
             out[place] = len(items)
         return out
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from dtfctl.runtime.framework.tensor_codec import object_array
+from dtfctl.runtime.kernels.pieces import array_of, each
 
 
 def map_strings(function: Callable[[bytes], bytes], values: Any) -> Any:
     """A string tensor of the same shape."""
-    return object_array([function(v) for v in values.reshape(-1).tolist()], values.shape)
+    return object_array([function(v) for v in each(values)], values.shape)
 
 
 def map_to(function: Callable[[bytes], Any], values: Any, dtype: Any) -> Any:
     """A tensor of another type of the same shape."""
-    return np.array([function(v) for v in values.reshape(-1).tolist()], dtype).reshape(values.shape)
+    return array_of([function(v) for v in each(values)], dtype, values.shape)
 
 
 def only(value: Any) -> Any:

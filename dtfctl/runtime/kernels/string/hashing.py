@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.pieces import look
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.string.elementwise import map_to
 
 _M = 2**64 - 1
+_OFTEN = (1 << 14) - 1
 _K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
 
 
@@ -99,6 +101,8 @@ def fingerprint64(s: bytes) -> int:
     end = ((n - 1) // 64) * 64
     at, mul = 0, _K1
     while True:
+        if not at & _OFTEN:
+            look()
         last = at == end
         if last:
             mul = (_K1 + ((z & 0xFF) << 1)) & _M
@@ -127,6 +131,8 @@ def hash64(s: bytes, seed: int = 0xDECAFCAFFE) -> int:
     h = seed ^ (n * m & _M)
     whole = n & ~7
     for at in range(0, whole, 8):
+        if not at & _OFTEN:
+            look()
         k = (_fetch(s, at) * m) & _M
         k = ((k ^ (k >> 47)) * m) & _M
         h = ((h ^ k) * m) & _M
@@ -156,9 +162,11 @@ def siphash(key0: int, key1: int, s: bytes) -> int:
             v2 = _rotate(v2, 32)
 
     whole = len(s) & ~7
-    words = [_fetch(s, at) for at in range(0, whole, 8)]
-    words.append(((len(s) & 0xFF) << 56) | int.from_bytes(s[whole:], "little"))
-    for word in words:
+    last = ((len(s) & 0xFF) << 56) | int.from_bytes(s[whole:], "little")
+    for at in range(0, whole + 8, 8):
+        if not at & _OFTEN:
+            look()
+        word = _fetch(s, at) if at < whole else last
         v3 ^= word
         rounds(2)
         v0 ^= word
@@ -174,17 +182,17 @@ def _bucket_kernel(function: Callable[[bytes], int], buckets: int) -> Kernel:
     return run
 
 
-@register_kernel("StringToHashBucketFast")
+@register_kernel("StringToHashBucketFast", pieces=True)
 def string_to_hash_bucket_fast(k: KernelBuild) -> Kernel:
     return _bucket_kernel(fingerprint64, k.attr("num_buckets"))
 
 
-@register_kernel("StringToHashBucket")
+@register_kernel("StringToHashBucket", pieces=True)
 def string_to_hash_bucket(k: KernelBuild) -> Kernel:
     return _bucket_kernel(hash64, k.attr("num_buckets"))
 
 
-@register_kernel("StringToHashBucketStrong")
+@register_kernel("StringToHashBucketStrong", pieces=True)
 def string_to_hash_bucket_strong(k: KernelBuild) -> Kernel:
     key = k.attr("key")
     if len(key) != 2:

@@ -10,6 +10,7 @@ import re2
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.kernels.pieces import joined, look
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.string.elementwise import map_strings, map_to, only
 
@@ -76,6 +77,7 @@ def replace(pattern: Any, rewrite: bytes, everywhere: bool, text: bytes) -> byte
     out: list[bytes] = []
     at, last_end = 0, -1
     while at <= len(text):
+        look()
         match = pattern.search(text, at)
         if match is None:
             break
@@ -94,7 +96,8 @@ def replace(pattern: Any, rewrite: bytes, everywhere: bool, text: bytes) -> byte
         at = last_end = end
         if not everywhere:
             break
-    return b"".join(out) + text[at:]
+    out.append(text[at:])
+    return joined(out)
 
 
 def _need_scalar(value: Any, what: str) -> bytes:
@@ -104,7 +107,7 @@ def _need_scalar(value: Any, what: str) -> bytes:
     return only(value)  # type: ignore[no-any-return]
 
 
-@register_kernel("RegexReplace")
+@register_kernel("RegexReplace", pieces=True)
 def regex_replace(k: KernelBuild) -> Kernel:
     everywhere = k.attr("replace_global")
 
@@ -116,7 +119,7 @@ def regex_replace(k: KernelBuild) -> Kernel:
     return run
 
 
-@register_kernel("StaticRegexReplace")
+@register_kernel("StaticRegexReplace", pieces=True)
 def static_regex_replace(k: KernelBuild) -> Kernel:
     compiled, rewrite, everywhere = compile_re2(k.attr("pattern")), k.attr("rewrite"), k.attr("replace_global")
     return lambda values: map_strings(lambda v: replace(compiled, rewrite, everywhere, v), values)
@@ -126,12 +129,12 @@ def _matches(pattern: Any, values: Any) -> Any:
     return map_to(lambda v: pattern.fullmatch(v) is not None, values, np.bool_)
 
 
-@register_kernel("RegexFullMatch")
+@register_kernel("RegexFullMatch", pieces=True)
 def regex_full_match(k: KernelBuild) -> Kernel:
     return lambda values, pattern: _matches(compile_re2(_need_scalar(pattern, "Pattern")), values)
 
 
-@register_kernel("StaticRegexFullMatch")
+@register_kernel("StaticRegexFullMatch", pieces=True)
 def static_regex_full_match(k: KernelBuild) -> Kernel:
     compiled = compile_re2(k.attr("pattern"))
     return lambda values: _matches(compiled, values)

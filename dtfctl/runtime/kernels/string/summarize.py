@@ -8,6 +8,7 @@ import numpy as np
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
+from dtfctl.runtime.kernels.pieces import each
 
 
 def float_text(value: float, single: bool) -> str:
@@ -97,8 +98,8 @@ def _nested(array: Any, dtype: DType, ends: int, dim: int = 0, rank: int | None 
         return _element(array[()] if isinstance(array, np.ndarray) else array, dtype, True)
     count = array.shape[0]
     gap = " " if dim == rank - 1 else "\n" * (rank - dim - 1) + " " * (dim + 1)
-    parts = [_nested(array[i], dtype, ends, dim + 1, rank) for i in range(min(ends, count))]
+    parts = [_nested(array[i], dtype, ends, dim + 1, rank) for i in each(range(min(ends, count)))]
     if count > 2 * ends:
         parts.append("...")
-    parts += [_nested(array[i], dtype, ends, dim + 1, rank) for i in range(max(ends, count - ends), count)]
+    parts += [_nested(array[i], dtype, ends, dim + 1, rank) for i in each(range(max(ends, count - ends), count))]
     return "[" + gap.join(parts) + "]"

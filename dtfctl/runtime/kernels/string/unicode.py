@@ -14,11 +14,14 @@ import numpy as np
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_codec import object_array
 from dtfctl.runtime.kernels.array.common import vector
+from dtfctl.runtime.kernels.pieces import array_of, each, look
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.string.elementwise import map_strings
 
 # (code point, bytes it took, whether it stands for malformed input)
 Character = tuple[int, int, bool]
+_WINDOW = 4096
+"""Bytes that are decoded at a time: a long string that is malformed everywhere takes no longer than another."""
 _OUTPUT = {"UTF-8": "utf-8", "UTF-16-BE": "utf-16-be", "UTF-32-BE": "utf-32-be"}
 
 
@@ -36,16 +39,21 @@ def characters(value: bytes, codec: str) -> list[Character]:
     out: list[Character] = []
     at = 0
     while at < len(value):
+        look()
+        window = value[at : at + _WINDOW]
         try:
-            good, bad = value[at:].decode(codec), 0
+            good, bad = window.decode(codec), 0
         except UnicodeDecodeError as e:
-            good, bad = value[at : at + e.start].decode(codec), e.end - e.start
+            good, bad = window[: e.start].decode(codec), e.end - e.start
+            if good and at + len(window) < len(value):
+                # What is cut off by the window's end may be whole in the next one.
+                bad = 0
         for char in good:
             size = len(char.encode(codec))
             out.append((ord(char), size, False))
             at += size
         if not bad:
-            break
+            continue
         if codec == "cp1252":
             # Bytes the code page leaves out are control characters, as ICU has it.
             out.append((value[at], 1, False))
@@ -87,7 +95,7 @@ class _ErrorPolicy:
             InvalidArgumentError: the input is malformed and the policy is "strict".
         """
         out = []
-        for code, size, malformed in found:
+        for code, size, malformed in each(found):
             if malformed or (self.control and code <= 0x1F):
                 if self.policy == "strict" and (malformed or control_is_error):
                     raise InvalidArgumentError("Invalid formatting on input string")
@@ -99,7 +107,7 @@ class _ErrorPolicy:
         return out
 
 
-@register_kernel("UnicodeTranscode")
+@register_kernel("UnicodeTranscode", pieces=True)
 def unicode_transcode(k: KernelBuild) -> Kernel:
     source, target = _codec(k.text_attr("input_encoding"), k.node.name), _OUTPUT[k.text_attr("output_encoding")]
     policy = _ErrorPolicy(k)
@@ -111,7 +119,7 @@ def unicode_transcode(k: KernelBuild) -> Kernel:
     return lambda x: map_strings(transcode, x)
 
 
-@register_kernel(("UnicodeDecode", "UnicodeDecodeWithOffsets"))
+@register_kernel(("UnicodeDecode", "UnicodeDecodeWithOffsets"), pieces=True)
 def unicode_decode(k: KernelBuild) -> Kernel:
     source = _codec(k.text_attr("input_encoding"), k.node.name)
     policy, splits_type = _ErrorPolicy(k), k.dtype("Tsplits").np
@@ -121,21 +129,21 @@ def unicode_decode(k: KernelBuild) -> Kernel:
         codes: list[int] = []
         starts: list[int] = []
         splits = [0]
-        for value in values.reshape(-1).tolist():
+        for value in each(values):
             at = 0
-            for code, size in policy.apply(characters(value, source)):
+            for code, size in each(policy.apply(characters(value, source))):
                 if code >= 0:
                     codes.append(code)
                     starts.append(at)
                 at += size
             splits.append(len(codes))
-        out = (np.array(splits, splits_type), np.array(codes, np.int32))
-        return (*out, np.array(starts, np.int64)) if offsets else out
+        out = (array_of(splits, splits_type), array_of(codes, np.int32))
+        return (*out, array_of(starts, np.int64)) if offsets else out
 
     return run
 
 
-@register_kernel("UnicodeEncode")
+@register_kernel("UnicodeEncode", pieces=True)
 def unicode_encode(k: KernelBuild) -> Kernel:
     target, policy = _OUTPUT[k.text_attr("output_encoding")], _ErrorPolicy(k)
 
@@ -154,10 +162,9 @@ def unicode_encode(k: KernelBuild) -> Kernel:
                 raise InvalidArgumentError(
                     f"Values in input_splits must be less than or equal to input_values length, got {b} > {values.size}"
                 )
-        codes = values.tolist()
-        found = [(c, 1, not (0 <= c <= 0x10FFFF) or 0xD800 <= c <= 0xDFFF) for c in codes]
+        found = [(c, 1, not (0 <= c <= 0x10FFFF) or 0xD800 <= c <= 0xDFFF) for c in each(values)]
         out = []
-        for a, b in itertools.pairwise(ends):
+        for a, b in each(itertools.pairwise(ends)):
             try:
                 kept = policy.apply(found[a:b])
             except InvalidArgumentError:
