@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -10,13 +11,15 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dtfctl.launcher.api import Cluster
+from dtfctl.launcher.errors import PartlyDone
 from dtfctl.launcher.spec.model import Health, Logs
 from tests.cluster.commands import Shell, command
-from tests.cluster.conftest import STUB_COMMAND, controller_pid, wait_until
+from tests.cluster.conftest import STUB_COMMAND, controller_pid, kill, wait_until
 from tests.lab.conftest import cluster_of
 from tests.lab.netns import Lab
 
@@ -132,6 +135,32 @@ def test_what_a_command_writes_arrives_whole_and_at_the_pace_of_its_reader(start
     assert run.stderr is not None
     assert run.stderr.read() == b"end\n"
     assert peak < 200e6
+
+
+def test_what_a_task_wrote_is_read_where_it_ran_before_it_moved(shell: Shell, lab: Lab) -> None:
+    cluster = Cluster.up(cluster_of(lab, ps=0, worker=1), task_command=STUB_COMMAND).cluster
+    assert cluster is not None
+    first = cluster.status().tasks[0].host
+
+    def output(**chosen: Any) -> list[str]:
+        """Return the incarnations whose first line is given, in the order of time."""
+        return [item.text.split()[2] for item in cluster.logs("worker/0", **chosen)]
+
+    wait_until(lambda: output() == ["1"], "it has said so")
+    cluster.drain([first], reason="new disks")
+    wait_until(lambda: output() == ["1", "2"], "it has begun elsewhere")
+    assert cluster.status().tasks[0].host != first
+    assert (output(tail=1), output(previous=True)) == (["2"], ["1"])
+    assert next(iter(cluster.attach("worker/0", tail=1))).text.startswith("worker/0 incarnation 2")
+    kill(controller_pid(cluster))
+    assert output() == ["1", "2"], "the next controller knows it, too"
+    name = next(host.name for host in lab.hosts if host.address == first)
+    lab.cut(name)
+    try:
+        with pytest.raises(PartlyDone, match=re.escape(first)):
+            output()
+    finally:
+        lab.mend(name)
 
 
 def rss_of(pid: int) -> float:

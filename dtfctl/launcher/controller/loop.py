@@ -260,7 +260,8 @@ class Engine:
                 for placed in job.processes
                 for host in now.ran_on.get(placed.name, ())
             ]
-        return [(task.host, LogPosition(task.name)) for task in select(selector, self.tasks.statuses())]
+        rows = [self._memory.tasks[task.name] for task in select(selector, self.tasks.statuses())]
+        return [(host, LogPosition(row.name)) for row in rows for host in (*row.ran_on, row.host)]
 
     def is_over(self, selector: str) -> bool:
         """Whether `selector` names a job that has ended, so that nothing more will be logged."""

@@ -48,6 +48,8 @@ class TaskRow:
     grace_s: float = 10.0
     move_to: str = ""
     """Where it goes as soon as it has ended on `host`; its place there is taken already."""
+    ran_on: tuple[str, ...] = ()
+    """Other hosts on which it was before, in order: what it wrote there is read from them."""
     failures: tuple[Failure, ...] = ()
     """Its newest failures, wherever."""
     gave_up: int = -1

@@ -78,18 +78,22 @@ def attach(connection: Connection, name: str, tail: int) -> Iterator[LogLine]:
 def _until_it_ends(
     reader: output.LogReader, now: Callable[[], TaskStatus], incarnation: int, tail: int
 ) -> Iterator[LogLine]:
-    skip = tail == 0
+    early: list[LogLine] | None = []
     while True:
         # Asked before reading, so that what it wrote last is read as well.
         found = now()
         over = found.incarnation != incarnation or found.state not in ("starting", "running", "stopping")
         while True:
             batch = reader.read(0.0 if over else ATTACH_S)
-            if not skip:
+            if early is None:
                 yield from batch.lines
+            else:
+                early += batch.lines
             if batch.caught_up:
                 break
-        skip = False
+        # Of all hosts that it was on.
+        yield from _last(early or [], tail)
+        early = None
         if over:
             return
 

@@ -139,5 +139,6 @@ def _reason(spec: ClusterSpec, row: TaskRow, host: Standing, rests: bool) -> tup
 
 def _arrive(row: TaskRow, target: str, host: Standing, seen: TaskReport | None, why: str) -> Move:
     floor = max(row.incarnation, 0 if seen is None else seen.incarnation) + (LOST_STARTS if host.is_down else 0)
-    moved = replace(row, host=target, move_to="", incarnation=floor)
+    ran_on = tuple(name for name in (*row.ran_on, row.host) if name != target)
+    moved = replace(row, host=target, move_to="", incarnation=floor, ran_on=tuple(dict.fromkeys(ran_on)))
     return Move(moved, "task.moved", f"from {row.host} to {target}" + (f": {why}" if why else ""))
