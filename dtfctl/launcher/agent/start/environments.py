@@ -41,6 +41,7 @@ UNUSED_S = 14 * 86400.0
 LARGEST_TOTAL = 20 * 2**30
 FRESH_S = 3600.0
 """An environment used so recently may be about to be used again."""
+TRIES = "WARNING: Retrying ("
 SAID_LINES = 6
 END_WITH_PARENT = (
     "import ctypes, os, sys; parent = int(sys.argv[1]); ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)\n"
@@ -176,8 +177,13 @@ class Builder:
         if self._stopped:
             raise ClusterFailed(f"{what}: stopped")
         if self._running.returncode != 0:
-            lines = [line for line in _without_secrets(said).splitlines() if line.strip()][-SAID_LINES:]
-            raise ClusterFailed(f"{what} failed: {' / '.join(lines) or f'exit code {self._running.returncode}'}")
+            raise ClusterFailed(f"{what} failed: {last_words(said) or f'exit code {self._running.returncode}'}")
+
+
+def last_words(said: str) -> str:
+    """Return the last lines that an installer wrote, on one line; without passwords, and without pip's tries before."""
+    lines = [line for line in _without_secrets(said).splitlines() if line.strip() and not line.startswith(TRIES)]
+    return " / ".join(lines[-SAID_LINES:])
 
 
 def key_of(base: Interpreter, packages: Packages, lent: Sequence[str]) -> str:
