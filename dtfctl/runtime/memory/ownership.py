@@ -6,7 +6,7 @@ so in all of them is that who can still reach an object, and is no function betw
 counted reference to it. So the question is asked in one way only, by `is_sole`, and of a value that the asker has taken
 out of wherever it was; and what a sole owner counts is measured when this module is imported, on objects that are and
 are not held by others. Where the counts do not tell these apart, everything is shared, and so is copied.
-docs/internals.md has the argument as a whole.
+docs/internals/values.md has the argument as a whole.
 """
 
 from __future__ import annotations
