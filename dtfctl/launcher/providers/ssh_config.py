@@ -198,7 +198,7 @@ def user_file() -> Path:
 
 
 async def options_of(
-    host: str, user: str | None, port: int | None, **values: Any
+    host: str, user: str | None, port: int | None, /, **values: Any
 ) -> asyncssh.SSHClientConnectionOptions:
     """How to log in to a host, with what the user's file says where `values` do not.
 

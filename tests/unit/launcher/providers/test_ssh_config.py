@@ -146,3 +146,9 @@ def test_of_a_jump_host_and_a_command_the_first_counts(config: Path) -> None:
 def test_no_terminal_is_asked_for(config: Path) -> None:
     config.write_text("RequestTTY force\n")
     assert said("a").request_pty is False
+
+
+def test_the_port_of_the_spec_comes_first(config: Path) -> None:
+    config.write_text("Port 7\n")
+    made = asyncio.run(Logins(Ssh(), Path("pins"))._options("a", None, 2222, None))
+    assert (made.port, said("a").port) == (2222, 7)
