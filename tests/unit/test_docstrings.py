@@ -18,7 +18,12 @@ NOT_YET = {
     "dtfctl/runtime",
 }
 """Folders and files that still have others. The list may only become shorter."""
-CLEAN = {"dtfctl/launcher/checkpoints"}
+CLEAN = {
+    "dtfctl/launcher/checkpoints",
+    "dtfctl/runtime/data",
+    "dtfctl/runtime/rendezvous",
+    "dtfctl/runtime/train",
+}
 """Folders in these that have none any more. The list may only become longer."""
 
 

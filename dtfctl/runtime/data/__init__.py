@@ -43,10 +43,10 @@ __all__ = [
 
 
 def get_output_types(dataset_or_iterator: Dataset | Iterator) -> Any:
-    """The element types of a dataset or iterator, in the structure of its elements."""
+    """Return the element types of a dataset or iterator, in the structure of its elements."""
     return dataset_or_iterator.output_types
 
 
 def get_output_shapes(dataset_or_iterator: Dataset | Iterator) -> Any:
-    """The element shapes of a dataset or iterator, in the structure of its elements."""
+    """Return the element shapes of a dataset or iterator, in the structure of its elements."""
     return dataset_or_iterator.output_shapes

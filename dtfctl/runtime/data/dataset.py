@@ -65,7 +65,7 @@ class Dataset:
 
     @staticmethod
     def from_tensors(tensors: Any) -> Dataset:
-        """One element."""
+        """Make a dataset of one element."""
         packed = nest.map_structure(convert_to_tensor, _tupled(tensors))
         structure = Structure.of(packed)
         variant = apply_op("TensorDataset", components=nest.flatten(packed), output_shapes=list(structure.shapes))
@@ -73,7 +73,7 @@ class Dataset:
 
     @staticmethod
     def from_tensor_slices(tensors: Any) -> Dataset:
-        """The slices of tensors along their first axis."""
+        """Make a dataset of the slices of tensors along their first axis."""
         packed = nest.map_structure(convert_to_tensor, _tupled(tensors))
         whole = Structure.of(packed)
         structure = whole.with_shapes([s[1:] for s in whole.shapes])
@@ -84,7 +84,7 @@ class Dataset:
     def from_generator(
         generator: Callable[..., Any], output_types: Any, output_shapes: Any = None, args: Iterable[Any] = ()
     ) -> Dataset:
-        """What `generator(*args)` yields, in the client's own process; each pass calls it again."""
+        """Make a dataset of what `generator(*args)` yields, in the client's own process; each pass calls it again."""
         from dtfctl.runtime.data.generators import generator_dataset
 
         return Dataset(*generator_dataset(generator, output_types, output_shapes, tuple(args or ())))
@@ -147,14 +147,14 @@ class Dataset:
         )
 
     def filter(self, predicate: Callable[..., Any]) -> Dataset:
-        """The elements of which `predicate` is true."""
+        """Keep the elements of which `predicate` is true."""
         f = trace(predicate, self.structure)
         if f.output.types != (dtypes.bool_,):
             raise ValueError("`predicate` must return a scalar boolean tensor")
         return self._derived("FilterDataset", other_arguments=f.captured, predicate=f.attr)
 
     def flat_map(self, map_func: Callable[..., Any]) -> Dataset:
-        """The elements of the datasets that `map_func` makes of the elements."""
+        """Give the elements of the datasets that `map_func` makes of the elements."""
         f = trace(map_func, self.structure)
         inner = _returned_dataset(f.output)
         return self._derived("FlatMapDataset", inner, other_arguments=f.captured, f=f.attr)
@@ -247,17 +247,17 @@ class Dataset:
         return self._derived("TakeDataset", count=_int64(count))
 
     def shard(self, num_shards: Any, index: Any) -> Dataset:
-        """Every `num_shards`-th element, from `index` on."""
+        """Keep every `num_shards`-th element, from `index` on."""
         return self._derived("ShardDataset", num_shards=_int64(num_shards), index=_int64(index))
 
     def cache(self, filename: str = "") -> Dataset:
-        """The first whole pass is kept for later ones: in memory, or in files that start with `filename`."""
+        """Keep the first whole pass for later ones: in memory, or in files that start with `filename`."""
         return self._derived("CacheDataset", filename=filename)
 
     def save(
         self, path: str, compression: str | None = None, shard_func: Callable[..., Any] | None = None
     ) -> Operation:
-        """An op that writes the elements to the folder `path`, to the shard that `shard_func` gives for each.
+        """Make an op that writes the elements to the folder `path`, to the shard that `shard_func` gives for each.
 
         Args:
             compression: None, "GZIP" or "SNAPPY".
@@ -271,7 +271,7 @@ class Dataset:
         compression: str | None = None,
         reader_func: saving.ReaderFunc | None = None,
     ) -> Dataset:
-        """What `save` wrote.
+        """Make a dataset of what `save` wrote.
 
         Args:
             element_spec: a structure of `TensorSpec`s, or of tensors like those of an element.
@@ -288,7 +288,7 @@ class Dataset:
         shard_func: Callable[..., Any] | None = None,
         name: str | None = None,
     ) -> Dataset:
-        """The first whole pass is written under the folder `path`, and later ones read it, in other programs too.
+        """Write the first whole pass under the folder `path`, from which later ones read it, in other programs too.
 
         What belongs to another dataset is told by the ops that this one is made of, so programs may share a folder.
         """
@@ -327,7 +327,7 @@ class Dataset:
         )
 
     def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
-        """One value of all elements: `reduce_func(state, element)` again and again."""
+        """Make one value of all elements: `reduce_func(state, element)` again and again."""
         state = nest.map_structure(convert_to_tensor, initial_state)
         structure = Structure.of(state)
         f = trace(reduce_func, structure, self.structure)
@@ -354,14 +354,14 @@ class Dataset:
         )
 
     def with_options(self, options: Any) -> Dataset:
-        """The same elements: what options ask for is decided at run time here."""
+        """Keep the same elements: what options ask for is decided at run time here."""
         return self
 
     def apply(self, transformation_func: Callable[[Dataset], Dataset]) -> Dataset:
         return transformation_func(self)
 
     def __iter__(self) -> Iterator[Any]:
-        """The elements, where ops run eagerly.
+        """Iterate over the elements, where ops run eagerly.
 
         Raises:
             RuntimeError: in a graph, where elements have no values; make an iterator and fetch its `get_next()`.
@@ -441,7 +441,7 @@ def _file_dataset(op: str, **arguments: Any) -> Dataset:
 
 
 def TextLineDataset(filenames: Any, compression_type: str | None = None, buffer_size: int | None = None) -> Dataset:
-    """The lines of files."""
+    """Make a dataset of the lines of files."""
     return _file_dataset(
         "TextLineDataset",
         filenames=filenames,
@@ -453,7 +453,7 @@ def TextLineDataset(filenames: Any, compression_type: str | None = None, buffer_
 def TFRecordDataset(
     filenames: Any, compression_type: str | None = None, buffer_size: int | None = None, **options: Any
 ) -> Dataset:
-    """The records of TFRecord files."""
+    """Make a dataset of the records of TFRecord files."""
     return _file_dataset(
         "TFRecordDataset",
         filenames=filenames,
@@ -481,7 +481,7 @@ def FixedLengthRecordDataset(
 
 
 def as_structure(types: Any, shapes: Any = None) -> Structure:
-    """From the output_types and output_shapes that `Iterator.from_structure` takes."""
+    """Make a structure from the output_types and output_shapes that `Iterator.from_structure` takes."""
     leaves = [as_dtype(t) for t in nest.flatten(types)]
     if shapes is None:
         known = [TensorShape(None)] * len(leaves)

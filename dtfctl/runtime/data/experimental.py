@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 AUTOTUNE = -1
-"""As a number of parallel calls or a buffer's size: let the runtime choose."""
+"""Number of parallel calls, or a buffer's size, that the runtime chooses."""
 
 INFINITE_CARDINALITY = -1
 UNKNOWN_CARDINALITY = -2
 
 
 def shuffle_and_repeat(buffer_size: Any, count: Any = None, seed: int | None = None) -> Callable[[Any], Any]:
-    """For `Dataset.apply`: shuffle, and begin again `count` times."""
+    """Shuffle, and begin again `count` times: for `Dataset.apply`."""
     return lambda dataset: dataset.shuffle(buffer_size, seed).repeat(count)
 
 
@@ -24,7 +24,7 @@ def map_and_batch(
     drop_remainder: bool = False,
     num_parallel_calls: Any = None,
 ) -> Callable[[Any], Any]:
-    """For `Dataset.apply`: `map_func` of every element, then batches."""
+    """Apply `map_func` to every element, then batch: for `Dataset.apply`."""
     return lambda dataset: dataset.map(map_func, num_parallel_calls).batch(batch_size, drop_remainder)
 
 
@@ -36,10 +36,10 @@ def parallel_interleave(
     buffer_output_elements: Any = None,
     prefetch_input_elements: Any = None,
 ) -> Callable[[Any], Any]:
-    """For `Dataset.apply`: the elements of several datasets by turns."""
+    """Take the elements of several datasets by turns: for `Dataset.apply`."""
     return lambda dataset: dataset.interleave(map_func, cycle_length, block_length)
 
 
 def unbatch() -> Callable[[Any], Any]:
-    """For `Dataset.apply`: the slices of every element."""
+    """Take the slices of every element: for `Dataset.apply`."""
     return lambda dataset: dataset.unbatch()

@@ -21,7 +21,7 @@ from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
 def generator_dataset(
     generator: Callable[..., Any], output_types: Any, output_shapes: Any, args: tuple[Any, ...]
 ) -> tuple[Tensor, Structure]:
-    """The variant and the structure of the dataset that calls `generator(*args)` for each pass over it.
+    """Make the variant and the structure of the dataset that calls `generator(*args)` for each pass over it.
 
     Raises:
         TypeError: `generator` is no function.
@@ -82,7 +82,7 @@ def _tupled(value: Any) -> Any:
 
 
 def _shapes(types: Any, shapes: Any) -> list[TensorShape]:
-    """The shapes in the order of the types; a shape may be a tuple itself."""
+    """Return the shapes in the order of the types; a shape may be a tuple itself."""
     if isinstance(types, dict):
         return [shape for key in sorted(types) for shape in _shapes(types[key], shapes[key])]
     if isinstance(types, tuple):
@@ -93,7 +93,7 @@ def _shapes(types: Any, shapes: Any) -> list[TensorShape]:
 
 
 def _element(value: Any, structure: Structure) -> list[Any]:
-    """One element's leaves, checked.
+    """Check one element's leaves and return them.
 
     Raises:
         TypeError: it has another structure, or a leaf is of another type or shape than was said.

@@ -25,14 +25,14 @@ class Iterator:
 
     @staticmethod
     def from_structure(output_types: Any, output_shapes: Any = None, shared_name: str | None = None) -> Iterator:
-        """An iterator that `make_initializer` can start on any dataset of these types."""
+        """Make an iterator that `make_initializer` can start on any dataset of these types."""
         structure = as_structure(output_types, output_shapes)
         resource = apply_op("IteratorV2", container="", shared_name=shared_name or "", **structure.attrs)
         return Iterator(resource, None, structure)
 
     @staticmethod
     def from_string_handle(string_handle: Any, output_types: Any, output_shapes: Any = None) -> Iterator:
-        """The iterator a fed handle names."""
+        """Find the iterator a fed handle names."""
         structure = as_structure(output_types, output_shapes)
         text = convert_to_tensor(string_handle, dtypes.string)
         resource = apply_op("IteratorFromStringHandleV2", string_handle=text, **structure.attrs)
@@ -53,7 +53,7 @@ class Iterator:
         return self._structure.described(self._structure.shapes)
 
     def make_initializer(self, dataset: Dataset, name: str | None = None) -> Operation:
-        """An op that begins a pass over `dataset`.
+        """Make an op that begins a pass over `dataset`.
 
         Raises:
             TypeError: its elements have other types.
@@ -67,7 +67,7 @@ class Iterator:
             return make_op("MakeIterator", name, dataset=dataset.variant, iterator=self._resource)
 
     def get_next(self, name: str | None = None) -> Any:
-        """The next element; OutOfRangeError when there is none."""
+        """Take the next element; OutOfRangeError when there is none."""
         flat = apply_op_outputs("IteratorGetNext", name, iterator=self._resource, **self._structure.attrs)
         for tensor, shape in zip(flat, self._structure.shapes):
             tensor.set_shape(shape)
@@ -79,7 +79,7 @@ class Iterator:
         return self.elements()
 
     def elements(self) -> Generator[Any, None, None]:
-        """Every element that is left, where ops run eagerly; the iterator is released at the end."""
+        """Yield every element that is left, where ops run eagerly; the iterator is released at the end."""
         try:
             while True:
                 try:
@@ -95,7 +95,7 @@ class Iterator:
 
 
 def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None) -> Iterator:
-    """An iterator whose `initializer` begins (or restarts) the pass."""
+    """Make an iterator whose `initializer` begins (or restarts) the pass."""
     structure = dataset.structure
     with context.get_default_graph().colocate_with(dataset.variant.op):
         resource = apply_op("IteratorV2", container="", shared_name=shared_name or "", **structure.attrs)
@@ -104,7 +104,7 @@ def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None
 
 
 def make_one_shot_iterator(dataset: Dataset) -> Iterator:
-    """An iterator that starts when first used.
+    """Make an iterator that starts when first used.
 
     Raises:
         ValueError: the dataset depends on a placeholder, variable or table of the graph.

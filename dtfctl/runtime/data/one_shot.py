@@ -12,7 +12,7 @@ _FORBIDDEN = ("Placeholder", "PlaceholderWithDefault", "VariableV2", "Variable",
 
 
 def dataset_factory(dataset: Dataset) -> graph_pb2.NameAttrList:
-    """The function without inputs that returns `dataset`.
+    """Make the function without inputs that returns `dataset`.
 
     Raises:
         ValueError: it depends on state or on what a run feeds.

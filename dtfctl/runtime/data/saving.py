@@ -24,7 +24,7 @@ ReaderFunc = Callable[["Dataset"], "Dataset"]
 def save(
     dataset: Dataset, path: str, compression: str | None = None, shard_func: Callable[..., Any] | None = None
 ) -> Operation:
-    """An op that writes all elements to `path`."""
+    """Make an op that writes all elements to `path`."""
     f = trace(shard_func or (lambda *element: constant(0, dtypes.int64)), dataset.structure)
     written: Operation = make_op(
         "SaveDataset",
@@ -39,7 +39,7 @@ def save(
 
 
 def load(path: str, element: Structure, compression: str | None, reader_func: ReaderFunc | None) -> Any:
-    """The variant of what `save` wrote to `path`."""
+    """Make the variant of what `save` wrote to `path`."""
     f = _reader(reader_func, element)
     return apply_op(
         "LoadDataset",
@@ -58,7 +58,8 @@ def snapshot(
     reader_func: ReaderFunc | None,
     shard_func: Callable[..., Any] | None,
 ) -> Any:
-    """The variant of a dataset that writes its elements under `path` in the first pass and reads them in later ones."""
+    """Make the variant of a dataset that writes its elements under `path` in the first pass and reads them in later
+    ones."""
     shards, reader = trace(shard_func or _in_turn, dataset.structure), _reader(reader_func, dataset.structure)
     return apply_op(
         "SnapshotDatasetV2",

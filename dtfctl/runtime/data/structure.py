@@ -30,7 +30,7 @@ class Structure:
 
     @classmethod
     def of(cls, value: Any) -> Structure:
-        """The structure of tensors and datasets."""
+        """Find the structure of tensors and datasets."""
         from dtfctl.runtime.data.dataset import Dataset
 
         leaves = nest.flatten(value)
@@ -46,7 +46,7 @@ class Structure:
         return Structure(self.template, self.types, tuple(shapes), self.nested)
 
     def pack(self, flat: list[Any]) -> Any:
-        """A structure of these leaves; variants of datasets become datasets again."""
+        """Make a structure of these leaves; variants of datasets become datasets again."""
         from dtfctl.runtime.data.dataset import wrap
 
         if self.nested:
@@ -78,7 +78,8 @@ def _flat_value(value: Any) -> Any:
 
 
 def trace(function: Callable[..., Any], *inputs: Structure, name: str = "Dataset_function") -> ElementFunction:
-    """A graph function of `function`, called with one value an input; a lone tuple is spread over the arguments."""
+    """Make a graph function of `function`, called with one value an input;
+    a lone tuple is spread over the arguments."""
     graph = FuncGraph(name)
     results: list[Structure] = []
 

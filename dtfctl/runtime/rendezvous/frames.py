@@ -114,7 +114,7 @@ class SharedMemory(Protocol):
     """The sender's arena as its receiver sees it."""
 
     def array(self, offset: int, length: int) -> np.ndarray[Any, Any]:
-        """Bytes of the arena, which the sender leaves alone until nobody holds the array any more.
+        """Return bytes of the arena, which the sender leaves alone until nobody holds the array any more.
 
         Raises:
             InvalidArgumentError: that is not inside the arena.
@@ -125,7 +125,7 @@ class LentMemory(Protocol):
     """The receiver's arena."""
 
     def array(self, offset: int, length: int) -> np.ndarray[Any, Any] | None:
-        """Bytes of a tensor that the sender was lent; None if it was not."""
+        """Return bytes of a tensor that the sender was lent; None if it was not."""
 
 
 _NUMBERS: dict[Any, int] = {}
@@ -139,7 +139,7 @@ def _number_of(dtype: Any) -> int:
 
 
 def host_array(value: Any) -> np.ndarray[Any, Any] | np.generic:
-    """A tensor as a numpy array or scalar, from a GPU if it is there."""
+    """Return a tensor as a numpy array or scalar, from a GPU if it is there."""
     if isinstance(value, (np.ndarray, np.generic)):
         return value
     return value.get() if hasattr(value, "get") else np.asarray(value)
@@ -212,7 +212,7 @@ class FrameWriter:
             out.append(payload)
 
     def _name(self, key: str) -> tuple[int, bytes]:
-        """The number of a key that is not known yet, 0 when it will not be; and how its frame names it."""
+        """Return the number of a key that is not known yet, 0 when it will not be; and how its frame names it."""
         text = key.encode()
         if len(text) > MAX_KEY:
             raise InvalidArgumentError(f"A rendezvous key of {len(text)} bytes is too long; at most {MAX_KEY} fit")
@@ -226,7 +226,7 @@ class FrameWriter:
 
 
 def _raw(array: np.ndarray[Any, Any]) -> memoryview:
-    """The bytes of an array, without a copy where it is contiguous."""
+    """Return the bytes of an array, without a copy where it is contiguous."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
@@ -239,7 +239,7 @@ def _objects(array: np.ndarray[Any, Any]) -> tuple[int, bytes]:
 
 
 def _object_dtype(array: np.ndarray[Any, Any]) -> DType:
-    """What an object array holds; an empty one is taken for strings."""
+    """Return what an object array holds; an empty one is taken for strings."""
     first = array.reshape(-1)[0] if array.size else b""
     if isinstance(first, (bytes, str)):
         return dtypes.string
@@ -288,7 +288,7 @@ class FrameReader:
         self._at = 0
 
     def space(self) -> memoryview:
-        """Where the next bytes go; never empty."""
+        """Return where the next bytes go; never empty."""
         if self._long is not None:
             return self._place.data[self._at :]
         return self._view[self._end :]
@@ -304,7 +304,7 @@ class FrameReader:
             view = view[count:]
 
     def filled(self, count: int) -> None:
-        """That many bytes of `space()` are there now."""
+        """Note that so many bytes of `space()` are there now."""
         if self._long is not None:
             self._at += count
             if self._at == len(self._place):
@@ -460,7 +460,7 @@ _TYPES: dict[int, DType] = {}
 
 
 def _checked(number: int, flags: int, dims: tuple[int, ...], length: int) -> DType:
-    """The type of a frame's tensor, when its lengths fit together."""
+    """Return the type of a frame's tensor, when its lengths fit together."""
     dtype = _TYPES.get(number)
     if dtype is None:
         try:

@@ -79,13 +79,13 @@ class LocalRendezvous:
             arrival.set()
 
     def _found(self, key: str) -> list[Slot]:
-        """Those who wait for a value of this key or another, no longer to be told; call with the lock held."""
+        """Return those who wait for a value of this key or another, no longer to be told; call with the lock held."""
         found = [arrival for keys, arrival in self._watching if key in keys]
         self._watching = [watch for watch in self._watching if watch[1] not in found]
         return found
 
     def take(self, key: str) -> tuple[Any, bool] | None:
-        """The oldest value of a key, or None when there is none now."""
+        """Return the oldest value of a key, or None when there is none now."""
         with self._lock:
             held = self._values.get(key)
             if not held:
@@ -113,7 +113,7 @@ class LocalRendezvous:
         return receive.value, receive.dead
 
     def found(self, keys: Sequence[str]) -> int | None:
-        """For which of these keys there is a value; None if there is none."""
+        """Return for which of these keys there is a value; None if there is none."""
         values = self._values
         return next((n for n, key in enumerate(keys) if key in values), None)
 
@@ -177,5 +177,5 @@ class LocalRendezvous:
 
 
 def derived(error: OpError) -> OpError:
-    """A copy of `error` for those who only suffer from it."""
+    """Return a copy of `error` for those who only suffer from it."""
     return error_from_code(error.error_code, error.text, derived=True)

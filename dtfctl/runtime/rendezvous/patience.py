@@ -23,7 +23,7 @@ _MOST_SKIPPED = 512
 
 
 class Patience:
-    """Of one waiter, or of several that wait in turns.
+    """How long one waiter looks out before it sleeps, or several that wait in turns.
 
     Args:
         look_s: how long to look out at most.
@@ -37,7 +37,7 @@ class Patience:
         self._skip = 0
 
     def look(self, found: Callable[[int], list[T]]) -> list[T]:
-        """What `found(0)` gives as soon as that is something; nothing when it is time to sleep."""
+        """Return what `found(0)` gives as soon as that is something; nothing when it is time to sleep."""
         if self._skip:
             self._skip -= 1
             return []

@@ -55,7 +55,7 @@ class Slot:
         self._is_led = False
 
     def set(self) -> None:
-        """It has happened. Call once."""
+        """Note that it has happened. Call once."""
         with REACTOR._lock:
             self.is_set = True
             gate = self._gate
@@ -133,7 +133,7 @@ class Reactor:
     # Waiting ----------------------------------------------------------------------------------------------------------
 
     def wait(self, slot: Slot, lead: bool = True) -> None:
-        """Until the slot is set.
+        """Wait until the slot is set.
 
         Args:
             lead: serve meanwhile; not worth it for a thread that will compute for long afterwards.
@@ -269,7 +269,7 @@ class Reactor:
             return True
 
     def _serve(self) -> None:
-        """The own thread."""
+        """Serve the links from the reactor's own thread."""
         self._own = threading.get_ident()
         if self._leader == self._own:
             self._leave()  # it is called again
@@ -295,7 +295,7 @@ class Reactor:
                     guard.note("a step that is run")
 
     def _stay_away(self) -> None:
-        """Until nobody has led for a moment, or somebody needs this thread."""
+        """Stay away until nobody has led for a moment, or somebody needs this thread."""
         turns = -1
         while turns != self._turns or self._leader:
             turns = self._turns
@@ -314,7 +314,7 @@ class Reactor:
             self._tick()
 
     def _stand_in(self) -> None:
-        """The second thread: leads while the own one is held up by what it runs."""
+        """Lead, from the second thread, while the own one is held up by what it runs."""
         turns = -1
         while True:
             active = turns != self._turns

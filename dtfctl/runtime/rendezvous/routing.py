@@ -24,7 +24,7 @@ class Routes:
         self.known: dict[str, str] = {}
 
     def task_of(self, key: str) -> str:
-        """The other task a key's tensor goes to, "" when it stays here."""
+        """Return the other task a key's tensor goes to, "" when it stays here."""
         found = self.known.get(key)
         if found is None:
             found = ""
@@ -127,7 +127,7 @@ class RoutingRendezvous:
 
 
 def task_of_device(device: str) -> str:
-    """The task part of a full device name.
+    """Return the task part of a full device name.
 
     >>> task_of_device("/job:ps/replica:0/task:0/device:CPU:0")
     '/job:ps/replica:0/task:0'

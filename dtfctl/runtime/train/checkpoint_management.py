@@ -31,7 +31,7 @@ def generate_checkpoint_state_proto(
     all_model_checkpoint_timestamps: Sequence[float] | None = None,
     last_preserved_timestamp: float | None = None,
 ) -> Any:
-    """The state with the newest checkpoint last; relative folders give relative paths."""
+    """Return the state with the newest checkpoint last; relative folders give relative paths."""
     paths = list(all_model_checkpoint_paths or [])
     if model_checkpoint_path not in paths:
         paths.append(model_checkpoint_path)
@@ -109,7 +109,7 @@ def write_atomically(target: Path, content: bytes) -> None:
 
 
 def get_checkpoint_state(checkpoint_dir: str, latest_filename: str | None = None) -> Any:
-    """The state of a folder with full paths; None when there is none, or it cannot be read as one."""
+    """Return the state of a folder with full paths; None when there is none, or it cannot be read as one."""
     path = _state_file(checkpoint_dir, latest_filename)
     try:
         state = text_format.Parse(path.read_text(), CheckpointState())
@@ -171,7 +171,7 @@ def _mtime(path: Path) -> float:
 
 
 def checkpoint_exists(checkpoint_prefix: str) -> bool:
-    """Whether the checkpoint's index file is there, which is written last."""
+    """Tell whether the checkpoint's index file is there, which is written last."""
     return Path(local_path(f"{checkpoint_prefix}.index")).exists()
 
 

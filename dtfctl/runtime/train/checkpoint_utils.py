@@ -28,7 +28,7 @@ class CheckpointReader:
         return self._reader.has(name)
 
     def get_tensor(self, name: str) -> Any:
-        """The whole tensor as an array, put together when it was saved in parts."""
+        """Return the whole tensor as an array, put together when it was saved in parts."""
         return self._reader.read(name)
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
@@ -45,7 +45,7 @@ def NewCheckpointReader(filepattern: str) -> CheckpointReader:
 
 
 def load_checkpoint(ckpt_dir_or_file: str) -> CheckpointReader:
-    """A reader of a checkpoint, or of the newest in a folder.
+    """Open a checkpoint, or the newest in a folder, for reading.
 
     Raises:
         ValueError: the folder has none.
@@ -60,7 +60,7 @@ def load_checkpoint(ckpt_dir_or_file: str) -> CheckpointReader:
 
 
 def load_variable(ckpt_dir_or_file: str, name: str) -> Any:
-    """The value of one variable; ":0" may be appended to its name."""
+    """Return the value of one variable; ":0" may be appended to its name."""
     return load_checkpoint(ckpt_dir_or_file).get_tensor(name.removesuffix(":0"))
 
 

@@ -61,7 +61,7 @@ class TFConfigClusterResolver:
         return self._task_type in (None, "worker") and (self.task_id or 0) == 0
 
     def master(self, task_type: str | None = None, task_id: int | None = None, rpc_layer: str | None = None) -> str:
-        """The session target: this process's own task, or the address of another; "" without a cluster."""
+        """Return the session target: this process's own task, or the address of another; "" without a cluster."""
         own = task_type in (None, self._task_type) and task_id in (None, self._task_id)
         if own and os.environ.get(TARGET_VARIABLE):
             return os.environ[TARGET_VARIABLE]

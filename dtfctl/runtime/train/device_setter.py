@@ -55,7 +55,7 @@ class GreedyLoadBalancingStrategy:
 
 
 def byte_size_load_fn(op: Operation) -> float:
-    """Bytes of a variable.
+    """Return the size of a variable in bytes.
 
     Raises:
         ValueError: its shape is not fully known.
@@ -77,7 +77,7 @@ def replica_device_setter(
     ps_ops: Sequence[str] | None = None,
     ps_strategy: PsStrategy | None = None,
 ) -> Callable[[Operation], str] | None:
-    """A function for `tf.device` that spreads variables over the ps tasks.
+    """Make a function for `tf.device` that spreads variables over the ps tasks.
 
     Args:
         ps_tasks: their number; taken from `cluster` (a ClusterSpec or dict) when that is given.

@@ -63,7 +63,7 @@ class EventFileWriter:
                 item.set()  # whatever is raised, nobody waits for it for ever
 
     def _write_one(self, item: Any) -> None:
-        """An event, or flush: for who waits for that, and at the end."""
+        """Write an event, or flush: for who waits for that, and at the end."""
         is_event = item is not None and not isinstance(item, threading.Event)
         if is_event and self._error is not None:
             return

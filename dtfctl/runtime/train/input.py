@@ -56,7 +56,7 @@ def input_producer(
     name: str | None = None,
     cancel_op: Any = None,
 ) -> FIFOQueue:
-    """A queue of the rows of a tensor, over and over, or `num_epochs` times; shuffled anew each time.
+    """Make a queue of the rows of a tensor, over and over, or `num_epochs` times; shuffled anew each time.
 
     Raises:
         ValueError: the tensor has no known row shape.
@@ -86,7 +86,7 @@ def string_input_producer(
     name: str | None = None,
     cancel_op: Any = None,
 ) -> FIFOQueue:
-    """A queue of strings, such as file names.
+    """Make a queue of strings, such as file names.
 
     Raises:
         ValueError: a list without strings.
@@ -107,7 +107,7 @@ def range_input_producer(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> FIFOQueue:
-    """A queue of the integers below `limit`."""
+    """Make a queue of the integers below `limit`."""
     with name_scope(name, "input_producer") as scope:
         numbers = apply_op("Range", start=0, limit=convert_to_tensor(limit, dtypes.int32), delta=1)
         return input_producer(numbers, [], num_epochs, shuffle, seed, capacity, shared_name, None, scope)
@@ -122,7 +122,7 @@ def slice_input_producer(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> list[Tensor]:
-    """One slice of each tensor along the first axis at a time.
+    """Take one slice of each tensor along the first axis at a time.
 
     Raises:
         ValueError: the list is empty.
@@ -291,7 +291,8 @@ def maybe_shuffle_batch_join(
 
 
 def match_filenames_once(pattern: Any, name: str | None = None) -> Variable:
-    """A local variable of the file names that matched when it was initialized, sorted; initialize local variables."""
+    """Make a local variable of the file names that matched when it was initialized, sorted;
+    initialize local variables."""
     with name_scope(name, "matching_filenames"):
         found = apply_op("MatchingFiles", pattern=pattern)
         return Variable(
@@ -359,7 +360,7 @@ def _queue(rows: list[list[Tensor]], how: _How, shuffle: tuple[int, int | None] 
 
 
 def _common(shapes: list[TensorShape]) -> TensorShape:
-    """The most specific shape that all are compatible with."""
+    """Return the most specific shape that all are compatible with."""
     ranks = {s.rank for s in shapes}
     if len(ranks) > 1 or None in ranks:
         return TensorShape(None)
@@ -384,7 +385,7 @@ def _enqueue(queue: Any, values: list[Tensor], many: bool, keep_input: Any) -> A
 
 
 def _first_only(value: Tensor, kept: Tensor) -> Tensor:
-    """A vector as long as the rank: `kept`, and ones."""
+    """Make a vector as long as the rank: `kept`, and ones."""
     rank = value.shape.rank
     if rank is None:
         raise ValueError(f"The rank of {value.name} must be known to keep or drop it")

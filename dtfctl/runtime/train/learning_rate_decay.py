@@ -159,7 +159,7 @@ def linear_cosine_decay(
     beta: Any = 0.001,
     name: str | None = None,
 ) -> Tensor:
-    """A falling line times a cosine (Bello et al., 2017)."""
+    """Decay the rate by a falling line times a cosine (Bello et al., 2017)."""
     with name_scope(name, "LinearCosineDecay"):
         rate, step, steps = _prepare(learning_rate, global_step, decay_steps)
         fraction = _fraction(step, steps)

@@ -42,7 +42,7 @@ def export_meta_graph(
     clear_devices: bool = False,
     **unused: Any,
 ) -> meta_graph_pb2.MetaGraphDef:
-    """The MetaGraphDef of a graph, also written to `filename` when given.
+    """Return the MetaGraphDef of a graph, also written to `filename` when given.
 
     Collections of variables, tensors, operations, numbers, strings and protos are kept; values of other kinds are not.
     """

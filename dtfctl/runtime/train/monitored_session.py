@@ -319,14 +319,14 @@ class _MonitoredSession:
             return None
 
     def should_stop(self) -> bool:
-        """Whether the training loop shall end."""
+        """Tell whether the training loop shall end."""
         return self._sess is None or self._sess.should_stop()
 
     def close(self) -> None:
         self._close(None)
 
     def raw_session(self) -> Any:
-        """The session underneath, without hooks."""
+        """Return the session underneath, without hooks."""
         return self._open.raw_session()
 
     def __enter__(self) -> Any:
@@ -400,7 +400,7 @@ def MonitoredTrainingSession(
     summary_dir: str | None = None,
     save_graph_def: bool = True,
 ) -> MonitoredSession:
-    """A MonitoredSession for training: the chief saves checkpoints and summaries, workers wait for it.
+    """Make a MonitoredSession for training: the chief saves checkpoints and summaries, workers wait for it.
 
     Args:
         save_checkpoint_secs, save_checkpoint_steps: how often (600 s when neither is given; None never).

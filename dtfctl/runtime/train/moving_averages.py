@@ -74,7 +74,7 @@ class ExponentialMovingAverage:
         return self._name
 
     def apply(self, var_list: Iterable[Any] | None = None) -> Operation:
-        """An op that updates the averages of these (trainable variables when None).
+        """Make an op that updates the averages of these (trainable variables when None).
 
         Raises:
             TypeError: one is not of a floating type; ValueError: an average of it is kept already.
@@ -114,7 +114,7 @@ class ExponentialMovingAverage:
         return shadow
 
     def average(self, var: Any) -> Any:
-        """The variable that holds the average, or None."""
+        """Return the variable that holds the average, or None."""
         return self._averages.get(var)
 
     def average_name(self, var: Any) -> str:
@@ -124,7 +124,7 @@ class ExponentialMovingAverage:
         return name
 
     def variables_to_restore(self, moving_avg_variables: Any = None) -> dict[str, Any]:
-        """For a Saver: names in the checkpoint to variables, averages taking the place of what they average."""
+        """Return for a Saver: names in the checkpoint to variables, averages taking the place of what they average."""
         averaged = (
             list(moving_avg_variables)
             if moving_avg_variables is not None

@@ -56,7 +56,7 @@ class Optimizer:
         name: str | None = None,
         grad_loss: Any = None,
     ) -> Any:
-        """An op that does one step towards a smaller `loss`; it also adds one to `global_step`.
+        """Make an op that does one step towards a smaller `loss`; it also adds one to `global_step`.
 
         Raises:
             ValueError: the loss depends on none of the variables.
@@ -132,7 +132,7 @@ class Optimizer:
     def apply_gradients(
         self, grads_and_vars: Iterable[GradAndVar], global_step: Any = None, name: str | None = None
     ) -> Any:
-        """An op that applies gradients; pairs whose gradient is None are left out.
+        """Make an op that applies gradients; pairs whose gradient is None are left out.
 
         Raises:
             ValueError: every gradient is None. TypeError: a pair is not a gradient and a variable.
@@ -184,14 +184,14 @@ class Optimizer:
         return result
 
     def get_slot(self, var: Any, name: str) -> Any:
-        """The slot of this name kept for `var`, or None."""
+        """Return the slot of this name kept for `var`, or None."""
         return self._slots.get(name, {}).get(var)
 
     def get_slot_names(self) -> list[str]:
         return sorted(self._slots)
 
     def variables(self) -> list[Any]:
-        """All variables of the optimizer's own, by name."""
+        """Return all variables of the optimizer's own, by name."""
         graph = context.get_default_graph()
         slots = [s for by_var in self._slots.values() for s in by_var.values()]
         others = [v for (_, g), v in self._non_slots.items() if g is graph]

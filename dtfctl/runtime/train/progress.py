@@ -48,7 +48,7 @@ def report(step: int, total: int | None = None, **metrics: float) -> bool:
 
 
 def is_told() -> bool:
-    """Whether there is a submitter to tell."""
+    """Tell whether there is a submitter to tell."""
     return bool(os.environ.get(PROGRESS_FILE))
 
 
@@ -79,13 +79,14 @@ def _append(record: Mapping[str, Any]) -> bool:
 
 @functools.cache
 def _be_ready_to_dump() -> None:
-    """Who reports progress is watched; if it stops, its stacks are asked for with SIGUSR1 before it is restarted."""
+    """Be ready to dump: if it stops to report progress, its stacks are asked for with SIGUSR1 before it is
+    restarted."""
     if signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL:
         faulthandler.register(signal.SIGUSR1, all_threads=True)
 
 
 def last_reported() -> int | None:
-    """The step this process, or the one it replaces, reported last."""
+    """Return the step this process, or the one it replaces, reported last."""
     path = os.environ.get(PROGRESS_FILE)
     if not path or not os.path.exists(path):
         return None

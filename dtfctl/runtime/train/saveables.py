@@ -68,7 +68,7 @@ def all_saveable() -> list[Any]:
 
 
 def saveables_of(variables: Any) -> list[SaveableObject]:
-    """One object per name; raises ValueError when two share one."""
+    """Make one object per name; raises ValueError when two share one."""
     pairs: list[tuple[str, Any]] = []
     if isinstance(variables, Mapping):
         pairs = [(str(k), v) for k, v in variables.items()]

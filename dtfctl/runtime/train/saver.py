@@ -118,7 +118,7 @@ class Saver:
         )
 
     def _save_sharded(self, prefix: Tensor, saveables: list[SaveableObject]) -> Tensor:
-        """Every device's variables in a shard of their own, then one merged index."""
+        """Save every device's variables in a shard of their own, then merge one index."""
         graph = context.get_default_graph()
         by_device: dict[str, list[SaveableObject]] = {}
         for s in saveables:
@@ -310,7 +310,8 @@ class Saver:
         return lambda: self._save_by(run, sess, save_path, prefix, None, "meta", write_meta_graph, True)
 
     def size(self, graph: Graph) -> int:
-        """Bytes of the tensors a checkpoint holds, as far as their shapes are known; 0 where `begin_save` cannot be."""
+        """Return how many bytes a checkpoint holds, as far as their shapes are known;
+        0 where `begin_save` cannot be."""
         if self._is_empty:
             return 0
         tensors = [t for op in self._save_ops(graph) for t in op.inputs[3:]]
@@ -321,7 +322,7 @@ class Saver:
         )
 
     def _save_ops(self, graph: Graph) -> list[Operation]:
-        """The SaveV2 ops behind the save tensor."""
+        """Return the SaveV2 ops behind the save tensor."""
         seen: set[Operation] = set()
         stack = [graph.get_tensor_by_name(self._built.save_tensor_name).op]
         while stack:
@@ -386,7 +387,7 @@ class Saver:
 
 
 def _host_device(device: str) -> str:
-    """The CPU of a variable's task: where files are."""
+    """Return the CPU of a variable's task: where files are."""
     if not device:
         return ""
     return replace(DeviceSpec.from_string(device), device_type="CPU", device_index=0).to_string()

@@ -126,7 +126,7 @@ class Scaffold:
 
     @staticmethod
     def get_or_default(arg_name: str, collection_key: str, default_constructor: Callable[[], Any]) -> Any:
-        """What the collection holds, else a new default, which is added to it.
+        """Return what the collection holds, else a new default, which is added to it.
 
         Raises:
             RuntimeError: the collection holds more than one.

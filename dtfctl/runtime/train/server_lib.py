@@ -20,7 +20,7 @@ from dtfctl.runtime.services.server import TaskServer, TaskServerConfig
 Jobs = dict[str, dict[int, str]]
 
 TARGET_VARIABLE = "DTF_TARGET"
-"""In a job's process: the session target of the task it runs beside."""
+"""Environment variable of a job's process: the session target of the task it runs beside."""
 
 
 class ClusterSpec:
@@ -216,7 +216,8 @@ class Server:
 
     @staticmethod
     def create_local_server(config: config_pb2.ConfigProto | None = None, start: bool = True) -> Server:
-        """A cluster of one task, of job "localhost" as in TensorFlow 2, on a free port of the loopback interface."""
+        """Start a cluster of one task, of job "localhost" as in TensorFlow 2,
+        on a free port of the loopback interface."""
         return Server({"localhost": ["localhost:0"]}, protocol="grpc", config=config, start=start)
 
 
@@ -261,7 +262,7 @@ def _make_server_def(
 
 
 def _target_of_running(definition: config_pb2.ServerDef) -> str:
-    """The target of the task this process was started beside, if `definition` is of that task; else ""."""
+    """Return the target of the task this process was started beside, if `definition` is of that task; else ""."""
     target, config = os.environ.get(TARGET_VARIABLE, ""), os.environ.get("TF_CONFIG")
     if not target or not config:
         return ""
@@ -276,7 +277,7 @@ def _target_of_running(definition: config_pb2.ServerDef) -> str:
 
 
 def _bind_host(host: str) -> str:
-    """Where to listen to be reached as `host`: there if it is an address of this machine, else everywhere."""
+    """Return where to listen to be reached as `host`: there if it is an address of this machine, else everywhere."""
     name = host.strip("[]")
     if name == "localhost":
         return "127.0.0.1"

@@ -72,7 +72,7 @@ class SessionManager:
         init_fn: Callable[[Any], None] | None = None,
         goes_on: bool = False,
     ) -> Session:
-        """For the chief: restore the newest checkpoint, or else initialize.
+        """Restore the newest checkpoint, or else initialize: for the chief.
 
         Args:
             goes_on: this training ran before, and only this process or its task was lost. A model whose variables all
@@ -113,7 +113,7 @@ class SessionManager:
         return sess
 
     def _step_of(self, sess: Session) -> int | None:
-        """The global step of the model, if it counts any."""
+        """Return the global step of the model, if it counts any."""
         try:
             step = get_global_step(sess.graph)
         except (TypeError, ValueError):
@@ -130,7 +130,7 @@ class SessionManager:
         max_wait_secs: float = 7200,
         config: Any = None,
     ) -> tuple[Session, bool]:
-        """A session and whether its model could be restored and is ready."""
+        """Open a session; return it, and whether its model could be restored and is ready."""
         sess, restored = self._restore(
             master, saver, checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint, max_wait_secs, config
         )
@@ -145,7 +145,7 @@ class SessionManager:
         return sess, restored
 
     def wait_for_session(self, master: str, config: Any = None, max_wait_secs: float = float("inf")) -> Session:
-        """For workers: a session once the chief has made the model ready.
+        """Wait until the chief has made the model ready; return a session: for workers.
 
         Raises:
             DeadlineExceededError: that took longer than `max_wait_secs`.
@@ -204,7 +204,7 @@ class SessionManager:
         return sess, True
 
     def _session_of_living_model(self, master: str, config: Any) -> Session | None:
-        """A session, if every variable of the model has a value; None also when there is no way to tell."""
+        """Return a session, if every variable of the model has a value; None also when there is no way to tell."""
         if self._ready_for_local_init_op is None:
             return None
         sess = Session(master, graph=self._graph, config=config)

@@ -13,19 +13,19 @@ from dtfctl.runtime.ops.variables import SaveSliceInfo
 
 
 def create_slot(primary: Any, value: Any, name: str, colocate_with_primary: bool = True) -> Any:
-    """A slot of `primary` called `name` that starts as `value` (a tensor)."""
+    """Make a slot of `primary` called `name` that starts as `value` (a tensor)."""
     return _create(primary, name, value, value.shape, value.dtype.base_dtype, colocate_with_primary)
 
 
 def create_slot_with_initializer(
     primary: Any, initializer: Any, shape: Any, dtype: Any, name: str, colocate_with_primary: bool = True
 ) -> Any:
-    """A slot started by an initializer of the given shape and type."""
+    """Make a slot started by an initializer of the given shape and type."""
     return _create(primary, name, initializer, TensorShape(shape), dtype, colocate_with_primary)
 
 
 def create_zeros_slot(primary: Any, name: str, dtype: Any = None, colocate_with_primary: bool = True) -> Any:
-    """A slot of zeros in the shape of `primary`."""
+    """Make a slot of zeros in the shape of `primary`."""
     wanted = (dtype or primary.dtype).base_dtype
     return create_slot_with_initializer(primary, init_ops.Zeros(), primary.shape, wanted, name, colocate_with_primary)
 

@@ -127,7 +127,7 @@ class FileWriterCache:
 
 
 def read_records(path: str | Path) -> Iterator[bytes]:
-    """The records of a file; a torn last one ends it.
+    """Yield the records of a file; a torn last one ends it.
 
     Raises:
         DataLossError: a checksum is wrong.
@@ -149,5 +149,5 @@ def read_records(path: str | Path) -> Iterator[bytes]:
 
 
 def summary_iterator(path: str | Path) -> Iterator[summary_pb2.Event]:
-    """The events of an event file."""
+    """Iterate over the events of an event file."""
     return map(summary_pb2.Event.FromString, read_records(path))

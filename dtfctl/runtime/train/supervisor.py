@@ -148,7 +148,7 @@ class Supervisor:
         max_wait_secs: float = 7200,
         start_standard_services: bool = True,
     ) -> Session:
-        """A ready session: initialized or restored by the chief, waited for by others."""
+        """Open a ready session: initialized or restored by the chief, waited for by others."""
         self._coord.clear_stop()
         if self._summary_writer is not None:
             self._summary_writer.reopen()
@@ -179,7 +179,7 @@ class Supervisor:
             self._graph_added = True
 
     def start_standard_services(self, sess: Session) -> list[threading.Thread]:
-        """The chief's threads: summaries, steps per second, checkpoints.
+        """Start the chief's threads: summaries, steps per second, checkpoints.
 
         Raises:
             RuntimeError: this is not the chief.
@@ -265,7 +265,7 @@ class Supervisor:
         start_standard_services: bool = True,
         close_summary_writer: bool = True,
     ) -> Iterator[Session]:
-        """A ready session; at the end services stop, and an exception of one of them is raised."""
+        """Open a ready session; at the end services stop, and an exception of one of them is raised."""
         sess: Session | None = None
         try:
             sess = self.prepare_or_wait_for_session(master, config, start_standard_services=start_standard_services)

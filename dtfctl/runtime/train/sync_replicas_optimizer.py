@@ -102,7 +102,7 @@ class SyncReplicasOptimizer(Optimizer):
     def apply_gradients(
         self, grads_and_vars: Iterable[GradAndVar], global_step: Any = None, name: str | None = None
     ) -> Any:
-        """An op for every worker: adds its gradients and waits for a token of the next step.
+        """Make an op for every worker: it adds its gradients and waits for a token of the next step.
 
         Raises:
             ValueError: there are no gradients or no global step.
@@ -211,7 +211,7 @@ class SyncReplicasOptimizer(Optimizer):
         return IndexedSlices(values, indices, shape)
 
     def get_chief_queue_runner(self) -> QueueRunner:
-        """The threads only the chief runs: they apply the averages and hand out tokens.
+        """Return the threads only the chief runs: they apply the averages and hand out tokens.
 
         Raises:
             ValueError: `apply_gradients` was not called.
@@ -250,12 +250,12 @@ class SyncReplicasOptimizer(Optimizer):
         return self._opt.variables()
 
     def make_session_run_hook(self, is_chief: bool, num_tokens: int = -1) -> SyncReplicasHook:
-        """The hook that initializes, and on the chief starts the queue runner."""
+        """Make the hook that initializes, and on the chief starts the queue runner."""
         return SyncReplicasHook(self, is_chief, num_tokens)
 
 
 def _worker_device(graph: Any) -> str:
-    """Where an op that is no variable goes in the current device scopes."""
+    """Return where an op that is no variable goes in the current device scopes."""
     with graph.control_dependencies(None):
         return no_op("sync_rep_worker").device
 

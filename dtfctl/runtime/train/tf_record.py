@@ -42,7 +42,7 @@ class TFRecordOptions:
 
     @staticmethod
     def get_compression_type_string(options: TFRecordOptions | str | None) -> str:
-        """The same of options, their text, or None."""
+        """Return the compression of options, of their text, or of None, as text."""
         return options.as_text() if isinstance(options, TFRecordOptions) else TFRecordOptions(options).as_text()
 
 
@@ -85,7 +85,7 @@ class TFRecordWriter:
 
 
 def tf_record_iterator(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """The records of an uncompressed file.
+    """Iterate over the records of an uncompressed file.
 
     Raises:
         DataLossError: a checksum is wrong.

@@ -13,12 +13,12 @@ from dtfctl.runtime.ops.variables import Variable
 
 
 def global_step(sess: Any, global_step_tensor: Any) -> int:
-    """Its value in a session."""
+    """Return the global step's value in a session."""
     return int(sess.run(global_step_tensor))
 
 
 def get_global_step(graph: Graph | None = None) -> Any:
-    """The global step variable of a graph, or None.
+    """Return the global step variable of a graph, or None.
 
     Raises:
         TypeError: what is called global_step is no integer scalar; ValueError: there are several.
@@ -58,7 +58,7 @@ def create_global_step(graph: Graph | None = None) -> Any:
 
 
 def get_or_create_global_step(graph: Graph | None = None) -> Any:
-    """The global step of the graph, made if there is none."""
+    """Return the global step of the graph; make it if there is none."""
     graph = graph or context.get_default_graph()
     step = get_global_step(graph)
     return create_global_step(graph) if step is None else step

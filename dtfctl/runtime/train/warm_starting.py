@@ -48,7 +48,7 @@ def init_from_checkpoint(ckpt_dir_or_file: str, assignment_map: Mapping[str, Any
 
 
 def _by_name() -> dict[str, list[Any]]:
-    """The parts of each variable by its full name."""
+    """Return the parts of each variable by its full name."""
     found: dict[str, list[Any]] = {}
     for variable in [*global_variables(), *local_variables()]:
         info = variable._get_save_slice_info()
@@ -104,7 +104,7 @@ def checkpoints_iterator(
     timeout: float | None = None,
     timeout_fn: Callable[[], bool] | None = None,
 ) -> Iterator[str]:
-    """The newest checkpoint of a folder, again and again as there is a newer one.
+    """Yield the newest checkpoint of a folder, again and again as there is a newer one.
 
     Args:
         min_interval_secs: at least so long from one to the next.

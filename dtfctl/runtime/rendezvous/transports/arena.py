@@ -52,7 +52,7 @@ class Mapping:
         self._held: Held = {}
 
     def array(self, offset: int, length: int) -> np.ndarray[Any, Any]:
-        """Bytes of the arena; they are released when the last array made of them is gone.
+        """Return bytes of the arena; they are released when the last array made of them is gone.
 
         Raises:
             InvalidArgumentError: that is not inside the arena.
@@ -77,7 +77,7 @@ class Mapping:
         return root
 
     def end(self) -> Held:
-        """No more arrays are made; those there are, which empties as they go."""
+        """Make no more arrays; return those there are, which empties as they go."""
         with self._lock:
             self._has_ended = True
         return self._held
@@ -89,7 +89,7 @@ class Mapping:
             self._released(held[1])
 
     def find(self, array: np.ndarray[Any, Any]) -> Place | None:
-        """Where an array is in the peer's arena, if it begins where a received tensor does."""
+        """Return where an array is in the peer's arena, if it begins where a received tensor does."""
         root: Any = array.base
         if getattr(root, "base", None) is not self._memory or not array.flags.c_contiguous:
             return None

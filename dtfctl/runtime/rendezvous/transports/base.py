@@ -50,14 +50,14 @@ class LinkOwner(Protocol):
     """Who uses links. Called in any thread, which must not be kept."""
 
     def opened(self, link: Link) -> None:
-        """A link is there, whoever opened it; nothing has been read from it yet.
+        """Note that a link is there, whoever opened it; nothing has been read from it yet.
 
         Raises:
             OpError: it is not wanted any more.
         """
 
     def received(self, link: Link, frame: Frame) -> None:
-        """A frame came."""
+        """Take a frame that came."""
 
     def ended(self, link: Link, error: OpError) -> None:
-        """The link failed or was closed; called once."""
+        """Note that the link failed or was closed; called once."""

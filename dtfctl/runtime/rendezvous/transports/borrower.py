@@ -16,8 +16,10 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 class Borrower:
-    """Args:
-    pidfd: of the process; -1 where the kernel has none, or it is this process.
+    """A process at the other end of a unix socket, which may still look at what it was lent.
+
+    Args:
+        pidfd: of the process; -1 where the kernel has none, or it is this process.
     """
 
     def __init__(self, pidfd: int) -> None:
@@ -28,7 +30,7 @@ class Borrower:
 
     @staticmethod
     def of(sock: socket.socket) -> Borrower:
-        """The process at the other end of a unix socket."""
+        """Find the process at the other end of a unix socket."""
         pid = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[0]
         try:
             return Borrower(os.pidfd_open(pid) if pid not in (0, os.getpid()) else -1)
@@ -37,7 +39,8 @@ class Borrower:
             return Borrower(-1)
 
     def outlive(self, loans: Loans) -> None:
-        """The link is gone, and with it who would say what the process still looks at. All of it stays until the
+        """Go on without the link, and so without who would say what the process still looks at. All of it stays
+        until the
         process has ended, or says over another link that it looks at nothing of it any more (remains.py)."""
         if self._pidfd < 0:
             return
@@ -51,13 +54,13 @@ class Borrower:
         return self._pidfd
 
     def readable(self) -> None:
-        """It has ended."""
+        """Note that the process has ended."""
         assert self._loans is not None
         self._stop()
         self._loans.end()
 
     def writable(self) -> None:
-        """Never."""
+        """Do nothing: it is never waited for."""
 
     def tick(self, now: float) -> None:
         if not self._loans:

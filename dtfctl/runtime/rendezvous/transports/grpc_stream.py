@@ -40,7 +40,7 @@ class Outbox:
         self._queue.put(None)
 
     def chunks(self) -> Iterator[bytes]:
-        """Everything put in, in order; small buffers together, big ones cut."""
+        """Yield everything put in, in order; small buffers together, big ones cut."""
         batch: list[bytes | memoryview] = []
         size = 0
         while True:

@@ -64,14 +64,14 @@ class TaskTls:
     domain: str
 
     def host_of(self, task: str) -> str:
-        """The name that the certificate of `/job:worker/replica:0/task:1` must be valid for."""
+        """Return the name that the certificate of `/job:worker/replica:0/task:1` must be valid for."""
         spec = DeviceSpec.from_string(task)
         assert spec.job is not None and spec.task is not None
         return task_host(spec.job, spec.task, self.domain)
 
 
 def holder_of(common: str) -> str:
-    """The task whose certificate has that common name, as `/job:worker/replica:0/task:1`.
+    """Return the task whose certificate has that common name, as `/job:worker/replica:0/task:1`.
 
     Raises:
         UnauthenticatedError: it is not a task's.
@@ -286,7 +286,7 @@ class Tickets(Generic[T]):
         self._open: dict[bytes, tuple[bytes, T, float]] = {}
 
     def issue(self, purpose: T) -> tuple[bytes, bytes]:
-        """A new ticket's name and secret."""
+        """Issue a new ticket: its name and secret."""
         name, secret = secrets.token_bytes(16), secrets.token_bytes(32)
         now = time.monotonic()
         with self._lock:
@@ -364,7 +364,7 @@ class Door(Generic[T]):
         self._listener.start()
 
     def offer(self, purpose: T) -> Offer:
-        """An invitation for one connection."""
+        """Invite to one connection."""
         ticket, secret = self._tickets.issue(purpose)
         return Offer(this_place(), self.unix_name, self.port, ticket, secret, self._tls is not None)
 

@@ -16,7 +16,7 @@ from dtfctl.runtime.rendezvous.transports.base import LinkOwner
 
 
 class Remains:
-    """Of the links between a task and one life of a peer, by the names of the links."""
+    """What is left of the links between a task and one life of a peer, by the names of the links."""
 
     def __init__(self, peer_life: int) -> None:
         self.peer_life = peer_life
@@ -31,7 +31,7 @@ class Remains:
             self._there[name] = False
 
     def ended(self, name: int, loans: Loans, held: Held) -> None:
-        """A link has ended.
+        """Note that a link has ended.
 
         Args:
             loans: what the peer was lent over it.
@@ -48,7 +48,7 @@ class Remains:
             loans.end()
 
     def returned(self, name: int) -> None:
-        """The peer looks at nothing any more that it was lent over a link.
+        """Note that the peer looks at nothing any more that it was lent over a link.
 
         Raises:
             InvalidArgumentError: there was no such link.
@@ -77,7 +77,7 @@ _all: weakref.WeakKeyDictionary[LinkOwner, dict[str, Remains]] = weakref.WeakKey
 
 
 def remains_of(owner: LinkOwner, peer_task: str, peer_life: int) -> Remains:
-    """What is left of an owner's links to a life of a peer; of lives before it nothing is."""
+    """Return what is left of an owner's links to a life of a peer; of lives before it nothing is."""
     with _lock:
         peers = _all.setdefault(owner, {})
         found = peers.get(peer_task)

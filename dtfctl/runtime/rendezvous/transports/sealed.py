@@ -160,7 +160,7 @@ class SealedLink(SocketLink):
         return None
 
     def _queue(self, message: Message) -> None:
-        """With the lock held.
+        """Put a frame into its queue, with the lock held.
 
         Raises:
             InvalidArgumentError: the message cannot be sent; nothing of it was queued.
@@ -240,7 +240,7 @@ class SealedLink(SocketLink):
         return not self._sealed
 
     def _next_short(self) -> bytes | memoryview:
-        """What the next record of short frames holds; with the lock held, and if there are any."""
+        """Return what the next record of short frames holds; with the lock held, and if there are any."""
         short = self._short
         first = short.popleft()
         size = len(first)
@@ -257,7 +257,7 @@ class SealedLink(SocketLink):
         return first
 
     def _next_batch(self) -> list[Piece]:
-        """What goes next, with the numbers of its records; with the lock held."""
+        """Return what goes next, with the numbers of its records; with the lock held."""
         batch: list[Piece] = []
         size = 0
         if self._short:
@@ -346,7 +346,8 @@ class SealedLink(SocketLink):
                 return
 
     def _space(self) -> memoryview:
-        """Where what comes next is read to: the rest of a record and the header of the one behind it, if known."""
+        """Return where what comes next is read to: the rest of a record and the header of the one behind it,
+        if known."""
         ticket = self._next
         if ticket is None:
             return self._buffer[self._end :]
@@ -403,7 +404,7 @@ class SealedLink(SocketLink):
     # Ending -----------------------------------------------------------------------------------------------------------
 
     def _stop(self, error: OpError) -> OpError:
-        """The pump gives up."""
+        """Give up: the pump has failed."""
         with self._lock:
             self._state = _IDLE
             if self._error is not None:

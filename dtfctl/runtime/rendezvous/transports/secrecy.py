@@ -81,7 +81,7 @@ class Agreement:
 
 
 def _without_tls(secure: ssl.SSLSocket) -> socket.socket:
-    """The socket below, with nothing read from it that belongs to what follows."""
+    """Return the socket below, with nothing read from it that belongs to what follows."""
     if secure.pending():
         raise UnauthenticatedError("A peer says more inside TLS than it should")
     timeout = secure.gettimeout()

@@ -151,7 +151,7 @@ class SocketLink:
         return places
 
     def _unshare(self, places: Sequence[Place | None] | None) -> None:
-        """Nobody will be told of these."""
+        """Forget loans of which nobody will be told."""
         for place in places or ():
             if place is not None and not place.is_returned and self._loans is not None:
                 self._loans.take_back(place.offset)
@@ -219,7 +219,7 @@ class SocketLink:
     # Shared memory ----------------------------------------------------------------------------------------------------
 
     def _release(self, offset: int) -> None:
-        """A block of the peer's arena is not used any more: the next frames say so, or the next tick."""
+        """Release a block of the peer's arena: the next frames say so, or the next tick."""
         self._released.append(offset)
 
     def _add_released(self, out: list[bytes | memoryview]) -> None:
@@ -308,7 +308,7 @@ class SocketLink:
         return UnavailableError(f"Connection to {self.peer_task} failed: {e.strerror or e}")
 
     def _close_socket(self) -> None:
-        """With the lock held, once the link has failed."""
+        """Close the socket, with the lock held, once the link has failed."""
         self._sock.close()
 
     def fail(self, error: OpError) -> None:
@@ -335,7 +335,7 @@ class SocketLink:
 
 
 def link_over(joined: Joined, peer_task: str, local_life: int, peer_life: int, owner: LinkOwner) -> SocketLink:
-    """The link that a connection is good for, encrypted if its ends have agreed on keys.
+    """Return the link that a connection is good for, encrypted if its ends have agreed on keys.
 
     Raises:
         OSError, OpError.

@@ -37,16 +37,16 @@ class CheckpointSaverListener:
     """Called by CheckpointSaverHook around each save."""
 
     def begin(self) -> None:
-        """Before the graph is final."""
+        """Prepare, before the graph is final."""
 
     def before_save(self, session: Any, global_step_value: int) -> None:
-        """Before a checkpoint is written."""
+        """Prepare for a checkpoint that is going to be written."""
 
     def after_save(self, session: Any, global_step_value: int) -> Any:
-        """After; a true value asks training to stop."""
+        """Follow up on a checkpoint that was written; a true value asks training to stop."""
 
     def end(self, session: Any, global_step_value: int) -> None:
-        """At the end of training."""
+        """Follow up on the end of training."""
 
 
 class CheckpointSaverHook(SessionRunHook):
@@ -147,7 +147,7 @@ class CheckpointSaverHook(SessionRunHook):
         return self._saved(session, step)
 
     def _forget_writing(self) -> None:
-        """After a failure: what was begun in the session before has failed with it, or is there."""
+        """Forget the writing after a failure: what was begun in the session before has failed with it, or is there."""
         if self._writing is not None:
             step, done = self._writing
             self._writing = None
@@ -193,7 +193,7 @@ class CheckpointSaverHook(SessionRunHook):
         return self._saved(session, step)
 
     def _saved(self, session: Any, step: int) -> bool:
-        """A checkpoint is there; whether a listener asks to stop."""
+        """Follow up on a checkpoint that is there; tell whether a listener asks to stop."""
         writer = FileWriterCache.get(self._dir)
         entry = summary_pb2.SessionLog(status=summary_pb2.SessionLog.CHECKPOINT, checkpoint_path=self._path)
         writer.add_session_log(entry, step)

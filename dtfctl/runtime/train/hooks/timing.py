@@ -49,7 +49,7 @@ class SecondOrStepTimer:
 
 
 def global_step_read() -> Tensor:
-    """A tensor with the global step.
+    """Return a tensor with the global step.
 
     Raises:
         RuntimeError: there is none.

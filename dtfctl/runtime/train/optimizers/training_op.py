@@ -12,7 +12,7 @@ from dtfctl.runtime.train.optimizer import Optimizer
 
 
 def target_of(variable: Any) -> Any:
-    """What a training op takes for a variable: its handle or its reference."""
+    """Return what a training op takes for a variable: its handle or its reference."""
     return variable.handle if variable._is_resource else variable._ref()
 
 
