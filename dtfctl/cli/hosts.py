@@ -170,7 +170,8 @@ def _clean(session: Session, file: str, everything: bool, force: bool) -> int:
     else:
         what = "dtfctl" if everything else f"cluster {spec.cluster}"
         good, ended = plural(len(done) - len(bad), "host"), sum(host.ended for host in done)
-        screen.print(f"nothing of {what} is left on {good}; processes ended: {ended}")
+        left = f"nothing of {what} is left on {good}; processes ended: {ended}"
+        screen.print(left if len(bad) < len(done) else f"{what} was removed from none of {plural(len(done), 'host')}")
         for line in grouped([(host.name, host.problem, host.where) for host in bad]):
             screen.error(line, next((host.hint for host in bad if host.problem in line and host.hint), ""))
     if not bad:

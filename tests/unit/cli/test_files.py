@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
+from dtfctl.launcher.operator.clean_hosts import HostCleaned
 from tests.unit.cli.harness import LOCAL, ROOT, Dtfctl
 
 
@@ -47,3 +50,17 @@ def test_config_shows_origins_and_prints_a_spec(dtfctl: Dtfctl, tmp_path: Path) 
 
 def test_schema_is_the_published_one(dtfctl: Dtfctl) -> None:
     assert dtfctl("schema").json == json.loads((ROOT / "dtfctl/launcher/spec/schema.json").read_text("utf-8"))
+
+
+def test_hosts_clean_says_how_many_hosts_have_nothing_left(
+    dtfctl: Dtfctl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text("cluster: lab\nhosts: node[1-2]\ntasks: {worker: 2}\n")
+    done = [HostCleaned("node1", "owner", "it belongs to eve@home"), HostCleaned("node2", ended=3)]
+    monkeypatch.setattr("dtfctl.launcher.operator.clean_hosts.clean_hosts", lambda *_, **__: done)
+    result = dtfctl("hosts", "clean", str(file), "--yes")
+    assert (result.code, result.out) == (5, "nothing of cluster lab is left on 1 host; processes ended: 3\n")
+    done.pop()
+    result = dtfctl("hosts", "clean", str(file), "--yes")
+    assert (result.code, result.out) == (5, "cluster lab was removed from none of 1 host\n")
