@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,9 @@ from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.operator import controller_client
 from dtfctl.launcher.operator.check_hosts import HostCheck, check_hosts
 from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.providers import conversation
+from dtfctl.launcher.providers.bundle import Bundles, Layer, Platform
+from dtfctl.launcher.providers.packing import Archive
 from dtfctl.launcher.providers.ssh import SshProvider
 from dtfctl.launcher.spec.grouping import grouped
 from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, Ssh, Sync, TaskGroup
@@ -35,6 +39,7 @@ BEHAVIOURS: dict[int, Behaviour] = {
     7: "good",
     8: "good",
     10: "ends",
+    11: "good",
 }
 
 
@@ -86,6 +91,7 @@ def test_each_host_says_what_is_wrong_with_it_and_all_take_as_long_as_the_slowes
         8: "host-key",
         9: "unreachable",
         10: "install",
+        11: "",
     }
     assert found[2].python.startswith("3.")
     assert found[3].free_bytes > 0, "a greeting is not an answer"
@@ -159,6 +165,33 @@ def test_a_spec_that_comes_again_while_files_are_on_their_way_disturbs_no_host(
     finally:
         provider.kill_agent("127.0.0.2")
         provider.clean("127.0.0.2")
+        provider.close()
+
+
+def test_a_host_waits_for_as_long_as_what_it_is_to_get_has_to_be_downloaded(
+    home: Path, servers: SshHosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program there ends by itself after a while without a request."""
+    text = conversation.source().replace(b"LONGEST_IDLE_S = 120", b"LONGEST_IDLE_S = 8")
+    monkeypatch.setattr(conversation, "source", lambda: text)
+    monkeypatch.setattr(conversation, "SIGN_S", 0.5)
+    pack = Bundles.archive
+
+    def pack_slowly(self: Bundles, platform: Platform, layer: Layer, *rest: Any) -> Archive:
+        time.sleep(12.0)
+        return pack(self, platform, layer, *rest)
+
+    monkeypatch.setattr(Bundles, "archive", pack_slowly)
+    servers.lend_packages(11)
+    paths = ClusterPaths.of("t")
+    controller_client.prepare(paths)
+    provider = SshProvider(paths)
+    try:
+        provider.configure(spec_of(servers, [11]))
+        assert provider.start_agent("127.0.0.11").host == "127.0.0.11"
+    finally:
+        provider.kill_agent("127.0.0.11")
+        provider.clean("127.0.0.11")
         provider.close()
 
 

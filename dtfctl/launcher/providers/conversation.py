@@ -36,6 +36,8 @@ PYTHONS = (
 )
 NO_PYTHON_EXIT = 96
 KEPT_STDERR = 4000
+SIGN_S = 30.0
+"""A fraction of `host_side.LONGEST_IDLE_S`."""
 NO_START = "1|126|127"
 """How a Python ends that is broken, or cannot import dtfctl; `serve` does not end so."""
 ROOM = 1000
@@ -91,6 +93,7 @@ class Conversation:
         self._facts: dict[str, Any] = {}
         self._said = b""
         self._listener = guard.watched(asyncio.create_task(self._listen()), name="ssh-stderr")
+        self._signs = guard.watched(asyncio.create_task(self._give_signs()), name="ssh-signs")
         self.offers = 0
         """Other hosts that may be getting layers from this one."""
         self.used = asyncio.get_running_loop().time()
@@ -153,10 +156,14 @@ class Conversation:
             await self.ask({"do": "look", "cluster": "", "host": ""}, ASK_S)
         return self._facts
 
-    async def give_sign(self) -> None:
-        """The process there ends where nobody has asked it for anything in a while."""
-        with contextlib.suppress(HostFailed):  # closed then, and found so by who needs it next
-            await self.ask({"do": "nothing"}, ASK_S)
+    async def _give_signs(self) -> None:
+        """The process there ends where nobody has asked it for anything in a while; what is to be sent may have to be
+        downloaded first, or to wait for other hosts."""
+        while self.is_open:
+            await asyncio.sleep(SIGN_S / 2)
+            if self.is_open and not self._lock.locked() and asyncio.get_running_loop().time() - self.used >= SIGN_S / 2:
+                with contextlib.suppress(HostFailed):  # closed then, and found so by who needs it next
+                    await self.ask({"do": "nothing"}, ASK_S)
 
     async def _reply(self) -> dict[str, Any]:
         while True:
@@ -233,6 +240,7 @@ class Conversation:
         return bool(self.forwards) or self.offers > 0
 
     def close(self) -> None:
+        self._signs.cancel()
         self.forwards.stop()
         self.connection.close()
 

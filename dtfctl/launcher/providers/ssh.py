@@ -42,8 +42,6 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 IDLE_S = 5.0
-SIGN_S = 30.0
-"""Through a connection that is kept; a fraction of `host_side.LONGEST_IDLE_S`."""
 START_S = 90.0
 SETUP_S = 3600.0
 KNOCK_S = 1.0
@@ -79,7 +77,7 @@ class SshProvider:
         self._spec: ClusterSpec | None = None
         self._hosts: dict[str, _Host] = {}
         self._logins: Logins | None = None
-        self._signs: set[asyncio.Task[None]] = set()
+        self._packs_ahead = False
         self._noted: set[str] = set()
         self._later: dict[str, asyncio.Task[None]] = {}
         self._ensuring = 0
@@ -184,7 +182,8 @@ class SshProvider:
         for host in spec.hosts:
             if not host.is_local and host.name not in self._hosts:
                 self._hosts[host.name] = _Host(host.name, host.user, asyncio.Lock())
-        if any(not self.may_run(name) for name in self._hosts):
+        if not self._packs_ahead and any(not self.may_run(name) for name in self._hosts):
+            self._packs_ahead = True  # once: who waits for what is packed keeps one of few threads
             self._loop.run_in_executor(None, self._pack_ahead)
 
     def _pack_ahead(self) -> None:
@@ -241,10 +240,6 @@ class SshProvider:
             conversation.close()
             host.conversation = None
             return False
-        if conversation.is_open and not host.lock.locked() and self._loop.time() - conversation.used >= SIGN_S:
-            sign = guard.watched(self._loop.create_task(conversation.give_sign()), name="ssh-sign")
-            self._signs.add(sign)
-            sign.add_done_callback(self._signs.discard)
         return True
 
     async def _forward(self, name: str, address: str, *, alone: bool = False) -> str:
