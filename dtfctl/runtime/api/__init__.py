@@ -319,11 +319,7 @@ from dtfctl.runtime.ops.data_flow_ops.queues import (
     QueueBase,
     RandomShuffleQueue,
 )
-from dtfctl.runtime.ops.data_flow_ops.session_tensors import (
-    delete_session_tensor,
-    get_session_handle,
-    get_session_tensor,
-)
+from dtfctl.runtime.ops.data_flow_ops.session_tensors import delete_session_tensor, get_session_tensor
 from dtfctl.runtime.ops.data_flow_ops.staging import StagingArea
 from dtfctl.runtime.ops.function import (
     TensorSpec,
@@ -335,11 +331,7 @@ from dtfctl.runtime.ops.functional_ops import (
     map_fn,
     scan,
 )
-from dtfctl.runtime.ops.grouping import (
-    group,
-    no_op,
-    tuple_ as tuple,
-)
+from dtfctl.runtime.ops.grouping import group, tuple_ as tuple
 from dtfctl.runtime.ops.hessians import add_check_numerics_ops, hessians
 from dtfctl.runtime.ops.init_ops import (
     constant_initializer,
@@ -361,9 +353,7 @@ from dtfctl.runtime.ops.io_ops import (
     TextLineReader,
     TFRecordReader,
     WholeFileReader,
-    matching_files,
     merge_v2_checkpoints,
-    read_file,
     restore_v2,
     save_v2,
     sharded_filename,
@@ -371,7 +361,6 @@ from dtfctl.runtime.ops.io_ops import (
 )
 from dtfctl.runtime.ops.linalg_ops import (
     adjoint,
-    banded_triangular_solve,
     cholesky,
     cholesky_solve,
     eig,
@@ -384,13 +373,9 @@ from dtfctl.runtime.ops.linalg_ops import (
     logdet,
     logm,
     lu,
-    matrix_determinant,
-    matrix_exponential,
     matrix_inverse,
-    matrix_logarithm,
     matrix_solve,
     matrix_solve_ls,
-    matrix_square_root,
     matrix_triangular_solve,
     norm,
     qr,
@@ -401,12 +386,7 @@ from dtfctl.runtime.ops.linalg_ops import (
     svd,
     tridiagonal_solve,
 )
-from dtfctl.runtime.ops.logging_ops import (
-    Print,
-    print_v2,
-    print_v2 as print,
-    timestamp,
-)
+from dtfctl.runtime.ops.logging_ops import Print, print_v2, print_v2 as print
 from dtfctl.runtime.ops.lookup_ops import (
     initialize_all_tables,
     tables_initializer,
@@ -597,13 +577,37 @@ from dtfctl.runtime.ops.math_ops import (
     zeta,
 )
 from dtfctl.runtime.ops.nn_ops import log_sigmoid
+from dtfctl.runtime.ops.op_defs.control import no_op
+from dtfctl.runtime.ops.op_defs.data_flow import get_session_handle
+from dtfctl.runtime.ops.op_defs.entry import define_op
+from dtfctl.runtime.ops.op_defs.io import (
+    decode_json_example,
+    decode_raw,
+    matching_files,
+    read_file,
+    string_to_number,
+    timestamp,
+)
+from dtfctl.runtime.ops.op_defs.linalg import (
+    banded_triangular_solve,
+    matrix_determinant,
+    matrix_exponential,
+    matrix_logarithm,
+    matrix_square_root,
+)
+from dtfctl.runtime.ops.op_defs.string import (
+    as_string,
+    decode_base64,
+    encode_base64,
+    string_strip,
+    string_to_hash_bucket_fast,
+    substr,
+)
 from dtfctl.runtime.ops.parsing_ops import (
     FixedLenFeature,
     FixedLenSequenceFeature,
     VarLenFeature,
     decode_csv,
-    decode_json_example,
-    decode_raw,
     parse_example,
     parse_single_example,
     parse_tensor,
@@ -674,19 +678,12 @@ from dtfctl.runtime.ops.state_ops import (
     scatter_update,
 )
 from dtfctl.runtime.ops.string_ops import (
-    as_string,
-    decode_base64,
-    encode_base64,
     reduce_join,
     regex_replace,
     string_join,
     string_split,
-    string_strip,
     string_to_hash_bucket,
-    string_to_hash_bucket_fast,
     string_to_hash_bucket_strong,
-    string_to_number,
-    substr,
 )
 from dtfctl.runtime.ops.template import make_template
 from dtfctl.runtime.ops.tensor_array_ops import (

@@ -36,6 +36,4 @@ from dtfctl.runtime.ops.math_ops import (
     complex,
     saturate_cast,
 )
-from dtfctl.runtime.ops.string_ops import (
-    as_string,
-)
+from dtfctl.runtime.ops.op_defs.string import as_string

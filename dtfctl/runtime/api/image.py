@@ -8,7 +8,6 @@ from dtfctl.runtime.ops.array_ops import (
 from dtfctl.runtime.ops.image_ops.boxes import (
     combined_non_max_suppression,
     draw_bounding_boxes,
-    extract_glimpse,
     non_max_suppression,
     sample_distorted_bounding_box,
 )
@@ -20,13 +19,11 @@ from dtfctl.runtime.ops.image_ops.colors import (
     adjust_saturation,
     convert_image_dtype,
     grayscale_to_rgb,
-    hsv_to_rgb,
     random_brightness,
     random_contrast,
     random_hue,
     random_saturation,
     rgb_to_grayscale,
-    rgb_to_hsv,
 )
 from dtfctl.runtime.ops.image_ops.comparing import (
     image_gradients,
@@ -51,16 +48,7 @@ from dtfctl.runtime.ops.image_ops.cutting import (
     transpose,
     transpose_image,
 )
-from dtfctl.runtime.ops.image_ops.files import (
-    decode_bmp,
-    decode_gif,
-    decode_image,
-    decode_jpeg,
-    decode_png,
-    encode_jpeg,
-    encode_png,
-    extract_jpeg_shape,
-)
+from dtfctl.runtime.ops.image_ops.files import decode_image, encode_jpeg
 from dtfctl.runtime.ops.image_ops.resizing import (
     ResizeMethod,
     crop_and_resize,
@@ -72,4 +60,15 @@ from dtfctl.runtime.ops.image_ops.resizing import (
     resize_nearest_neighbor,
 )
 from dtfctl.runtime.ops.image_ops.statistics import per_image_standardization, psnr, total_variation
+from dtfctl.runtime.ops.op_defs.image import (
+    decode_bmp,
+    decode_gif,
+    decode_jpeg,
+    decode_png,
+    encode_png,
+    extract_glimpse,
+    extract_jpeg_shape,
+    hsv_to_rgb,
+    rgb_to_hsv,
+)
 from dtfctl.runtime.ops.random_ops import random_crop

@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 from dtfctl.runtime.ops.data_flow_ops.queues import PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
-from dtfctl.runtime.ops.image_ops.files import (
-    decode_bmp,
-    decode_gif,
-    decode_image,
-    decode_jpeg,
-    decode_png,
-    encode_jpeg,
-    encode_png,
-    extract_jpeg_shape,
-)
+from dtfctl.runtime.ops.image_ops.files import decode_image, encode_jpeg
 from dtfctl.runtime.ops.io_ops import (
     FixedLengthRecordReader,
     IdentityReader,
@@ -20,21 +11,27 @@ from dtfctl.runtime.ops.io_ops import (
     TextLineReader,
     TFRecordReader,
     WholeFileReader,
-    matching_files,
     merge_v2_checkpoints,
-    read_file,
     restore_v2,
     save_v2,
     sharded_filename,
     write_file,
 )
+from dtfctl.runtime.ops.op_defs.image import (
+    decode_bmp,
+    decode_gif,
+    decode_jpeg,
+    decode_png,
+    encode_png,
+    extract_jpeg_shape,
+)
+from dtfctl.runtime.ops.op_defs.io import decode_json_example, decode_raw, matching_files, read_file
+from dtfctl.runtime.ops.op_defs.string import decode_base64, encode_base64
 from dtfctl.runtime.ops.parsing_ops import (
     FixedLenFeature,
     FixedLenSequenceFeature,
     VarLenFeature,
     decode_csv,
-    decode_json_example,
-    decode_raw,
     parse_example,
     parse_single_example,
     parse_tensor,
@@ -42,7 +39,6 @@ from dtfctl.runtime.ops.parsing_ops import (
 )
 from dtfctl.runtime.ops.sequence_parsing import parse_single_sequence_example
 from dtfctl.runtime.ops.sparse_ops.serialization import deserialize_many_sparse, serialize_many_sparse, serialize_sparse
-from dtfctl.runtime.ops.string_ops import decode_base64, encode_base64
 from dtfctl.runtime.platform import gfile
 from dtfctl.runtime.train.graph_io import write_graph
 from dtfctl.runtime.train.input import match_filenames_once

@@ -14,7 +14,6 @@ from dtfctl.runtime.ops.array_ops import (
 from dtfctl.runtime.ops.clip_ops import global_norm
 from dtfctl.runtime.ops.linalg_ops import (
     adjoint,
-    banded_triangular_solve,
     cholesky,
     cholesky_solve,
     eig,
@@ -27,18 +26,13 @@ from dtfctl.runtime.ops.linalg_ops import (
     logdet,
     logm,
     lu,
-    matrix_determinant,
-    matrix_determinant as det,
-    matrix_exponential,
     matrix_inverse,
     matrix_inverse as inv,
-    matrix_logarithm,
     matrix_rank,
     matrix_solve,
     matrix_solve as solve,
     matrix_solve_ls,
     matrix_solve_ls as lstsq,
-    matrix_square_root,
     matrix_triangular_solve,
     norm,
     normalize,
@@ -64,4 +58,12 @@ from dtfctl.runtime.ops.math_ops import (
 )
 from dtfctl.runtime.ops.nn_ops import (
     l2_normalize,
+)
+from dtfctl.runtime.ops.op_defs.linalg import (
+    banded_triangular_solve,
+    matrix_determinant,
+    matrix_determinant as det,
+    matrix_exponential,
+    matrix_logarithm,
+    matrix_square_root,
 )

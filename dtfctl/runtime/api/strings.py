@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from dtfctl.runtime.ops.string_ops import (
+from dtfctl.runtime.ops.op_defs.io import string_to_number, string_to_number as to_number
+from dtfctl.runtime.ops.op_defs.string import (
     as_string,
     decode_base64,
     encode_base64,
+    string_length,
+    string_length as length,
+    string_lower,
+    string_lower as lower,
+    string_strip,
+    string_strip as strip,
+    string_to_hash_bucket_fast,
+    string_to_hash_bucket_fast as to_hash_bucket_fast,
+    string_upper,
+    string_upper as upper,
+    substr,
+    unicode_script,
+    unicode_transcode,
+    unsorted_segment_join,
+)
+from dtfctl.runtime.ops.string_ops import (
     reduce_join,
     regex_full_match,
     regex_replace,
@@ -13,26 +30,10 @@ from dtfctl.runtime.ops.string_ops import (
     string_format as format,
     string_join,
     string_join as join,
-    string_length,
-    string_length as length,
-    string_lower,
-    string_lower as lower,
     string_split,
     string_split_v2,
-    string_strip,
-    string_strip as strip,
     string_to_hash_bucket,
     string_to_hash_bucket as to_hash_bucket,
-    string_to_hash_bucket_fast,
-    string_to_hash_bucket_fast as to_hash_bucket_fast,
     string_to_hash_bucket_strong,
     string_to_hash_bucket_strong as to_hash_bucket_strong,
-    string_to_number,
-    string_to_number as to_number,
-    string_upper,
-    string_upper as upper,
-    substr,
-    unicode_script,
-    unicode_transcode,
-    unsorted_segment_join,
 )

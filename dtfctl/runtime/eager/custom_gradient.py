@@ -15,7 +15,7 @@ from dtfctl.runtime.framework.gradients import gradients
 from dtfctl.runtime.framework.graph_keys import GraphKeys, control_dependencies
 from dtfctl.runtime.framework.op_builder import make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
-from dtfctl.runtime.ops.grouping import no_op
+from dtfctl.runtime.ops.op_defs.control import no_op
 from dtfctl.runtime.ops.variable_scope import get_variable_scope, variable_scope
 
 

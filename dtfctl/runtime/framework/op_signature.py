@@ -1,7 +1,7 @@
 """Op signatures: names, types and attributes of every op the runtime knows, equal to TensorFlow's OpDefs.
 
-They live in `signatures/*.opdef`, one line an op, and are parsed when first asked for. The notation is also what a
-custom op is registered with:
+Ops with more facts that are short (shape rule, gradient, function) have an entry in `ops/op_defs`; the others are lines
+of `signatures/*.opdef`. They are parsed when first asked for. The notation is also what a custom op is registered in:
 
     MatMul(a: T, b: T) -> (product: T); transpose_a: bool = false; T: type in {float, double}; !stateful
 
@@ -13,6 +13,7 @@ many tensors as the attribute holds types) or `ref(...)` of the first two. An at
 from __future__ import annotations
 
 import difflib
+import importlib
 import json
 import re
 from collections.abc import Iterator
@@ -176,8 +177,8 @@ class OpSignature:
 def known_signature(op: str) -> OpSignature | None:
     """As `find_signature`, but asks no plugin: for modules that are being imported, which plugins may import, too."""
     known = _REGISTERED.get(op)
-    if known is None and (line := _lines().get(op)) is not None:
-        known = _REGISTERED[op] = parse_signature(line)
+    if known is None and (found := _notations().get(op)) is not None:
+        known = _REGISTERED[op] = parse_signature(found[1])
     return known
 
 
@@ -209,12 +210,12 @@ def get_signature(op: str) -> OpSignature:
 
 def op_names() -> list[str]:
     """Every op that has a signature, sorted."""
-    return sorted({*_lines(), *_REGISTERED})
+    return sorted({*_notations(), *_REGISTERED})
 
 
 def op_family(op: str) -> str:
-    """The family file an op's signature is in ("math", "nn", ...); "custom" for ops registered by a user."""
-    return _families().get(op, "custom")
+    """The family an op is entered in ("math", "nn", ...); "custom" for ops registered by a user."""
+    return _notations().get(op, ("custom", ""))[0]
 
 
 def register_op(notation: str) -> OpSignature:
@@ -224,31 +225,32 @@ def register_op(notation: str) -> OpSignature:
         InvalidArgumentError: the notation cannot be parsed, or another op of that name exists.
     """
     signature = parse_signature(notation)
-    line = _lines().get(signature.name)
-    existing = _REGISTERED.get(signature.name) or (parse_signature(line) if line is not None else None)
+    existing = known_signature(signature.name)
     if existing is not None and existing != signature:
         raise InvalidArgumentError(f"Op '{signature.name}' is registered already with another signature")
     _REGISTERED[signature.name] = signature
     return signature
 
 
+def add_notation(family: str, notation: str) -> str:
+    """Enter an op of this package, whose notation is parsed when it is first asked for, and return its type."""
+    op = notation[: notation.index("(")]
+    _ENTERED[op] = (family, notation)
+    return op
+
+
 _REGISTERED: dict[str, OpSignature] = {}
+_ENTERED: dict[str, tuple[str, str]] = {}
 
 
 @lru_cache(maxsize=1)
-def _files() -> dict[str, str]:
+def _notations() -> dict[str, tuple[str, str]]:
+    """Family and notation of each op: the entries of `ops/op_defs`, and the lines of `signatures`."""
+    importlib.import_module("dtfctl.runtime.ops.op_defs")
     folder = resources.files("dtfctl.runtime.framework") / "signatures"
-    return {f.name.removesuffix(".opdef"): f.read_text() for f in folder.iterdir() if f.name.endswith(".opdef")}
-
-
-@lru_cache(maxsize=1)
-def _lines() -> dict[str, str]:
-    return {line[: line.index("(")]: line for text in _files().values() for line in text.splitlines()}
-
-
-@lru_cache(maxsize=1)
-def _families() -> dict[str, str]:
-    return {line[: line.index("(")]: name for name, text in _files().items() for line in text.splitlines()}
+    files = [f for f in folder.iterdir() if f.name.endswith(".opdef")]
+    lines = ((f.name.removesuffix(".opdef"), line) for f in files for line in f.read_text().splitlines())
+    return {**{line[: line.index("(")]: (family, line) for family, line in lines}, **_ENTERED}
 
 
 _HEAD = re.compile(r"\s*(\w+)\s*\((.*?)\)\s*->\s*\((.*)\)\s*$", re.DOTALL)

@@ -8,13 +8,9 @@ from typing import Any
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.convert import IndexedSlices, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
-from dtfctl.runtime.framework.op_builder import apply_op, make_op
+from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Operation
-
-
-def no_op(name: str | None = None) -> Operation:
-    """Does nothing; other ops can wait for it."""
-    return make_op("NoOp", name=name)
+from dtfctl.runtime.ops.op_defs.control import no_op
 
 
 def _operation(item: Any) -> Operation:

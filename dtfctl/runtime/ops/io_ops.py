@@ -11,18 +11,8 @@ from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make
 from dtfctl.runtime.framework.operation import Operation, Tensor
 
 
-def read_file(filename: Any, name: str | None = None) -> Tensor:
-    """The contents of a file, as a string."""
-    return apply_op("ReadFile", name, filename=filename)
-
-
 def write_file(filename: Any, contents: Any, name: str | None = None) -> Operation:
     return make_op("WriteFile", name, filename=filename, contents=contents)
-
-
-def matching_files(pattern: Any, name: str | None = None) -> Tensor:
-    """Names of the files that match, sorted."""
-    return apply_op("MatchingFiles", name, pattern=pattern)
 
 
 def save_v2(prefix: Any, tensor_names: Any, shape_and_slices: Any, tensors: Sequence[Any]) -> Operation:

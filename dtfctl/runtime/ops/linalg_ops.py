@@ -12,6 +12,12 @@ from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops, math_ops
+from dtfctl.runtime.ops.op_defs.linalg import (
+    matrix_determinant,
+    matrix_exponential,
+    matrix_logarithm,
+    matrix_square_root,
+)
 
 
 def cholesky(input: Any, name: str | None = None) -> Tensor:
@@ -29,11 +35,6 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
 def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
     """The inverse of (each) square matrix."""
     return apply_op("MatrixInverse", name, input=input, adjoint=adjoint)
-
-
-def matrix_determinant(input: Any, name: str | None = None) -> Tensor:
-    """The determinant of (each) square matrix."""
-    return apply_op("MatrixDeterminant", name, input=input)
 
 
 def log_matrix_determinant(input: Any, name: str | None = None) -> Any:
@@ -62,13 +63,6 @@ def matrix_triangular_solve(
 ) -> Tensor:
     """The x of a x = rhs for triangular a."""
     return apply_op("MatrixTriangularSolve", name, matrix=matrix, rhs=rhs, lower=lower, adjoint=adjoint)
-
-
-def banded_triangular_solve(
-    bands: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
-) -> Tensor:
-    """The x of a x = rhs for triangular a given by its bands."""
-    return apply_op("BandedTriangularSolve", name, matrix=bands, rhs=rhs, lower=lower, adjoint=adjoint)
 
 
 def matrix_solve_ls(
@@ -127,25 +121,10 @@ def lu(input: Any, output_idx_type: Any = dtypes.int32, name: str | None = None)
     return tuple(apply_op_outputs("Lu", name, input=input, output_idx_type=output_idx_type))
 
 
-def matrix_exponential(input: Any, name: str | None = None) -> Tensor:
-    """exp of (each) square matrix."""
-    return apply_op("MatrixExponential", name, input=input)
-
-
 expm = matrix_exponential
 
 
-def matrix_logarithm(input: Any, name: str | None = None) -> Tensor:
-    """The principal logarithm of (each) square complex matrix."""
-    return apply_op("MatrixLogarithm", name, input=input)
-
-
 logm = matrix_logarithm
-
-
-def matrix_square_root(input: Any, name: str | None = None) -> Tensor:
-    """The matrix whose square is given."""
-    return apply_op("MatrixSquareRoot", name, input=input)
 
 
 sqrtm = matrix_square_root

@@ -61,8 +61,3 @@ def print_v2(*inputs: Any, **kwargs: Any) -> Operation:
     else:
         line = convert_to_tensor(text, dtypes.string)
     return make_op("PrintV2", name, input=line, output_stream=_STREAMS.get(target, target), end=end)
-
-
-def timestamp(name: str | None = None) -> Tensor:
-    """Seconds since the epoch, float64, when the op runs."""
-    return apply_op("Timestamp", name)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
@@ -38,3 +39,11 @@ def cast_to(value: Any, dtype: Any) -> Tensor:
     """A tensor of type `dtype`: the value's own where it has that type already."""
     tensor = convert_to_tensor(value)
     return tensor if tensor.dtype.base_dtype is dtype else apply_op("Cast", x=tensor, DstT=dtype)
+
+
+def conj(x: Any, name: str | None = None) -> Tensor:
+    """The complex conjugate; real tensors as they are."""
+    tensor = convert_to_tensor(x, name="x")
+    if tensor.dtype.is_complex or tensor.dtype.base_dtype is dtypes.variant:
+        return apply_op("Conj", name, input=tensor)
+    return tensor

@@ -11,15 +11,13 @@ from dtfctl.runtime.framework.dtypes import DType, as_dtype
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_nested, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import as_shape
-from dtfctl.runtime.ops.string_ops import string_to_number
+from dtfctl.runtime.ops.op_defs.io import string_to_number
 
 __all__ = [
     "FixedLenFeature",
     "FixedLenSequenceFeature",
     "VarLenFeature",
     "decode_csv",
-    "decode_json_example",
-    "decode_raw",
     "parse_example",
     "parse_single_example",
     "parse_tensor",
@@ -155,16 +153,6 @@ def decode_csv(
         na_value=na_value,
         select_cols=list(select_cols or []),
     )
-
-
-def decode_raw(input_bytes: Any, out_type: Any, little_endian: bool = True, name: str | None = None) -> Tensor:
-    """The bytes of strings as numbers, one more dimension."""
-    return apply_op("DecodeRaw", name, bytes=input_bytes, out_type=out_type, little_endian=little_endian)
-
-
-def decode_json_example(json_examples: Any, name: str | None = None) -> Tensor:
-    """JSON Examples as serialized ones."""
-    return apply_op("DecodeJSONExample", name, json_examples=json_examples)
 
 
 def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.ops.op_defs.state import variable_op_v2
 from dtfctl.runtime.ops.resource_variable import ResourceVariable
 from dtfctl.runtime.ops.variables import Variable
 
@@ -18,13 +19,6 @@ def _ref(ref: Any) -> Any:
 
 def _dtype(ref: Any) -> Any:
     return ref.dtype.base_dtype
-
-
-def variable_op_v2(
-    shape: Any, dtype: Any, name: str = "Variable", container: str = "", shared_name: str = ""
-) -> Tensor:
-    """A reference variable without an initializer."""
-    return apply_op("VariableV2", name=name, shape=shape, dtype=dtype, container=container, shared_name=shared_name)
 
 
 def variable_op(

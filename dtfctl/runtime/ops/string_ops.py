@@ -13,33 +13,6 @@ from dtfctl.runtime.framework.operation import Tensor
 # Each wrapper returns what its op gives; shapes are those of the input unless said otherwise.
 
 
-def as_string(
-    input: Any,
-    precision: int = -1,
-    scientific: bool = False,
-    shortest: bool = False,
-    width: int = -1,
-    fill: str = "",
-    name: str | None = None,
-) -> Any:
-    """Numbers as text, formatted as C's printf would."""
-    return apply_op(
-        "AsString",
-        name,
-        input=input,
-        precision=precision,
-        scientific=scientific,
-        shortest=shortest,
-        width=width,
-        fill=fill,
-    )
-
-
-def string_to_number(string_tensor: Any, out_type: Any = dtypes.float32, name: str | None = None) -> Any:
-    """Numbers that strings spell."""
-    return apply_op("StringToNumber", name, string_tensor=string_tensor, out_type=out_type)
-
-
 def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = None) -> Any:
     """Strings of the inputs joined elementwise; scalars go with everything."""
     return apply_op("StringJoin", name, inputs=list(inputs), separator=separator)
@@ -64,31 +37,6 @@ def string_split_v2(source: Any, sep: Any = "", maxsplit: int = -1, name: str | 
     return SparseTensor(indices, values, shape)
 
 
-def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> Any:
-    """`len` bytes (or characters) of each string from `pos`."""
-    return apply_op("Substr", name, input=input, pos=pos, len=len, unit=unit)
-
-
-def string_length(input: Any, name: str | None = None, unit: str = "BYTE") -> Any:
-    """Length of each string, in bytes or characters."""
-    return apply_op("StringLength", name, input=input, unit=unit)
-
-
-def string_strip(input: Any, name: str | None = None) -> Any:
-    """Strings without white space at their ends."""
-    return apply_op("StringStrip", name, input=input)
-
-
-def string_lower(input: Any, encoding: str = "", name: str | None = None) -> Any:
-    """Strings in lower case."""
-    return apply_op("StringLower", name, input=input, encoding=encoding)
-
-
-def string_upper(input: Any, encoding: str = "", name: str | None = None) -> Any:
-    """Strings in upper case."""
-    return apply_op("StringUpper", name, input=input, encoding=encoding)
-
-
 def regex_replace(input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None) -> Any:
     """RE2 pattern; `\\1` in `rewrite` is the first group."""
     if isinstance(pattern, (str, bytes)) and isinstance(rewrite, (str, bytes)):
@@ -110,11 +58,6 @@ def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Any:
     return apply_op("RegexFullMatch", name, input=input, pattern=pattern)
 
 
-def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Any:
-    """A bucket for each string by a fast hash."""
-    return apply_op("StringToHashBucketFast", name, input=input, num_buckets=num_buckets)
-
-
 def string_to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int], name: str | None = None) -> Any:
     """A bucket for each string by a keyed hash that resists crafted input."""
     return apply_op("StringToHashBucketStrong", name, input=input, num_buckets=num_buckets, key=list(key))
@@ -126,16 +69,6 @@ def string_to_hash_bucket(
     """A bucket for each string, by the hash of TF's first releases."""
     source = string_tensor if input is None else input
     return apply_op("StringToHashBucket", name, string_tensor=source, num_buckets=num_buckets)
-
-
-def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Any:
-    """Strings in web-safe base64."""
-    return apply_op("EncodeBase64", name, input=input, pad=pad)
-
-
-def decode_base64(input: Any, name: str | None = None) -> Any:
-    """The strings that web-safe base64 encodes."""
-    return apply_op("DecodeBase64", name, input=input)
 
 
 def reduce_join(
@@ -166,44 +99,3 @@ def string_format(
     """`template` with each placeholder replaced by a tensor, summarised."""
     items = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
     return apply_op("StringFormat", name, inputs=items, template=template, placeholder=placeholder, summarize=summarize)
-
-
-def unicode_transcode(
-    input: Any,
-    input_encoding: str,
-    output_encoding: str,
-    errors: str = "replace",
-    replacement_char: int = 65533,
-    replace_control_characters: bool = False,
-    name: str | None = None,
-) -> Any:
-    """Strings from one Unicode encoding to another."""
-    return apply_op(
-        "UnicodeTranscode",
-        name,
-        input=input,
-        input_encoding=input_encoding,
-        output_encoding=output_encoding,
-        errors=errors,
-        replacement_char=replacement_char,
-        replace_control_characters=replace_control_characters,
-    )
-
-
-def unicode_script(input: Any, name: str | None = None) -> Any:
-    """The script of each code point, by ICU's numbers."""
-    return apply_op("UnicodeScript", name, input=input)
-
-
-def unsorted_segment_join(
-    inputs: Any, segment_ids: Any, num_segments: Any, separator: str = "", name: str | None = None
-) -> Any:
-    """Strings with the same segment number joined."""
-    return apply_op(
-        "UnsortedSegmentJoin",
-        name,
-        inputs=inputs,
-        segment_ids=segment_ids,
-        num_segments=num_segments,
-        separator=separator,
-    )

@@ -226,6 +226,6 @@ class TensorArray:
         return apply_op("TensorListLength", input_handle=self._flow, name=name)
 
     def close(self, name: str | None = None) -> Operation:
-        from dtfctl.runtime.ops.grouping import no_op
+        from dtfctl.runtime.ops.op_defs.control import no_op
 
         return no_op(name)

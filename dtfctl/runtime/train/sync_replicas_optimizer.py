@@ -16,7 +16,8 @@ from dtfctl.runtime.framework.convert import IndexedSlices, constant, convert_to
 from dtfctl.runtime.framework.graph_keys import GraphKeys
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
-from dtfctl.runtime.ops.grouping import group, no_op
+from dtfctl.runtime.ops.grouping import group
+from dtfctl.runtime.ops.op_defs.control import no_op
 from dtfctl.runtime.ops.variable_collections import global_variables, report_uninitialized_variables
 from dtfctl.runtime.ops.variables import Variable
 from dtfctl.runtime.train.optimizer import GradAndVar, Optimizer

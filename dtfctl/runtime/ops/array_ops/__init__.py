@@ -13,14 +13,7 @@ from dtfctl.runtime.ops.array_ops.creation import (
     zeros,
     zeros_like,
 )
-from dtfctl.runtime.ops.array_ops.diagonals import (
-    diag,
-    diag_part,
-    matrix_band_part,
-    matrix_diag,
-    matrix_diag_part,
-    matrix_set_diag,
-)
+from dtfctl.runtime.ops.array_ops.diagonals import matrix_band_part, matrix_diag, matrix_diag_part
 from dtfctl.runtime.ops.array_ops.gathering import (
     batch_gather,
     boolean_mask,
@@ -42,34 +35,17 @@ from dtfctl.runtime.ops.array_ops.gathering import (
 )
 from dtfctl.runtime.ops.array_ops.joining import concat, parallel_stack, split, stack, unstack
 from dtfctl.runtime.ops.array_ops.passing import (
-    bitcast,
-    check_numerics,
     ensure_shape,
-    guarantee_const,
     identity,
     identity_n,
     placeholder,
     placeholder_with_default,
-    prevent_gradient,
     sparse_placeholder,
-    stop_gradient,
 )
-from dtfctl.runtime.ops.array_ops.quantization import (
-    dequantize,
-    fake_quant_with_min_max_args,
-    fake_quant_with_min_max_vars,
-    fake_quant_with_min_max_vars_per_channel,
-    quantize,
-    quantize_and_dequantize,
-    quantize_v2,
-)
+from dtfctl.runtime.ops.array_ops.quantization import dequantize, quantize, quantize_and_dequantize, quantize_v2
 from dtfctl.runtime.ops.array_ops.rearranging import (
     batch_to_space,
-    batch_to_space_nd,
-    depth_to_space,
     extract_image_patches,
-    extract_volume_patches,
-    invert_permutation,
     matrix_transpose,
     pad,
     repeat,
@@ -77,22 +53,17 @@ from dtfctl.runtime.ops.array_ops.rearranging import (
     reverse,
     reverse_sequence,
     reverse_v2,
-    roll,
     space_to_batch,
-    space_to_batch_nd,
-    space_to_depth,
     tile,
     transpose,
 )
 from dtfctl.runtime.ops.array_ops.search import (
     edit_distance,
-    fingerprint,
     listdiff,
     searchsorted,
     setdiff1d,
     unique,
     unique_with_counts,
-    unravel_index,
 )
 from dtfctl.runtime.ops.array_ops.shapes import (
     broadcast_dynamic_shape,
@@ -107,3 +78,25 @@ from dtfctl.runtime.ops.array_ops.shapes import (
     squeeze,
 )
 from dtfctl.runtime.ops.array_ops.slicing import newaxis, slice, strided_slice
+from dtfctl.runtime.ops.op_defs.array import (
+    batch_to_space_nd,
+    bitcast,
+    check_numerics,
+    depth_to_space,
+    diag,
+    diag_part,
+    extract_volume_patches,
+    fake_quant_with_min_max_args,
+    fake_quant_with_min_max_vars,
+    fake_quant_with_min_max_vars_per_channel,
+    fingerprint,
+    guarantee_const,
+    invert_permutation,
+    matrix_set_diag,
+    prevent_gradient,
+    roll,
+    space_to_batch_nd,
+    space_to_depth,
+    stop_gradient,
+    unravel_index,
+)

@@ -14,9 +14,10 @@ from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import as_shape
-from dtfctl.runtime.ops.array_ops.diagonals import matrix_diag, matrix_set_diag
+from dtfctl.runtime.ops.array_ops.diagonals import matrix_diag
 from dtfctl.runtime.ops.array_ops.joining import concat, stack
 from dtfctl.runtime.ops.array_ops.shapes import expand_dims, index_tensor, reshape, shape, size
+from dtfctl.runtime.ops.op_defs.array import matrix_set_diag
 
 
 def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:

@@ -10,16 +10,6 @@ from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 
 
-def diag(diagonal: Any, name: str | None = None) -> Tensor:
-    """A tensor with the given one on its diagonal, zeros elsewhere: of twice its rank."""
-    return apply_op("Diag", name, diagonal=diagonal)
-
-
-def diag_part(input: Any, name: str | None = None) -> Tensor:
-    """The diagonal of a tensor of even rank."""
-    return apply_op("DiagPart", name, input=input)
-
-
 def matrix_diag(
     diagonal: Any,
     name: str = "diag",
@@ -60,11 +50,6 @@ def matrix_diag_part(
         padding_value=convert_to_tensor(padding_value, x.dtype.base_dtype),
         align=align,
     )
-
-
-def matrix_set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
-    """Matrices with their diagonals `k` replaced."""
-    return apply_op("MatrixSetDiagV3", name, input=input, diagonal=diagonal, k=k, align=align)
 
 
 def matrix_band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Tensor:

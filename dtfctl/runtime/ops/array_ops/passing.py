@@ -57,31 +57,6 @@ def identity_n(input: Sequence[Any], name: str | None = None) -> list[Tensor]:
     return apply_op_outputs("IdentityN", name, input=list(input))
 
 
-def stop_gradient(input: Any, name: str | None = None) -> Tensor:
-    """The same values; gradients do not flow back through them."""
-    return apply_op("StopGradient", name, input=input)
-
-
-def prevent_gradient(input: Any, message: str = "", name: str | None = None) -> Tensor:
-    """The same values; asking for their gradient is an error."""
-    return apply_op("PreventGradient", name, input=input, message=message)
-
-
-def guarantee_const(input: Any, name: str | None = None) -> Tensor:
-    """The same values, promised not to change between steps."""
-    return apply_op("GuaranteeConst", name, input=input)
-
-
-def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
-    """The same values; a step with NaN or infinity in them fails with `message`."""
-    return apply_op("CheckNumerics", name, tensor=tensor, message=message)
-
-
 def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
     """The same values; a step where they do not have `shape` fails."""
     return apply_op("EnsureShape", name, input=x, shape=as_shape(shape))
-
-
-def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
-    """The same bytes as elements of another type."""
-    return apply_op("Bitcast", name, input=input, type=type)

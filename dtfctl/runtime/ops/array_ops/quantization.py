@@ -10,39 +10,6 @@ from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 
 
-def fake_quant_with_min_max_args(
-    inputs: Any, min: float = -6, max: float = 6, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
-) -> Tensor:
-    """Values rounded to what `num_bits` can represent in a fixed range."""
-    return apply_op(
-        "FakeQuantWithMinMaxArgs", name, inputs=inputs, min=min, max=max, num_bits=num_bits, narrow_range=narrow_range
-    )
-
-
-def fake_quant_with_min_max_vars(
-    inputs: Any, min: Any, max: Any, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
-) -> Tensor:
-    """Values rounded to what `num_bits` can represent in a range given by tensors."""
-    return apply_op(
-        "FakeQuantWithMinMaxVars", name, inputs=inputs, min=min, max=max, num_bits=num_bits, narrow_range=narrow_range
-    )
-
-
-def fake_quant_with_min_max_vars_per_channel(
-    inputs: Any, min: Any, max: Any, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
-) -> Tensor:
-    """Values rounded to `num_bits`, with a range for each index of the last axis."""
-    return apply_op(
-        "FakeQuantWithMinMaxVarsPerChannel",
-        name,
-        inputs=inputs,
-        min=min,
-        max=max,
-        num_bits=num_bits,
-        narrow_range=narrow_range,
-    )
-
-
 def quantize_v2(
     input: Any,
     min_range: Any,

@@ -17,6 +17,7 @@ from dtfctl.runtime.ops.array_ops.gathering import boolean_mask, gather
 from dtfctl.runtime.ops.array_ops.joining import concat, stack
 from dtfctl.runtime.ops.array_ops.shapes import expand_dims, index_tensor, rank, reshape, shape
 from dtfctl.runtime.ops.array_ops.slicing import strided_slice
+from dtfctl.runtime.ops.op_defs.array import batch_to_space_nd, space_to_batch_nd
 
 
 def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
@@ -69,11 +70,6 @@ def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = F
         return transpose(x, perm, conjugate=conjugate)
 
 
-def invert_permutation(x: Any, name: str | None = None) -> Tensor:
-    """The permutation that undoes the given one."""
-    return apply_op("InvertPermutation", name, x=x)
-
-
 def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
     """The order of elements reversed along axes."""
     return apply_op("ReverseV2", name, tensor=tensor, axis=index_tensor(axis))
@@ -97,11 +93,6 @@ def reverse_sequence(
     return apply_op("ReverseSequence", name, input=input, seq_lengths=seq_lengths, seq_dim=seq, batch_dim=batch or 0)
 
 
-def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
-    """Elements shifted along axes; what leaves at one end enters at the other."""
-    return apply_op("Roll", name, input=input, shift=shift, axis=axis)
-
-
 def pad(
     tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = None, constant_values: Any = 0
 ) -> Tensor:
@@ -114,26 +105,6 @@ def pad(
     if mode in ("REFLECT", "SYMMETRIC"):
         return apply_op("MirrorPad", name, input=tensor, paddings=paddings, mode=mode)
     raise ValueError(f"Value of argument `mode` expected to be one of CONSTANT, REFLECT, SYMMETRIC. Received {mode}")
-
-
-def space_to_depth(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
-    """Blocks of pixels moved to channels."""
-    return apply_op("SpaceToDepth", name, input=input, block_size=block_size, data_format=data_format)
-
-
-def depth_to_space(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
-    """Channels moved to blocks of pixels."""
-    return apply_op("DepthToSpace", name, input=input, block_size=block_size, data_format=data_format)
-
-
-def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | None = None) -> Tensor:
-    """Blocks of spatial dimensions moved to the batch, after padding."""
-    return apply_op("SpaceToBatchND", name, input=input, block_shape=block_shape, paddings=paddings)
-
-
-def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Tensor:
-    """Blocks of the batch moved to spatial dimensions, then cropped."""
-    return apply_op("BatchToSpaceND", name, input=input, block_shape=block_shape, crops=crops)
 
 
 def space_to_batch(
@@ -167,11 +138,6 @@ def extract_image_patches(
         rates=rates,
         padding=padding,
     )
-
-
-def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, name: str | None = None) -> Tensor:
-    """Patches of volumes, each flattened into channels."""
-    return apply_op("ExtractVolumePatches", name, input=input, ksizes=ksizes, strides=strides, padding=padding)
 
 
 def required_space_to_batch_paddings(

@@ -50,11 +50,6 @@ def searchsorted(
     return reshape(out, shape(wanted))
 
 
-def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
-    """Coordinates of flat positions in an array of shape `dims`."""
-    return apply_op("UnravelIndex", name, indices=indices, dims=dims)
-
-
 def edit_distance(hypothesis: Any, truth: Any, normalize: bool = True, name: str = "edit_distance") -> Tensor:
     """Levenshtein distances between sequences, relative to the length of the true ones if `normalize`."""
     hypothesis, truth = SparseTensor.from_value(hypothesis), SparseTensor.from_value(truth)
@@ -69,8 +64,3 @@ def edit_distance(hypothesis: Any, truth: Any, normalize: bool = True, name: str
         truth_shape=truth.dense_shape,
         normalize=normalize,
     )
-
-
-def fingerprint(data: Any, method: Any = "farmhash64", name: str | None = None) -> Tensor:
-    """A fingerprint of each row's bytes."""
-    return apply_op("Fingerprint", name, data=data, method=method)

@@ -6,13 +6,7 @@ from typing import Any
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
-from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.array_ops import placeholder
-
-
-def get_session_handle(data: Any, name: str | None = None) -> Tensor:
-    """Keep a tensor in the session; the result fetched is its handle."""
-    return apply_op("GetSessionHandleV2", name, value=data)
 
 
 def get_session_tensor(handle: Any, dtype: Any, name: str | None = None) -> Any:

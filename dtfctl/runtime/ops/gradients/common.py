@@ -1,14 +1,15 @@
-"""What gradients share: undoing a broadcast, and numbers of a tensor's type."""
+"""What gradients share: undoing a broadcast, numbers of a tensor's type, ops by a short name, shapes, attributes."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
-from dtfctl.runtime.framework.operation import Tensor
-from dtfctl.runtime.ops import array_ops
+from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.ops.shapes.indexing import broadcast_gradient_axes
 
 
@@ -22,12 +23,16 @@ def reduce_to(x: Tensor, y: Tensor, gx: Tensor | None, gy: Tensor | None) -> lis
         full = np.broadcast_shapes(known_a, known_b)
         rx, ry = broadcast_gradient_axes(known_a, known_b)
         return [
-            gx if gx is None or known_a == full else sum_to(gx, constant(rx, dtypes.int32), array_ops.shape(x)),
-            gy if gy is None or known_b == full else sum_to(gy, constant(ry, dtypes.int32), array_ops.shape(y)),
+            gx if gx is None or known_a == full else sum_to(gx, constant(rx, dtypes.int32), _known_shape(known_a)),
+            gy if gy is None or known_b == full else sum_to(gy, constant(ry, dtypes.int32), _known_shape(known_b)),
         ]
     sx, sy = apply_op("Shape", input=x), apply_op("Shape", input=y)
     ax, ay = apply_op_outputs("BroadcastGradientArgs", s0=sx, s1=sy)
     return [None if gx is None else sum_to(gx, ax, sx), None if gy is None else sum_to(gy, ay, sy)]
+
+
+def _known_shape(dims: tuple[int, ...]) -> Tensor:
+    return constant(list(dims), dtypes.int32, name="Shape")
 
 
 def sum_to(grad: Tensor, axes: Tensor, shape: Tensor) -> Tensor:
@@ -38,3 +43,44 @@ def sum_to(grad: Tensor, axes: Tensor, shape: Tensor) -> Tensor:
 def number_like(value: float, like: Tensor) -> Tensor:
     """A scalar of the type of `like`."""
     return constant(value, like.dtype.base_dtype)
+
+
+def static_shape(tensor: Tensor, dtype: Any = dtypes.int32) -> Tensor:
+    """The shape of a tensor: a constant when it is known, else computed."""
+    dims = tensor.shape.dims_or_none
+    if dims is not None and None not in dims:
+        return constant(list(dims), dtype)
+    return apply_op("Shape", input=tensor, out_type=dtype)
+
+
+def mul(x: Any, y: Any) -> Tensor:
+    return apply_op("Mul", x=x, y=y)
+
+
+def add(x: Any, y: Any) -> Tensor:
+    return apply_op("AddV2", x=x, y=y)
+
+
+def sub(x: Any, y: Any) -> Tensor:
+    return apply_op("Sub", x=x, y=y)
+
+
+def neg(x: Any) -> Tensor:
+    return apply_op("Neg", x=x)
+
+
+def zeros_like(x: Tensor) -> Tensor:
+    return apply_op("ZerosLike", x=x)
+
+
+def sum_over(x: Any, axes: Any, keep_dims: bool = False) -> Tensor:
+    return apply_op("Sum", input=x, reduction_indices=constant(axes, dtypes.int32), keep_dims=keep_dims)
+
+
+def is_zeros(grad: Tensor) -> bool:
+    return grad.op.type in ("Zeros", "ZerosLike")
+
+
+def attrs_of(op: Operation, *names: str) -> dict[str, Any]:
+    """Attributes to hand on, those the op has."""
+    return {name: op.attr(name) for name in names if name in op.signature.attr_by_name}

@@ -11,12 +11,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
-from dtfctl.runtime.framework.registries import not_differentiable, register_gradient
-
-not_differentiable(
-    "NoOp", "EmptyTensorList", "TensorListLength", "TensorListElementShape", "TensorListReserve", "Assert"
-)
-not_differentiable("PyFunc", "PyFuncStateless")
+from dtfctl.runtime.framework.registries import register_gradient
 
 
 def _shape_of(tensor: Tensor) -> Tensor:

@@ -8,47 +8,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
-from dtfctl.runtime.framework.registries import not_differentiable, register_gradient
-
-not_differentiable(
-    "FIFOQueueV2",
-    "QueueEnqueueV2",
-    "QueueEnqueueManyV2",
-    "QueueDequeueV2",
-    "QueueDequeueManyV2",
-    "QueueDequeueUpToV2",
-    "QueueCloseV2",
-    "QueueSizeV2",
-    "Stack",
-    "StackV2",
-    "StackPush",
-    "StackPop",
-    "StackClose",
-    "StackCloseV2",
-    "GetSessionHandle",
-    "GetSessionHandleV2",
-    "GetSessionTensor",
-    "DeleteSessionTensor",
-    "TensorArray",
-    "TensorArrayV2",
-    "TensorArrayV3",
-    "TensorArrayGrad",
-    "TensorArrayGradV2",
-    "TensorArrayGradV3",
-    "TensorArraySize",
-    "TensorArraySizeV2",
-    "TensorArraySizeV3",
-    "TensorArrayClose",
-    "TensorArrayCloseV2",
-    "TensorArrayCloseV3",
-    "HashTableV2",
-    "LookupTableFindV2",
-    "LookupTableInsertV2",
-    "LookupTableSizeV2",
-    "InitializeTableV2",
-    "MutableHashTableV2",
-    "MutableDenseHashTableV2",
-)
+from dtfctl.runtime.framework.registries import register_gradient
 
 
 @register_gradient("DynamicPartition")

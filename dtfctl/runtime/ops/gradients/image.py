@@ -8,13 +8,9 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import constant
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
-from dtfctl.runtime.framework.registries import not_differentiable, register_gradient
-from dtfctl.runtime.ops.gradients.nn.common import static_shape
+from dtfctl.runtime.framework.registries import register_gradient
+from dtfctl.runtime.ops.gradients.common import static_shape
 
-not_differentiable("DrawBoundingBoxes", "DrawBoundingBoxesV2", "SampleDistortedBoundingBox")
-not_differentiable("SampleDistortedBoundingBoxV2", "StatelessSampleDistortedBoundingBox", "ExtractGlimpse")
-not_differentiable("NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4")
-not_differentiable("NonMaxSuppressionWithOverlaps", "CombinedNonMaxSuppression", "ResizeArea")
 _ALLOWED = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 
 

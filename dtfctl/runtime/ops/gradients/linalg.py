@@ -8,11 +8,9 @@ import numpy as np
 
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
-from dtfctl.runtime.framework.registries import not_differentiable, register_gradient
+from dtfctl.runtime.framework.registries import register_gradient
 from dtfctl.runtime.ops import array_ops, linalg_ops, math_ops
 from dtfctl.runtime.ops.gradients.common import number_like, reduce_to
-
-not_differentiable("Lu")
 
 
 def _h(x: Tensor) -> Tensor:

@@ -7,10 +7,8 @@ from typing import Any
 from dtfctl.runtime.framework.convert import IndexedSlices
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_nested, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
-from dtfctl.runtime.framework.registries import not_differentiable, register_gradient
+from dtfctl.runtime.framework.registries import register_gradient
 from dtfctl.runtime.ops import array_ops
-
-not_differentiable("RaggedRange")
 
 
 @register_gradient("RaggedTensorToSparse")

@@ -6,18 +6,7 @@ from typing import Any
 
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
-from dtfctl.runtime.framework.registries import not_differentiable, register_gradient
-
-not_differentiable("RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal", "Multinomial")
-not_differentiable("ParameterizedTruncatedNormal", "RandomPoisson", "RandomPoissonV2", "StatelessMultinomial")
-not_differentiable("StatelessRandomUniform", "StatelessRandomNormal", "StatelessTruncatedNormal", "RandomShuffle")
-not_differentiable("StatelessRandomUniformInt", "StatelessRandomUniformFullInt", "StatelessRandomPoisson")
-not_differentiable("StatelessRandomUniformV2", "StatelessRandomNormalV2", "StatelessTruncatedNormalV2")
-not_differentiable("StatelessRandomUniformIntV2", "StatelessRandomUniformFullIntV2", "StatelessRandomBinomial")
-not_differentiable("StatefulStandardNormal", "StatefulStandardNormalV2", "StatefulTruncatedNormal", "StatefulUniform")
-not_differentiable("StatefulUniformInt", "StatefulUniformFullInt", "StatefulRandomBinomial", "RngReadAndSkip")
-not_differentiable("LogUniformCandidateSampler", "UniformCandidateSampler", "LearnedUnigramCandidateSampler")
-not_differentiable("FixedUnigramCandidateSampler", "AllCandidateSampler", "ComputeAccidentalHits")
+from dtfctl.runtime.framework.registries import register_gradient
 
 
 def _gamma(op: Operation, grad: Tensor, alpha: Tensor) -> Tensor:

@@ -7,21 +7,8 @@ from typing import Any
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
-from dtfctl.runtime.framework.registries import not_differentiable, register_gradient
+from dtfctl.runtime.framework.registries import register_gradient
 from dtfctl.runtime.ops import array_ops, math_ops
-
-not_differentiable(
-    "SparseAddGrad",
-    "SparseConcat",
-    "DenseToDenseSetOperation",
-    "DenseToSparseSetOperation",
-    "SparseToSparseSetOperation",
-    "SetSize",
-    "SerializeSparse",
-    "SerializeManySparse",
-    "DeserializeSparse",
-    "DeserializeManySparse",
-)
 
 
 @register_gradient("SparseReorder")
@@ -45,11 +32,6 @@ def _add(op: Operation, *grads: Any) -> Any:
     ga.set_shape(op.inputs[1].shape)
     gb.set_shape(op.inputs[4].shape)
     return [None, ga, None, None, gb, None, None]
-
-
-@register_gradient("SparseTensorDenseAdd")
-def _dense_add(op: Operation, grad: Tensor) -> Any:
-    return [None, apply_op("GatherNd", params=grad, indices=op.inputs[0]), None, grad]
 
 
 @register_gradient("SparseReduceSum")

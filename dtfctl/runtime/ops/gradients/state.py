@@ -8,18 +8,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import IndexedSlices, constant
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
-from dtfctl.runtime.framework.registries import not_differentiable, register_gradient
-
-not_differentiable("Assign", "AssignAdd", "AssignSub", "CountUpTo", "IsVariableInitialized", "VariableV2", "Variable")
-not_differentiable("ScatterAdd", "ScatterSub", "ScatterMul", "ScatterDiv", "ScatterMin", "ScatterMax", "ScatterUpdate")
-not_differentiable("ScatterNdAdd", "ScatterNdSub", "ScatterNdUpdate", "ScatterNdMin", "ScatterNdMax")
-not_differentiable("VarHandleOp", "VarIsInitializedOp", "VariableShape", "ResourceCountUpTo", "TemporaryVariable")
-not_differentiable("DestroyTemporaryVariable", "MutexV2", "MutexLock")
-
-
-@register_gradient("ReadVariableOp")
-def _read(op: Operation, grad: Any) -> Any:
-    return grad
+from dtfctl.runtime.framework.registries import register_gradient
 
 
 def _variable_shape(handle: Tensor) -> Tensor:

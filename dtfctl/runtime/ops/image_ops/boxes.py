@@ -65,28 +65,6 @@ def combined_non_max_suppression(
     )
 
 
-def extract_glimpse(
-    input: Any,
-    size: Any,
-    offsets: Any,
-    centered: bool = True,
-    normalized: bool = True,
-    uniform_noise: bool = True,
-    name: str | None = None,
-) -> Tensor:
-    """Windows of images around offsets."""
-    return apply_op(
-        "ExtractGlimpse",
-        input=input,
-        size=size,
-        offsets=offsets,
-        centered=centered,
-        normalized=normalized,
-        uniform_noise=uniform_noise,
-        name=name,
-    )
-
-
 def sample_distorted_bounding_box(
     image_size: Any,
     bounding_boxes: Any,

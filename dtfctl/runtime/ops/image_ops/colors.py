@@ -112,16 +112,6 @@ def _check_range(lower: float, upper: float) -> None:
         raise ValueError("lower must be non-negative.")
 
 
-def rgb_to_hsv(images: Any, name: str | None = None) -> Tensor:
-    """RGB images as hue, saturation and value."""
-    return apply_op("RGBToHSV", images=images, name=name)
-
-
-def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
-    """Hue, saturation and value as RGB images."""
-    return apply_op("HSVToRGB", images=images, name=name)
-
-
 def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
     """The luminance of RGB images."""
     with name_scope(name, "rgb_to_grayscale") as scope:

@@ -2,68 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dtfctl.runtime.framework.convert import IndexedSlices, SparseTensor, constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.ops.op_defs.binary import div_no_nan, logical_and, logical_or, mod_, pow_, subtract
+from dtfctl.runtime.ops.op_defs.elementwise import logical_not, negative
 from dtfctl.runtime.ops.operands import typed_pair
 
-Unary = Callable[..., Tensor]
-
-
-def unary(op_type: str, argument: str = "x") -> Unary:
-    """A function that builds an op of one argument."""
-
-    def function(x: Any, name: str | None = None) -> Tensor:
-        if isinstance(x, SparseTensor):
-            return SparseTensor(x.indices, function(x.values, name=name), x.dense_shape)  # type: ignore[return-value]
-        return apply_op(op_type, name, **{argument: x})
-
-    function.__name__ = function.__qualname__ = op_type.lower()
-    function.__doc__ = f"The {op_type} op, element by element (a SparseTensor's values)."
-    return function
-
-
-acos, acosh, asin, asinh = unary("Acos"), unary("Acosh"), unary("Asin"), unary("Asinh")
-atan, atanh, cos, cosh = unary("Atan"), unary("Atanh"), unary("Cos"), unary("Cosh")
-sin, sinh, tan, tanh = unary("Sin"), unary("Sinh"), unary("Tan"), unary("Tanh")
-exp, expm1, log, log1p = unary("Exp"), unary("Expm1"), unary("Log"), unary("Log1p")
-ceil, floor, rint = unary("Ceil"), unary("Floor"), unary("Rint")
-sqrt, rsqrt, square, sigmoid = unary("Sqrt"), unary("Rsqrt"), unary("Square"), unary("Sigmoid")
-negative, sign, reciprocal = unary("Neg"), unary("Sign"), unary("Reciprocal")
-erf, erfc, erfinv, ndtri = unary("Erf"), unary("Erfc"), unary("Erfinv"), unary("Ndtri")
-lgamma, digamma, dawsn, expint, spence = (
-    unary("Lgamma"),
-    unary("Digamma"),
-    unary("Dawsn"),
-    unary("Expint"),
-    unary("Spence"),
-)
-fresnel_cos, fresnel_sin = unary("FresnelCos"), unary("FresnelSin")
-bessel_i0, bessel_i0e, bessel_i1, bessel_i1e = (
-    unary("BesselI0"),
-    unary("BesselI0e"),
-    unary("BesselI1"),
-    unary("BesselI1e"),
-)
-bessel_j0, bessel_j1, bessel_y0, bessel_y1 = (
-    unary("BesselJ0"),
-    unary("BesselJ1"),
-    unary("BesselY0"),
-    unary("BesselY1"),
-)
-bessel_k0, bessel_k0e, bessel_k1, bessel_k1e = (
-    unary("BesselK0"),
-    unary("BesselK0e"),
-    unary("BesselK1"),
-    unary("BesselK1e"),
-)
-is_finite, is_inf, is_nan = unary("IsFinite"), unary("IsInf"), unary("IsNan")
-logical_not = unary("LogicalNot")
-invert, population_count = unary("Invert"), unary("PopulationCount")
 neg = negative
 
 
@@ -83,35 +32,7 @@ def round(x: Any, name: str | None = None) -> Tensor:
     return x if x.dtype.is_integer else apply_op("Round", name, x=x)
 
 
-def _binary(op_type: str, default_name: str | None = None) -> Callable[..., Tensor]:
-    def function(x: Any, y: Any, name: str | None = None) -> Tensor:
-        x, y = typed_pair(x, y)
-        return apply_op(op_type, name or default_name, x=x, y=y)
-
-    function.__name__ = function.__qualname__ = op_type.lower()
-    function.__doc__ = f"The {op_type} op on broadcast arguments."
-    return function
-
-
-add, subtract, div_no_nan = _binary("AddV2", "Add"), _binary("Sub"), _binary("DivNoNan")
-maximum, minimum, pow_, mod_ = _binary("Maximum"), _binary("Minimum"), _binary("Pow"), _binary("FloorMod")
 floormod = floor_mod = mod = mod_
-squared_difference, truncatediv, truncatemod = (
-    _binary("SquaredDifference"),
-    _binary("TruncateDiv"),
-    _binary("TruncateMod"),
-)
-floor_div, realdiv, multiply_no_nan = _binary("FloorDiv"), _binary("RealDiv"), _binary("MulNoNan")
-greater, greater_equal, less, less_equal = (
-    _binary("Greater"),
-    _binary("GreaterEqual"),
-    _binary("Less"),
-    _binary("LessEqual"),
-)
-logical_and, logical_or = _binary("LogicalAnd"), _binary("LogicalOr")
-xdivy, xlogy, xlog1py = _binary("Xdivy"), _binary("Xlogy"), _binary("Xlog1py")
-bitwise_and, bitwise_or, bitwise_xor = _binary("BitwiseAnd"), _binary("BitwiseOr"), _binary("BitwiseXor")
-left_shift, right_shift = _binary("LeftShift"), _binary("RightShift")
 sub = subtract
 
 
@@ -141,16 +62,6 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     return apply_op("Mul", name, x=scalar, y=x)
 
 
-def atan2(y: Any, x: Any, name: str | None = None) -> Tensor:
-    """The angle of the point (x, y)."""
-    return apply_op("Atan2", name, y=y, x=x)
-
-
-def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
-    """The next number after x1 towards x2."""
-    return apply_op("NextAfter", name, x1=x1, x2=x2)
-
-
 def equal(x: Any, y: Any, name: str | None = None) -> Tensor:
     """Whether x == y, element by element."""
     x, y = typed_pair(x, y)
@@ -172,31 +83,6 @@ def approximate_equal(x: Any, y: Any, tolerance: float = 1e-5, name: str | None 
 def logical_xor(x: Any, y: Any, name: str = "LogicalXor") -> Tensor:
     """Whether one of two truth values holds but not both."""
     return logical_and(logical_or(x, y), logical_not(logical_and(x, y)), name=name)
-
-
-def igamma(a: Any, x: Any, name: str | None = None) -> Tensor:
-    """The regularized lower incomplete gamma function."""
-    return apply_op("Igamma", name, a=a, x=x)
-
-
-def igammac(a: Any, x: Any, name: str | None = None) -> Tensor:
-    """The regularized upper incomplete gamma function."""
-    return apply_op("Igammac", name, a=a, x=x)
-
-
-def zeta(x: Any, q: Any, name: str | None = None) -> Tensor:
-    """The Hurwitz zeta function."""
-    return apply_op("Zeta", name, x=x, q=q)
-
-
-def polygamma(a: Any, x: Any, name: str | None = None) -> Tensor:
-    """The derivative of order `a` of digamma at x."""
-    return apply_op("Polygamma", name, a=a, x=x)
-
-
-def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Tensor:
-    """The regularized incomplete beta integral."""
-    return apply_op("Betainc", name, a=a, b=b, x=x)
 
 
 divide_no_nan = div_no_nan

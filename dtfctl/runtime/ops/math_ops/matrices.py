@@ -13,8 +13,7 @@ from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops
 from dtfctl.runtime.ops.math_ops.reductions import reduce_prod, reduce_sum
-from dtfctl.runtime.ops.math_ops.types import conj
-from dtfctl.runtime.ops.operands import typed_pair
+from dtfctl.runtime.ops.operands import conj, typed_pair
 
 
 def matmul(
@@ -127,11 +126,6 @@ def _tensordot_axes(a: Tensor, axes: Any) -> tuple[list[int], list[int]]:
         [int(first)] if isinstance(first, (int, np.integer)) else [int(i) for i in first],
         [int(second)] if isinstance(second, (int, np.integer)) else [int(i) for i in second],
     )
-
-
-def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
-    """Cross products of vectors of three elements."""
-    return apply_op("Cross", name, a=a, b=b)
 
 
 def trace(x: Any, name: str | None = None) -> Tensor:

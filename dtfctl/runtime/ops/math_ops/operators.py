@@ -16,8 +16,10 @@ from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.math_ops.division import div, floordiv, truediv
-from dtfctl.runtime.ops.math_ops.elementwise import abs, bitwise_xor, invert, logical_not, logical_xor, negative
+from dtfctl.runtime.ops.math_ops.elementwise import abs, logical_xor
 from dtfctl.runtime.ops.math_ops.matrices import matmul
+from dtfctl.runtime.ops.op_defs.binary import bitwise_xor
+from dtfctl.runtime.ops.op_defs.elementwise import invert, logical_not, negative
 
 
 def _dense(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:

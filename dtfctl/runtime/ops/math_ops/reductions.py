@@ -13,19 +13,10 @@ from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops
-from dtfctl.runtime.ops.math_ops.elementwise import (
-    abs,
-    add,
-    exp,
-    is_finite,
-    lgamma,
-    log,
-    not_equal,
-    sqrt,
-    square,
-    subtract,
-)
+from dtfctl.runtime.ops.math_ops.elementwise import abs, not_equal
 from dtfctl.runtime.ops.math_ops.types import cast
+from dtfctl.runtime.ops.op_defs.binary import add, subtract
+from dtfctl.runtime.ops.op_defs.elementwise import exp, is_finite, lgamma, log, sqrt, square
 
 
 def lbeta(x: Any, name: str | None = None) -> Tensor:

@@ -9,7 +9,8 @@ from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
-from dtfctl.runtime.ops.math_ops.elementwise import maximum, sqrt
+from dtfctl.runtime.ops.op_defs.binary import maximum
+from dtfctl.runtime.ops.op_defs.elementwise import sqrt
 
 
 def _segment(op_type: str) -> Callable[..., Tensor]:

@@ -12,9 +12,10 @@ from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.math_ops.division import truediv
-from dtfctl.runtime.ops.math_ops.elementwise import floor, greater, maximum, minimum
 from dtfctl.runtime.ops.math_ops.reductions import reduce_max, reduce_prod
 from dtfctl.runtime.ops.math_ops.types import cast
+from dtfctl.runtime.ops.op_defs.binary import greater, maximum, minimum
+from dtfctl.runtime.ops.op_defs.elementwise import floor
 
 
 def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str | None = "range") -> Tensor:
@@ -84,13 +85,6 @@ def histogram_fixed_width(
         nbins=nbins,
         dtype=dtype,
     )
-
-
-def sobol_sample(
-    dim: Any, num_results: Any, skip: Any = 0, dtype: Any = dtypes.float32, name: str | None = None
-) -> Tensor:
-    """Points of the Sobol sequence, [num_results, dim]."""
-    return apply_op("SobolSample", name, dim=dim, num_results=num_results, skip=skip, dtype=dtype)
 
 
 def histogram_fixed_width_bins(

@@ -12,10 +12,7 @@ from dtfctl.runtime.framework.constant_value import constant_value
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
-from dtfctl.runtime.ops.math_ops.elementwise import maximum, unary
-
-fft, fft2d, fft3d = unary("FFT", "input"), unary("FFT2D", "input"), unary("FFT3D", "input")
-ifft, ifft2d, ifft3d = unary("IFFT", "input"), unary("IFFT2D", "input"), unary("IFFT3D", "input")
+from dtfctl.runtime.ops.op_defs.binary import maximum
 
 
 def _filled_up(x: Tensor, rank: int, fft_length: Tensor, inverse: bool) -> Tensor:

@@ -14,7 +14,7 @@ from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops
-from dtfctl.runtime.ops.math_ops.elementwise import less, maximum, minimum
+from dtfctl.runtime.ops.op_defs.binary import less, maximum, minimum
 
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
@@ -95,11 +95,3 @@ def where_negative_pi(x: Tensor) -> Tensor:
 
 
 real, imag, angle = _part("Real"), _part("Imag"), _part("Angle")
-
-
-def conj(x: Any, name: str | None = None) -> Tensor:
-    """The complex conjugate; real tensors as they are."""
-    tensor = convert_to_tensor(x, name="x")
-    if tensor.dtype.is_complex or tensor.dtype.base_dtype is dtypes.variant:
-        return apply_op("Conj", name, input=tensor)
-    return tensor

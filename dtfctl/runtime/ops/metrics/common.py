@@ -13,7 +13,7 @@ from dtfctl.runtime.framework.graph_keys import GraphKeys, add_to_collections, c
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.ops import array_ops, check_ops, math_ops
 from dtfctl.runtime.ops.cond import cond
-from dtfctl.runtime.ops.grouping import no_op
+from dtfctl.runtime.ops.op_defs.control import no_op
 from dtfctl.runtime.ops.variables import Variable, VariableAggregation, VariableSynchronization
 
 Metric = tuple[Tensor, Any]

@@ -6,19 +6,12 @@ from dtfctl.runtime.ops.nn_ops.activations import (
     bias_add,
     crelu,
     dropout,
-    elu,
-    l2_loss,
     leaky_relu,
     log_sigmoid,
     log_softmax,
-    relu,
-    relu6,
     relu_layer,
-    selu,
     silu,
     softmax,
-    softplus,
-    softsign,
     swish,
     xw_plus_b,
     zero_fraction,
@@ -36,7 +29,6 @@ from dtfctl.runtime.ops.nn_ops.convolutions import (
     convolution,
     depthwise_conv2d,
     depthwise_conv2d_native,
-    dilation2d,
     erosion2d,
     separable_conv2d,
 )
@@ -54,7 +46,6 @@ from dtfctl.runtime.ops.nn_ops.normalization import (
     batch_normalization,
     fused_batch_norm,
     l2_normalize,
-    local_response_normalization,
     lrn,
     moments,
     normalize_moments,
@@ -73,4 +64,16 @@ from dtfctl.runtime.ops.nn_ops.pooling import (
     max_pool_with_argmax,
     pool,
 )
-from dtfctl.runtime.ops.nn_ops.ranking import TopK, in_top_k, nth_element, top_k
+from dtfctl.runtime.ops.nn_ops.ranking import TopK, in_top_k, top_k
+from dtfctl.runtime.ops.op_defs.nn import (
+    dilation2d,
+    elu,
+    l2_loss,
+    local_response_normalization,
+    nth_element,
+    relu,
+    relu6,
+    selu,
+    softplus,
+    softsign,
+)

@@ -11,33 +11,10 @@ from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import get_seed, name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
-from dtfctl.runtime.ops.nn_ops.common import reduce_over, reshape_to, shape_of
+from dtfctl.runtime.ops.nn_ops.common import reduce_over, shape_of
+from dtfctl.runtime.ops.op_defs.array import reshape_to
+from dtfctl.runtime.ops.op_defs.nn import relu
 from dtfctl.runtime.ops.operands import apply_mixed
-
-
-def relu(features: Any, name: str | None = None) -> Tensor:
-    """max(x, 0)."""
-    return apply_op("Relu", features=features, name=name)
-
-
-def relu6(features: Any, name: str | None = None) -> Tensor:
-    """min(max(x, 0), 6)."""
-    return apply_op("Relu6", features=features, name=name)
-
-
-def elu(features: Any, name: str | None = None) -> Tensor:
-    """x where positive, else exp(x) - 1."""
-    return apply_op("Elu", features=features, name=name)
-
-
-def selu(features: Any, name: str | None = None) -> Tensor:
-    """The scaled exponential linear unit, which keeps activations normalized."""
-    return apply_op("Selu", features=features, name=name)
-
-
-def softplus(features: Any, name: str | None = None) -> Tensor:
-    """log(1 + exp(x))."""
-    return apply_op("Softplus", features=features, name=name)
 
 
 def log_sigmoid(x: Any, name: str | None = None) -> Tensor:
@@ -45,11 +22,6 @@ def log_sigmoid(x: Any, name: str | None = None) -> Tensor:
     with name_scope(name, "LogSigmoid"):
         minus = apply_op("Neg", x=convert_to_tensor(x))
         return apply_op("Neg", x=apply_op("Softplus", features=minus))
-
-
-def softsign(features: Any, name: str | None = None) -> Tensor:
-    """x / (1 + |x|)."""
-    return apply_op("Softsign", features=features, name=name)
 
 
 def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Tensor:
@@ -104,11 +76,6 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | 
         value = convert_to_tensor(value, name="input")
         bias = convert_to_tensor(bias, value.dtype.base_dtype, name="bias")
         return apply_op("BiasAdd", value=value, bias=bias, data_format=data_format, name=scope)
-
-
-def l2_loss(t: Any, name: str | None = None) -> Tensor:
-    """Half the sum of squares."""
-    return apply_op("L2Loss", t=t, name=name)
 
 
 def dropout(

@@ -19,11 +19,6 @@ def reduce_over(op: str, x: Any, axes: Any, keep_dims: bool = False, name: str |
     return apply_op(op, input=x, reduction_indices=index, keep_dims=keep_dims, name=name)
 
 
-def reshape_to(x: Any, shape: Any, name: str | None = None) -> Tensor:
-    """A Reshape op."""
-    return apply_op("Reshape", tensor=x, shape=shape, name=name)
-
-
 def shape_of(x: Tensor) -> Tensor:
     """A Shape op."""
     return apply_op("Shape", input=x)

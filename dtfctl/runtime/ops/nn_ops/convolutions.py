@@ -11,6 +11,7 @@ from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.nn_ops.common import padding_attrs, window
+from dtfctl.runtime.ops.op_defs.nn import dilation2d
 from dtfctl.runtime.ops.operands import apply_mixed
 
 
@@ -305,11 +306,6 @@ def convolution(
         if rank == 4:
             return conv2d(input, filter, steps, padding, data_format=form, dilations=spread, name=scope)
         return conv3d(input, filter, steps, padding, form, spread, scope)
-
-
-def dilation2d(input: Any, filter: Any, strides: Any, rates: Any, padding: str, name: str | None = None) -> Tensor:
-    """Grayscale dilation: the maximum of input plus filter."""
-    return apply_op("Dilation2D", input=input, filter=filter, strides=strides, rates=rates, padding=padding, name=name)
 
 
 def erosion2d(value: Any, kernel: Any, strides: Any, rates: Any, padding: str, name: str | None = None) -> Tensor:

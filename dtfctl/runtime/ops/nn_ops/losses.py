@@ -11,8 +11,9 @@ from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
-from dtfctl.runtime.ops.nn_ops.activations import relu
-from dtfctl.runtime.ops.nn_ops.common import reshape_to, shape_of
+from dtfctl.runtime.ops.nn_ops.common import shape_of
+from dtfctl.runtime.ops.op_defs.array import reshape_to
+from dtfctl.runtime.ops.op_defs.nn import relu
 from dtfctl.runtime.ops.operands import apply_mixed, cast_to
 
 

@@ -13,6 +13,7 @@ from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.nn_ops.common import reduce_over, shape_of
+from dtfctl.runtime.ops.op_defs.nn import local_response_normalization
 from dtfctl.runtime.ops.operands import apply_mixed, cast_to
 
 
@@ -30,18 +31,6 @@ def _all_axes(x: Tensor) -> Any:
     if x.shape.rank is not None:
         return list(range(x.shape.rank))
     return apply_op("Range", start=0, limit=apply_op("Rank", input=x), delta=1)
-
-
-def local_response_normalization(
-    input: Any,
-    depth_radius: int = 5,
-    bias: float = 1.0,
-    alpha: float = 1.0,
-    beta: float = 0.5,
-    name: str | None = None,
-) -> Tensor:
-    """Values divided by a power of the squares around them along the channels."""
-    return apply_op("LRN", input=input, depth_radius=depth_radius, bias=bias, alpha=alpha, beta=beta, name=name)
 
 
 lrn = local_response_normalization

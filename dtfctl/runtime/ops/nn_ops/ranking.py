@@ -29,8 +29,3 @@ def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) ->
         targets = convert_to_tensor(targets, name="targets")
         k = k if isinstance(k, Tensor) else constant(k, targets.dtype.base_dtype)
         return apply_op("InTopKV2", predictions=predictions, targets=targets, k=k)
-
-
-def nth_element(input: Any, n: Any, reverse: bool = False, name: str | None = None) -> Tensor:
-    """The n-th smallest (or largest) element of each row."""
-    return apply_op("NthElement", input=input, n=n, reverse=reverse, name=name)

@@ -34,11 +34,6 @@ def _projective(op: Operation) -> list[Any]:
     return [(images[0].value, *_two(op.inputs[2]), images[3].value)]
 
 
-@register_shape("ResizeBilinearGrad", "ResizeBicubicGrad", "ScaleAndTranslateGrad")
-def _like_second(op: Operation) -> list[Any]:
-    return [op.inputs[1].shape]
-
-
 @register_shape("CropAndResize")
 def _crop_and_resize(op: Operation) -> list[Any]:
     boxes = op.inputs[1].shape.with_rank(2)
@@ -51,25 +46,10 @@ def _crop_grad_image(op: Operation) -> list[Any]:
     return [[None] * 4 if size is None else [int(v) for v in size]]
 
 
-@register_shape("CropAndResizeGradBoxes")
-def _crop_grad_boxes(op: Operation) -> list[Any]:
-    return [op.inputs[2].shape.with_rank(2)]
-
-
-@register_shape("AdjustContrastv2", "AdjustContrast", "AdjustHue", "AdjustSaturation")
-def _adjusted(op: Operation) -> list[Any]:
-    return [op.inputs[0].shape.with_rank_at_least(3)]
-
-
 @register_shape("RGBToHSV", "HSVToRGB")
 def _colors(op: Operation) -> list[Any]:
     shape = op.inputs[0].shape.with_rank_at_least(1)
     return [shape if shape.rank is None else shape[:-1].concatenate(shape[-1:].merge_with([3]))]
-
-
-@register_shape("DrawBoundingBoxes", "DrawBoundingBoxesV2")
-def _same(op: Operation) -> list[Any]:
-    return [op.inputs[0].shape]
 
 
 @register_shape("ExtractGlimpse", "ExtractGlimpseV2")
@@ -81,11 +61,6 @@ def _glimpse(op: Operation) -> list[Any]:
 @register_shape("RandomCrop")
 def _random_crop(op: Operation) -> list[Any]:
     return [(*_two(op.inputs[1]), op.inputs[0].shape.with_rank(3)[2].value)]
-
-
-@register_shape("NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionWithOverlaps")
-def _selected(op: Operation) -> list[Any]:
-    return [(None,)]
 
 
 def _padded(op: Operation) -> int | None:
@@ -115,16 +90,6 @@ def _combined(op: Operation) -> list[Any]:
     return [(batch, size, 4), (batch, size), (batch, size), (batch,)]
 
 
-@register_shape("DecodePng", "DecodeJpeg", "DecodeAndCropJpeg", "DecodeBmp", "DecodeWebP")
-def _decoded(op: Operation) -> list[Any]:
-    return [(None, None, op.attr("channels") or None)]
-
-
-@register_shape("DecodeGif")
-def _decoded_gif(op: Operation) -> list[Any]:
-    return [(None, None, None, 3)]
-
-
 @register_shape("DecodeImage")
 def _decoded_any(op: Operation) -> list[Any]:
     if op.attr("expand_animations", True):
@@ -136,18 +101,3 @@ def _decoded_any(op: Operation) -> list[Any]:
 def _encoded_png(op: Operation) -> list[Any]:
     shape = op.inputs[0].shape
     return [TensorShape(None) if shape.rank is None else shape[:-3]]
-
-
-@register_shape("EncodeJpeg", "EncodeJpegVariableQuality")
-def _encoded(op: Operation) -> list[Any]:
-    return [()]
-
-
-@register_shape("ExtractJpegShape")
-def _jpeg_shape(op: Operation) -> list[Any]:
-    return [(3,)]
-
-
-@register_shape("SampleDistortedBoundingBox", "SampleDistortedBoundingBoxV2", "StatelessSampleDistortedBoundingBox")
-def _distorted(op: Operation) -> list[Any]:
-    return [(3,), (3,), (1, 1, 4)]

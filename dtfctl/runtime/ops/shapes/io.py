@@ -9,63 +9,6 @@ from dtfctl.runtime.framework.registries import register_shape
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 
 
-@register_shape(
-    "ScalarSummary",
-    "HistogramSummary",
-    "ImageSummary",
-    "AudioSummary",
-    "AudioSummaryV2",
-    "MergeSummary",
-    "TensorSummary",
-    "TensorSummaryV2",
-    "ReadFile",
-    "ShardedFilename",
-    "ShardedFilespec",
-    "SerializeTensor",
-    "Timestamp",
-    "EncodeWav",
-    "ReaderNumRecordsProducedV2",
-    "ReaderNumWorkUnitsCompletedV2",
-    "WholeFileReaderV2",
-    "TextLineReaderV2",
-    "FixedLengthRecordReaderV2",
-    "TFRecordReaderV2",
-    "IdentityReaderV2",
-)
-def _scalar(op: Operation) -> list[Any]:
-    return [()]
-
-
-@register_shape("ReaderRead", "ReaderReadV2")
-def _read(op: Operation) -> list[Any]:
-    return [(), ()]
-
-
-@register_shape("ReaderReadUpTo", "ReaderReadUpToV2")
-def _read_up_to(op: Operation) -> list[Any]:
-    return [[None], [None]]
-
-
-@register_shape("StringToNumber", "DecodeCompressed", "DecodeJSONExample", "Print")
-def _same(op: Operation) -> list[Any]:
-    return [op.inputs[0].shape]
-
-
-@register_shape("MatchingFiles")
-def _matching(op: Operation) -> list[Any]:
-    return [[None]]
-
-
-@register_shape("DecodeRaw", "DecodePaddedRaw")
-def _raw(op: Operation) -> list[Any]:
-    return [op.inputs[0].shape.concatenate([None])]
-
-
-@register_shape("DecodeCSV")
-def _csv(op: Operation) -> list[Any]:
-    return [op.inputs[0].shape] * len(op.outputs)
-
-
 @register_shape("DecodeWav")
 def _wav(op: Operation) -> list[Any]:
     samples, channels = op.attr("desired_samples"), op.attr("desired_channels")
@@ -94,8 +37,3 @@ def _parse_example_v2(op: Operation) -> list[Any]:
         return [TensorShape(None)] * len(op.outputs)
     known = _parsed(op, op.attr("num_sparse"), op.inputs[0].shape)
     return known + [[None]] * (len(op.outputs) - len(known))
-
-
-@register_shape("RestoreV2")
-def _restore(op: Operation) -> list[Any]:
-    return [TensorShape(None)] * len(op.outputs)

@@ -41,11 +41,6 @@ def _log_determinant(op: Operation) -> Any:
     return _determinant(op) * 2
 
 
-@register_shape("MatrixSolve", "BatchMatrixSolve", "TridiagonalSolve", "TridiagonalMatMul")
-def _like_rhs(op: Operation) -> Any:
-    return [op.inputs[-1].shape]
-
-
 @register_shape("MatrixTriangularSolve", "BatchMatrixTriangularSolve", "BandedTriangularSolve")
 def _triangular(op: Operation) -> Any:
     a, b = (t.shape.dims_or_none for t in op.inputs)

@@ -9,142 +9,7 @@ from dtfctl.runtime.framework.constant_value import constant_value, constant_val
 from dtfctl.runtime.framework.operation import Operation
 from dtfctl.runtime.framework.registries import register_shape
 from dtfctl.runtime.framework.tensor_shape import TensorShape, broadcast_static, unknown_shape
-
-UNARY = [
-    "Abs",
-    "Acos",
-    "Acosh",
-    "Angle",
-    "Asin",
-    "Asinh",
-    "Atan",
-    "Atanh",
-    "BesselI0",
-    "BesselI0e",
-    "BesselI1",
-    "BesselI1e",
-    "BesselJ0",
-    "BesselJ1",
-    "BesselK0",
-    "BesselK0e",
-    "BesselK1",
-    "BesselK1e",
-    "BesselY0",
-    "BesselY1",
-    "Bucketize",
-    "Cast",
-    "Ceil",
-    "ComplexAbs",
-    "Conj",
-    "Cos",
-    "Cosh",
-    "Dawsn",
-    "Digamma",
-    "Erf",
-    "Erfc",
-    "Erfinv",
-    "Exp",
-    "Expint",
-    "Expm1",
-    "Floor",
-    "FresnelCos",
-    "FresnelSin",
-    "Imag",
-    "Inv",
-    "Invert",
-    "IsFinite",
-    "IsInf",
-    "IsNan",
-    "Lgamma",
-    "Log",
-    "Log1p",
-    "LogicalNot",
-    "Ndtri",
-    "Neg",
-    "PopulationCount",
-    "Real",
-    "Reciprocal",
-    "Rint",
-    "Round",
-    "Rsqrt",
-    "Sigmoid",
-    "Sign",
-    "Sin",
-    "Sinh",
-    "Spence",
-    "Sqrt",
-    "Square",
-    "Tan",
-    "Tanh",
-    "Cumsum",
-    "Cumprod",
-    "CumulativeLogsumexp",
-    "FFT",
-    "FFT2D",
-    "FFT3D",
-    "IFFT",
-    "IFFT2D",
-    "IFFT3D",
-    "BatchFFT",
-    "BatchFFT2D",
-    "BatchFFT3D",
-    "BatchIFFT",
-    "BatchIFFT2D",
-    "BatchIFFT3D",
-    "ClipByValue",
-    "SigmoidGrad",
-    "TanhGrad",
-    "SqrtGrad",
-    "RsqrtGrad",
-    "ReciprocalGrad",
-    "InvGrad",
-]
-BINARY = [
-    "Add",
-    "AddV2",
-    "Atan2",
-    "BitwiseAnd",
-    "BitwiseOr",
-    "BitwiseXor",
-    "Complex",
-    "Div",
-    "DivNoNan",
-    "FloorDiv",
-    "FloorMod",
-    "Greater",
-    "GreaterEqual",
-    "Igamma",
-    "Igammac",
-    "IgammaGradA",
-    "LeftShift",
-    "Less",
-    "LessEqual",
-    "LogicalAnd",
-    "LogicalOr",
-    "Maximum",
-    "Minimum",
-    "Mod",
-    "Mul",
-    "MulNoNan",
-    "NextAfter",
-    "Polygamma",
-    "Pow",
-    "RealDiv",
-    "RightShift",
-    "SquaredDifference",
-    "Sub",
-    "TruncateDiv",
-    "TruncateMod",
-    "Xdivy",
-    "Xlog1py",
-    "Xlogy",
-    "Zeta",
-]
-
-
-@register_shape(*UNARY)
-def unchanged(op: Operation) -> Any:
-    return [op.inputs[0].shape]
+from dtfctl.runtime.ops.op_defs.entry import broadcast, merged
 
 
 def _broadcast(a: TensorShape, b: TensorShape) -> TensorShape:
@@ -154,38 +19,19 @@ def _broadcast(a: TensorShape, b: TensorShape) -> TensorShape:
         raise ValueError(f"Dimensions must be equal, but are {a} and {b}") from None
 
 
-@register_shape(*BINARY)
-def _binary(op: Operation) -> Any:
-    try:
-        return [_broadcast(op.inputs[0].shape, op.inputs[1].shape)]
-    except ValueError as e:
-        raise ValueError(f"{e} for '{op.name}' (op: '{op.type}')") from None
-
-
 @register_shape("Equal", "NotEqual")
 def _equality(op: Operation) -> Any:
     if op.attr("incompatible_shape_error"):
-        return _binary(op)
+        return broadcast(op)
     try:
         return [broadcast_static(op.inputs[0].shape, op.inputs[1].shape)]
     except ValueError:
         return [TensorShape(None)]
 
 
-@register_shape("ApproximateEqual", "AccumulateNV2", "AddN")
-def _merged(op: Operation) -> Any:
-    shape = op.inputs[0].shape
-    for tensor in op.inputs[1:]:
-        try:
-            shape = shape.merge_with(tensor.shape)
-        except ValueError:
-            raise ValueError(f"Shapes must be equal, but are {shape} and {tensor.shape} for '{op.name}'") from None
-    return [shape]
-
-
 @register_shape("Cross")
 def _cross(op: Operation) -> Any:
-    [shape] = _merged(op)
+    [shape] = merged(op)
     if shape.rank is not None:
         _same(shape.with_rank_at_least(1).as_list()[-1], 3, "vectors")
     return [shape]
@@ -382,16 +228,6 @@ def _rfft(op: Operation) -> Any:
     if not op.type.startswith("I") and last is not None:
         last = last // 2 + 1 if last > 0 else 0
     return [[*dims[:-rank], *lengths[:-1], last]]
-
-
-@register_shape("QuantizeDownAndShrinkRange", "Requantize")
-def _requantized(op: Operation) -> Any:
-    return [op.inputs[0].shape, [], []]
-
-
-@register_shape("RequantizationRange")
-def _requantization_range(op: Operation) -> Any:
-    return [[], []]
 
 
 @register_shape("SobolSample")

@@ -13,37 +13,6 @@ from dtfctl.runtime.framework.tensor_shape import TensorShape, broadcast_static
 _FIRST = ("NCHW", "NCDHW", "CHANNELS_FIRST")
 
 
-@register_shape(
-    "Relu",
-    "Relu6",
-    "Elu",
-    "Selu",
-    "LeakyRelu",
-    "Softplus",
-    "Softsign",
-    "DataFormatDimMap",
-    "DataFormatVecPermute",
-    "LRN",
-)
-def _same(op: Operation) -> list[Any]:
-    return [op.inputs[0].shape]
-
-
-@register_shape("Softmax", "LogSoftmax")
-def _softmax(op: Operation) -> list[Any]:
-    return [op.inputs[0].shape.with_rank_at_least(1)]
-
-
-@register_shape("ReluGrad", "Relu6Grad", "EluGrad", "SeluGrad", "LeakyReluGrad", "SoftplusGrad", "SoftsignGrad")
-def _merged(op: Operation) -> list[Any]:
-    return [op.inputs[0].shape.merge_with(op.inputs[1].shape)]
-
-
-@register_shape("LRNGrad")
-def _lrn_grad(op: Operation) -> list[Any]:
-    return [op.inputs[0].shape.merge_with(op.inputs[1].shape).merge_with(op.inputs[2].shape)]
-
-
 @register_shape("SoftmaxCrossEntropyWithLogits")
 def _xent(op: Operation) -> list[Any]:
     shape = broadcast_static(op.inputs[0].shape, op.inputs[1].shape).with_rank(2)
@@ -77,11 +46,6 @@ def _bias_add_grad(op: Operation) -> list[Any]:
     if shape.rank is None:
         return [(None,)]
     return [(shape[1 if op.text_attr("data_format") == "NCHW" else -1].value,)]
-
-
-@register_shape("L2Loss")
-def _scalar(op: Operation) -> list[Any]:
-    return [()]
 
 
 def _windowed(
@@ -162,16 +126,6 @@ def _from_filter_sizes(op: Operation) -> list[Any]:
     return [constant_value_as_shape(op.inputs[1]).merge_with([None] * rank)]
 
 
-@register_shape("Conv2DBackpropInputV2", "Conv3DBackpropInput")
-def _like_first(op: Operation) -> list[Any]:
-    return [op.inputs[0].shape]
-
-
-@register_shape("Conv2DBackpropFilterV2", "Conv3DBackpropFilter")
-def _like_second(op: Operation) -> list[Any]:
-    return [op.inputs[1].shape]
-
-
 def _pooled(op: Operation, ksize: Sequence[int], strides: Sequence[int]) -> list[int | None]:
     rank = len(ksize)
     space, channel = _place(op, rank)
@@ -200,35 +154,10 @@ def _pool_v2(op: Operation) -> list[Any]:
     return [_pooled(op, ksize.tolist(), strides.tolist())]
 
 
-@register_shape("MaxPoolGrad", "MaxPoolGradV2", "MaxPool3DGrad", "MaxPoolGradWithArgmax")
-def _pool_grad(op: Operation) -> list[Any]:
-    return [op.inputs[0].shape]
-
-
-@register_shape("MaxPoolGradGrad", "MaxPoolGradGradV2", "MaxPool3DGradGrad")
-def _pool_grad_grad(op: Operation) -> list[Any]:
-    return [op.inputs[1].shape]
-
-
-@register_shape("MaxPoolGradGradWithArgmax")
-def _pool_grad_grad_with_argmax(op: Operation) -> list[Any]:
-    return [op.inputs[2].shape]
-
-
 @register_shape("Dilation2D")
 def _dilation(op: Operation) -> list[Any]:
     filters = op.inputs[1].shape.with_rank(3).dims_or_none or (None, None, None)
     return [_slide(op, op.inputs[0].shape, filters[:2], op.attr("strides"))]
-
-
-@register_shape("Dilation2DBackpropInput")
-def _dilation_input(op: Operation) -> list[Any]:
-    return [op.inputs[0].shape]
-
-
-@register_shape("Dilation2DBackpropFilter")
-def _dilation_filter(op: Operation) -> list[Any]:
-    return [op.inputs[1].shape]
 
 
 def _channels(op: Operation, x: TensorShape) -> TensorShape:
@@ -254,11 +183,6 @@ def _batch_norm_grad(op: Operation) -> list[Any]:
     return [x, vector, vector, (0,), (0,)]
 
 
-@register_shape("BatchNormWithGlobalNormalization")
-def _batch_norm_global(op: Operation) -> list[Any]:
-    return [op.inputs[0].shape.with_rank(4)]
-
-
 @register_shape("TopK", "TopKV2")
 def _top_k(op: Operation) -> list[Any]:
     x = op.inputs[0].shape.with_rank_at_least(1)
@@ -271,11 +195,6 @@ def _top_k(op: Operation) -> list[Any]:
         raise ValueError(f"input must have last dimension >= k = {count} but is {last}")
     shape = x[:-1].concatenate([count])
     return [shape, shape]
-
-
-@register_shape("InTopK", "InTopKV2")
-def _in_top_k(op: Operation) -> list[Any]:
-    return [op.inputs[0].shape.with_rank(2)[:1].merge_with(op.inputs[1].shape.with_rank(1))]
 
 
 @register_shape("NthElement")
@@ -303,17 +222,7 @@ def _ctc_beam(op: Operation) -> list[Any]:
     return [*[(None, 2)] * paths, *[(None,)] * paths, *[(2,)] * paths, (batch, paths)]
 
 
-@register_shape("LSTMBlockCell")
-def _lstm_cell(op: Operation) -> list[Any]:
-    return [op.inputs[1].shape] * 7
-
-
 @register_shape("BlockLSTM", "BlockLSTMV2")
 def _block_lstm(op: Operation) -> list[Any]:
     x, cs = op.inputs[1].shape.with_rank(3), op.inputs[2].shape.with_rank(2)
     return [x[:2].concatenate(cs[1:])] * 7
-
-
-@register_shape("GRUBlockCell")
-def _gru_cell(op: Operation) -> list[Any]:
-    return [op.inputs[1].shape] * 4

@@ -7,7 +7,6 @@ from typing import Any
 from dtfctl.runtime.framework.constant_value import constant_value, constant_value_as_shape
 from dtfctl.runtime.framework.operation import Operation
 from dtfctl.runtime.framework.registries import register_shape
-from dtfctl.runtime.framework.tensor_shape import TensorShape
 
 
 def _from_input(position: int) -> Any:
@@ -51,16 +50,6 @@ register_shape(
 )(_from_input(2))
 
 
-@register_shape("RandomGamma", "RandomPoisson", "RandomPoissonV2")
-def _per_parameter(op: Operation) -> list[Any]:
-    return [constant_value_as_shape(op.inputs[0]).concatenate(op.inputs[1].shape)]
-
-
-@register_shape("RandomShuffle", "StatelessShuffle", "RandomIndexShuffle")
-def _same(op: Operation) -> list[Any]:
-    return [op.inputs[0].shape]
-
-
 @register_shape("Multinomial", "StatelessMultinomial")
 def _multinomial(op: Operation) -> list[Any]:
     logits = op.inputs[0].shape.with_rank(2)
@@ -75,26 +64,6 @@ def _broadcast(op: Operation) -> list[Any]:
     return [broadcast_static(op.inputs[0].shape, op.inputs[1].shape)]
 
 
-@register_shape("RngReadAndSkip")
-def _state(op: Operation) -> list[Any]:
-    return [(3,)]
-
-
-@register_shape("StatelessRandomGetKeyCounter")
-def _key_counter(op: Operation) -> list[Any]:
-    return [(1,), (2,)]
-
-
-@register_shape("StatelessRandomGetKeyCounterAlg")
-def _key_counter_alg(op: Operation) -> list[Any]:
-    return [(1,), (2,), ()]
-
-
-@register_shape("StatelessRandomGetAlg")
-def _alg(op: Operation) -> list[Any]:
-    return [()]
-
-
 @register_shape(
     "LogUniformCandidateSampler",
     "UniformCandidateSampler",
@@ -107,8 +76,3 @@ def _candidates(op: Operation) -> list[Any]:
     sampled = op.attr("num_sampled")
     batch = op.inputs[0].shape.with_rank(2)[0].value
     return [(sampled,), (batch, op.attr("num_true")), (sampled,)]
-
-
-@register_shape("ComputeAccidentalHits")
-def _hits(op: Operation) -> list[Any]:
-    return [TensorShape([None])] * 3

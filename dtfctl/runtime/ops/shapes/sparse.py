@@ -22,16 +22,6 @@ def _rank(op: Operation, i: int) -> int | None:
     return known if known is not None else op.inputs[i + 2].shape.num_elements()
 
 
-@register_shape("SparseToDense")
-def _to_dense(op: Operation) -> Any:
-    return [constant_value_as_shape(op.inputs[1])]
-
-
-@register_shape("SparseReorder")
-def _reorder(op: Operation) -> Any:
-    return [op.inputs[0].shape, op.inputs[1].shape]
-
-
 @register_shape("SparseReshape")
 def _reshape(op: Operation) -> Any:
     rank = op.inputs[2].shape.num_elements()
@@ -51,11 +41,6 @@ def _triple(op: Operation) -> Any:
     return [[None, rank], [None], [rank]]
 
 
-@register_shape("SparseCross", "SparseCrossV2", "SparseCrossHashed")
-def _cross(op: Operation) -> Any:
-    return [[None, 2], [None], [2]]
-
-
 @register_shape("SparseSplit")
 def _split(op: Operation) -> Any:
     n, rank = op.attr("num_split"), op.inputs[3].shape.num_elements()
@@ -68,11 +53,6 @@ def _fill_empty_rows(op: Operation) -> Any:
     return [[None, _rank(op, 0)], [None], [rows[0] if rows else None], [_first(op, 0)]]
 
 
-@register_shape("SparseFillEmptyRowsGrad")
-def _fill_empty_rows_grad(op: Operation) -> Any:
-    return [op.inputs[0].shape, []]
-
-
 @register_shape("SparseTensorDenseMatMul")
 def _matmul(op: Operation) -> Any:
     a = constant_value_as_shape(op.inputs[2]).dims_or_none
@@ -80,11 +60,6 @@ def _matmul(op: Operation) -> Any:
     rows = None if a is None or len(a) != 2 else a[1] if op.attr("adjoint_a") else a[0]
     columns = None if b is None or len(b) != 2 else b[0] if op.attr("adjoint_b") else b[1]
     return [[rows, columns]]
-
-
-@register_shape("SparseTensorDenseAdd")
-def _dense_add(op: Operation) -> Any:
-    return [op.inputs[3].shape]
 
 
 @register_shape("SparseDenseCwiseAdd", "SparseDenseCwiseMul", "SparseDenseCwiseDiv", "SparseSoftmax")
@@ -105,31 +80,6 @@ def _slice_grad(op: Operation) -> Any:
 @register_shape("SparseSparseMaximum", "SparseSparseMinimum")
 def _extremum(op: Operation) -> Any:
     return [[None, _rank(op, 0)], [None]]
-
-
-@register_shape("SerializeSparse")
-def _serialize(op: Operation) -> Any:
-    return [[3]]
-
-
-@register_shape("SerializeManySparse")
-def _serialize_many(op: Operation) -> Any:
-    return [[None, 3]]
-
-
-@register_shape("DeserializeSparse", "DeserializeManySparse", "TakeManySparseFromTensorsMap")
-def _deserialize(op: Operation) -> Any:
-    return [[None, None], [None], [None]]
-
-
-@register_shape("AddSparseToTensorsMap")
-def _add_to_map(op: Operation) -> Any:
-    return [[]]
-
-
-@register_shape("AddManySparseToTensorsMap")
-def _add_many_to_map(op: Operation) -> Any:
-    return [[None]]
 
 
 @register_shape("SetSize")

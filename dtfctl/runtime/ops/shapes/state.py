@@ -9,42 +9,12 @@ from dtfctl.runtime.framework.registries import register_shape
 from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
 
 
-@register_shape("VariableV2", "Variable", "TemporaryVariable")
-def _variable(op: Operation) -> list[Any]:
-    return [op.attr("shape")]
-
-
 @register_shape("Assign")
 def _assign(op: Operation) -> list[Any]:
     ref, value = op.inputs[0].shape, op.inputs[1].shape
     if not op.attr("validate_shape", True):
         return [value]
     return [ref.merge_with(value)]
-
-
-@register_shape("AssignAdd", "AssignSub")
-def _assign_update(op: Operation) -> list[Any]:
-    return [op.inputs[0].shape.merge_with(op.inputs[1].shape)]
-
-
-@register_shape("IsVariableInitialized", "VarIsInitializedOp", "VarHandleOp", "MutexV2", "MutexLock")
-def _scalar(op: Operation) -> list[Any]:
-    return [()]
-
-
-@register_shape("CountUpTo")
-def _count_up_to(op: Operation) -> list[Any]:
-    return [op.inputs[0].shape.merge_with(())]
-
-
-@register_shape("ResourceCountUpTo")
-def _resource_count_up_to(op: Operation) -> list[Any]:
-    return [()]
-
-
-@register_shape("DestroyTemporaryVariable")
-def _same(op: Operation) -> list[Any]:
-    return [op.inputs[0].shape]
 
 
 def variable_shape_of(handle: Tensor) -> TensorShape:
@@ -100,8 +70,3 @@ def _scatter(op: Operation) -> list[Any]:
     if updates.rank not in (None, 0) and ref.rank is not None and indices.rank is not None:
         updates.assert_is_compatible_with(indices.concatenate(ref[1:]))
     return [ref]
-
-
-@register_shape("ScatterNdAdd", "ScatterNdSub", "ScatterNdMin", "ScatterNdMax", "ScatterNdUpdate")
-def _scatter_nd(op: Operation) -> list[Any]:
-    return [op.inputs[0].shape]

@@ -10,28 +10,6 @@ from dtfctl.runtime.framework.registries import register_shape
 from dtfctl.runtime.framework.tensor_shape import TensorShape, broadcast_static
 
 
-@register_shape(
-    "AsString",
-    "DecodeBase64",
-    "EncodeBase64",
-    "RegexFullMatch",
-    "RegexReplace",
-    "StaticRegexFullMatch",
-    "StaticRegexReplace",
-    "StringLength",
-    "StringLower",
-    "StringUpper",
-    "StringStrip",
-    "StringToHashBucket",
-    "StringToHashBucketFast",
-    "StringToHashBucketStrong",
-    "UnicodeScript",
-    "UnicodeTranscode",
-)
-def _same(op: Operation) -> list[Any]:
-    return [op.inputs[0].shape]
-
-
 @register_shape("StringJoin")
 def _join(op: Operation) -> list[Any]:
     shape = TensorShape([])
@@ -42,16 +20,6 @@ def _join(op: Operation) -> list[Any]:
         elif tensor.shape.rank:
             shape = tensor.shape if shape.rank == 0 else shape.merge_with(tensor.shape)
     return [TensorShape(None) if unknown and shape.rank == 0 else shape]
-
-
-@register_shape("StringSplit", "StringSplitV2")
-def _split(op: Operation) -> list[Any]:
-    return [[None, 2], [None], [2]]
-
-
-@register_shape("StringFormat")
-def _format(op: Operation) -> list[Any]:
-    return [()]
 
 
 @register_shape("Substr")

@@ -8,7 +8,6 @@ from dtfctl.runtime.ops.gradients.array import (
     rearranging,
     shapes,
     slicing,
-    stops,
 )
 
-__all__ = ["diagonals", "gathering", "joining", "quantization", "rearranging", "shapes", "slicing", "stops"]
+__all__ = ["diagonals", "gathering", "joining", "quantization", "rearranging", "shapes", "slicing"]

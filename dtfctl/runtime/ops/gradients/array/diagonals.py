@@ -10,21 +10,6 @@ from dtfctl.runtime.framework.registries import register_gradient
 from dtfctl.runtime.ops import array_ops
 
 
-@register_gradient("Diag")
-def _diag(op: Operation, grad: Tensor) -> Any:
-    return apply_op("DiagPart", input=grad)
-
-
-@register_gradient("DiagPart")
-def _diag_part(op: Operation, grad: Tensor) -> Any:
-    return apply_op("Diag", diagonal=grad)
-
-
-@register_gradient("MatrixDiag")
-def _matrix_diag(op: Operation, grad: Tensor) -> Any:
-    return apply_op("MatrixDiagPart", input=grad)
-
-
 @register_gradient("MatrixDiagV2", "MatrixDiagV3")
 def _matrix_diag_v3(op: Operation, grad: Tensor) -> Any:
     align = op.text_attr("align") if op.type.endswith("3") else "LEFT_LEFT"
@@ -59,8 +44,3 @@ def _matrix_set_diag_v3(op: Operation, grad: Tensor) -> Any:
     part = array_ops.matrix_diag_part(grad, k=k, align=align)
     rest = array_ops.matrix_set_diag(grad, array_ops.zeros_like(diagonal), k=k, align=align)
     return [rest, part, None]
-
-
-@register_gradient("MatrixBandPart")
-def _matrix_band_part(op: Operation, grad: Tensor) -> Any:
-    return [apply_op("MatrixBandPart", input=grad, num_lower=op.inputs[1], num_upper=op.inputs[2]), None, None]

@@ -92,26 +92,11 @@ def _gather_nd(op: Operation, grad: Tensor) -> Any:
     return [apply_op("ScatterNd", indices=indices, updates=grad, shape=shape), None]
 
 
-@register_gradient("ScatterNd")
-def _scatter_nd(op: Operation, grad: Tensor) -> Any:
-    return [None, apply_op("GatherNd", params=grad, indices=op.inputs[0]), None]
-
-
 @register_gradient("TensorScatterUpdate")
 def _tensor_scatter_update(op: Operation, grad: Tensor) -> Any:
     _, indices, updates = op.inputs
     kept = apply_op("TensorScatterUpdate", tensor=grad, indices=indices, updates=array_ops.zeros_like(updates))
     return [kept, None, apply_op("GatherNd", params=grad, indices=indices)]
-
-
-@register_gradient("TensorScatterAdd", "ScatterNdNonAliasingAdd")
-def _tensor_scatter_add(op: Operation, grad: Tensor) -> Any:
-    return [grad, None, apply_op("GatherNd", params=grad, indices=op.inputs[1])]
-
-
-@register_gradient("TensorScatterSub")
-def _tensor_scatter_sub(op: Operation, grad: Tensor) -> Any:
-    return [grad, None, -apply_op("GatherNd", params=grad, indices=op.inputs[1])]
 
 
 @register_gradient("TensorScatterMax", "TensorScatterMin")

@@ -19,11 +19,6 @@ def _pack(op: Operation, grad: Tensor) -> Any:
     return array_ops.unstack(grad, num=len(op.inputs), axis=op.attr("axis"))
 
 
-@register_gradient("Unpack")
-def _unpack(op: Operation, *grads: Tensor) -> Any:
-    return apply_op("Pack", values=list(grads), axis=op.attr("axis"))
-
-
 @register_gradient("ConcatV2", "Concat")
 def _concat(op: Operation, grad: Any) -> Any:
     """Slices of the gradient; of row slices (IndexedSlices) the matching parts."""
@@ -95,11 +90,6 @@ def _concat_of_slices(grad: IndexedSlices, axis: Tensor, parts: Sequence[Tensor]
         out.append(IndexedSlices(array_ops.gather(grad.values, chosen), rows, shape))
         start = end
     return out
-
-
-@register_gradient("Split")
-def _split(op: Operation, *grads: Tensor) -> Any:
-    return [None, apply_op("ConcatV2", values=list(grads), axis=op.inputs[0]) if len(grads) > 1 else grads[0]]
 
 
 @register_gradient("SplitV")

@@ -9,11 +9,6 @@ from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import register_gradient
 
 
-@register_gradient("QuantizeAndDequantize", "QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3")
-def _straight_through(op: Operation, grad: Tensor) -> Any:
-    return [grad] + [None] * (len(op.inputs) - 1)
-
-
 @register_gradient("QuantizeAndDequantizeV4")
 def _quantize_and_dequantize_v4(op: Operation, grad: Tensor) -> Any:
     x, low, high = op.inputs

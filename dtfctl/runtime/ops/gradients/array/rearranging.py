@@ -32,16 +32,6 @@ def _inverse(perm: Tensor) -> Any:
     return array_ops.invert_permutation(perm)
 
 
-@register_gradient("ReverseV2")
-def _reverse_v2(op: Operation, grad: Tensor) -> Any:
-    return [apply_op("ReverseV2", tensor=grad, axis=op.inputs[1]), None]
-
-
-@register_gradient("Reverse")
-def _reverse(op: Operation, grad: Tensor) -> Any:
-    return [apply_op("Reverse", tensor=grad, dims=op.inputs[1]), None]
-
-
 @register_gradient("ReverseSequence")
 def _reverse_sequence(op: Operation, grad: Tensor) -> Any:
     out = apply_op(
@@ -52,11 +42,6 @@ def _reverse_sequence(op: Operation, grad: Tensor) -> Any:
         batch_dim=op.attr("batch_dim"),
     )
     return [out, None]
-
-
-@register_gradient("Roll")
-def _roll(op: Operation, grad: Tensor) -> Any:
-    return [apply_op("Roll", input=grad, shift=-op.inputs[1], axis=op.inputs[2]), None, None]
 
 
 @register_gradient("Tile")
@@ -83,46 +68,6 @@ def _pad(op: Operation, grad: Tensor) -> Any:
     if op.type == "Pad":
         return [inner, None]
     return [inner, None, math_ops.reduce_sum(grad) - math_ops.reduce_sum(inner)]
-
-
-@register_gradient("MirrorPad")
-def _mirror_pad(op: Operation, grad: Tensor) -> Any:
-    return [apply_op("MirrorPadGrad", input=grad, paddings=op.inputs[1], mode=op.attr("mode")), None]
-
-
-@register_gradient("MirrorPadGrad")
-def _mirror_pad_grad(op: Operation, grad: Tensor) -> Any:
-    return [apply_op("MirrorPad", input=grad, paddings=op.inputs[1], mode=op.attr("mode")), None]
-
-
-@register_gradient("SpaceToDepth")
-def _space_to_depth(op: Operation, grad: Tensor) -> Any:
-    return apply_op("DepthToSpace", input=grad, block_size=op.attr("block_size"), data_format=op.attr("data_format"))
-
-
-@register_gradient("DepthToSpace")
-def _depth_to_space(op: Operation, grad: Tensor) -> Any:
-    return apply_op("SpaceToDepth", input=grad, block_size=op.attr("block_size"), data_format=op.attr("data_format"))
-
-
-@register_gradient("SpaceToBatchND")
-def _space_to_batch_nd(op: Operation, grad: Tensor) -> Any:
-    return [apply_op("BatchToSpaceND", input=grad, block_shape=op.inputs[1], crops=op.inputs[2]), None, None]
-
-
-@register_gradient("BatchToSpaceND")
-def _batch_to_space_nd(op: Operation, grad: Tensor) -> Any:
-    return [apply_op("SpaceToBatchND", input=grad, block_shape=op.inputs[1], paddings=op.inputs[2]), None, None]
-
-
-@register_gradient("SpaceToBatch")
-def _space_to_batch(op: Operation, grad: Tensor) -> Any:
-    return [apply_op("BatchToSpace", input=grad, crops=op.inputs[1], block_size=op.attr("block_size")), None]
-
-
-@register_gradient("BatchToSpace")
-def _batch_to_space(op: Operation, grad: Tensor) -> Any:
-    return [apply_op("SpaceToBatch", input=grad, paddings=op.inputs[1], block_size=op.attr("block_size")), None]
 
 
 @register_gradient("ExtractImagePatches")

@@ -9,18 +9,12 @@ from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import register_gradient
 from dtfctl.runtime.ops import array_ops, math_ops
-from dtfctl.runtime.ops.gradients.common import reduce_to
 
 
 @register_gradient("Identity", "RefIdentity", "PlaceholderWithDefault", "EnsureShape", "Snapshot", "GuaranteeConst")
 @register_gradient("DebugGradientIdentity", "DebugGradientRefIdentity", "DeepCopy")
 def _pass(op: Operation, grad: Any) -> Any:
     return grad
-
-
-@register_gradient("IdentityN")
-def _identity_n(op: Operation, *grads: Tensor) -> Any:
-    return list(grads)
 
 
 @register_gradient("PreventGradient")
@@ -59,8 +53,3 @@ def _squeeze(op: Operation, grad: Any) -> Any:
 @register_gradient("Fill")
 def _fill(op: Operation, grad: Tensor) -> Any:
     return [None, math_ops.reduce_sum(grad)]
-
-
-@register_gradient("BroadcastTo")
-def _broadcast_to(op: Operation, grad: Tensor) -> Any:
-    return [reduce_to(op.inputs[0], op.outputs[0], grad, None)[0], None]

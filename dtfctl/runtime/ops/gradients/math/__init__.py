@@ -1,5 +1,5 @@
 """Gradients of the math family, those TensorFlow builds: importing this package registers them."""
 
-from dtfctl.runtime.ops.gradients.math import binary, matrices, reductions, segments, spectral, stops, unary
+from dtfctl.runtime.ops.gradients.math import binary, matrices, reductions, segments, spectral, unary
 
-__all__ = ["binary", "matrices", "reductions", "segments", "spectral", "stops", "unary"]
+__all__ = ["binary", "matrices", "reductions", "segments", "spectral", "unary"]

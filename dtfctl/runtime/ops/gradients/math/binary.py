@@ -12,16 +12,6 @@ from dtfctl.runtime.ops import array_ops, math_ops
 from dtfctl.runtime.ops.gradients.common import number_like, reduce_to, sum_to
 
 
-@register_gradient("Add", "AddV2")
-def _add(op: Operation, grad: Tensor) -> Any:
-    return reduce_to(op.inputs[0], op.inputs[1], grad, grad)
-
-
-@register_gradient("Sub")
-def _sub(op: Operation, grad: Tensor) -> Any:
-    return reduce_to(op.inputs[0], op.inputs[1], grad, -grad)
-
-
 @register_gradient("Mul")
 def _mul(op: Operation, grad: Tensor) -> Any:
     x, y = op.inputs
@@ -78,12 +68,12 @@ def _extremum(op: Operation, grad: Tensor, chosen: Tensor) -> Any:
 
 @register_gradient("Maximum")
 def _maximum(op: Operation, grad: Tensor) -> Any:
-    return _extremum(op, grad, math_ops.greater_equal(*op.inputs))
+    return _extremum(op, grad, math_ops.greater_equal(op.inputs[0], op.inputs[1]))
 
 
 @register_gradient("Minimum")
 def _minimum(op: Operation, grad: Tensor) -> Any:
-    return _extremum(op, grad, math_ops.less_equal(*op.inputs))
+    return _extremum(op, grad, math_ops.less_equal(op.inputs[0], op.inputs[1]))
 
 
 @register_gradient("SquaredDifference")
@@ -201,8 +191,3 @@ def _clip_by_value(op: Operation, grad: Tensor) -> Any:
 def _cross(op: Operation, grad: Tensor) -> Any:
     u, v = op.inputs
     return [math_ops.cross(v, grad), math_ops.cross(grad, u)]
-
-
-@register_gradient("AddN", "AccumulateNV2")
-def _add_n(op: Operation, grad: Tensor) -> Any:
-    return [grad] * len(op.inputs)

@@ -13,11 +13,6 @@ from dtfctl.runtime.ops import array_ops, math_ops
 from dtfctl.runtime.ops.gradients.common import number_like, reduce_to
 
 
-@register_gradient("Abs")
-def _abs(op: Operation, grad: Tensor) -> Any:
-    return grad * math_ops.sign(op.inputs[0])
-
-
 @register_gradient("ComplexAbs")
 def _complex_abs(op: Operation, grad: Tensor) -> Any:
     zero = array_ops.zeros_like(grad)
@@ -25,30 +20,10 @@ def _complex_abs(op: Operation, grad: Tensor) -> Any:
     return math_ops.div_no_nan(z * op.inputs[0], math_ops.complex(op.outputs[0], zero))
 
 
-@register_gradient("Neg")
-def _neg(op: Operation, grad: Tensor) -> Any:
-    return -grad
-
-
-@register_gradient("Inv", "Reciprocal")
-def _reciprocal(op: Operation, grad: Tensor) -> Any:
-    return apply_op("ReciprocalGrad", y=op.outputs[0], dy=grad)
-
-
 @register_gradient("ReciprocalGrad", "InvGrad")
 def _reciprocal_grad(op: Operation, grad: Tensor) -> Any:
     ca, cg = math_ops.conj(op.inputs[0]), math_ops.conj(grad)
     return [cg * number_like(-2, grad) * op.inputs[1] * ca, apply_op("ReciprocalGrad", y=ca, dy=grad)]
-
-
-@register_gradient("Square")
-def _square(op: Operation, grad: Tensor) -> Any:
-    return grad * (math_ops.conj(op.inputs[0]) * number_like(2, grad))
-
-
-@register_gradient("Sqrt")
-def _sqrt(op: Operation, grad: Tensor) -> Any:
-    return apply_op("SqrtGrad", y=op.outputs[0], dy=grad)
 
 
 @register_gradient("SqrtGrad")
@@ -58,11 +33,6 @@ def _sqrt_grad(op: Operation, grad: Tensor) -> Any:
     return [-math_ops.conj(ga) * y, number_like(0.5, grad) * ga]
 
 
-@register_gradient("Rsqrt")
-def _rsqrt(op: Operation, grad: Tensor) -> Any:
-    return apply_op("RsqrtGrad", y=op.outputs[0], dy=grad)
-
-
 @register_gradient("RsqrtGrad")
 def _rsqrt_grad(op: Operation, grad: Tensor) -> Any:
     a, b = op.inputs
@@ -70,50 +40,10 @@ def _rsqrt_grad(op: Operation, grad: Tensor) -> Any:
     return [number_like(-1.5, grad) * cg * b * math_ops.square(ca), apply_op("RsqrtGrad", y=ca, dy=grad)]
 
 
-@register_gradient("Exp")
-def _exp(op: Operation, grad: Tensor) -> Any:
-    return grad * math_ops.conj(op.outputs[0])
-
-
-@register_gradient("Expm1")
-def _expm1(op: Operation, grad: Tensor) -> Any:
-    return grad * math_ops.exp(math_ops.conj(op.inputs[0]))
-
-
-@register_gradient("Log")
-def _log(op: Operation, grad: Tensor) -> Any:
-    return grad * math_ops.reciprocal(math_ops.conj(op.inputs[0]))
-
-
-@register_gradient("Log1p")
-def _log1p(op: Operation, grad: Tensor) -> Any:
-    return grad * math_ops.reciprocal(number_like(1, grad) + math_ops.conj(op.inputs[0]))
-
-
-@register_gradient("Sinh")
-def _sinh(op: Operation, grad: Tensor) -> Any:
-    return grad * math_ops.cosh(math_ops.conj(op.inputs[0]))
-
-
-@register_gradient("Cosh")
-def _cosh(op: Operation, grad: Tensor) -> Any:
-    return grad * math_ops.sinh(math_ops.conj(op.inputs[0]))
-
-
-@register_gradient("Tanh")
-def _tanh(op: Operation, grad: Tensor) -> Any:
-    return apply_op("TanhGrad", y=math_ops.conj(op.outputs[0]), dy=grad)
-
-
 @register_gradient("TanhGrad")
 def _tanh_grad(op: Operation, grad: Tensor) -> Any:
     a, b = math_ops.conj(op.inputs[0]), math_ops.conj(op.inputs[1])
     return [grad * number_like(-2, grad) * b * a, apply_op("TanhGrad", y=a, dy=grad)]
-
-
-@register_gradient("Sigmoid")
-def _sigmoid(op: Operation, grad: Tensor) -> Any:
-    return apply_op("SigmoidGrad", y=math_ops.conj(op.outputs[0]), dy=grad)
 
 
 @register_gradient("SigmoidGrad")
@@ -123,39 +53,9 @@ def _sigmoid_grad(op: Operation, grad: Tensor) -> Any:
     return [gb - number_like(2, grad) * gb * a, apply_op("SigmoidGrad", y=a, dy=grad)]
 
 
-@register_gradient("Asinh")
-def _asinh(op: Operation, grad: Tensor) -> Any:
-    return grad / math_ops.cosh(math_ops.conj(op.outputs[0]))
-
-
-@register_gradient("Acosh")
-def _acosh(op: Operation, grad: Tensor) -> Any:
-    return grad / math_ops.sinh(math_ops.conj(op.outputs[0]))
-
-
-@register_gradient("Atanh")
-def _atanh(op: Operation, grad: Tensor) -> Any:
-    return grad * math_ops.reciprocal(number_like(1, grad) - math_ops.square(math_ops.conj(op.inputs[0])))
-
-
 @register_gradient("Sign")
 def _sign(op: Operation, grad: Tensor) -> Any:
     return array_ops.zeros_like(op.inputs[0])
-
-
-@register_gradient("Sin")
-def _sin(op: Operation, grad: Tensor) -> Any:
-    return grad * math_ops.cos(math_ops.conj(op.inputs[0]))
-
-
-@register_gradient("Cos")
-def _cos(op: Operation, grad: Tensor) -> Any:
-    return -grad * math_ops.sin(math_ops.conj(op.inputs[0]))
-
-
-@register_gradient("Tan")
-def _tan(op: Operation, grad: Tensor) -> Any:
-    return grad * math_ops.square(math_ops.reciprocal(math_ops.cos(math_ops.conj(op.inputs[0]))))
 
 
 @register_gradient("Asin")
@@ -169,39 +69,10 @@ def _acos(op: Operation, grad: Tensor) -> Any:
     return -_asin(op, grad)
 
 
-@register_gradient("Atan")
-def _atan(op: Operation, grad: Tensor) -> Any:
-    return grad * math_ops.reciprocal(number_like(1, grad) + math_ops.square(math_ops.conj(op.inputs[0])))
-
-
-@register_gradient("Erf")
-def _erf(op: Operation, grad: Tensor) -> Any:
-    return (
-        grad * number_like(2 / math.sqrt(math.pi), grad) * math_ops.exp(-math_ops.square(math_ops.conj(op.inputs[0])))
-    )
-
-
-@register_gradient("Erfc")
-def _erfc(op: Operation, grad: Tensor) -> Any:
-    return (
-        grad * number_like(-2 / math.sqrt(math.pi), grad) * math_ops.exp(-math_ops.square(math_ops.conj(op.inputs[0])))
-    )
-
-
-@register_gradient("Erfinv")
-def _erfinv(op: Operation, grad: Tensor) -> Any:
-    return grad * number_like(math.sqrt(math.pi) / 2, grad) * math_ops.exp(math_ops.square(op.outputs[0]))
-
-
 @register_gradient("Ndtri")
 def _ndtri(op: Operation, grad: Tensor) -> Any:
     half = math_ops.square(op.outputs[0]) / number_like(2, grad)
     return grad * number_like(math.sqrt(2 * math.pi), grad) * math_ops.exp(half)
-
-
-@register_gradient("Lgamma")
-def _lgamma(op: Operation, grad: Tensor) -> Any:
-    return grad * math_ops.digamma(math_ops.conj(op.inputs[0]))
 
 
 @register_gradient("Digamma")
@@ -210,25 +81,10 @@ def _digamma(op: Operation, grad: Tensor) -> Any:
     return grad * math_ops.polygamma(number_like(1, x), x)
 
 
-@register_gradient("Dawsn")
-def _dawsn(op: Operation, grad: Tensor) -> Any:
-    return grad * (number_like(1, grad) - number_like(2, grad) * op.inputs[0] * op.outputs[0])
-
-
 @register_gradient("Expint")
 def _expint(op: Operation, grad: Tensor) -> Any:
     x = op.inputs[0]
     return grad * math_ops.exp(x) / x
-
-
-@register_gradient("FresnelCos")
-def _fresnel_cos(op: Operation, grad: Tensor) -> Any:
-    return grad * math_ops.cos(number_like(math.pi / 2, grad) * math_ops.square(op.inputs[0]))
-
-
-@register_gradient("FresnelSin")
-def _fresnel_sin(op: Operation, grad: Tensor) -> Any:
-    return grad * math_ops.sin(number_like(math.pi / 2, grad) * math_ops.square(op.inputs[0]))
 
 
 @register_gradient("Spence")
@@ -236,11 +92,6 @@ def _spence(op: Operation, grad: Tensor) -> Any:
     x = op.inputs[0]
     partial = math_ops.log(x) / (number_like(1, x) - x)
     return grad * array_ops.where(math_ops.equal(x, number_like(1, x)), -array_ops.ones_like(x), partial)
-
-
-@register_gradient("BesselI0")
-def _i0(op: Operation, grad: Tensor) -> Any:
-    return grad * math_ops.bessel_i1(op.inputs[0])
 
 
 @register_gradient("BesselI0e")
@@ -263,26 +114,11 @@ def _i1e(op: Operation, grad: Tensor) -> Any:
     return grad * array_ops.where_v2(math_ops.equal(x, number_like(0, x)), number_like(0.5, x), slope)
 
 
-@register_gradient("BesselJ0")
-def _j0(op: Operation, grad: Tensor) -> Any:
-    return -grad * math_ops.bessel_j1(op.inputs[0])
-
-
 @register_gradient("BesselJ1")
 def _j1(op: Operation, grad: Tensor) -> Any:
     x, y = op.inputs[0], op.outputs[0]
     slope = math_ops.bessel_j0(x) - math_ops.div_no_nan(y, x)
     return grad * array_ops.where_v2(math_ops.equal(x, number_like(0, x)), number_like(0.5, x), slope)
-
-
-@register_gradient("BesselK0")
-def _k0(op: Operation, grad: Tensor) -> Any:
-    return -grad * math_ops.bessel_k1(op.inputs[0])
-
-
-@register_gradient("BesselK0e")
-def _k0e(op: Operation, grad: Tensor) -> Any:
-    return grad * (op.outputs[0] - math_ops.bessel_k1e(op.inputs[0]))
 
 
 @register_gradient("BesselK1")
@@ -295,11 +131,6 @@ def _k1(op: Operation, grad: Tensor) -> Any:
 def _k1e(op: Operation, grad: Tensor) -> Any:
     x, y = op.inputs[0], op.outputs[0]
     return grad * (y * (number_like(1, x) - math_ops.reciprocal(x)) - math_ops.bessel_k0e(x))
-
-
-@register_gradient("BesselY0")
-def _y0(op: Operation, grad: Tensor) -> Any:
-    return -grad * math_ops.bessel_y1(op.inputs[0])
 
 
 @register_gradient("BesselY1")
@@ -329,11 +160,6 @@ def _angle(op: Operation, grad: Tensor) -> Any:
 def _complex(op: Operation, grad: Tensor) -> Any:
     x, y = op.inputs
     return reduce_to(x, y, math_ops.real(grad), math_ops.imag(grad))
-
-
-@register_gradient("Conj")
-def _conj(op: Operation, grad: Tensor) -> Any:
-    return math_ops.conj(grad)
 
 
 @register_gradient("Cast")

@@ -2,24 +2,20 @@
 
 from dtfctl.runtime.ops.gradients.nn import (
     activations,
-    common,
     convolutions,
     losses,
     normalization,
     pooling,
     ranking,
     recurrent,
-    stops,
 )
 
 __all__ = [
     "activations",
-    "common",
     "convolutions",
     "losses",
     "normalization",
     "pooling",
     "ranking",
     "recurrent",
-    "stops",
 ]

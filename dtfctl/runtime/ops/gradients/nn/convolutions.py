@@ -7,7 +7,7 @@ from typing import Any
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import register_gradient
-from dtfctl.runtime.ops.gradients.nn.common import attrs_of, static_shape
+from dtfctl.runtime.ops.gradients.common import attrs_of, static_shape
 
 _CONV = ("strides", "padding", "explicit_paddings", "use_cudnn_on_gpu", "data_format", "dilations")
 

@@ -9,18 +9,13 @@ from dtfctl.runtime.framework.convert import constant
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import register_gradient
-from dtfctl.runtime.ops.gradients.nn.common import add, is_zeros, mul, neg, sub, sum_over
+from dtfctl.runtime.ops.gradients.common import add, is_zeros, mul, neg, sub, sum_over
 
 
 @register_gradient("Softmax")
 def _softmax(op: Operation, grad: Tensor) -> Any:
     softmax = op.outputs[0]
     return mul(sub(grad, sum_over(mul(grad, softmax), [-1], True)), softmax)
-
-
-@register_gradient("LogSoftmax")
-def _log_softmax(op: Operation, grad: Tensor) -> Any:
-    return sub(grad, mul(sum_over(grad, [-1], True), apply_op("Exp", x=op.outputs[0])))
 
 
 def _per_row(vector: Tensor, matrix: Tensor) -> Tensor:
@@ -55,8 +50,3 @@ def _sparse_softmax_xent(op: Operation, grad_loss: Tensor, grad_grad: Tensor) ->
 def _ctc_loss(op: Operation, grad_loss: Tensor, _: Tensor) -> Any:
     scale = apply_op("ExpandDims", input=grad_loss, dim=constant(-1, dtypes.int32))
     return mul(scale, op.outputs[1]), None, None, None
-
-
-@register_gradient("L2Loss")
-def _l2_loss(op: Operation, grad: Tensor) -> Any:
-    return mul(op.inputs[0], grad)

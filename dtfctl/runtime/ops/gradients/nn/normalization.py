@@ -9,18 +9,7 @@ from dtfctl.runtime.framework.convert import constant
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import register_gradient
-from dtfctl.runtime.ops.gradients.nn.common import add, attrs_of, mul, sub, sum_over
-
-
-@register_gradient("LRN")
-def _lrn(op: Operation, grad: Tensor) -> Any:
-    return apply_op(
-        "LRNGrad",
-        input_grads=grad,
-        input_image=op.inputs[0],
-        output_image=op.outputs[0],
-        **attrs_of(op, "depth_radius", "bias", "alpha", "beta"),
-    )
+from dtfctl.runtime.ops.gradients.common import add, attrs_of, mul, sub, sum_over
 
 
 @register_gradient("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")

@@ -8,7 +8,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import register_gradient
-from dtfctl.runtime.ops.gradients.nn.common import attrs_of, static_shape, zeros_like
+from dtfctl.runtime.ops.gradients.common import attrs_of, static_shape, zeros_like
 
 _POOL = ("ksize", "strides", "padding", "explicit_paddings", "data_format")
 

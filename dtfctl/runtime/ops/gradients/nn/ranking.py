@@ -9,7 +9,7 @@ from dtfctl.runtime.framework.convert import constant
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import register_gradient
-from dtfctl.runtime.ops.gradients.nn.common import add, mul, static_shape, sum_over
+from dtfctl.runtime.ops.gradients.common import add, mul, static_shape, sum_over
 
 
 @register_gradient("TopK", "TopKV2")

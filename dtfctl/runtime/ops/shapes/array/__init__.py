@@ -5,10 +5,9 @@ from dtfctl.runtime.ops.shapes.array import (
     gathering,
     identity,
     joining,
-    quantization,
     rearranging,
     shapes,
     slicing,
 )
 
-__all__ = ["diagonals", "gathering", "identity", "joining", "quantization", "rearranging", "shapes", "slicing"]
+__all__ = ["diagonals", "gathering", "identity", "joining", "rearranging", "shapes", "slicing"]

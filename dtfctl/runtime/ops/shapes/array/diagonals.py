@@ -10,11 +10,6 @@ from dtfctl.runtime.framework.registries import register_shape
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 
 
-@register_shape("Diag")
-def _diag(op: Operation) -> Any:
-    return [op.inputs[0].shape.concatenate(op.inputs[0].shape)]
-
-
 @register_shape("DiagPart")
 def _diag_part(op: Operation) -> Any:
     dims = op.inputs[0].shape.dims_or_none

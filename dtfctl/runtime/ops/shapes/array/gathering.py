@@ -55,22 +55,12 @@ def _one_hot(op: Operation) -> Any:
     return [[*dims[:at], None if depth is None else int(depth), *dims[at:]]]
 
 
-@register_shape("Where")
-def _where(op: Operation) -> Any:
-    return [[None, op.inputs[0].shape.rank]]
-
-
 @register_shape("Unique", "UniqueWithCounts", "UniqueV2", "UniqueWithCountsV2")
 def _unique(op: Operation) -> Any:
     rank = op.inputs[0].shape.rank
     y = [None] if rank == 1 else unknown_shape(rank)
     index: Any = op.inputs[0].shape if rank == 1 else [None]
     return [y, index, [None]][: len(op.outputs)]
-
-
-@register_shape("LowerBound", "UpperBound")
-def _bound(op: Operation) -> Any:
-    return [op.inputs[1].shape]
 
 
 @register_shape("UnravelIndex")

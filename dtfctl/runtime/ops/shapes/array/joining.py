@@ -11,11 +11,6 @@ from dtfctl.runtime.framework.tensor_shape import TensorShape, unknown_shape
 from dtfctl.runtime.ops.shapes.array.axes import checked_axis
 
 
-@register_shape("ParallelConcat")
-def _parallel_concat(op: Operation) -> Any:
-    return [op.attr("shape")]
-
-
 @register_shape("Concat", "ConcatV2")
 def _concat(op: Operation) -> Any:
     parts = op.inputs[1:] if op.type == "Concat" else op.inputs[:-1]
@@ -43,11 +38,6 @@ def _concat(op: Operation) -> Any:
                 )
             out[d] = known.pop() if known else None
     return [out]
-
-
-@register_shape("ConcatOffset")
-def _concat_offset(op: Operation) -> Any:
-    return [t.shape for t in op.inputs[1:]]
 
 
 @register_shape("Pack")

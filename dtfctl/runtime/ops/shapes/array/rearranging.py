@@ -111,8 +111,3 @@ def _patches(op: Operation) -> Any:
             out.append(-(-d // stride) if op.attr("padding") == b"SAME" else -(-(d - extent + 1) // stride))
     last = dims[-1]
     return [[*out, None if last is None else last * volume]]
-
-
-@register_shape("TileGrad")
-def _tile_grad(op: Operation) -> Any:
-    return [unknown_shape(op.inputs[0].shape.rank)]

@@ -11,21 +11,6 @@ from dtfctl.runtime.framework.tensor_shape import TensorShape, unknown_shape
 from dtfctl.runtime.ops.shapes.array.axes import checked_axis
 
 
-@register_shape("Shape")
-def _shape(op: Operation) -> Any:
-    return [[op.inputs[0].shape.rank]]
-
-
-@register_shape("ShapeN")
-def _shape_n(op: Operation) -> Any:
-    return [[t.shape.rank] for t in op.inputs]
-
-
-@register_shape("Size", "Rank", "IsResourceHandleRefCounting")
-def _scalar(op: Operation) -> Any:
-    return [[]]
-
-
 @register_shape("Reshape")
 def _reshape(op: Operation) -> Any:
     wanted = constant_value_as_shape(op.inputs[1]).dims_or_none
@@ -95,8 +80,3 @@ def _from_shape_tensor(op: Operation) -> Any:
 def _broadcast_args(op: Operation) -> Any:
     a, b = (t.shape.num_elements() for t in op.inputs)
     return [[None if a is None or b is None else max(a, b)]]
-
-
-@register_shape("BroadcastGradientArgs", "ListDiff")
-def _two_vectors(op: Operation) -> Any:
-    return [[None], [None]]

@@ -93,8 +93,3 @@ def _indexed(dims: Dims, index: tuple[Any, ...], sliced_known: bool) -> list[int
         else:
             out.append(len(range(*part.indices(d))))
     return [*out, *dims[at:]]
-
-
-@register_shape("StridedSliceAssign")
-def _strided_slice_assign(op: Operation) -> Any:
-    return [op.inputs[0].shape]

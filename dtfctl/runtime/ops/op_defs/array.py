@@ -1,0 +1,553 @@
+"""Entries of the array family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.framework.tensor_shape import TensorShape, unknown_shape
+from dtfctl.runtime.ops.gradients.common import reduce_to
+from dtfctl.runtime.ops.op_defs.entry import OpFamily
+from dtfctl.runtime.ops.op_defs.types import FLOATS, INDEX, QUANTIZED, REALS
+
+define = OpFamily("array")
+
+define.op("BatchMatrixBandPart(input: T, num_lower: int64, num_upper: int64) -> (band: T); T: type", shape="unchanged")
+define.op("BatchMatrixSetDiag(input: T, diagonal: T) -> (output: T); T: type", shape="unchanged")
+define.op(
+    f"BatchToSpace(input: T, crops: Tidx) -> (output: T); T: type; block_size: int >= 2; Tidx: {INDEX} = int32",
+    gradient=lambda op, grad: [
+        apply_op("SpaceToBatch", input=grad, paddings=op.inputs[1], block_size=op.attr("block_size")),
+        None,
+    ],
+)
+
+
+@define.op(
+    "BatchToSpaceND(input: T, block_shape: Tblock_shape, crops: Tcrops) -> (output: T); T: type; "
+    f"Tblock_shape: {INDEX} = int32; Tcrops: {INDEX} = int32",
+    gradient=lambda op, grad: [
+        apply_op("SpaceToBatchND", input=grad, block_shape=op.inputs[1], paddings=op.inputs[2]),
+        None,
+        None,
+    ],
+)
+def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Tensor:
+    """Blocks of the batch moved to spatial dimensions, then cropped."""
+
+
+@define.op(
+    "Bitcast(input: T) -> (output: type); T: type in {bfloat16, half, float, double, int64, int32, uint8, "
+    "uint16, uint32, uint64, int8, int16, complex64, complex128, qint8, quint8, qint16, quint16, qint32}; "
+    "type: type in {bfloat16, half, float, double, int64, int32, uint8, uint16, uint32, uint64, int8, int16, "
+    "complex64, complex128, qint8, quint8, qint16, quint16, qint32}",
+    gradient="none",
+)
+def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
+    """The same bytes as elements of another type."""
+
+
+define.op(f"BroadcastArgs(s0: T, s1: T) -> (r0: T); T: {INDEX} = int32", gradient="none")
+define.op(
+    f"BroadcastGradientArgs(s0: T, s1: T) -> (r0: T, r1: T); T: {INDEX} = int32",
+    shape=[[None], [None]],
+    gradient="none",
+)
+define.op(
+    f"BroadcastTo(input: T, shape: Tidx) -> (output: T); T: type; Tidx: {INDEX} = int32",
+    gradient=lambda op, grad: [reduce_to(op.inputs[0], op.outputs[0], grad, None)[0], None],
+)
+
+
+@define.op(f"CheckNumerics(tensor: T) -> (output: T); T: {FLOATS}; message: string; !stateful", shape="unchanged")
+def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
+    """The same values; a step with NaN or infinity in them fails with `message`."""
+
+
+define.op(f"CheckNumericsV2(tensor: T) -> (output: T); T: {FLOATS}; message: string; !stateful", shape="unchanged")
+define.op(
+    "ConcatOffset(concat_dim: int32, shape: N * shape_type) -> (offset: N * shape_type); N: int >= 2; "
+    f"shape_type: {INDEX} = int32",
+    shape=lambda op: [t.shape for t in op.inputs[1:]],
+    gradient="none",
+)
+define.op(
+    "Const() -> (output: dtype); value: tensor; dtype: type",
+    shape=lambda op: [TensorShape(op.attrs["value"].tensor.tensor_shape)],
+    gradient="none",
+)
+define.op("DebugGradientIdentity(input: T) -> (output: T); T: type; !uninitialized_input", shape="unchanged")
+define.op(
+    "DebugGradientRefIdentity(input: ref(T)) -> (output: ref(T)); T: type; !uninitialized_input", shape="unchanged"
+)
+define.op("DeepCopy(x: T) -> (y: T); T: type; !stateful", shape="unchanged")
+
+
+@define.op(
+    'DepthToSpace(input: T) -> (output: T); T: type; block_size: int >= 2; data_format: string in {"NHWC", '
+    '"NCHW", "NCHW_VECT_C"} = "NHWC"',
+    gradient=lambda op, grad: apply_op(
+        "SpaceToDepth", input=grad, block_size=op.attr("block_size"), data_format=op.attr("data_format")
+    ),
+)
+def depth_to_space(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
+    """Channels moved to blocks of pixels."""
+
+
+define.op(
+    f"Dequantize(input: T, min_range: float, max_range: float) -> (output: dtype); T: {QUANTIZED}; "
+    'mode: string in {"MIN_COMBINED", "MIN_FIRST", "SCALED"} = "MIN_COMBINED"; narrow_range: bool = false; '
+    "axis: int = -1; dtype: type in {bfloat16, float} = float",
+    shape="unchanged",
+)
+
+
+@define.op(
+    "Diag(diagonal: T) -> (output: T); T: type in {bfloat16, half, float, double, int32, int64, complex64, complex128}",
+    shape=lambda op: [op.inputs[0].shape.concatenate(op.inputs[0].shape)],
+    gradient=lambda op, grad: apply_op("DiagPart", input=grad),
+)
+def diag(diagonal: Any, name: str | None = None) -> Tensor:
+    """A tensor with the given one on its diagonal, zeros elsewhere: of twice its rank."""
+
+
+@define.op(
+    "DiagPart(input: T) -> (diagonal: T); T: type in {bfloat16, half, float, double, int32, int64, complex64, "
+    "complex128}",
+    gradient=lambda op, grad: apply_op("Diag", diagonal=grad),
+)
+def diag_part(input: Any, name: str | None = None) -> Tensor:
+    """The diagonal of a tensor of even rank."""
+
+
+define.op(
+    "EditDistance(hypothesis_indices: int64, hypothesis_values: T, hypothesis_shape: int64, "
+    "truth_indices: int64, truth_values: T, truth_shape: int64) -> (output: float); normalize: bool = true; "
+    "T: type",
+    gradient="none",
+)
+define.op("Empty(shape: int32) -> (output: dtype); dtype: type; init: bool = false; !stateful", gradient="none")
+define.op(
+    "EnsureShape(input: T) -> (output: T); shape: shape; T: type",
+    shape=lambda op: [op.inputs[0].shape.merge_with(op.attr("shape"))],
+)
+
+
+@define.op(
+    "ExtractVolumePatches(input: T) -> (patches: T); ksizes: list(int) >= 5; strides: list(int) >= 5; "
+    f'T: {REALS}; padding: string in {{"SAME", "VALID"}}'
+)
+def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, name: str | None = None) -> Tensor:
+    """Patches of volumes, each flattened into channels."""
+
+
+@define.op(
+    "FakeQuantWithMinMaxArgs(inputs: float) -> (outputs: float); min: float = -6.0; max: float = 6.0; "
+    "num_bits: int = 8; narrow_range: bool = false",
+    shape="unchanged",
+)
+def fake_quant_with_min_max_args(
+    inputs: Any, min: float = -6, max: float = 6, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
+) -> Tensor:
+    """Values rounded to what `num_bits` can represent in a fixed range."""
+
+
+define.op(
+    "FakeQuantWithMinMaxArgsGradient(gradients: float, inputs: float) -> (backprops: float); "
+    "min: float = -6.0; max: float = 6.0; num_bits: int = 8; narrow_range: bool = false",
+    shape="unchanged",
+)
+
+
+@define.op(
+    "FakeQuantWithMinMaxVars(inputs: float, min: float, max: float) -> (outputs: float); num_bits: int = 8; "
+    "narrow_range: bool = false",
+    shape="unchanged",
+)
+def fake_quant_with_min_max_vars(
+    inputs: Any, min: Any, max: Any, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
+) -> Tensor:
+    """Values rounded to what `num_bits` can represent in a range given by tensors."""
+
+
+define.op(
+    "FakeQuantWithMinMaxVarsGradient(gradients: float, inputs: float, min: float, "
+    "max: float) -> (backprops_wrt_input: float, backprop_wrt_min: float, backprop_wrt_max: float); "
+    "num_bits: int = 8; narrow_range: bool = false",
+    shape=lambda op: [op.inputs[1].shape, op.inputs[2].shape, op.inputs[3].shape],
+)
+
+
+@define.op(
+    "FakeQuantWithMinMaxVarsPerChannel(inputs: float, min: float, max: float) -> (outputs: float); "
+    "num_bits: int = 8; narrow_range: bool = false",
+    shape="unchanged",
+)
+def fake_quant_with_min_max_vars_per_channel(
+    inputs: Any, min: Any, max: Any, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
+) -> Tensor:
+    """Values rounded to `num_bits`, with a range for each index of the last axis."""
+
+
+define.op(
+    "FakeQuantWithMinMaxVarsPerChannelGradient(gradients: float, inputs: float, min: float, "
+    "max: float) -> (backprops_wrt_input: float, backprop_wrt_min: float, backprop_wrt_max: float); "
+    "num_bits: int = 8; narrow_range: bool = false",
+    shape=lambda op: [op.inputs[1].shape, op.inputs[2].shape, op.inputs[3].shape],
+)
+
+
+@define.op("Fingerprint(data: T, method: string) -> (fingerprint: uint8); T: type", gradient="none")
+def fingerprint(data: Any, method: Any = "farmhash64", name: str | None = None) -> Tensor:
+    """A fingerprint of each row's bytes."""
+
+
+@define.op("GuaranteeConst(input: T) -> (output: T); T: type; !stateful", shape="unchanged")
+def guarantee_const(input: Any, name: str | None = None) -> Tensor:
+    """The same values, promised not to change between steps."""
+
+
+define.op(
+    "HostConst() -> (output: dtype); value: tensor; dtype: type",
+    shape=lambda op: [TensorShape(op.attrs["value"].tensor.tensor_shape)],
+    gradient="none",
+)
+define.op("Identity(input: T) -> (output: T); T: type", shape="unchanged")
+define.op(
+    "IdentityN(input: list(T)) -> (output: list(T)); T: list(type) >= 1",
+    shape=lambda op: [t.shape for t in op.inputs],
+    gradient=lambda op, *grads: list(grads),
+)
+define.op(
+    "ImmutableConst() -> (tensor: dtype); dtype: type; shape: shape; memory_region_name: string",
+    shape=lambda op: [op.attr("shape")],
+)
+define.op("InplaceAdd(x: T, i: int32, v: T) -> (y: T); T: type", shape="unchanged")
+define.op("InplaceSub(x: T, i: int32, v: T) -> (y: T); T: type", shape="unchanged")
+define.op("InplaceUpdate(x: T, i: int32, v: T) -> (y: T); T: type", shape="unchanged")
+
+
+@define.op(f"InvertPermutation(x: T) -> (y: T); T: {INDEX} = int32", shape="unchanged", gradient="none")
+def invert_permutation(x: Any, name: str | None = None) -> Tensor:
+    """The permutation that undoes the given one."""
+
+
+define.op("IsResourceHandleRefCounting(handle: resource) -> (result: bool); !stateful", shape=[[]])
+define.op(
+    f"ListDiff(x: T, y: T) -> (out: T, idx: out_idx); T: type; out_idx: {INDEX} = int32",
+    shape=[[None], [None]],
+    gradient="none",
+)
+define.op(
+    f"LowerBound(sorted_inputs: T, values: T) -> (output: out_type); T: type; out_type: {INDEX} = int32",
+    shape=lambda op: [op.inputs[1].shape],
+    gradient="none",
+)
+define.op(
+    f"MatrixBandPart(input: T, num_lower: Tindex, num_upper: Tindex) -> (band: T); T: type; Tindex: {INDEX} = int64",
+    shape="unchanged",
+    gradient=lambda op, grad: [
+        apply_op("MatrixBandPart", input=grad, num_lower=op.inputs[1], num_upper=op.inputs[2]),
+        None,
+        None,
+    ],
+)
+define.op(
+    "MatrixDiag(diagonal: T) -> (output: T); T: type", gradient=lambda op, grad: apply_op("MatrixDiagPart", input=grad)
+)
+define.op("MatrixSetDiag(input: T, diagonal: T) -> (output: T); T: type", shape="unchanged")
+define.op("MatrixSetDiagV2(input: T, diagonal: T, k: int32) -> (output: T); T: type", shape="unchanged")
+
+
+@define.op(
+    "MatrixSetDiagV3(input: T, diagonal: T, k: int32) -> (output: T); T: type; "
+    'align: string in {"LEFT_RIGHT", "RIGHT_LEFT", "LEFT_LEFT", "RIGHT_RIGHT"} = "RIGHT_LEFT"',
+    shape="unchanged",
+)
+def matrix_set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
+    """Matrices with their diagonals `k` replaced."""
+
+
+define.op(
+    f"MirrorPad(input: T, paddings: Tpaddings) -> (output: T); T: type; Tpaddings: {INDEX} = int32; "
+    'mode: string in {"REFLECT", "SYMMETRIC"}',
+    gradient=lambda op, grad: [
+        apply_op("MirrorPadGrad", input=grad, paddings=op.inputs[1], mode=op.attr("mode")),
+        None,
+    ],
+)
+define.op(
+    f"MirrorPadGrad(input: T, paddings: Tpaddings) -> (output: T); T: type; Tpaddings: {INDEX} = int32; "
+    'mode: string in {"REFLECT", "SYMMETRIC"}',
+    gradient=lambda op, grad: [apply_op("MirrorPad", input=grad, paddings=op.inputs[1], mode=op.attr("mode")), None],
+)
+define.op(
+    "OneHot(indices: TI, depth: int32, on_value: T, off_value: T) -> (output: T); axis: int = -1; T: type; "
+    "TI: type in {uint8, int8, int32, int64} = int64",
+    gradient="none",
+)
+define.op(
+    "OnesLike(x: T) -> (y: T); T: type in {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, "
+    "uint32, int64, uint64, complex64, complex128, bool}",
+    shape="unchanged",
+    gradient="none",
+)
+define.op(
+    "ParallelConcat(values: N * T) -> (output: T); N: int >= 1; T: type; shape: shape",
+    shape=lambda op: [op.attr("shape")],
+)
+define.op(
+    "Placeholder() -> (output: dtype); dtype: type; shape: shape = unknown",
+    shape=lambda op: [op.attr("shape")],
+    gradient="none",
+)
+define.op(
+    "PlaceholderV2() -> (output: dtype); dtype: type; shape: shape",
+    shape=lambda op: [op.attr("shape")],
+    gradient="none",
+)
+define.op(
+    "PlaceholderWithDefault(input: dtype) -> (output: dtype); dtype: type; shape: shape",
+    shape=lambda op: [op.attr("shape")],
+)
+
+
+@define.op('PreventGradient(input: T) -> (output: T); T: type; message: string = ""', shape="unchanged")
+def prevent_gradient(input: Any, message: str = "", name: str | None = None) -> Tensor:
+    """The same values; asking for their gradient is an error."""
+
+
+define.op(
+    "QuantizeAndDequantize(input: T) -> (output: T); signed_input: bool = true; num_bits: int = 8; "
+    f"range_given: bool = false; input_min: float = 0.0; input_max: float = 0.0; T: {FLOATS}",
+    shape="unchanged",
+    gradient=lambda op, grad: [grad] + [None] * (len(op.inputs) - 1),
+)
+define.op(
+    "QuantizeAndDequantizeV2(input: T, input_min: T, input_max: T) -> (output: T); signed_input: bool = true; "
+    f'num_bits: int = 8; range_given: bool = false; T: {FLOATS}; round_mode: string in {{"HALF_TO_EVEN", '
+    '"HALF_UP"} = "HALF_TO_EVEN"; narrow_range: bool = false; axis: int = -1',
+    shape="unchanged",
+    gradient=lambda op, grad: [grad] + [None] * (len(op.inputs) - 1),
+)
+define.op(
+    "QuantizeAndDequantizeV3(input: T, input_min: T, input_max: T, num_bits: int32) -> (output: T); "
+    f"signed_input: bool = true; range_given: bool = true; T: {FLOATS}; narrow_range: bool = false; "
+    "axis: int = -1",
+    shape="unchanged",
+    gradient=lambda op, grad: [grad] + [None] * (len(op.inputs) - 1),
+)
+define.op(
+    "QuantizeAndDequantizeV4(input: T, input_min: T, input_max: T) -> (output: T); signed_input: bool = true; "
+    f'num_bits: int = 8; range_given: bool = false; T: {FLOATS}; round_mode: string in {{"HALF_TO_EVEN", '
+    '"HALF_UP"} = "HALF_TO_EVEN"; narrow_range: bool = false; axis: int = -1',
+    shape="unchanged",
+)
+define.op(
+    "QuantizeAndDequantizeV4Grad(gradients: T, input: T, input_min: T, input_max: T) -> (input_backprop: T, "
+    f"input_min_backprop: T, input_max_backprop: T); T: {FLOATS}; axis: int = -1",
+    shape=lambda op: [op.inputs[1].shape, op.inputs[2].shape, op.inputs[3].shape],
+)
+define.op(
+    "QuantizeV2(input: float, min_range: float, max_range: float) -> (output: T, output_min: float, "
+    f'output_max: float); T: {QUANTIZED}; mode: string in {{"MIN_COMBINED", "MIN_FIRST", '
+    '"SCALED"} = "MIN_COMBINED"; round_mode: string in {"HALF_AWAY_FROM_ZERO", '
+    '"HALF_TO_EVEN"} = "HALF_AWAY_FROM_ZERO"; narrow_range: bool = false; axis: int = -1; '
+    "ensure_minimum_range: float = 0.009999999776482582",
+    shape=lambda op: [op.inputs[0].shape, op.inputs[1].shape, op.inputs[2].shape],
+    gradient="none",
+)
+define.op("Rank(input: T) -> (output: int32); T: type", shape=[[]], gradient="none")
+define.op("RefIdentity(input: ref(T)) -> (output: ref(T)); T: type; !uninitialized_input", shape="unchanged")
+
+
+@define.op(
+    f"Reshape(tensor: T, shape: Tshape) -> (output: T); T: type; Tshape: {INDEX} = int32", renamed={"x": "tensor"}
+)
+def reshape_to(x: Any, shape: Any, name: str | None = None) -> Tensor:
+    """A Reshape op."""
+
+
+define.op(
+    "Reverse(tensor: T, dims: bool) -> (output: T); T: type in {uint8, int8, uint16, int16, uint32, int32, "
+    "uint64, int64, bool, bfloat16, half, float, double, complex64, complex128, string}",
+    shape="unchanged",
+    gradient=lambda op, grad: [apply_op("Reverse", tensor=grad, dims=op.inputs[1]), None],
+)
+define.op(
+    "ReverseSequence(input: T, seq_lengths: Tlen) -> (output: T); seq_dim: int; batch_dim: int = 0; T: type; "
+    f"Tlen: {INDEX} = int64",
+    shape="unchanged",
+)
+define.op(
+    f"ReverseV2(tensor: T, axis: Tidx) -> (output: T); Tidx: {INDEX} = int32; T: type in {{uint8, int8, "
+    "uint16, int16, int32, uint32, int64, uint64, bool, bfloat16, half, float, double, complex64, complex128, "
+    "string}",
+    shape="unchanged",
+    gradient=lambda op, grad: [apply_op("ReverseV2", tensor=grad, axis=op.inputs[1]), None],
+)
+
+
+@define.op(
+    f"Roll(input: T, shift: Tshift, axis: Taxis) -> (output: T); T: type; Tshift: {INDEX}; Taxis: {INDEX}",
+    shape="unchanged",
+    gradient=lambda op, grad: [apply_op("Roll", input=grad, shift=-op.inputs[1], axis=op.inputs[2]), None, None],
+)
+def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
+    """Elements shifted along axes; what leaves at one end enters at the other."""
+
+
+define.op(
+    "ScatterNd(indices: Tindices, updates: T, shape: Tindices) -> (output: T); T: type; "
+    'Tindices: type in {int16, int32, int64}; bad_indices_policy: string = ""',
+    gradient=lambda op, grad: [None, apply_op("GatherNd", params=grad, indices=op.inputs[0]), None],
+)
+define.op(
+    "ScatterNdNonAliasingAdd(input: T, indices: Tindices, updates: T) -> (output: T); T: type in {float, "
+    "double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, "
+    f'uint16, complex128, half, uint32, uint64, bool}}; Tindices: {INDEX}; bad_indices_policy: string = ""',
+    shape="unchanged",
+    gradient=lambda op, grad: [grad, None, apply_op("GatherNd", params=grad, indices=op.inputs[1])],
+)
+define.op(
+    f"Shape(input: T) -> (output: out_type); T: type; out_type: {INDEX} = int32",
+    shape=lambda op: [[op.inputs[0].shape.rank]],
+    gradient="none",
+)
+define.op(
+    f"ShapeN(input: N * T) -> (output: N * out_type); N: int >= 1; T: type; out_type: {INDEX} = int32",
+    shape=lambda op: [[t.shape.rank] for t in op.inputs],
+    gradient="none",
+)
+define.op(f"Size(input: T) -> (output: out_type); T: type; out_type: {INDEX} = int32", shape=[[]], gradient="none")
+define.op("Snapshot(input: T) -> (output: T); T: type", shape="unchanged")
+define.op(
+    f"SpaceToBatch(input: T, paddings: Tpaddings) -> (output: T); T: type; Tpaddings: {INDEX} = int32; "
+    "block_size: int >= 2",
+    gradient=lambda op, grad: [
+        apply_op("BatchToSpace", input=grad, crops=op.inputs[1], block_size=op.attr("block_size")),
+        None,
+    ],
+)
+
+
+@define.op(
+    "SpaceToBatchND(input: T, block_shape: Tblock_shape, paddings: Tpaddings) -> (output: T); T: type; "
+    f"Tblock_shape: {INDEX} = int32; Tpaddings: {INDEX} = int32",
+    gradient=lambda op, grad: [
+        apply_op("BatchToSpaceND", input=grad, block_shape=op.inputs[1], crops=op.inputs[2]),
+        None,
+        None,
+    ],
+)
+def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | None = None) -> Tensor:
+    """Blocks of spatial dimensions moved to the batch, after padding."""
+
+
+@define.op(
+    'SpaceToDepth(input: T) -> (output: T); T: type; block_size: int >= 2; data_format: string in {"NHWC", '
+    '"NCHW", "NCHW_VECT_C"} = "NHWC"',
+    gradient=lambda op, grad: apply_op(
+        "DepthToSpace", input=grad, block_size=op.attr("block_size"), data_format=op.attr("data_format")
+    ),
+)
+def space_to_depth(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
+    """Blocks of pixels moved to channels."""
+
+
+define.op(
+    "Split(split_dim: int32, value: T) -> (output: num_split * T); num_split: int >= 1; T: type",
+    gradient=lambda op, *grads: [
+        None,
+        apply_op("ConcatV2", values=list(grads), axis=op.inputs[0]) if len(grads) > 1 else grads[0],
+    ],
+)
+
+
+@define.op("StopGradient(input: T) -> (output: T); T: type", shape="unchanged", gradient="none")
+def stop_gradient(input: Any, name: str | None = None) -> Tensor:
+    """The same values; gradients do not flow back through them."""
+
+
+define.op(
+    "StridedSliceAssign(ref: ref(T), begin: Index, end: Index, strides: Index, "
+    f"value: T) -> (output_ref: ref(T)); T: type; Index: {INDEX}; begin_mask: int = 0; end_mask: int = 0; "
+    "ellipsis_mask: int = 0; new_axis_mask: int = 0; shrink_axis_mask: int = 0",
+    shape="unchanged",
+)
+define.op(
+    f"TensorScatterAdd(tensor: T, indices: Tindices, updates: T) -> (output: T); T: type; Tindices: {INDEX}; "
+    'bad_indices_policy: string = ""',
+    shape="unchanged",
+    gradient=lambda op, grad: [grad, None, apply_op("GatherNd", params=grad, indices=op.inputs[1])],
+)
+define.op(
+    f"TensorScatterMax(tensor: T, indices: Tindices, updates: T) -> (output: T); T: type; Tindices: {INDEX}; "
+    'bad_indices_policy: string = ""',
+    shape="unchanged",
+)
+define.op(
+    f"TensorScatterMin(tensor: T, indices: Tindices, updates: T) -> (output: T); T: type; Tindices: {INDEX}; "
+    'bad_indices_policy: string = ""',
+    shape="unchanged",
+)
+define.op(
+    f"TensorScatterSub(tensor: T, indices: Tindices, updates: T) -> (output: T); T: type; Tindices: {INDEX}; "
+    'bad_indices_policy: string = ""',
+    shape="unchanged",
+    gradient=lambda op, grad: [grad, None, -apply_op("GatherNd", params=grad, indices=op.inputs[1])],
+)
+define.op(
+    "TensorScatterUpdate(tensor: T, indices: Tindices, updates: T) -> (output: T); T: type; "
+    'Tindices: type in {int16, int32, int64, uint16}; bad_indices_policy: string = ""',
+    shape="unchanged",
+)
+define.op(
+    "TensorStridedSliceUpdate(input: T, begin: Index, end: Index, strides: Index, value: T) -> (output: T); "
+    f"T: type; Index: {INDEX}; begin_mask: int = 0; end_mask: int = 0; ellipsis_mask: int = 0; "
+    "new_axis_mask: int = 0; shrink_axis_mask: int = 0",
+    shape="unchanged",
+)
+define.op(
+    "TileGrad(input: T, multiples: int32) -> (output: T); T: type",
+    shape=lambda op: [unknown_shape(op.inputs[0].shape.rank)],
+)
+define.op(f"Unique(x: T) -> (y: T, idx: out_idx); T: type; out_idx: {INDEX} = int32", gradient="none")
+define.op(
+    f"UniqueV2(x: T, axis: Taxis) -> (y: T, idx: out_idx); T: type; Taxis: {INDEX} = int64; out_idx: {INDEX} = int32",
+    gradient="none",
+)
+define.op(
+    f"UniqueWithCounts(x: T) -> (y: T, idx: out_idx, count: out_idx); T: type; out_idx: {INDEX} = int32",
+    gradient="none",
+)
+define.op(
+    "UniqueWithCountsV2(x: T, axis: Taxis) -> (y: T, idx: out_idx, count: out_idx); T: type; "
+    f"Taxis: {INDEX} = int64; out_idx: {INDEX} = int32",
+    gradient="none",
+)
+define.op(
+    "Unpack(value: T) -> (output: num * T); num: int >= 0; T: type; axis: int = 0",
+    gradient=lambda op, *grads: apply_op("Pack", values=list(grads), axis=op.attr("axis")),
+)
+
+
+@define.op(f"UnravelIndex(indices: Tidx, dims: Tidx) -> (output: Tidx); Tidx: {INDEX} = int32", gradient="none")
+def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
+    """Coordinates of flat positions in an array of shape `dims`."""
+
+
+define.op(
+    f"UpperBound(sorted_inputs: T, values: T) -> (output: out_type); T: type; out_type: {INDEX} = int32",
+    shape=lambda op: [op.inputs[1].shape],
+    gradient="none",
+)
+define.op(
+    "Where(input: T) -> (index: int64); T: type in {float, double, int32, uint8, int16, int8, complex64, "
+    "int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64, "
+    "bool} = bool",
+    shape=lambda op: [[None, op.inputs[0].shape.rank]],
+    gradient="none",
+)
+define.op("ZerosLike(x: T) -> (y: T); T: type", shape="unchanged", gradient="none")

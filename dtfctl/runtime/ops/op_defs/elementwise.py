@@ -1,0 +1,237 @@
+"""Entries of functions of each element."""
+
+from __future__ import annotations
+
+import math
+
+from dtfctl.runtime.framework.op_builder import apply_op
+from dtfctl.runtime.ops.gradients.common import number_like
+from dtfctl.runtime.ops.op_defs.entry import OpFamily, Unary
+from dtfctl.runtime.ops.op_defs.types import COMPLEX, FLOATS, FLOATS_COMPLEX, INDEX, NUMBERS
+from dtfctl.runtime.ops.operands import conj
+
+define = OpFamily("math")
+
+define.op(
+    "Abs(x: T) -> (y: T); T: type in {bfloat16, half, float, double, int8, int16, int32, int64}",
+    shape="unchanged",
+    gradient=lambda op, grad: grad * sign(op.inputs[0]),
+)
+acos: Unary = define.unary(f"Acos(x: T) -> (y: T); T: {FLOATS_COMPLEX}")
+acosh: Unary = define.unary(
+    f"Acosh(x: T) -> (y: T); T: {FLOATS_COMPLEX}", gradient=lambda op, grad: grad / sinh(conj(op.outputs[0]))
+)
+define.op(
+    f"Angle(input: T) -> (output: Tout); T: {COMPLEX} = complex64; Tout: type in {{float, double}} = float",
+    shape="unchanged",
+)
+asin: Unary = define.unary(f"Asin(x: T) -> (y: T); T: {FLOATS_COMPLEX}")
+asinh: Unary = define.unary(
+    f"Asinh(x: T) -> (y: T); T: {FLOATS_COMPLEX}", gradient=lambda op, grad: grad / cosh(conj(op.outputs[0]))
+)
+atan: Unary = define.unary(
+    f"Atan(x: T) -> (y: T); T: {FLOATS_COMPLEX}",
+    gradient=lambda op, grad: grad * reciprocal(number_like(1, grad) + square(conj(op.inputs[0]))),
+)
+atanh: Unary = define.unary(
+    f"Atanh(x: T) -> (y: T); T: {FLOATS_COMPLEX}",
+    gradient=lambda op, grad: grad * reciprocal(number_like(1, grad) - square(conj(op.inputs[0]))),
+)
+define.op("BatchFFT(input: complex64) -> (output: complex64)", shape="unchanged")
+define.op("BatchFFT2D(input: complex64) -> (output: complex64)", shape="unchanged")
+define.op("BatchFFT3D(input: complex64) -> (output: complex64)", shape="unchanged")
+define.op("BatchIFFT(input: complex64) -> (output: complex64)", shape="unchanged")
+define.op("BatchIFFT2D(input: complex64) -> (output: complex64)", shape="unchanged")
+define.op("BatchIFFT3D(input: complex64) -> (output: complex64)", shape="unchanged")
+bessel_i0: Unary = define.unary(
+    f"BesselI0(x: T) -> (y: T); T: {FLOATS}", gradient=lambda op, grad: grad * bessel_i1(op.inputs[0])
+)
+bessel_i0e: Unary = define.unary(f"BesselI0e(x: T) -> (y: T); T: {FLOATS}")
+bessel_i1: Unary = define.unary(f"BesselI1(x: T) -> (y: T); T: {FLOATS}")
+bessel_i1e: Unary = define.unary(f"BesselI1e(x: T) -> (y: T); T: {FLOATS}")
+bessel_j0: Unary = define.unary(
+    f"BesselJ0(x: T) -> (y: T); T: {FLOATS}", gradient=lambda op, grad: -grad * bessel_j1(op.inputs[0])
+)
+bessel_j1: Unary = define.unary(f"BesselJ1(x: T) -> (y: T); T: {FLOATS}")
+bessel_k0: Unary = define.unary(
+    f"BesselK0(x: T) -> (y: T); T: {FLOATS}", gradient=lambda op, grad: -grad * bessel_k1(op.inputs[0])
+)
+bessel_k0e: Unary = define.unary(
+    f"BesselK0e(x: T) -> (y: T); T: {FLOATS}",
+    gradient=lambda op, grad: grad * (op.outputs[0] - bessel_k1e(op.inputs[0])),
+)
+bessel_k1: Unary = define.unary(f"BesselK1(x: T) -> (y: T); T: {FLOATS}")
+bessel_k1e: Unary = define.unary(f"BesselK1e(x: T) -> (y: T); T: {FLOATS}")
+bessel_y0: Unary = define.unary(
+    f"BesselY0(x: T) -> (y: T); T: {FLOATS}", gradient=lambda op, grad: -grad * bessel_y1(op.inputs[0])
+)
+bessel_y1: Unary = define.unary(f"BesselY1(x: T) -> (y: T); T: {FLOATS}")
+define.op(
+    "Bucketize(input: T) -> (output: int32); T: type in {int32, int64, float, double}; boundaries: list(float)",
+    shape="unchanged",
+    gradient="none",
+)
+define.op("Cast(x: SrcT) -> (y: DstT); SrcT: type; DstT: type; Truncate: bool = false", shape="unchanged")
+ceil: Unary = define.unary(f"Ceil(x: T) -> (y: T); T: {FLOATS}", gradient="none")
+define.op(f"ClipByValue(t: T, clip_value_min: T, clip_value_max: T) -> (output: T); T: {NUMBERS}", shape="unchanged")
+define.op(
+    f"ComplexAbs(x: T) -> (y: Tout); T: {COMPLEX} = complex64; Tout: type in {{float, double}} = float",
+    shape="unchanged",
+)
+define.op(
+    "Conj(input: T) -> (output: T); T: type in {complex64, complex128, variant} = complex64",
+    shape="unchanged",
+    gradient=lambda op, grad: conj(grad),
+)
+cos: Unary = define.unary(
+    f"Cos(x: T) -> (y: T); T: {FLOATS_COMPLEX}", gradient=lambda op, grad: -grad * sin(conj(op.inputs[0]))
+)
+cosh: Unary = define.unary(
+    f"Cosh(x: T) -> (y: T); T: {FLOATS_COMPLEX}", gradient=lambda op, grad: grad * sinh(conj(op.inputs[0]))
+)
+define.op(
+    f"Cumprod(x: T, axis: Tidx) -> (out: T); exclusive: bool = false; reverse: bool = false; T: {NUMBERS}; "
+    f"Tidx: {INDEX} = int32",
+    shape="unchanged",
+)
+define.op(
+    f"Cumsum(x: T, axis: Tidx) -> (out: T); exclusive: bool = false; reverse: bool = false; T: {NUMBERS}; "
+    f"Tidx: {INDEX} = int32",
+    shape="unchanged",
+)
+define.op(
+    "CumulativeLogsumexp(x: T, axis: Tidx) -> (out: T); exclusive: bool = false; reverse: bool = false; "
+    f"T: {FLOATS}; Tidx: {INDEX} = int32",
+    shape="unchanged",
+)
+dawsn: Unary = define.unary(
+    f"Dawsn(x: T) -> (y: T); T: {FLOATS}",
+    gradient=lambda op, grad: grad * (number_like(1, grad) - number_like(2, grad) * op.inputs[0] * op.outputs[0]),
+)
+digamma: Unary = define.unary(f"Digamma(x: T) -> (y: T); T: {FLOATS}")
+erf: Unary = define.unary(
+    f"Erf(x: T) -> (y: T); T: {FLOATS}",
+    gradient=lambda op, grad: grad * number_like(2 / math.sqrt(math.pi), grad) * exp(-square(conj(op.inputs[0]))),
+)
+erfc: Unary = define.unary(
+    f"Erfc(x: T) -> (y: T); T: {FLOATS}",
+    gradient=lambda op, grad: grad * number_like(-2 / math.sqrt(math.pi), grad) * exp(-square(conj(op.inputs[0]))),
+)
+erfinv: Unary = define.unary(
+    f"Erfinv(x: T) -> (y: T); T: {FLOATS}",
+    gradient=lambda op, grad: grad * number_like(math.sqrt(math.pi) / 2, grad) * exp(square(op.outputs[0])),
+)
+exp: Unary = define.unary(
+    f"Exp(x: T) -> (y: T); T: {FLOATS_COMPLEX}", gradient=lambda op, grad: grad * conj(op.outputs[0])
+)
+expint: Unary = define.unary(f"Expint(x: T) -> (y: T); T: {FLOATS}")
+expm1: Unary = define.unary(
+    f"Expm1(x: T) -> (y: T); T: {FLOATS_COMPLEX}", gradient=lambda op, grad: grad * exp(conj(op.inputs[0]))
+)
+fft: Unary = define.unary(f"FFT(input: Tcomplex) -> (output: Tcomplex); Tcomplex: {COMPLEX} = complex64")
+fft2d: Unary = define.unary(f"FFT2D(input: Tcomplex) -> (output: Tcomplex); Tcomplex: {COMPLEX} = complex64")
+fft3d: Unary = define.unary(f"FFT3D(input: Tcomplex) -> (output: Tcomplex); Tcomplex: {COMPLEX} = complex64")
+floor: Unary = define.unary(f"Floor(x: T) -> (y: T); T: {FLOATS}", gradient="none")
+fresnel_cos: Unary = define.unary(
+    f"FresnelCos(x: T) -> (y: T); T: {FLOATS}",
+    gradient=lambda op, grad: grad * cos(number_like(math.pi / 2, grad) * square(op.inputs[0])),
+)
+fresnel_sin: Unary = define.unary(
+    f"FresnelSin(x: T) -> (y: T); T: {FLOATS}",
+    gradient=lambda op, grad: grad * sin(number_like(math.pi / 2, grad) * square(op.inputs[0])),
+)
+ifft: Unary = define.unary(f"IFFT(input: Tcomplex) -> (output: Tcomplex); Tcomplex: {COMPLEX} = complex64")
+ifft2d: Unary = define.unary(f"IFFT2D(input: Tcomplex) -> (output: Tcomplex); Tcomplex: {COMPLEX} = complex64")
+ifft3d: Unary = define.unary(f"IFFT3D(input: Tcomplex) -> (output: Tcomplex); Tcomplex: {COMPLEX} = complex64")
+define.op(
+    f"Imag(input: T) -> (output: Tout); T: {COMPLEX} = complex64; Tout: type in {{float, double}} = float",
+    shape="unchanged",
+)
+define.op(
+    "Inv(x: T) -> (y: T); T: type in {bfloat16, half, float, double, int8, int16, int32, int64, complex64, complex128}",
+    shape="unchanged",
+    gradient=lambda op, grad: apply_op("ReciprocalGrad", y=op.outputs[0], dy=grad),
+)
+define.op(f"InvGrad(y: T, dy: T) -> (z: T); T: {FLOATS_COMPLEX}", shape="unchanged")
+invert: Unary = define.unary(
+    "Invert(x: T) -> (y: T); T: type in {int8, int16, int32, int64, uint8, uint16, uint32, uint64}", gradient="none"
+)
+is_finite: Unary = define.unary(f"IsFinite(x: T) -> (y: bool); T: {FLOATS}", gradient="none")
+is_inf: Unary = define.unary(f"IsInf(x: T) -> (y: bool); T: {FLOATS}", gradient="none")
+is_nan: Unary = define.unary(f"IsNan(x: T) -> (y: bool); T: {FLOATS}", gradient="none")
+lgamma: Unary = define.unary(
+    f"Lgamma(x: T) -> (y: T); T: {FLOATS}", gradient=lambda op, grad: grad * digamma(conj(op.inputs[0]))
+)
+log: Unary = define.unary(
+    f"Log(x: T) -> (y: T); T: {FLOATS_COMPLEX}", gradient=lambda op, grad: grad * reciprocal(conj(op.inputs[0]))
+)
+log1p: Unary = define.unary(
+    f"Log1p(x: T) -> (y: T); T: {FLOATS_COMPLEX}",
+    gradient=lambda op, grad: grad * reciprocal(number_like(1, grad) + conj(op.inputs[0])),
+)
+logical_not: Unary = define.unary("LogicalNot(x: bool) -> (y: bool)", gradient="none")
+ndtri: Unary = define.unary(f"Ndtri(x: T) -> (y: T); T: {FLOATS}")
+negative: Unary = define.unary(
+    "Neg(x: T) -> (y: T); T: type in {bfloat16, half, float, double, int8, int16, int32, int64, complex64, complex128}",
+    gradient=lambda op, grad: -grad,
+)
+population_count: Unary = define.unary(
+    "PopulationCount(x: T) -> (y: uint8); T: type in {int8, int16, int32, int64, uint8, uint16, uint32, uint64}",
+    gradient="none",
+)
+define.op(
+    f"Real(input: T) -> (output: Tout); T: {COMPLEX} = complex64; Tout: type in {{float, double}} = float",
+    shape="unchanged",
+)
+reciprocal: Unary = define.unary(
+    "Reciprocal(x: T) -> (y: T); T: type in {bfloat16, half, float, double, int8, int16, int32, int64, "
+    "complex64, complex128}",
+    gradient=lambda op, grad: apply_op("ReciprocalGrad", y=op.outputs[0], dy=grad),
+)
+define.op(f"ReciprocalGrad(y: T, dy: T) -> (z: T); T: {FLOATS_COMPLEX}", shape="unchanged")
+rint: Unary = define.unary(f"Rint(x: T) -> (y: T); T: {FLOATS}", gradient="none")
+define.op(
+    "Round(x: T) -> (y: T); T: type in {bfloat16, half, float, double, int8, int16, int32, int64, complex64, "
+    "complex128}",
+    shape="unchanged",
+    gradient="none",
+)
+rsqrt: Unary = define.unary(
+    f"Rsqrt(x: T) -> (y: T); T: {FLOATS_COMPLEX}",
+    gradient=lambda op, grad: apply_op("RsqrtGrad", y=op.outputs[0], dy=grad),
+)
+define.op(f"RsqrtGrad(y: T, dy: T) -> (z: T); T: {FLOATS_COMPLEX}", shape="unchanged")
+sigmoid: Unary = define.unary(
+    f"Sigmoid(x: T) -> (y: T); T: {FLOATS_COMPLEX}",
+    gradient=lambda op, grad: apply_op("SigmoidGrad", y=conj(op.outputs[0]), dy=grad),
+)
+define.op(f"SigmoidGrad(y: T, dy: T) -> (z: T); T: {FLOATS_COMPLEX}", shape="unchanged")
+sign: Unary = define.unary(
+    "Sign(x: T) -> (y: T); T: type in {bfloat16, half, float, double, int8, int16, int32, int64, complex64, complex128}"
+)
+sin: Unary = define.unary(
+    f"Sin(x: T) -> (y: T); T: {FLOATS_COMPLEX}", gradient=lambda op, grad: grad * cos(conj(op.inputs[0]))
+)
+sinh: Unary = define.unary(
+    f"Sinh(x: T) -> (y: T); T: {FLOATS_COMPLEX}", gradient=lambda op, grad: grad * cosh(conj(op.inputs[0]))
+)
+spence: Unary = define.unary(f"Spence(x: T) -> (y: T); T: {FLOATS}")
+sqrt: Unary = define.unary(
+    f"Sqrt(x: T) -> (y: T); T: {FLOATS_COMPLEX}",
+    gradient=lambda op, grad: apply_op("SqrtGrad", y=op.outputs[0], dy=grad),
+)
+define.op(f"SqrtGrad(y: T, dy: T) -> (z: T); T: {FLOATS_COMPLEX}", shape="unchanged")
+square: Unary = define.unary(
+    "Square(x: T) -> (y: T); T: type in {bfloat16, half, float, double, int8, int16, int32, int64, uint8, "
+    "uint16, uint32, uint64, complex64, complex128}",
+    gradient=lambda op, grad: grad * (conj(op.inputs[0]) * number_like(2, grad)),
+)
+tan: Unary = define.unary(
+    f"Tan(x: T) -> (y: T); T: {FLOATS_COMPLEX}",
+    gradient=lambda op, grad: grad * square(reciprocal(cos(conj(op.inputs[0])))),
+)
+tanh: Unary = define.unary(
+    f"Tanh(x: T) -> (y: T); T: {FLOATS_COMPLEX}",
+    gradient=lambda op, grad: apply_op("TanhGrad", y=conj(op.outputs[0]), dy=grad),
+)
+define.op(f"TanhGrad(y: T, dy: T) -> (z: T); T: {FLOATS_COMPLEX}", shape="unchanged")

@@ -1,0 +1,72 @@
+"""Entries of the linalg family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.ops.op_defs.entry import OpFamily
+from dtfctl.runtime.ops.op_defs.types import COMPLEX, INDEX
+
+define = OpFamily("linalg")
+
+
+@define.op(
+    "BandedTriangularSolve(matrix: T, rhs: T) -> (output: T); lower: bool = true; adjoint: bool = false; "
+    "T: type in {double, float, half, complex64, complex128}",
+    renamed={"bands": "matrix"},
+)
+def banded_triangular_solve(
+    bands: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
+) -> Tensor:
+    """The x of a x = rhs for triangular a given by its bands."""
+
+
+define.op(
+    "BatchMatrixSolve(matrix: T, rhs: T) -> (output: T); adjoint: bool = false; T: type in {double, float}",
+    shape=lambda op: [op.inputs[-1].shape],
+)
+define.op(
+    "Lu(input: T) -> (lu: T, p: output_idx_type); T: type in {double, float, half, complex64, complex128}; "
+    f"output_idx_type: {INDEX} = int32",
+    gradient="none",
+)
+
+
+@define.op("MatrixDeterminant(input: T) -> (output: T); T: type in {half, float, double, complex64, complex128}")
+def matrix_determinant(input: Any, name: str | None = None) -> Tensor:
+    """The determinant of (each) square matrix."""
+
+
+@define.op("MatrixExponential(input: T) -> (output: T); T: type in {double, float, half, complex64, complex128}")
+def matrix_exponential(input: Any, name: str | None = None) -> Tensor:
+    """exp of (each) square matrix."""
+
+
+@define.op(f"MatrixLogarithm(input: T) -> (output: T); T: {COMPLEX}")
+def matrix_logarithm(input: Any, name: str | None = None) -> Tensor:
+    """The principal logarithm of (each) square complex matrix."""
+
+
+define.op(
+    "MatrixSolve(matrix: T, rhs: T) -> (output: T); adjoint: bool = false; T: type in {double, float, half, "
+    "complex64, complex128}",
+    shape=lambda op: [op.inputs[-1].shape],
+)
+
+
+@define.op("MatrixSquareRoot(input: T) -> (output: T); T: type in {double, float, half, complex64, complex128}")
+def matrix_square_root(input: Any, name: str | None = None) -> Tensor:
+    """The matrix whose square is given."""
+
+
+define.op(
+    "TridiagonalMatMul(superdiag: T, maindiag: T, subdiag: T, rhs: T) -> (output: T); T: type in {double, "
+    "float, complex64, complex128}",
+    shape=lambda op: [op.inputs[-1].shape],
+)
+define.op(
+    "TridiagonalSolve(diagonals: T, rhs: T) -> (output: T); partial_pivoting: bool = true; "
+    "perturb_singular: bool = false; T: type in {double, float, complex64, complex128}",
+    shape=lambda op: [op.inputs[-1].shape],
+)

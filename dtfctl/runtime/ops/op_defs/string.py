@@ -1,0 +1,168 @@
+"""Entries of the string family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtfctl.runtime.ops.op_defs.entry import OpFamily
+from dtfctl.runtime.ops.op_defs.types import INDEX
+
+define = OpFamily("string")
+
+
+@define.op(
+    "AsString(input: T) -> (output: string); T: type in {float, double, int32, uint8, int16, int8, int64, "
+    "bfloat16, uint16, half, uint32, uint64, complex64, complex128, bool, variant, string}; "
+    'precision: int = -1; scientific: bool = false; shortest: bool = false; width: int = -1; fill: string = ""',
+    shape="unchanged",
+    gradient="none",
+)
+def as_string(
+    input: Any,
+    precision: int = -1,
+    scientific: bool = False,
+    shortest: bool = False,
+    width: int = -1,
+    fill: str = "",
+    name: str | None = None,
+) -> Any:
+    """Numbers as text, formatted as C's printf would."""
+
+
+@define.op("DecodeBase64(input: string) -> (output: string)", shape="unchanged")
+def decode_base64(input: Any, name: str | None = None) -> Any:
+    """The strings that web-safe base64 encodes."""
+
+
+@define.op("EncodeBase64(input: string) -> (output: string); pad: bool = false", shape="unchanged")
+def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Any:
+    """Strings in web-safe base64."""
+
+
+define.op(
+    "ReduceJoin(inputs: string, reduction_indices: int32) -> (output: string); keep_dims: bool = false; "
+    'separator: string = ""',
+    gradient="none",
+)
+define.op("RegexFullMatch(input: string, pattern: string) -> (output: bool)", shape="unchanged")
+define.op(
+    "RegexReplace(input: string, pattern: string, rewrite: string) -> (output: string); replace_global: bool = true",
+    shape="unchanged",
+    gradient="none",
+)
+define.op("StaticRegexFullMatch(input: string) -> (output: bool); pattern: string", shape="unchanged")
+define.op(
+    "StaticRegexReplace(input: string) -> (output: string); pattern: string; rewrite: string; "
+    "replace_global: bool = true",
+    shape="unchanged",
+    gradient="none",
+)
+define.op(
+    'StringFormat(inputs: list(T)) -> (output: string); T: list(type) >= 0; template: string = "%s"; '
+    'placeholder: string = "%s"; summarize: int = 3',
+    shape=[()],
+    gradient="none",
+)
+define.op('StringJoin(inputs: N * string) -> (output: string); N: int >= 0; separator: string = ""', gradient="none")
+
+
+@define.op(
+    'StringLength(input: string) -> (output: int32); unit: string in {"BYTE", "UTF8_CHAR"} = "BYTE"',
+    shape="unchanged",
+    gradient="none",
+)
+def string_length(input: Any, name: str | None = None, unit: str = "BYTE") -> Any:
+    """Length of each string, in bytes or characters."""
+
+
+@define.op('StringLower(input: string) -> (output: string); encoding: string = ""', shape="unchanged")
+def string_lower(input: Any, encoding: str = "", name: str | None = None) -> Any:
+    """Strings in lower case."""
+
+
+define.op(
+    "StringSplit(input: string, delimiter: string) -> (indices: int64, values: string, shape: int64); "
+    "skip_empty: bool = true",
+    shape=[[None, 2], [None], [2]],
+    gradient="none",
+)
+define.op(
+    "StringSplitV2(input: string, sep: string) -> (indices: int64, values: string, shape: int64); maxsplit: int = -1",
+    shape=[[None, 2], [None], [2]],
+    gradient="none",
+)
+
+
+@define.op("StringStrip(input: string) -> (output: string)", shape="unchanged")
+def string_strip(input: Any, name: str | None = None) -> Any:
+    """Strings without white space at their ends."""
+
+
+define.op(
+    "StringToHashBucket(string_tensor: string) -> (output: int64); num_buckets: int >= 1",
+    shape="unchanged",
+    gradient="none",
+)
+
+
+@define.op(
+    "StringToHashBucketFast(input: string) -> (output: int64); num_buckets: int >= 1",
+    shape="unchanged",
+    gradient="none",
+)
+def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Any:
+    """A bucket for each string by a fast hash."""
+
+
+define.op(
+    "StringToHashBucketStrong(input: string) -> (output: int64); num_buckets: int >= 1; key: list(int)",
+    shape="unchanged",
+    gradient="none",
+)
+
+
+@define.op('StringUpper(input: string) -> (output: string); encoding: string = ""', shape="unchanged")
+def string_upper(input: Any, encoding: str = "", name: str | None = None) -> Any:
+    """Strings in upper case."""
+
+
+@define.op(
+    f'Substr(input: string, pos: T, len: T) -> (output: string); T: {INDEX}; unit: string in {{"BYTE", '
+    '"UTF8_CHAR"} = "BYTE"'
+)
+def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> Any:
+    """`len` bytes (or characters) of each string from `pos`."""
+
+
+@define.op("UnicodeScript(input: int32) -> (output: int32)", shape="unchanged")
+def unicode_script(input: Any, name: str | None = None) -> Any:
+    """The script of each code point, by ICU's numbers."""
+
+
+@define.op(
+    "UnicodeTranscode(input: string) -> (output: string); input_encoding: string; "
+    'output_encoding: string in {"UTF-8", "UTF-16-BE", "UTF-32-BE"}; errors: string in {"strict", "replace", '
+    '"ignore"} = "replace"; replacement_char: int = 65533; replace_control_characters: bool = false',
+    shape="unchanged",
+)
+def unicode_transcode(
+    input: Any,
+    input_encoding: str,
+    output_encoding: str,
+    errors: str = "replace",
+    replacement_char: int = 65533,
+    replace_control_characters: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Strings from one Unicode encoding to another."""
+
+
+@define.op(
+    "UnsortedSegmentJoin(inputs: string, segment_ids: Tindices, "
+    f'num_segments: Tnumsegments) -> (output: string); separator: string = ""; Tindices: {INDEX}; '
+    f"Tnumsegments: {INDEX} = int32"
+)
+def unsorted_segment_join(
+    inputs: Any, segment_ids: Any, num_segments: Any, separator: str = "", name: str | None = None
+) -> Any:
+    """Strings with the same segment number joined."""
