@@ -1,7 +1,7 @@
 """Find docstrings whose first line cannot be read alone.
 
 The first line of a function's docstring is a verb and an object: "Send one frame to the task at the other end.", not
-"Of one connection." and not "The frame." That of anything else names what it is, and leans on no name above it.
+"Of one connection." and not "The frame." That of a class, property or attribute names what it is, and leans on no name.
 
     python tools/check_docstrings.py [FOLDER OR FILE ...]    of dtfctl by default; prints FILE:LINE: NAME: first line
 """

@@ -40,35 +40,35 @@ __all__ = [
 
 
 def get_variables(scope: Any = None, suffix: str | None = None, collection: str = GraphKeys.GLOBAL_VARIABLES) -> Any:
-    """The variables whose names begin with a scope's and end with `suffix`."""
+    """Return the variables whose names begin with a scope's and end with `suffix`."""
     name = getattr(scope, "name", scope)
     found = get_collection(collection, name)
     return [v for v in found if suffix is None or v.op.name.endswith(suffix)]
 
 
 def get_trainable_variables(scope: Any = None, suffix: str | None = None) -> Any:
-    """The trainable ones of `get_variables`."""
+    """Return the trainable ones of `get_variables`."""
     return get_variables(scope, suffix, GraphKeys.TRAINABLE_VARIABLES)
 
 
 def get_model_variables(scope: Any = None, suffix: str | None = None) -> Any:
-    """The ones of `get_variables` that belong to the model."""
+    """Return the ones of `get_variables` that belong to the model."""
     return get_variables(scope, suffix, GraphKeys.MODEL_VARIABLES)
 
 
 def get_variables_by_suffix(suffix: str, scope: Any = None) -> Any:
-    """The variables whose names end so."""
+    """Return the variables whose names end so."""
     return get_variables(scope, suffix)
 
 
 def get_variables_by_name(given_name: str, scope: Any = None) -> Any:
-    """The variables whose last name is this."""
+    """Return the variables whose last name is this."""
     found = get_variables(scope)
     return [v for v in found if v.op.name == given_name or v.op.name.endswith(f"/{given_name}")]
 
 
 def get_unique_variable(var_op_name: str) -> Any:
-    """The one variable of this name.
+    """Return the one variable of this name.
 
     Raises:
         ValueError: there is none.
@@ -80,7 +80,7 @@ def get_unique_variable(var_op_name: str) -> Any:
 
 
 def get_variables_to_restore(include: Any = None, exclude: Any = None) -> list[Any]:
-    """The variables of the scopes in `include` (all when None), less those of the scopes in `exclude`."""
+    """Return the variables of the scopes in `include` (all when None), less those of the scopes in `exclude`."""
     chosen = get_variables() if include is None else [v for scope in include for v in get_variables(scope)]
     left_out = {v for scope in exclude or () for v in get_variables(scope)}
     return [v for v in dict.fromkeys(chosen) if v not in left_out]
@@ -102,7 +102,7 @@ def variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any =
 
 
 def model_variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, **options: Any) -> Any:
-    """A variable that belongs to the model."""
+    """Make a variable that belongs to the model."""
     made = variable(name, shape, dtype, initializer, **options)
     add_model_variable(made)
     return made

@@ -81,7 +81,7 @@ def l1_regularizer(scale: float, scope: str | None = None) -> Regularizer:
 
 
 def sum_regularizer(regularizer_list: Any, scope: str | None = None) -> Regularizer:
-    """What several regularizers charge together."""
+    """Add up what several regularizers charge."""
 
     def charge(weights: Any) -> Any:
         with name_scope(scope, "sum_regularizer"):
@@ -91,7 +91,7 @@ def sum_regularizer(regularizer_list: Any, scope: str | None = None) -> Regulari
 
 
 def apply_regularization(regularizer: Regularizer, weights_list: Any = None) -> Any:
-    """The sum of what a regularizer charges for these (the WEIGHTS collection when None), noted as a loss."""
+    """Sum what a regularizer charges for these (the WEIGHTS collection when None), noted as a loss."""
     weights = get_collection(GraphKeys.WEIGHTS) if weights_list is None else weights_list
     total = math_ops.add_n([regularizer(w) for w in weights])
     add_to_collection(GraphKeys.REGULARIZATION_LOSSES, total)
@@ -101,7 +101,7 @@ def apply_regularization(regularizer: Regularizer, weights_list: Any = None) -> 
 def _variable(
     name: str, shape: Any, x: Tensor, initializer: Any, regularizer: Any, trainable: bool, collections: Any
 ) -> Any:
-    """A variable of the model; `collections` may say for each by its name in which it is."""
+    """Make a variable of the model; `collections` may say for each by its name in which it is."""
     return model_variable(
         name,
         shape,
@@ -114,7 +114,7 @@ def _variable(
 
 
 def _noted(out: Tensor, collections: Any) -> Tensor:
-    """The outputs, in these collections."""
+    """Note the outputs in these collections, and return them."""
     if collections:
         add_to_collections(collections, out)
     return out
@@ -130,7 +130,7 @@ def _normalized(
     trainable: bool,
     collections: Any,
 ) -> Tensor:
-    """A normalizer's result, or biases added."""
+    """Apply a normalizer, or add biases."""
     if normalizer_fn is not None:
         return normalizer_fn(out, **(normalizer_params or {}))  # type: ignore[no-any-return]
     if initializer is None:
@@ -305,7 +305,7 @@ def layer_norm(
     begin_params_axis: int = -1,
     scope: Any = None,
 ) -> Tensor:
-    """Each example normalized over its axes from `begin_norm_axis` on (Ba et al., 2016), then scaled and shifted.
+    """Normalize each example over its axes from `begin_norm_axis` on (Ba et al., 2016), then scale and shift it.
 
     Raises:
         ValueError: the rank, or a size that the parameters need, is unknown.

@@ -18,7 +18,7 @@ class HParams:
             self.add_hparam(name, value)
 
     def add_hparam(self, name: str, value: Any) -> None:
-        """One more.
+        """Add one more.
 
         Raises:
             ValueError: the name is taken, or a list is empty.
@@ -75,15 +75,15 @@ class HParams:
         return self.override_from_dict(json.loads(values_json))
 
     def values(self) -> dict[str, Any]:
-        """All of them by name."""
+        """Return all of them by name."""
         return {name: getattr(self, name) for name in self._types}
 
     def to_json(self, indent: Any = None, separators: Any = None, sort_keys: bool = False) -> str:
-        """All of them as a JSON object."""
+        """Return all of them as a JSON object."""
         return json.dumps(self.values(), indent=indent, separators=separators, sort_keys=sort_keys)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """One of them, or `default`."""
+        """Return one of them, or `default`."""
         return getattr(self, key) if key in self._types else default
 
     def __contains__(self, key: str) -> bool:

@@ -21,7 +21,7 @@ class Missing:
 
 
 def unavailable(spec: ClusterSpec) -> list[Missing]:
-    """Everything `spec` asks for that this version cannot do, in the order of the file's keys."""
+    """Return everything `spec` asks for that this version cannot do, in the order of the file's keys."""
     found: list[Missing] = []
 
     def refuse(condition: bool, path: tuple[str, ...], what: str) -> None:

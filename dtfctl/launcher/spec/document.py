@@ -40,7 +40,7 @@ def to_json(spec: ClusterSpec) -> str:
 
 
 def from_json(text: str) -> ClusterSpec:
-    """The spec that `to_json` wrote. InvalidSpec if it is something else."""
+    """Read the spec that `to_json` wrote. InvalidSpec if it is something else."""
     return parse_spec(text, "<stored spec>")
 
 
@@ -89,7 +89,7 @@ def _groups(groups: Mapping[str, Any], kind: Table, defaults: bool) -> dict[str,
 
 
 def _names(hosts: Iterable[HostName]) -> list[str]:
-    """The hosts written out; brackets stay, each around one value, so that `{1}` in `rack` keeps its meaning."""
+    """Write the hosts out; brackets stay, each around one value, so that `{1}` in `rack` keeps its meaning."""
     return [_name(host) for host in hosts]
 
 

@@ -42,7 +42,7 @@ class _Item:
 
 
 def expand(text: str) -> tuple[HostName, ...]:
-    """The hosts of `text`, in order. HostlistError for anything unclear, a host named twice included."""
+    """Expand `text` into its hosts, in order. HostlistError for anything unclear, a host named twice included."""
     hosts: dict[str, HostName] = {}
     for item in _split(text):
         exclude = item.text.startswith("!")
@@ -92,7 +92,7 @@ def fold(names: Iterable[str]) -> str:
 
 
 def _is_padded(vectors: Iterable[tuple[str, ...]], dimension: int, width: int) -> bool:
-    """Whether some number of this width begins with a zero that `0` itself would not have."""
+    """Tell whether some number of this width begins with a zero that `0` itself would not have."""
     return any(
         len(vector[dimension]) == width and width > 1 and vector[dimension].startswith("0") for vector in vectors
     )

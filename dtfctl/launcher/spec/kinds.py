@@ -174,7 +174,7 @@ def option(
     name: str | None = None,
     default_text: str | None = None,
 ) -> Any:
-    """A dataclass field that is also a key of the spec. Without `default` and `factory` the key is required."""
+    """Make a dataclass field that is also a key of the spec. Without `default` and `factory` the key is required."""
     meta = {"key": Key(kind, help, example, name, default_text)}
     if default is not MISSING:
         return field(default=default, metadata=meta)
@@ -195,7 +195,7 @@ class TableKey:
 
 
 def keys_of(cls: type) -> tuple[TableKey, ...]:
-    """The spec keys of dataclass `cls`, in the order in which they are declared."""
+    """Return the spec keys of dataclass `cls`, in the order in which they are declared."""
     found = []
     for item in dataclasses.fields(cls):
         info: Key | None = item.metadata.get("key")

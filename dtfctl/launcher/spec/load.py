@@ -22,7 +22,8 @@ _SMALLEST = "The smallest spec is:\n          cluster: dev\n          tasks: {ps
 def load_spec(
     path: str | Path, environ: Mapping[str, str] | None = None, *, for_up: bool = False, strict: bool = False
 ) -> ClusterSpec:
-    """The spec in the file at `path`. `environ` fills `${NAME}` in `env` and `ssh`; without it they stay as written.
+    """Load the spec in the file at `path`. `environ` fills `${NAME}` in `env` and `ssh`;
+    without it they stay as written.
 
     InvalidSpec, with every problem found, if the file cannot be read or is not valid; with `for_up` also if it asks
     for something this version cannot do, and with `strict` if anything in it looks like a mistake.
@@ -57,7 +58,7 @@ def resolved(spec: ClusterSpec, folder: Path) -> ClusterSpec:
 
 
 def read_file(path: str | Path) -> str:
-    """The text of the spec file at `path`; InvalidSpec where it cannot be read."""
+    """Read the text of the spec file at `path`; InvalidSpec where it cannot be read."""
     name = str(path)
     try:
         with open(path, "rb") as file:
@@ -75,7 +76,7 @@ def read_file(path: str | Path) -> str:
 
 
 def decode(data: bytes, name: str) -> str:
-    """The text of a spec file; InvalidSpec where it is too long or not UTF-8."""
+    """Decode the text of a spec file; InvalidSpec where it is too long or not UTF-8."""
     if len(data) > MAX_BYTES:
         raise InvalidSpec(name, [Problem(0, 0, f"longer than {MAX_BYTES >> 20} MiB: not a spec file")])
     try:
@@ -92,12 +93,13 @@ def decode(data: bytes, name: str) -> str:
 
 
 def parse_spec(text: str, name: str = "<spec>", environ: Mapping[str, str] | None = None) -> ClusterSpec:
-    """The spec in `text`; `name` stands for the file in messages. InvalidSpec with every problem if it is not valid."""
+    """Parse the spec in `text`; `name` stands for the file in messages. InvalidSpec with every problem if it is not
+    valid."""
     return read_spec(text, name, Reader(environ))
 
 
 def read_spec(text: str, name: str, reader: Reader) -> ClusterSpec:
-    """As `parse_spec`, leaving in `reader` where each key stands."""
+    """Parse a spec as `parse_spec` does, leaving in `reader` where each key stands."""
     try:
         root = compose(text)
     except NotYaml as error:

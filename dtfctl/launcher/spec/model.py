@@ -244,7 +244,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """When a host that keeps failing is set aside."""
+    """Rules by which a host that keeps failing is set aside."""
 
     failures: int = option(Integer(low=1, high=100_000), "Failures on a host within `within`.", "3", default=3)
     within: Seconds = option(Duration(), "The window of `failures`.", "10m", default=600.0)

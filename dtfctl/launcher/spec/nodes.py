@@ -65,7 +65,7 @@ for _tag, _pattern, _first in (
 
 
 def compose(text: str) -> yaml.Node | None:
-    """The root node of `text`, None where it holds nothing but comments. NotYaml if it cannot be read."""
+    """Read the root node of `text`, None where it holds nothing but comments. NotYaml if it cannot be read."""
     loader = None
     try:
         loader = _Loader(text)

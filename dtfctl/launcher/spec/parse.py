@@ -73,7 +73,7 @@ class Reader:
     bad: set[Path] = field(default_factory=set)
 
     def read(self, kind: Kind, node: yaml.Node, path: Path) -> Any:
-        """The value of `node`, which stands at `path`."""
+        """Read the value of `node`, which stands at `path`."""
         self.marks.setdefault(path, mark_of(node))
         if node.tag not in _CORE_TAGS:
             return self._refuse_tag(kind, node, path)
@@ -175,7 +175,7 @@ class Reader:
         return values
 
     def _pairs(self, node: yaml.MappingNode, path: Path) -> list[tuple[str, yaml.Node, yaml.Node]]:
-        """The entries of a block, each name once; what cannot be a name is a problem and left out."""
+        """Read the entries of a block, each name once; what cannot be a name is a problem and left out."""
         pairs: list[tuple[str, yaml.Node, yaml.Node]] = []
         first: dict[str, int] = {}
         for key_node, value_node in node.value:
@@ -417,7 +417,7 @@ class Reader:
         self.problems.append(Problem(mark.line, mark.column, message, expected, mark.length))
 
     def _wrong(self, kind: Kind, node: yaml.Node, path: Path, hint: str = "") -> Any:
-        """The common problem: a value that is not of its kind."""
+        """Note the common problem: a value that is not of its kind."""
         name = path[-2] if len(path) > 1 and path[-1].isdigit() else path[-1] if path else ""
         self.problem(
             mark_of(node),
@@ -438,18 +438,18 @@ class Reader:
         return self._reject(kind, node, path, f"the tag `{_short(tag)}` is not allowed in a spec", hint)
 
     def is_good(self, *path: str) -> bool:
-        """Whether nothing at, above or under `path` is broken."""
+        """Tell whether nothing at, above or under `path` is broken."""
         return not any(other[: len(path)] == path[: len(other)] for other in self.bad)
 
     def mark(self, *path: str) -> Mark:
-        """The place of `path`, or of the nearest thing above it that the file has."""
+        """Return the place of `path`, or of the nearest thing above it that the file has."""
         while path and path not in self.marks:
             path = path[:-1]
         return self.marks.get(path, Mark(1, 1, 1))
 
 
 def mark_of(node: yaml.Node, length: int | None = None) -> Mark:
-    """Where `node` begins; a scalar on one line is underlined whole."""
+    """Return where `node` begins; a scalar on one line is underlined whole."""
     start, end = node.start_mark, node.end_mark
     if length is None:
         length = end.column - start.column if end.line == start.line else 1
@@ -457,7 +457,7 @@ def mark_of(node: yaml.Node, length: int | None = None) -> Mark:
 
 
 def _inside(node: yaml.ScalarNode, offset: int, length: int) -> Mark:
-    """A part of a scalar; the whole of it where the text in the file is not the value (escapes, folded lines)."""
+    """Mark a part of a scalar; the whole of it where the text in the file is not the value (escapes, folded lines)."""
     whole = mark_of(node)
     quotes = 0 if node.style is None else 1
     if whole.length != len(node.value) + 2 * quotes:

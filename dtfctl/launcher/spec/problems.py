@@ -36,7 +36,7 @@ class InvalidSpec(SpecError):
         super().__init__(self.render())
 
     def render(self) -> str:
-        """Every problem as `file:line:column: message`, the source line with a caret, and what was expected."""
+        """Write every problem as `file:line:column: message`, the source line with a caret, and what was expected."""
         lines = self.source.splitlines()
         return "\n".join(self._render_one(problem, lines) for problem in self.problems)
 
@@ -60,7 +60,7 @@ class InvalidSpec(SpecError):
 
 
 def nearest(word: str, options: Iterable[str]) -> str | None:
-    """The one of `options` that `word` most likely meant, or None."""
+    """Return the one of `options` that `word` most likely meant, or None."""
     options = list(options)
     folded = {option.lower(): option for option in options}
     if word.lower() in folded:

@@ -36,7 +36,7 @@ equally wide.
 
 
 def reference() -> str:
-    """The whole page."""
+    """Write the whole page."""
     out = [_HEAD]
     seen: set[type] = set()
     _section(ClusterSpec, "Keys", out, seen, level=2)

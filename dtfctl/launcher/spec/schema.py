@@ -38,7 +38,7 @@ SCHEMA_ID = "urn:dtfctl:cluster-spec:1"
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema of a spec file, JSON Schema draft 2020-12."""
+    """Make the schema of a spec file, JSON Schema draft 2020-12."""
     definitions: dict[str, Any] = {}
     root = _table(Table(ClusterSpec), definitions)
     return {

@@ -25,7 +25,8 @@ class Setting:
 
 
 def settings(path: str | Path) -> list[Setting]:
-    """Every setting of the spec in the file at `path`, in the order of the reference. InvalidSpec as `load_spec`."""
+    """List every setting of the spec in the file at `path`, in the order of the reference. InvalidSpec as
+    `load_spec`."""
     name = str(path)
     reader = Reader()
     spec = read_spec(read_file(path), name, reader)
@@ -62,7 +63,7 @@ def _text(value: Any) -> str:
 
 
 def _origin(key: KeyPath, file: str, reader: Reader) -> str:
-    """The place of `key`; a list item or a short form (`worker: 2`) counts as the file's."""
+    """Return the place of `key`; a list item or a short form (`worker: 2`) counts as the file's."""
     if key not in reader.marks:
         return "default"
     mark = reader.marks[key]

@@ -31,7 +31,7 @@ def _files_are_there(spec: ClusterSpec, reader: Reader, folder: Path) -> None:
 
 
 def _groups_are_used(spec: ClusterSpec, reader: Reader) -> None:
-    """A group that no task may use does nothing. Spares that none names are for all."""
+    """Find groups that no task may use, and which do nothing. Spares that none names are for all."""
     used = {name for group in spec.tasks.values() if group.count for name in group.hosts or spec.host_groups}
     for name, group in spec.host_groups.items():
         if name not in used and not group.spare:

@@ -38,7 +38,7 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The shortest text that `parse_duration` reads back as `seconds`: `500ms`, `90s`, `10m`."""
+    """Write the shortest text that `parse_duration` reads back as `seconds`: `500ms`, `90s`, `10m`."""
     milliseconds = round(seconds * 1000)
     if abs(seconds * 1000 - milliseconds) > 1e-6:
         return f"{seconds * 1000:f}".rstrip("0").rstrip(".") + "ms"
@@ -49,7 +49,7 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_size(text: str) -> int:
-    """Bytes in `text`, such as `64MiB` or `1.5GB`. ValueError if it is not a size."""
+    """Read the bytes in `text`, such as `64MiB` or `1.5GB`. ValueError if it is not a size."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"not a size: {text!r}")
@@ -57,7 +57,7 @@ def parse_size(text: str) -> int:
 
 
 def format_size(size: int) -> str:
-    """The shortest text that `parse_size` reads back as `size`."""
+    """Write the shortest text that `parse_size` reads back as `size`."""
     for unit in ("TiB", "GiB", "MiB", "KiB", "TB", "GB", "MB", "kB"):
         if size and size % _BYTES[unit] == 0:
             return f"{size // _BYTES[unit]}{unit}"
@@ -65,14 +65,14 @@ def format_size(size: int) -> str:
 
 
 def parse_rate(text: str) -> int:
-    """Bytes per second in `text`, such as `10MiB/s`. ValueError if it is not a rate."""
+    """Read the bytes per second in `text`, such as `10MiB/s`. ValueError if it is not a rate."""
     if not text.strip().endswith("/s"):
         raise ValueError(f"not a rate: {text!r}")
     return parse_size(text.strip()[:-2])
 
 
 def parse_percent(text: str) -> float:
-    """The fraction in `text`, such as `25%`. ValueError if it is not a percentage from 0% to 100%."""
+    """Read the fraction in `text`, such as `25%`. ValueError if it is not a percentage from 0% to 100%."""
     match = _PERCENT.fullmatch(text.strip())
     if match is None or float(match[1]) > 100:
         raise ValueError(f"not a percentage: {text!r}")

@@ -26,7 +26,7 @@ from dtfctl.launcher.spec.kinds import (
 
 
 def words(kind: Kind) -> str:
-    """What `kind` takes, so that "expected ..." reads well."""
+    """Say what `kind` takes, so that "expected ..." reads well."""
     match kind:
         case Text(what=what):
             return what

@@ -30,7 +30,7 @@ def as_bytes(bytes_or_text: Any, encoding: str = "utf-8") -> bytes:
 
 
 def as_text(bytes_or_text: Any, encoding: str = "utf-8") -> str:
-    """Bytes as text.
+    """Turn bytes into text.
 
     Raises:
         TypeError: it is neither.
@@ -46,25 +46,25 @@ as_str = as_text
 
 
 def as_str_any(value: Any, encoding: str = "utf-8") -> str:
-    """Bytes as text, anything else by `str`."""
+    """Turn bytes into text, anything else by `str`."""
     return as_str(value, encoding) if isinstance(value, bytes) else str(value)
 
 
 def path_to_str(path: Any) -> Any:
-    """A path object as text, anything else as it is."""
+    """Turn a path object into text, and leave anything else as it is."""
     return as_str_any(path.__fspath__()) if hasattr(path, "__fspath__") else path
 
 
 def dimension_value(dimension: Any) -> Any:
-    """A Dimension's number, or the number itself."""
+    """Return a Dimension's number, or the number itself."""
     return getattr(dimension, "value", dimension)
 
 
 def dimension_at_index(shape: Any, index: int) -> Any:
-    """One Dimension of a shape, unknown where its rank is."""
+    """Return one Dimension of a shape, unknown where its rank is."""
     return v1.Dimension(None) if shape.rank is None else shape.dims[index]
 
 
 def forward_compatible(year: int, month: int, day: int) -> bool:
-    """Whether graphs may use what came into TensorFlow before this day: always."""
+    """Tell whether graphs may use what came into TensorFlow before this day: always."""
     return True

@@ -69,13 +69,13 @@ INSTEAD: dict[str, str] = {
 
 @functools.cache
 def tensorflow_names() -> frozenset[str]:
-    """Every public name of `tf.compat.v1` in TensorFlow 2.21, as "nn.relu"."""
+    """Return every public name of `tf.compat.v1` in TensorFlow 2.21, as "nn.relu"."""
     text = Path(__file__).with_name("tensorflow_names.json").read_text()
     return frozenset(json.loads(text)["names"])
 
 
 def instead_of(name: str) -> str | None:
-    """What to use in place of "nn.conv_transpose", or None where nothing is known."""
+    """Return what to use in place of "nn.conv_transpose", or None where nothing is known."""
     words = name.split(".")
     for count in range(len(words), 0, -1):
         found = INSTEAD.get(".".join(words[:count]))
@@ -85,7 +85,7 @@ def instead_of(name: str) -> str | None:
 
 
 def explain(name: str) -> str:
-    """What an error says of a name that is not here."""
+    """Write what an error says of a name that is not here."""
     advice = instead_of(name)
     if name in tensorflow_names() or advice is not None:
         use = f"; use {advice}" if advice is not None else "; `tf.raw_ops` has every op by its type"

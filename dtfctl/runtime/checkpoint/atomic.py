@@ -27,7 +27,7 @@ _EXHAUSTED = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOM
 
 
 def os_error(error: OSError, path: str | None = None) -> OpError:
-    """The runtime's error for a failed system call, in TensorFlow's words."""
+    """Return the runtime's error for a failed system call, in TensorFlow's words."""
     text = f"{path or error.filename}; {os.strerror(error.errno) if error.errno else error}"
     if isinstance(error, FileNotFoundError):
         return NotFoundError(text)

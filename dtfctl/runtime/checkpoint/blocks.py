@@ -39,7 +39,7 @@ def _background() -> ThreadPoolExecutor:
 
 @functools.cache
 def _background_buffer() -> np.ndarray[Any, Any]:
-    """For that one thread."""
+    """Return the buffer of the one thread that writes in the background."""
     return buffer(_BACKGROUND_CALL)
 
 
@@ -51,7 +51,8 @@ def _yield_to_others() -> None:
 
 @functools.cache
 def _unlocked_extend() -> Any:
-    """The checksum's C function, which ctypes calls without the interpreter's lock; None where it is not to be had.
+    """Return the checksum's C function, which ctypes calls without the interpreter's lock;
+    None where it is not to be had.
 
     The package's own function gives the lock away for `bytes` only, and those would have to be copied.
     """
@@ -95,7 +96,7 @@ def write_block(handle: int, data: np.ndarray[Any, Any], offset: int) -> Future[
 
 
 def write_behind(file: DirectFile, data: np.ndarray[Any, Any] | ArraySnapshot, offset: int) -> Future[int]:
-    """The same in the background, by one thread: what else computes here goes first. Takes whole pages of the file.
+    """Write behind: the same in the background, by one thread, what else computes here goes first. Takes whole pages.
 
     Args:
         data: bytes that nobody changes meanwhile, or what an array held that is updated.
@@ -181,13 +182,13 @@ def _in_pieces(work: Callable[[int, int], int], size: int) -> Future[int]:
 
 
 def combine(first: int, second: int, length: int) -> int:
-    """The CRC-32C of two byte strings one after the other, from theirs and the second's length."""
+    """Combine the CRC-32C of two byte strings one after the other, from theirs and the second's length."""
     return _times(_zeros(length), first) ^ second
 
 
 @functools.lru_cache(maxsize=64)
 def _zeros(length: int) -> tuple[int, ...]:
-    """What `length` zero bytes do to a CRC: a matrix over GF(2), a column a bit."""
+    """Return what `length` zero bytes do to a CRC: a matrix over GF(2), a column a bit."""
     # One zero bit shifts, and folds the bit that falls out into the polynomial.
     power = (_POLYNOMIAL, *(1 << i for i in range(31)))
     out = tuple(1 << i for i in range(32))

@@ -72,13 +72,13 @@ class BundleReader:
         return self._table.get(name.encode()) is not None
 
     def entries(self) -> Iterator[tuple[bytes, Entry]]:
-        """All keys but the header's, slices' keys among them, in order."""
+        """Yield all keys but the header's, slices' keys among them, in order."""
         for key, raw in self._table.items():
             if key:
                 yield key, _parse(key, raw)
 
     def names(self) -> list[str]:
-        """The tensors' names."""
+        """Return the tensors' names."""
         return [key.decode() for key, _ in self.entries() if not key.startswith(b"\x00")]
 
     def entry(self, name: str) -> Entry:
@@ -95,7 +95,7 @@ class BundleReader:
         return _dtype(entry, name), _shape(entry, name)
 
     def read(self, name: str) -> Any:
-        """The whole tensor, put together from its slices if it was saved in parts."""
+        """Read the whole tensor, put together from its slices if it was saved in parts."""
         return self.begin_read(name)()
 
     def begin_read(self, name: str) -> Callable[[], Any]:
@@ -109,7 +109,7 @@ class BundleReader:
         return self._begin_value(name, entry)
 
     def begin_map(self, name: str) -> Callable[[], Any]:
-        """The same, but a large tensor is given as it stands in the file, read-only, once it was checked.
+        """Begin to read the same, but a large tensor is given as it stands in the file, read-only, once it was checked.
 
         That costs no memory and no copy. Whoever keeps it should take a copy when there is time (see
         `checkpoint.mapped`): files that are rewritten in place would show in it.
@@ -118,7 +118,7 @@ class BundleReader:
         return self.begin_read(name) if entry.slices else self._begin_value(name, entry, in_place=True)
 
     def read_slice(self, name: str, piece: TensorSlice) -> Any:
-        """A part of the tensor.
+        """Read a part of the tensor.
 
         Raises:
             InvalidArgumentError: the checkpoint has not all of it.
@@ -166,7 +166,7 @@ class BundleReader:
         return data
 
     def _handle(self, shard: int) -> int:
-        """A shard's file, open as long as this reader lives."""
+        """Open a shard's file, which stays so as long as this reader lives."""
         file = self._files.get(shard)
         if file is None:
             path = data_file(local_path(self.prefix), shard, self.header.num_shards)
@@ -208,7 +208,7 @@ class BundleReader:
         return self._checked(name, entry, crc, value.reshape(shape))
 
     def _checked(self, name: str, entry: Entry, crc: Future[int], value: Any) -> Callable[[], Any]:
-        """What waits for a checksum and gives the value it is of."""
+        """Return what waits for a checksum and gives the value it is of."""
 
         def ended() -> Any:
             try:

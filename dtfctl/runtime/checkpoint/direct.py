@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 
 def whole_pages(size: int) -> int:
-    """The least number of bytes from there on that is one of whole pages."""
+    """Return the least number of bytes from there on that is one of whole pages."""
     return -(-size // PAGE) * PAGE
 
 

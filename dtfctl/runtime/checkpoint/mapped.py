@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 def is_mapped(value: Any) -> bool:
-    """Whether an array is part of a file, or lies in memory another task keeps for it."""
+    """Tell whether an array is part of a file, or lies in memory another task keeps for it."""
     base = getattr(value, "base", None)
     while isinstance(base, np.ndarray):
         base = base.base

@@ -51,7 +51,7 @@ def merge_bundles(prefixes: Sequence[str], merged: str, allow_missing_files: boo
 
 
 def _may_be_away(target: str) -> bool:
-    """Whether data that are not here have been renamed by another task already, or will be, on another host."""
+    """Tell whether data that are not here have been renamed by another task already, or will be, on another host."""
     return Path(target).exists() or (Path(target).parent / copied.OWN).is_dir()
 
 

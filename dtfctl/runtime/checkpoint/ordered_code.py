@@ -19,13 +19,13 @@ _HEADER = (
 
 
 def write_number(value: int) -> bytes:
-    """A nonnegative integer: its length, then its bytes, highest first."""
+    """Write a nonnegative integer: its length, then its bytes, highest first."""
     body = value.to_bytes((value.bit_length() + 7) // 8, "big")
     return bytes([len(body)]) + body
 
 
 def write_string(value: bytes) -> bytes:
-    """A string with 0x00 and 0xff escaped, and a terminator."""
+    """Write a string with 0x00 and 0xff escaped, and a terminator."""
     return _escape(value) + b"\x00\x01"
 
 
@@ -41,7 +41,7 @@ def _escape(value: bytes) -> bytes:
 
 
 def write_signed(value: int) -> bytes:
-    """A signed 64-bit integer in 1 to 10 bytes."""
+    """Write a signed 64-bit integer in 1 to 10 bytes."""
     magnitude = ~value if value < 0 else value
     if magnitude < 64:
         return bytes([0x80 ^ (value & 0xFF)])

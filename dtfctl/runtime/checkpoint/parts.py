@@ -21,11 +21,11 @@ MARK = ".dtfctl-parts"
 _NAME = re.compile(r"_temp_([0-9a-f]{32})\Z")
 _lock = threading.RLock()  # sessions end, and let go, also while memory is collected in here
 _held: dict[Path, int] = {}
-"""By folder: the descriptor that has the lock."""
+"""Descriptors that have the locks, by folder."""
 
 
 def are_in(folder: Path) -> bool:
-    """Whether a folder's name is that of one for parts."""
+    """Tell whether a folder's name is that of one for parts."""
     return _NAME.search(folder.name) is not None
 
 

@@ -62,7 +62,7 @@ class ArraySnapshot:
         self._flags = self._free.data
 
     def is_of(self, array: Array) -> bool:
-        """Whether the array is the one this was taken of; to be asked as long as this has not ended."""
+        """Tell whether the array is the one this was taken of; to be asked as long as this has not ended."""
         return id(array) == self._of
 
     @property
@@ -120,5 +120,5 @@ class ArraySnapshot:
         self._free[first : whole_pages(stop) // PAGE] = True
 
     def end(self) -> None:
-        """All of it was read, or nobody will: let go of the array."""
+        """Let go of the array: all of it was read, or nobody will."""
         self._bytes = None

@@ -92,7 +92,7 @@ def write_slice_table(path: str, slices: Sequence[SliceToSave]) -> None:
 
 
 def _values_proto(value: Any, dtype: DType) -> tensor_pb2.TensorProto:
-    """The typed value lists only; the format has no other form."""
+    """Make the typed value lists only; the format has no other form."""
     proto = tensor_pb2.TensorProto()
     flat = value.reshape(-1)
     if dtype is dtypes.string:
@@ -163,7 +163,7 @@ class SliceTableReader:
         return list(self._meta)
 
     def read(self, name: str, piece: TensorSlice | None = None) -> Any:
-        """A tensor or a slice of it, put together from what was saved."""
+        """Read a tensor or a slice of it, put together from what was saved."""
         dtype, shape = self.dtype_and_shape(name)
         wanted = (piece or TensorSlice.full(len(shape))).applied_to(shape)
         out: Any = np.empty(tuple(s.stop - s.start for s in wanted), dtype.np)

@@ -44,7 +44,8 @@ def _compress_block(block: bytes, out: list[bytes]) -> None:
 
 
 def _earlier_occurrences(block: bytes) -> Any:
-    """For each position one before it where the same `_SHORTEST` bytes stand, or -1; None where nothing repeats."""
+    """Return for each position one before it where the same `_SHORTEST` bytes stand, or -1;
+    None where nothing repeats."""
     if len(block) < 2 * _SHORTEST:
         return None
     raw = np.frombuffer(block, np.uint8)
@@ -62,7 +63,7 @@ def _earlier_occurrences(block: bytes) -> Any:
 
 
 def _match(block: bytes, source: int, at: int) -> int:
-    """How many bytes from `source` on are those from `at` on; they may overlap."""
+    """Count how many bytes from `source` on are those from `at` on; they may overlap."""
     raw = np.frombuffer(block, np.uint8)
     size, step = _SHORTEST, 64
     while at + size < len(block):
@@ -91,7 +92,8 @@ def _copies(offset: int, size: int) -> bytes:
 
 
 def snappy_decompress(data: bytes) -> bytes:
-    """
+    """Decompress a block of Snappy's format.
+
     Raises:
         DataLossError: the data is malformed.
     """

@@ -60,7 +60,7 @@ class _BlockBuilder:
 
 
 def build_table(entries: Iterable[tuple[bytes, bytes]], block_size: int = _BLOCK_SIZE) -> bytes:
-    """The bytes of a table holding `entries`, which must be sorted by key."""
+    """Build the bytes of a table holding `entries`, which must be sorted by key."""
     out = bytearray()
 
     def emit(block: bytes) -> bytes:

@@ -28,7 +28,7 @@ class TensorSlice:
 
     @classmethod
     def parse(cls, text: str) -> TensorSlice:
-        """From "start,length:-:..." as shape_and_slice strings have it.
+        """Parse "start,length:-:..." as shape_and_slice strings have it.
 
         Raises:
             InvalidArgumentError: an item is neither "-" nor a pair of numbers.
@@ -71,7 +71,7 @@ class TensorSlice:
         return proto
 
     def applied_to(self, shape: tuple[int, ...]) -> tuple[slice, ...]:
-        """The slice as numpy indices into a tensor of `shape`.
+        """Return the slice as numpy indices into a tensor of `shape`.
 
         Raises:
             InternalError: ranks differ or the slice reaches outside.
@@ -91,7 +91,7 @@ class TensorSlice:
         return tuple(out)
 
     def key(self, name: str) -> bytes:
-        """The checkpoint key of this slice of tensor `name`."""
+        """Return the checkpoint key of this slice of tensor `name`."""
         key = write_number(0) + write_string(name.encode()) + write_number(len(self.starts))
         for start, length in zip(self.starts, self.lengths):
             key += write_signed(start) + write_signed(length)

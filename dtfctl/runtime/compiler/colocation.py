@@ -54,7 +54,7 @@ _DEVICE_PARTS = (("device_type", "types"), ("device_index", "ids"))
 
 
 def merge_specs(a: DeviceSpec, b: DeviceSpec, soft: bool = False) -> DeviceSpec:
-    """What both partial names say. With `soft`, kind and number they disagree on are dropped.
+    """Return what both partial names say. With `soft`, kind and number they disagree on are dropped.
 
     Raises:
         ValueError: they disagree.
@@ -320,11 +320,11 @@ class ColocationGraph:
     # Choosing ---------------------------------------------------------------------------------------------------------
 
     def assigned(self, node: Node) -> DeviceInfo | None:
-        """Where the node's group goes, if that is known."""
+        """Return where the node's group goes, if that is known."""
         return self.root(node).assigned if node in self._groups else None
 
     def assign(self, node: Node, device: DeviceInfo) -> None:
-        """The node's whole group goes to `device`."""
+        """Assign the node's whole group to `device`."""
         if node not in self._groups:
             return
         group = self.root(node)
@@ -419,7 +419,7 @@ class ColocationGraph:
         return f"Could not satisfy explicit device specification '{node.device}'{debug}"
 
     def describe(self, group: Group) -> str:
-        """The group's members, for messages."""
+        """Return the group's members, for messages."""
         shown = group.members[:20]
         kinds = "".join(
             f"\n{op}: {' '.join(self._supported(node))} " for op, node in {n.op: n for n in group.members}.items()
@@ -436,7 +436,7 @@ class ColocationGraph:
 
 @cache
 def _may_colocate(dtype: dtypes.DType) -> bool:
-    """Whether an edge of this type may have to stay on one device."""
+    """Tell whether an edge of this type may have to stay on one device."""
     return dtype.is_ref or dtype is dtypes.resource or dtype is dtypes.variant
 
 
@@ -450,7 +450,7 @@ def _override(requested: DeviceSpec, fixed: DeviceSpec) -> DeviceSpec:
 
 
 def _makes_handle(node: Node) -> bool:
-    """True for a source of a reference or resource: where it is asked to be is where it must be."""
+    """Tell whether a node is a source of a reference or resource: where it is asked to be is where it must be."""
     if node.inputs or len(node.output_types) != 1:
         return False
     dtype = node.output_types[0]
@@ -458,7 +458,7 @@ def _makes_handle(node: Node) -> bool:
 
 
 def is_dataset(node: Node) -> bool:
-    """True for ops that make a dataset."""
+    """Tell whether ops of a type make a dataset."""
     outputs = node.output_types
     return (
         len(outputs) == 1 and outputs[0] is dtypes.variant and "Dataset" in node.op and op_family(node.op) == "dataset"

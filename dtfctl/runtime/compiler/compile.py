@@ -96,7 +96,7 @@ def compile_step(
     options: CompileOptions | None = None,
     everywhere: bool = False,
 ) -> CompiledGraph:
-    """The parts of the step that a request asks for.
+    """Compile the parts of the step that a request asks for.
 
     Args:
         everywhere: the client is at all tasks at once: feeds arrive where they are used, fetches leave where they are

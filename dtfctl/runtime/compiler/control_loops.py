@@ -60,13 +60,13 @@ def add_control_loops(graph: NodeGraph, namer: Namer) -> LoopGuards:
 
 
 def _frame_before(node: Node, frames: dict[Node, Frame]) -> Frame:
-    """The frame a node's inputs are in."""
+    """Return the frame a node's inputs are in."""
     frame = frames[node]
     return frame.parent or frame if node.op in ENTERS else frame
 
 
 def _frame_after(node: Node, frames: dict[Node, Frame]) -> Frame:
-    """The frame a node's outputs are in."""
+    """Return the frame a node's outputs are in."""
     frame = frames[node]
     return frame.parent or frame if node.op in EXITS else frame
 
@@ -79,7 +79,7 @@ class _Drivers:
         self.guards: LoopGuards = {}
 
     def merge(self, frame: Frame, node: Node) -> Node:
-        """The Merge of the driver of `frame` on the device of `node`, which is what it is named after."""
+        """Make the Merge of the driver of `frame` on the device of `node`, which is what it is named after."""
         device = node.device
         known = self._merges.get((frame, device))
         if known is not None:

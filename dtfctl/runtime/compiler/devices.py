@@ -29,7 +29,7 @@ class DeviceInfo:
 
 @lru_cache(maxsize=65536)
 def parse_device(text: str) -> DeviceSpec:
-    """A device specification.
+    """Parse a device specification.
 
     Raises:
         ValueError: it is malformed.
@@ -39,7 +39,7 @@ def parse_device(text: str) -> DeviceSpec:
 
 @lru_cache(maxsize=65536)
 def task_of(device: str) -> str:
-    """The task part, `/job:J/replica:R/task:T`, of a full device name."""
+    """Return the task part, `/job:J/replica:R/task:T`, of a full device name."""
     return device[: device.index("/device:")] if "/device:" in device else device
 
 
@@ -93,7 +93,7 @@ class DeviceSet:
         return known
 
     def ends(self) -> dict[str, tuple[str, int]]:
-        """For each device the first CPU of its task, with its incarnation: where a client meets that task."""
+        """Return for each device the first CPU of its task, with its incarnation: where a client meets that task."""
         first: dict[str, DeviceInfo] = {}
         for device in sorted(self.devices, key=lambda d: parse_device(d.name).device_index or 0):
             if device.device_type == "CPU":

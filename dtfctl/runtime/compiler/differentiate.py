@@ -28,7 +28,7 @@ AttrMap = Mapping[str, graph_pb2.AttrValue]
 
 
 def gradient_of(library: FunctionLibrary, attrs: AttrMap) -> graph_pb2.NameAttrList | None:
-    """The gradient function registered for the function that a SymbolicGradient's attributes name.
+    """Return the gradient function registered for the function that a SymbolicGradient's attributes name.
 
     Raises:
         InvalidArgumentError: they name none, or another SymbolicGradient.
@@ -43,7 +43,7 @@ def gradient_of(library: FunctionLibrary, attrs: AttrMap) -> graph_pb2.NameAttrL
 
 
 def differentiate(library: FunctionLibrary, name: str, body: graph_pb2.GraphDef) -> graph_pb2.FunctionDef:
-    """The gradient function of a body.
+    """Make the gradient function of a body.
 
     Args:
         library: what the body calls.

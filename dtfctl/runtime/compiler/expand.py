@@ -42,7 +42,7 @@ _READS = frozenset(
 
 
 def expand(graph: NodeGraph, everything: bool = False) -> NodeGraph:
-    """The graph with the calls expanded that spread over devices; the same graph when there are none.
+    """Expand the calls in the graph that spread over devices; return the same graph when there are none.
 
     Args:
         graph: left as it is.
@@ -83,7 +83,7 @@ class _Spread:
         return len(places) > 1 or any(own.conflicts(_spec(str(p))) for p in places)
 
     def _does_what_may_not_be_asked(self, node: Node) -> bool:
-        """Whether a branch changes state for some of the outputs only, where the client wants branches pruned."""
+        """Tell whether a branch changes state for some of the outputs only, where the client wants branches pruned."""
         if node.op not in IFS | CASES or LOWER not in node.raw_attrs or not node.raw_attrs[LOWER].b:
             return False
         names = called_functions(node.op, node.raw_attrs.values())[1:]
@@ -118,7 +118,7 @@ class _Spread:
 
 
 def _has_optional_effects(function: graph_pb2.FunctionDef, library: FunctionLibrary) -> bool:
-    """Whether some node that changes state is not needed by every result, nor promised to run with any of them."""
+    """Tell whether some node that changes state is not needed by every result, nor promised to run with any of them."""
     nodes = {n.name: n for n in function.node_def}
     effects = {n.name for n in function.node_def if n.op not in _READS and library.signature(n.op).is_stateful}
     effects -= _ancestors(nodes, function.control_ret.values())
@@ -145,7 +145,7 @@ def _spec(device: str) -> DeviceSpec:
 
 
 def _resource_device(edge: Edge) -> str | None:
-    """The device asked for by whoever makes the resource on an edge, where that can be seen."""
+    """Return the device asked for by whoever makes the resource on an edge, where that can be seen."""
     node = edge.node
     while node.inputs and len(node.inputs) == 1 and node.op in ("Identity", "Enter", "Exit"):
         node = node.inputs[0].node
@@ -305,7 +305,7 @@ class _Expander:
     def _gate(
         self, body: FunctionBody, prefix: str, inputs: list[Edge], control_inputs: list[Node], device: str
     ) -> Node | None:
-        """What the body's first nodes wait for, so that they run if and when the call would have run."""
+        """Return what the body's first nodes wait for, so that they run if and when the call would have run."""
         rootless = any(not n.inputs and not n.control_inputs and n.op != "_Arg" for n in body.graph)
         if not control_inputs and not (rootless and inputs):
             return None
@@ -336,7 +336,7 @@ class _Expander:
 
 
 def _own_function(call: Node) -> graph_pb2.NameAttrList:
-    """The function a node named after it calls."""
+    """Return the function a node named after it calls."""
     attrs = {k: v for k, v in call.raw_attrs.items() if not k.startswith("_")}
     return graph_pb2.NameAttrList(name=call.op, attr=attrs)
 

@@ -48,7 +48,7 @@ class Functions:
         self._bodies: dict[bytes, FunctionBody] = {}
 
     def body(self, function: graph_pb2.NameAttrList) -> FunctionBody:
-        """The body of a function for the attributes given with its name.
+        """Return the body of a function for the attributes given with its name.
 
         Raises:
             NotFoundError: there is no such function.
@@ -65,7 +65,7 @@ class Functions:
 
 
 def instantiate(library: FunctionLibrary, name: str, attrs: AttrMap) -> FunctionBody:
-    """The body of function `name` for these attribute values.
+    """Make the body of function `name` for these attribute values.
 
     Raises:
         NotFoundError: there is no such function.
@@ -80,7 +80,7 @@ def instantiate(library: FunctionLibrary, name: str, attrs: AttrMap) -> Function
 
 
 def _gradient(library: FunctionLibrary, attrs: AttrMap) -> FunctionBody:
-    """The body that computes the gradient of the function these attributes name."""
+    """Make the body that computes the gradient of the function these attributes name."""
     registered = gradient_of(library, attrs)
     if registered is not None:
         return instantiate(library, registered.name, registered.attr)
@@ -118,7 +118,7 @@ class _Instantiation:
         self.outputs: dict[str, list[str]] = {}
 
     def flat(self) -> graph_pb2.GraphDef:
-        """The body's nodes as a graph's, with `_Arg` and `_Retval` nodes; one graph of an instantiation."""
+        """Return the body's nodes as a graph's, with `_Arg` and `_Retval` nodes; one graph of an instantiation."""
         out = graph_pb2.GraphDef()
         decoded = {k: decode_attr(v) for k, v in self.attrs.items()}
         index = 0

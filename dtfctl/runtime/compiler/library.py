@@ -31,7 +31,7 @@ def _names(function: graph_pb2.NameAttrList) -> list[str]:
 
 
 def reachable_library(graph: NodeGraph, library: FunctionLibrary) -> FunctionLibrary:
-    """The functions the graph's nodes call, directly or through others, with their gradients."""
+    """Return the functions the graph's nodes call, directly or through others, with their gradients."""
     out = FunctionLibrary()
     if not library.functions:
         return out

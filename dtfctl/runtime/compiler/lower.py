@@ -41,7 +41,7 @@ def lower_if(to: _Expander, node: Node) -> Lowered:
 
 
 def lower_case(to: _Expander, node: Node) -> Lowered:
-    """The same of a Case; an index out of range means the last branch."""
+    """Lower a Case as `lower_if` does an If; an index out of range means the last branch."""
     name, device = node.name, node.device
     index, functions = node.inputs[0], node.attr("branches")
     count = graph_pb2.AttrValue(i=len(functions))
@@ -86,7 +86,7 @@ def _merge(to: _Expander, node: Node, branches: list[Lowered]) -> Lowered:
 
 
 def lower_while(to: _Expander, node: Node) -> Lowered:
-    """The same of a While.
+    """Lower a While as `lower_if` does an If.
 
     Raises:
         InvalidArgumentError: it has no loop variables, or its condition does not give one value.

@@ -44,7 +44,8 @@ class Rewrites:
 
     @classmethod
     def from_options(cls, options: config_pb2.GraphOptions) -> Rewrites:
-        """As a client asks: `optimizer_options.opt_level` L0 switches all rewrites of graphs off but what its `do_`
+        """Read what a client asks for: `optimizer_options.opt_level` L0 switches all rewrites of graphs off but what
+        its `do_`
         fields name; `rewrite_options` switches single ones off, or all by `disable_meta_optimizer`."""
         optimizer, rewriter = options.optimizer_options, options.rewrite_options
         limit = optimizer.max_folded_constant_in_bytes or DEFAULT_LIMIT

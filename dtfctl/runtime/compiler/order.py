@@ -36,12 +36,12 @@ class Frame:
 
 
 def is_back_edge(edge: Edge, consumer: Node) -> bool:
-    """True for the one kind of edge that may close a cycle."""
+    """Tell whether an edge is of the one kind that may close a cycle."""
     return edge.node.op in NEXTS and consumer.op in MERGES
 
 
 def topological_order(graph: NodeGraph) -> list[Node]:
-    """All nodes, each after its inputs, in the graph's own order where that is free.
+    """Sort all nodes, each after its inputs, in the graph's own order where that is free.
 
     Raises:
         InvalidArgumentError: there is a cycle that does not go from a NextIteration to a Merge.
@@ -75,7 +75,8 @@ def topological_order(graph: NodeGraph) -> list[Node]:
 
 
 def inputs_first(graph: NodeGraph) -> list[Node]:
-    """All nodes, each after its inputs: the graph's own order if it is one, which is found out in half the time.
+    """Sort all nodes, each after its inputs: in the graph's own order if it is one,
+    which is found out in half the time.
 
     Raises:
         InvalidArgumentError: there is a cycle.
@@ -136,7 +137,7 @@ def _in_stages(order: list[Node]) -> list[Node]:
 
 
 def _sources(node: Node) -> list[Node]:
-    """What must run before a node."""
+    """Return what must run before a node."""
     if node.op in MERGES:
         data = [e.node for e in node.inputs if not is_back_edge(e, node)]
     else:
@@ -145,7 +146,7 @@ def _sources(node: Node) -> list[Node]:
 
 
 def find_frames(graph: NodeGraph) -> dict[Node, Frame]:
-    """The frame each node runs in (an Enter's is the loop it leads into, an Exit's the loop it leaves).
+    """Find the frame each node runs in (an Enter's is the loop it leads into, an Exit's the loop it leaves).
 
     Raises:
         InvalidArgumentError: a node has inputs from different frames, or leaves a loop it is not in.
@@ -188,7 +189,7 @@ def find_frames(graph: NodeGraph) -> dict[Node, Frame]:
 
 
 def first_consumers(graph: NodeGraph) -> dict[Node, Node]:
-    """For each node with data consumers the first of them."""
+    """Return for each node with data consumers the first of them."""
     first: dict[Node, Node] = {}
     for node in graph:
         for edge in node.inputs:

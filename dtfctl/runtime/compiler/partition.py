@@ -168,7 +168,8 @@ class _Splitter:
         node.inputs, node.control_inputs = inputs, controls
 
     def _transfer(self, node: Node, source: Node, slot: int, host: bool, guard: Node | None) -> Node:
-        """A send and a receive of an output of `source`, or of its completion; the node that stands for it here."""
+        """Make a send and a receive of an output of `source`, or of its completion;
+        return the node that stands for it here."""
         sender = self._part(source.device)
         receiver = self._part(node.device)
         rank = source.rank
@@ -249,7 +250,7 @@ class _Splitter:
 
 
 def _is_crossed(node: Node) -> bool:
-    """Whether the node needs something of another device."""
+    """Tell whether the node needs something of another device."""
     device = node.device
     for source, _ in node.inputs:
         if source.device != device:
@@ -293,7 +294,7 @@ def _is_host_output(node: Node, slot: int) -> bool:
 
 
 def _on_host(node: Node, args: tuple[Arg, ...], at: int, inputs: bool) -> bool:
-    """True where a kernel on another kind of device than CPU takes or gives a tensor in the host's memory."""
+    """Tell whether a kernel on another kind of device than CPU takes or gives a tensor in the host's memory."""
     if "/device:CPU:" in node.device:
         return False
     kernel = find_kernel(node, node.device.rsplit(":", 2)[1])

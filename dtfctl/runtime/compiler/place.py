@@ -19,7 +19,7 @@ def place(
     pinned: Mapping[str, str] | None = None,
     allow_soft_placement: bool = False,
 ) -> dict[str, str]:
-    """The full device name of every node, by node name.
+    """Choose the full device name of every node, by node name.
 
     Args:
         graph: the whole graph; nodes hold the devices they ask for.
@@ -85,7 +85,7 @@ class _Users:
 
 
 def placement_log(graph: NodeGraph, placement: Mapping[str, str]) -> list[str]:
-    """A line a node, as `log_device_placement` prints them."""
+    """Write a line a node, as `log_device_placement` prints them."""
     return [f"{node.name}: ({node.op}): {placement[node.name]}" for node in graph]
 
 
@@ -94,7 +94,7 @@ def _is_generator(node: Node) -> bool:
 
 
 def _follows_input(node: Node, consumers: _Users) -> bool:
-    """An Identity nobody placed, between two nodes that ask for the same: it goes with its input.
+    """Tell whether an Identity that nobody placed goes with its input: it is between two nodes that ask for the same.
 
     Where nobody consumes it, it counts as consumed by something that asks for nothing.
     """

@@ -36,7 +36,7 @@ def prune(
     placement: Mapping[str, str] | None = None,
     ends: Mapping[str, tuple[str, int]] | None = None,
 ) -> NodeGraph:
-    """A new graph of what the fetches and targets need, given the feeds.
+    """Make a new graph of what the fetches and targets need, given the feeds.
 
     Args:
         graph: the whole graph; left as it is.
@@ -251,7 +251,7 @@ def _endpoint(name: str, op: str, type_attr: str, dtype: DType, tensor: str, dev
 
 
 def signed(incarnation: int) -> int:
-    """An unsigned 64-bit number as the int64 of the same bits, which is how attributes hold incarnations."""
+    """Turn an unsigned 64-bit number into the int64 of the same bits, which is how attributes hold incarnations."""
     incarnation &= 0xFFFFFFFFFFFFFFFF
     return incarnation - (1 << 64) if incarnation >= 1 << 63 else incarnation
 

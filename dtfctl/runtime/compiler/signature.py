@@ -25,7 +25,7 @@ def signature_of(
     options: config_pb2.RunOptions | None = None,
     partial: bool = False,
 ) -> Signature:
-    """The signature of a request; the same for any order of its parts.
+    """Return the signature of a request; the same for any order of its parts.
 
     Of the options only those count that change the compiled graph: debug watches and the collective key. Repeated
     fetches and targets are one; repeated feeds stay, for they are an error that pruning reports.

@@ -56,7 +56,7 @@ def _traced(body: FuncGraph) -> _Traced:
 
 
 def call_body(graph: EagerGraph, body: FuncGraph, inputs: Sequence[EagerTensor]) -> list[Tensor]:
-    """The outputs of a body for its arguments and captures.
+    """Call a body: return its outputs for its arguments and captures.
 
     Raises:
         OpError: one of its ops fails.
@@ -119,7 +119,7 @@ def _record(
 
 
 def _differentiate(graph: EagerGraph, body: FuncGraph, closed: bool) -> _Pair:
-    """The body's differentiable form; `closed` when gradients also flow into what it saves."""
+    """Make the body's differentiable form; `closed` when gradients also flow into what it saves."""
     outputs = body.outputs
     pair, needed = _backward(graph, body, outputs, [])
     ends = outputs
@@ -145,7 +145,7 @@ def _is_number(tensor: Tensor) -> bool:
 def _backward(
     graph: EagerGraph, body: FuncGraph, ends: Sequence[Tensor], known: Sequence[Tensor]
 ) -> tuple[_Pair, list[Tensor]]:
-    """The gradient of `ends`, and the values it needs: those known first."""
+    """Make the gradient of `ends`, and the values it needs: those known first."""
     back = BackwardGraph(f"{body.name}_grad", body, {})
     grads = [i for i, t in enumerate(ends) if _is_number(t)]
     positions = [i for i, t in enumerate(body.inputs) if is_differentiable(t)]

@@ -13,7 +13,7 @@ from dtfctl.runtime.framework.operation import Operation
 
 
 def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], strict: bool) -> Any:
-    """What the chosen function returns, as it is."""
+    """Call the chosen function; return what it returns, as it is."""
     result = true_fn() if bool(pred) else false_fn()
     if not strict and isinstance(result, (list, tuple)) and len(result) == 1 and not hasattr(result, "_fields"):
         return result[0]
@@ -28,7 +28,7 @@ def switch_case(index: Any, functions: Sequence[Callable[[], Any]]) -> Any:
 def while_loop(
     condition: Callable[..., Any], body: Callable[..., Any], loop_vars: Sequence[Any], maximum_iterations: Any
 ) -> list[Any]:
-    """The loop variables after the last iteration.
+    """Run the loop; return its variables after the last iteration.
 
     Raises:
         ValueError: the body returns another structure than it was given.

@@ -25,5 +25,5 @@ def enable_eager_execution(config: Any = None, device_policy: Any = None, execut
 
 
 def executing_eagerly() -> bool:
-    """Whether an op called here runs at once; False in graphs and in functions being traced."""
+    """Tell whether an op called here runs at once; False in graphs and in functions being traced."""
     return context.global_graph_type() is EagerGraph and context.get_default_graph().executes

@@ -115,7 +115,7 @@ class EagerGraph(Graph):
         values: Sequence[Any],
         types: Sequence[DType],
     ) -> EagerOperation:
-        """The record of an op that ran, shown to the tapes that watch its inputs."""
+        """Record an op that ran, and show that to the tapes that watch its inputs."""
         origin = EagerOperation(self, name, signature, attrs)
         op = EagerOperation(self, name, signature, attrs, inputs, origin)
         op.outputs = [EagerTensor(origin, i, t, v) for i, (t, v) in enumerate(zip(types, values))]
@@ -128,7 +128,7 @@ class EagerGraph(Graph):
         return op
 
     def constant(self, value: np.ndarray[Any, Any], dtype: DType) -> EagerTensor:
-        """A tensor of this value, which is copied: the program may change its array later."""
+        """Make a tensor of this value, which is copied: the program may change its array later."""
         return EagerTensor(self._constant, 0, dtype, value.copy())
 
     def _own(self, tensor: Tensor) -> EagerTensor:

@@ -66,7 +66,7 @@ class EagerKernels:
         self._lock = threading.Lock()
 
     def unique(self, name: str) -> str:
-        """A name no resource of this program has."""
+        """Make a name that no resource of this program has."""
         return f"{name}_{next(self._numbers)}"
 
     def forget_random_state(self) -> None:
@@ -76,7 +76,7 @@ class EagerKernels:
             self._kernels.clear()
 
     def bind(self, signature: OpSignature, attrs: Mapping[str, graph_pb2.AttrValue]) -> Bound:
-        """The kernel of an op with these attributes.
+        """Bind the kernel of an op with these attributes.
 
         Raises:
             NotFoundError: there is none for the types. OpError: the kernel refuses the attributes.
@@ -100,7 +100,7 @@ class EagerKernels:
             raise _raised(e, signature.name) from e
 
     def run(self, op: str, bound: Bound, inputs: Sequence[Any]) -> list[Any]:
-        """The arrays an op gives.
+        """Run an op; return the arrays it gives.
 
         Raises:
             OpError: it fails.
@@ -112,7 +112,7 @@ class EagerKernels:
         return [r if isinstance(r, np.ndarray) else _as_array(r, t) for r, t in zip(results, bound.output_types)]
 
     def call_function(self, name: str, inputs: Sequence[Any]) -> list[Any]:
-        """The results of a function of the library.
+        """Call a function of the library; return its results.
 
         Raises:
             OpError: one of its ops fails.
@@ -129,7 +129,7 @@ def _as_array(value: Any, dtype: DType) -> Any:
 
 
 def _raised(error: BaseException, op: str) -> OpError:
-    """The error as TensorFlow raises it eagerly: it names the op it is of, and no node."""
+    """Return the error as TensorFlow raises it eagerly: it names the op it is of, and no node."""
     if isinstance(error, OpError):
         return error if "[Op:" in error.message else type(error)(f"{error.text} [Op:{op}]")
     found = located(error, op)

@@ -42,7 +42,7 @@ def record(op: EagerOperation) -> None:
 
 
 def watching(tensors: Sequence[Tensor]) -> list[GradientTape]:
-    """The tapes that want the gradient through an op on these tensors."""
+    """Return the tapes that want the gradient through an op on these tensors."""
     return [tape for tape in _tapes.active if tape._wants_any(tensors)]
 
 
@@ -97,7 +97,7 @@ class GradientTape:
                 self._variables[id(source)] = item
 
     def watched_variables(self) -> tuple[Variable, ...]:
-        """The variables watched, in the order they were first read."""
+        """Return the variables watched, in the order they were first read."""
         return tuple(self._variables.values())
 
     def reset(self) -> None:
@@ -240,7 +240,7 @@ def _total(gathered: dict[int, list[Any]], tensor: Tensor) -> Any:
 
 
 def _input_gradients(op: EagerOperation, grads: list[Any]) -> list[Any]:
-    """What the op's gradient function gives; nothing flows through an op without one."""
+    """Call the op's gradient function; nothing flows through an op without one."""
     function = op._gradient_function
     if function is None:
         override = op.attr("_gradient_op_type")
@@ -262,5 +262,5 @@ def _input_gradients(op: EagerOperation, grads: list[Any]) -> list[Any]:
 
 
 def dense(grads: Sequence[Any]) -> list[Tensor]:
-    """These gradients as tensors."""
+    """Turn these gradients into tensors."""
     return [as_dense(g) for g in grads]

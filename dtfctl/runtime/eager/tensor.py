@@ -121,7 +121,7 @@ class EagerTensor(Tensor):
             raise ValueError(f"Tensor's shape {self._shape} is not compatible with supplied shape {shape}")
 
     def numpy(self) -> Any:
-        """The value: a copy as an array, or for a scalar the numpy scalar (bytes for a string)."""
+        """Return the value: a copy as an array, or for a scalar the numpy scalar (bytes for a string)."""
         if self._dtype.name in ("resource", "variant"):
             raise TypeError(f"Cannot convert a Tensor of dtype {self._dtype.name} to a NumPy array.")
         value = np.asarray(self._value)

@@ -44,7 +44,7 @@ class EagerVariable(ResourceVariable):
         self.initializer = make_op("NoOp")
 
     def numpy(self) -> Any:
-        """The value now: a copy as an array, or a numpy scalar."""
+        """Return the value now: a copy as an array, or a numpy scalar."""
         value = self.value()
         if not isinstance(value, EagerTensor):
             raise NotImplementedError("numpy() is only available when eager execution is enabled.")

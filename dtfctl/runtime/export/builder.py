@@ -163,7 +163,7 @@ def _path(tensor: Any) -> Path:
 
 
 def _free_name(folder: Path, source: Path) -> str:
-    """The file's own name, or, where another file has it, that with a number."""
+    """Return the file's own name, or, where another file has it, that with a number."""
     name, number = source.name, 0
     while (folder / name).exists() and not filecmp.cmp(source, folder / name, shallow=False):
         number += 1
@@ -214,5 +214,5 @@ def simple_save(
 
 
 def main_op() -> Operation:
-    """An op that initializes variables, local ones too, and tables."""
+    """Make an op that initializes variables, local ones too, and tables."""
     return group(global_variables_initializer(), local_variables_initializer(), tables_initializer())

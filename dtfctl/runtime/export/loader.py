@@ -17,7 +17,7 @@ from dtfctl.runtime.train.meta_graph import import_meta_graph
 
 
 def maybe_saved_model_directory(export_dir: str | os.PathLike[str]) -> bool:
-    """Whether a folder has a file of a SavedModel's name."""
+    """Tell whether a folder has a file of a SavedModel's name."""
     names = (constants.SAVED_MODEL_FILENAME_PB, constants.SAVED_MODEL_FILENAME_PBTXT)
     return any((Path(export_dir) / name).exists() for name in names)
 
@@ -26,7 +26,7 @@ contains_saved_model = maybe_saved_model_directory
 
 
 def parse_saved_model(export_dir: str | os.PathLike[str]) -> SavedModel:
-    """The SavedModel message of a folder.
+    """Read the SavedModel message of a folder.
 
     Raises:
         OSError: there is none, or it cannot be read as one.
@@ -101,7 +101,7 @@ def _main_ops(sess: Any, meta: MetaGraphDef, before: dict[str, int], scope: str 
 
 
 def _asset_feeds(folder: Path, meta: MetaGraphDef, scope: str | None) -> dict[str, str]:
-    """The paths of the model's files, for the tensors that hold where they were when it was written."""
+    """Return the paths of the model's files, for the tensors that hold where they were when it was written."""
     assets = list(meta.asset_file_def)
     if not assets and constants.ASSETS_KEY in meta.collection_def:
         held = meta.collection_def[constants.ASSETS_KEY].any_list.value

@@ -13,7 +13,7 @@ from dtfctl.runtime.framework.graph import Graph
 
 
 def build_tensor_info(tensor: Any) -> TensorInfo:
-    """The TensorInfo of a tensor, variable or SparseTensor: its name, type and static shape.
+    """Describe a tensor, variable or SparseTensor: its name, type and static shape.
 
     Raises:
         RuntimeError: eager execution is enabled: tensors have no names then.
@@ -36,7 +36,7 @@ def _enum(dtype: dtypes.DType) -> Any:
 def get_tensor_from_tensor_info(
     tensor_info: TensorInfo, graph: Graph | None = None, import_scope: str | None = None
 ) -> Any:
-    """The tensor or SparseTensor of a graph that a TensorInfo names.
+    """Find the tensor or SparseTensor of a graph that a TensorInfo names.
 
     Raises:
         KeyError: the graph has no such tensor; ValueError: the TensorInfo names none.
@@ -62,12 +62,12 @@ def build_signature_def(
     outputs: Mapping[str, TensorInfo] | None = None,
     method_name: str | None = None,
 ) -> SignatureDef:
-    """A signature from TensorInfos by name."""
+    """Make a signature from TensorInfos by name."""
     return SignatureDef(inputs=inputs or {}, outputs=outputs or {}, method_name=method_name or "")
 
 
 def predict_signature_def(inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> SignatureDef:
-    """A signature of the predict API, from tensors by name.
+    """Make a signature of the predict API, from tensors by name.
 
     Raises:
         ValueError: there are no inputs or no outputs.
@@ -80,7 +80,7 @@ def predict_signature_def(inputs: Mapping[str, Any], outputs: Mapping[str, Any])
 
 
 def regression_signature_def(examples: Any, predictions: Any) -> SignatureDef:
-    """A signature of the regress API: a string tensor of examples, a float tensor of predictions.
+    """Make a signature of the regress API: a string tensor of examples, a float tensor of predictions.
 
     Raises:
         ValueError: one is missing, or of another type.
@@ -91,7 +91,7 @@ def regression_signature_def(examples: Any, predictions: Any) -> SignatureDef:
 
 
 def classification_signature_def(examples: Any, classes: Any, scores: Any) -> SignatureDef:
-    """A signature of the classify API: string examples, and string classes or float scores or both.
+    """Make a signature of the classify API: string examples, and string classes or float scores or both.
 
     Raises:
         ValueError: what is needed is missing, or of another type.
@@ -108,7 +108,7 @@ def classification_signature_def(examples: Any, classes: Any, scores: Any) -> Si
 
 
 def is_valid_signature(signature_def: SignatureDef | None) -> bool:
-    """Whether a signature has the inputs and outputs, with their types, that its method asks for."""
+    """Tell whether a signature has the inputs and outputs, with their types, that its method asks for."""
     if signature_def is None:
         return False
     inputs, outputs = signature_def.inputs, signature_def.outputs

@@ -111,7 +111,7 @@ def DEFINE_enum(
 
 
 def DEFINE_list(name: str, default: Any, help: str, flag_values: _Flags = FLAGS) -> None:
-    """Comma-separated."""
+    """Define a flag of comma-separated values."""
     start = _comma_list(default) if isinstance(default, str) else default
     flag_values._declare(name, start, help, _comma_list)
 

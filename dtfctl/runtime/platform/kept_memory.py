@@ -62,7 +62,7 @@ _is_refused = False
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An array, in memory that is used again once nobody holds it if it is large.
+    """Make an array, in memory that is used again once nobody holds it if it is large.
 
     Raises:
         MemoryError, ValueError: as of `numpy.empty`.
@@ -79,7 +79,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def owns(array: Any) -> bool:
-    """Whether it is an array of `empty` that others of the same memory are views of."""
+    """Tell whether it is an array of `empty` that others of the same memory are views of."""
     return _kept is not None and _kept.owns(array)
 
 
@@ -103,7 +103,7 @@ def _begin() -> Kept | None:
 
 
 def _forked() -> None:
-    """A child has neither the thread that looks after the memory, nor perhaps its locks."""
+    """Begin anew in a child: it has neither the thread that looks after the memory, nor perhaps its locks."""
     global _kept, _lock
     _kept, _lock = None, threading.Lock()
 

@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 
 def address(array: Array) -> int:
-    """Where an array's memory begins."""
+    """Return where an array's memory begins."""
     found: int = array.__array_interface__["data"][0]
     return found
 
@@ -32,7 +32,7 @@ class Blocks:
         self._taken: dict[int, int] = {}
 
     def take(self, size: int) -> int | None:
-        """Where a block of `size` bytes is; None when there is none."""
+        """Take a block of `size` bytes; return where it is, None when there is none."""
         size = -(-size // ALIGN) * ALIGN
         for i, (offset, length) in enumerate(self._free):
             if length >= size:
@@ -45,7 +45,7 @@ class Blocks:
         return None
 
     def give(self, offset: int) -> bool:
-        """A block is free again; False if it was not taken."""
+        """Free a block; False if it was not taken."""
         size = self._taken.pop(offset, None)
         if size is None:
             return False
@@ -80,7 +80,7 @@ class Blocks:
         return True
 
     def size_of(self, offset: int) -> int:
-        """Bytes of a taken block."""
+        """Return how many bytes a taken block has."""
         return self._taken[offset]
 
 
@@ -106,7 +106,7 @@ class Region:
         self._dropped: deque[int] = deque()
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array | None:
-        """An array in a block of its own; None when there is no room now."""
+        """Make an array in a block of its own; None when there is no room now."""
         size = dtype.itemsize
         for dim in shape:
             size *= dim
@@ -131,7 +131,7 @@ class Region:
         return array
 
     def _fresh(self, start: int, end: int) -> None:
-        """A part is about to be used that has no pages yet."""
+        """Prepare a part that is about to be used and has no pages yet."""
 
     def _collect(self) -> None:
         """Free the blocks that nobody uses any more; with the lock held."""
@@ -143,11 +143,11 @@ class Region:
                 self._unused(offset)
 
     def _unused(self, offset: int) -> None:
-        """Nobody here holds an array of a block any more; with the lock held."""
+        """Free a block of which nobody here holds an array any more; with the lock held."""
         self._blocks.give(offset)
 
     def block_of(self, array: Array) -> int | None:
-        """The block an array lies in, None if it lies elsewhere."""
+        """Return the block an array lies in, None if it lies elsewhere."""
         base: Any = array.base
         if base is self._memory:
             return address(array) - self._start
@@ -156,7 +156,7 @@ class Region:
         return None
 
     def owns(self, array: Any) -> bool:
-        """Whether the array is the one all others of its block are views of."""
+        """Tell whether the array is the one all others of its block are views of."""
         base: Any = array.base
         return base is self._memory
 

@@ -34,7 +34,8 @@ _MADV_REMOVE, _MADV_POPULATE_WRITE = 9, 23
 
 
 def default_size(share: int = _PRIVATE_SHARE) -> int:
-    """How large an arena may become, in bytes; the environment's DTF_SHM_BYTES, or a share of the host's memory."""
+    """Return how large an arena may become, in bytes; the environment's DTF_SHM_BYTES,
+    or a share of the host's memory."""
     asked = os.environ.get("DTF_SHM_BYTES")
     if asked:
         return max(int(asked) // ALIGN * ALIGN, ALIGN)
@@ -85,7 +86,7 @@ class Arena(Region):
         self._memory.madvise(_MADV_REMOVE, start, length)
 
     def is_lent(self, array: Array) -> bool:
-        """Whether a peer may look at the array's block."""
+        """Tell whether a peer may look at the array's block."""
         return self.block_of(array) in self._loans
 
     @property
@@ -105,7 +106,7 @@ class Arena(Region):
             return block, address(array) - self._start
 
     def take_back(self, block: int, count: int = 1) -> None:
-        """A peer will not look at a block any more that was lent to it so many times."""
+        """Take back a block at which a peer will not look any more, and that was lent to it so many times."""
         with self._lock:
             self._collect()
             left = self._loans[block] - count
@@ -117,7 +118,7 @@ class Arena(Region):
                 super()._unused(block)
 
     def array_at(self, block: int, offset: int, length: int) -> Array:
-        """Bytes of a block that is lent."""
+        """Return bytes of a block that is lent."""
         with self._lock:
             known = self._roots.get(block)
             root = None if known is None else known()
@@ -143,7 +144,7 @@ class Loans:
         self._held: dict[int, tuple[int, int, int]] = {}
 
     def lend(self, array: Array) -> Place | None:
-        """Where the peer finds the array, copied if it lies elsewhere; None when there is no room.
+        """Lend an array: return where the peer finds it, copied if it lies elsewhere; None when there is no room.
 
         Whoever holds an array that had to be copied, and can, holds the copy from now on.
         """
@@ -165,7 +166,7 @@ class Loans:
         return Place(offset, size)
 
     def take_back(self, offset: int) -> bool:
-        """The peer does not look at a tensor any more; False if it never was allowed to."""
+        """Take back a tensor at which the peer does not look any more; False if it never was allowed to."""
         with self._lock:
             held = self._held.get(offset)
             if held is None:
@@ -179,13 +180,13 @@ class Loans:
         return True
 
     def array(self, offset: int, length: int) -> Array | None:
-        """Bytes of a tensor that the peer was lent and sends back; None if it was not."""
+        """Return bytes of a tensor that the peer was lent and sends back; None if it was not."""
         with self._lock:
             block, size, _ = self._held.get(offset, (0, 0, 0))
             return self.arena.array_at(block, offset, length) if 0 < length <= size else None
 
     def end(self) -> None:
-        """The peer is no more."""
+        """Take back everything: the peer is no more."""
         with self._lock:
             held, self._held = self._held, {}
         for block, _, count in held.values():
@@ -211,7 +212,7 @@ _holders: weakref.WeakValueDictionary[int, Holder] = weakref.WeakValueDictionary
 
 
 def common_arena() -> Arena:
-    """The arena that all peers of this process see, made at the first call.
+    """Return the arena that all peers of this process see, made at the first call.
 
     Raises:
         OSError, ValueError: there can be none.
@@ -224,7 +225,7 @@ def common_arena() -> Arena:
 
 
 def found_arena() -> Arena | None:
-    """The common arena if there is one."""
+    """Return the common arena if there is one."""
     return _common
 
 
@@ -235,7 +236,8 @@ def trim() -> None:
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An array for what is likely to be sent: in the common arena, if there is one with room and the array is large."""
+    """Make an array for what is likely to be sent: in the common arena,
+    if there is one with room and the array is large."""
     arena = _common
     if arena is not None:
         size = dtype.itemsize
@@ -256,7 +258,7 @@ def held_by(holder: Holder, array: Any, before: Any) -> None:
 
 
 def holder_of(array: Array) -> Holder | None:
-    """Who is known to hold an array for long; or held it, or another one in its place."""
+    """Return who is known to hold an array for long; or held it, or another one in its place."""
     return _holders.get(id(array))
 
 

@@ -52,12 +52,12 @@ def fatal(msg: str, *args: Any, **kwargs: Any) -> None:
 
 
 def vlog(level: int, msg: str, *args: Any, **kwargs: Any) -> None:
-    """A message of detail `level`; shown when the verbosity is DEBUG or below."""
+    """Log a message of detail `level`; shown when the verbosity is DEBUG or below."""
     _logger.log(DEBUG if level > 0 else INFO, msg, *args, **kwargs)
 
 
 def log_if(level: int, msg: str, condition: Any, *args: Any) -> None:
-    """A message, if a condition holds."""
+    """Log a message, if a condition holds."""
     if condition:
         _logger.log(level, msg, *args)
 
@@ -66,18 +66,18 @@ _counts: dict[str, int] = {}
 
 
 def _occurrence(msg: str) -> int:
-    """How often this was asked of a message before."""
+    """Count how often this was asked of a message before."""
     _counts[msg] = _counts.get(msg, -1) + 1
     return _counts[msg]
 
 
 def log_every_n(level: int, msg: str, n: int, *args: Any) -> None:
-    """A message the first time, and then each n-th."""
+    """Log a message the first time, and then each n-th."""
     log_if(level, msg, _occurrence(msg) % n == 0, *args)
 
 
 def log_first_n(level: int, msg: str, n: int, *args: Any) -> None:
-    """A message the first n times."""
+    """Log a message the first n times."""
     log_if(level, msg, _occurrence(msg) < n, *args)
 
 

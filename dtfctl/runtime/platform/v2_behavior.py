@@ -9,7 +9,7 @@ from dtfctl.runtime.framework import context
 
 
 def disable_v2_behavior() -> None:
-    """Nothing to do: graphs, sessions and reference variables are what this module does by default."""
+    """Do nothing: graphs, sessions and reference variables are what this module does by default."""
 
 
 def disable_eager_execution() -> None:
@@ -19,11 +19,11 @@ def disable_eager_execution() -> None:
 
 
 def disable_v2_tensorshape() -> None:
-    """Nothing to do: items of a TensorShape are Dimensions."""
+    """Do nothing: items of a TensorShape are Dimensions."""
 
 
 def disable_control_flow_v2() -> None:
-    """Nothing to do: loops and conditions are TensorFlow 1's."""
+    """Do nothing: loops and conditions are TensorFlow 1's."""
 
 
 def control_flow_v2_enabled() -> bool:

@@ -74,7 +74,7 @@ class Alias(ModuleType):
 
 
 def _find(path: str) -> list[Any] | None:
-    """What `tensorflow.PATH` is here: modules to look names up in, or None."""
+    """Find what `tensorflow.PATH` is here: modules to look names up in, or None."""
     for prefix in _SAME:
         if path == prefix:
             return [tf]
@@ -98,7 +98,7 @@ def _module(name: str) -> list[Any] | None:
 
 
 def _internal(words: list[str]) -> list[Any]:
-    """The counterpart of a module of `tensorflow.python`, then the public names."""
+    """Return the counterpart of a module of `tensorflow.python`, then the public names."""
     last = words[-1]
     own: list[Any] = []
     if len(words) > 2:
@@ -124,7 +124,7 @@ class _Finder(MetaPathFinder, Loader):
         return Alias(spec.name, below, [tf] if not below else _find(below) or [])
 
     def exec_module(self, module: ModuleType) -> None:
-        """There is nothing to run: its names are looked up."""
+        """Run nothing: the module's names are looked up."""
 
 
 def install() -> None:

@@ -24,7 +24,7 @@ class Missing:
 
 
 def check(source: str, filename: str) -> list[Missing]:
-    """The uses of missing names in a script, in its order.
+    """Find the uses of missing names in a script, in its order.
 
     Raises:
         SyntaxError: it is no Python.
@@ -90,7 +90,7 @@ class _Visitor(ast.NodeVisitor):
 
 
 def _below(module: str) -> str | None:
-    """What follows TensorFlow's name in a module's, or None for another module."""
+    """Return what follows TensorFlow's name in a module's, or None for another module."""
     for root in ROOTS:
         if module == root:
             return ""
@@ -100,7 +100,7 @@ def _below(module: str) -> str | None:
 
 
 def _first_missing(path: str) -> str | None:
-    """A dotted name if a namespace on its way does not have what follows."""
+    """Return a dotted name if a namespace on its way does not have what follows."""
     for prefix in ("compat.v1", "compat.v2"):
         if path == prefix == "compat.v1":
             return None

@@ -17,7 +17,7 @@ class ArrayAssertions(unittest.TestCase):
     """Each takes arrays, numbers, nested sequences, and tensors (evaluated in the test's session)."""
 
     def evaluate(self, tensors: Any) -> Any:
-        """The values of tensors."""
+        """Evaluate tensors."""
         raise NotImplementedError
 
     def _array(self, value: Any) -> np.ndarray[Any, Any]:
@@ -51,7 +51,7 @@ class ArrayAssertions(unittest.TestCase):
         self._close(a, b, rtol, atol, msg, "a")
 
     def assertNotAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: str | None = None) -> None:
-        """Some element differs by more."""
+        """Assert that some element differs by more."""
         try:
             self.assertAllClose(a, b, rtol, atol, msg)
         except AssertionError:
@@ -91,7 +91,7 @@ class ArrayAssertions(unittest.TestCase):
         np.testing.assert_array_equal(_text(y), _text(x), err_msg=msg or "")
 
     def assertNotAllEqual(self, a: Any, b: Any, msg: str | None = None) -> None:
-        """Some element differs."""
+        """Assert that some element differs."""
         try:
             self.assertAllEqual(a, b, msg)
         except AssertionError:
@@ -123,7 +123,7 @@ class ArrayAssertions(unittest.TestCase):
         open_lower_bound: bool = False,
         open_upper_bound: bool = False,
     ) -> None:
-        """Every element lies between the bounds, which belong to the range unless they are open."""
+        """Assert that every element lies between the bounds, which belong to the range unless they are open."""
 
         def inside(x: Any) -> Any:
             above = x > lower_bound if open_lower_bound else x >= lower_bound
@@ -132,15 +132,15 @@ class ArrayAssertions(unittest.TestCase):
         self._each(target, inside, f"between {lower_bound} and {upper_bound}")
 
     def assertAllInSet(self, target: Any, expected_set: Any) -> None:
-        """Every element is one of a set."""
+        """Assert that every element is one of a set."""
         self._each(target, lambda x: np.isin(x, list(expected_set)), f"in {expected_set}")
 
     def assertDTypeEqual(self, target: Any, expected_dtype: Any) -> None:
-        """An array's element type."""
+        """Assert an array's element type."""
         self.assertEqual(as_dtype(self._array(target).dtype), as_dtype(expected_dtype))
 
     def assertNear(self, f1: float, f2: float, err: float, msg: str | None = None) -> None:
-        """Two numbers that are equal or differ by at most `err`."""
+        """Assert that two numbers are equal or differ by at most `err`."""
         self.assertTrue(f1 == f2 or abs(f1 - f2) <= err, f"{f1!r} != {f2!r} +/- {err!r} {msg or ''}")
 
     def assertArrayNear(self, farray1: Any, farray2: Any, err: float, msg: str | None = None) -> None:
@@ -163,7 +163,7 @@ class ArrayAssertions(unittest.TestCase):
 
 
 def _is_ragged(value: Any) -> bool:
-    """A sequence with structures in it that are no single array."""
+    """Tell whether a sequence has structures in it that are no single array."""
     if not isinstance(value, (list, tuple)):
         return False
     if any(is_nested(v) and (isinstance(v, Mapping) or hasattr(v, "_asdict")) for v in value):

@@ -17,14 +17,14 @@ from dtfctl.runtime.train.server_lib import ClusterSpec, Server
 
 @cache
 def gpu_device_name() -> str:
-    """The name of the first GPU of this process, "/device:GPU:0", or "" without one."""
+    """Return the name of the first GPU of this process, "/device:GPU:0", or "" without one."""
     with Graph().as_default(), Session() as session:
         names = [d.name for d in session.list_devices() if d.device_type == "GPU"]
     return f"/device:{names[0].partition('/device:')[2]}" if names else ""
 
 
 def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: tuple[int, int] | None = None) -> bool:
-    """Whether this process has a GPU.
+    """Tell whether this process has a GPU.
 
     Args:
         cuda_only: all GPUs used here are CUDA's.
@@ -41,7 +41,7 @@ def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: tuple
 
 
 def is_built_with_cuda() -> bool:
-    """Whether the package that computes on GPUs (cupy) is installed."""
+    """Tell whether the package that computes on GPUs (cupy) is installed."""
     import importlib.util
 
     return importlib.util.find_spec("cupy") is not None
@@ -51,18 +51,18 @@ is_built_with_gpu_support = is_built_with_cuda
 
 
 def is_built_with_rocm() -> bool:
-    """False: GPUs are CUDA's."""
+    """Return False: GPUs are CUDA's."""
     return False
 
 
 def is_built_with_xla() -> bool:
-    """False: graphs are compiled by the runtime itself."""
+    """Return False: graphs are compiled by the runtime itself."""
     return False
 
 
 @cache
 def get_temp_dir() -> str:
-    """A folder for files of this process's tests: TEST_TMPDIR where it is set, else a new one."""
+    """Return a folder for files of this process's tests: TEST_TMPDIR where it is set, else a new one."""
     given = os.environ.get("TEST_TMPDIR")
     if given:
         Path(given).mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def get_temp_dir() -> str:
 
 
 def test_src_dir_path(relative_path: str) -> str:
-    """A path beside the file that calls this."""
+    """Return a path beside the file that calls this."""
     frame = inspect.currentframe()
     assert frame is not None and frame.f_back is not None
     return str(Path(frame.f_back.f_code.co_filename).resolve().parent / relative_path)

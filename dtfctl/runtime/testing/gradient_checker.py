@@ -25,7 +25,7 @@ def compute_gradient(
     init_targets: Sequence[Any] | None = None,
     extra_feed_dict: dict[Any, Any] | None = None,
 ) -> Jacobians | list[Jacobians]:
-    """The Jacobian dy/dx as `tf.gradients` has it and as central differences have it, each [elements of x, of y].
+    """Compute the Jacobian dy/dx as `tf.gradients` has it and by central differences, each [elements of x, of y].
 
     Runs in the default session; complex elements count twice, real part first.
 
@@ -56,7 +56,7 @@ def compute_gradient_error(
     init_targets: Sequence[Any] | None = None,
     extra_feed_dict: dict[Any, Any] | None = None,
 ) -> float:
-    """The greatest difference between the two Jacobians of `compute_gradient`."""
+    """Compute the greatest difference between the two Jacobians of `compute_gradient`."""
     found = compute_gradient(x, x_shape, y, y_shape, x_init_value, delta, init_targets, extra_feed_dict)
     pairs = found if isinstance(found, list) else [found]
     return max((float(np.abs(a - b).max()) for a, b in pairs if a.size), default=0.0)
@@ -86,7 +86,7 @@ def _both(x: Tensor, x_shape: Any, y: Tensor, y_shape: Any, start: Any, delta: f
 
 
 def _real(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A flat view in which complex numbers are two."""
+    """View an array flat, so that complex numbers are two."""
     flat = array.reshape(-1)
     return flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
 

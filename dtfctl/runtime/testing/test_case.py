@@ -53,7 +53,7 @@ class TestCase(ArrayAssertions):
             self._cached = None
 
     def get_temp_dir(self) -> str:
-        """A folder of this test's own, empty at first and removed after it."""
+        """Return a folder of this test's own, empty at first and removed after it."""
         if self._temp_dir is None:
             self._temp_dir = tempfile.mkdtemp(dir=get_temp_dir())
             self.addCleanup(self._remove_temp_dir)
@@ -72,7 +72,7 @@ class TestCase(ArrayAssertions):
         use_gpu: bool = True,
         force_gpu: bool = False,
     ) -> Iterator[Session]:
-        """A session that is the default inside, with its graph.
+        """Open a session that is the default inside, with its graph.
 
         Args:
             use_gpu: False places ops on the CPU.
@@ -89,7 +89,7 @@ class TestCase(ArrayAssertions):
         use_gpu: bool = True,
         force_gpu: bool = False,
     ) -> Iterator[Session]:
-        """The test's one session: each call gives the same, with the state it has.
+        """Open the test's one session: each call gives the same, with the state it has.
 
         Raises:
             ValueError: an earlier call asked for another graph or config.
@@ -118,7 +118,7 @@ class TestCase(ArrayAssertions):
     test_session.__test__ = False  # type: ignore[attr-defined]
 
     def evaluate(self, tensors: Any) -> Any:
-        """The values of tensors (nested as they are) in the default session, or the test's own."""
+        """Evaluate tensors (nested as they are) in the default session, or the test's own."""
         if context.get_default_graph().executes:
             from dtfctl.runtime.framework import nest
 
@@ -132,7 +132,8 @@ class TestCase(ArrayAssertions):
     def assertRaisesWithPredicateMatch(
         self, exception_type: Any, expected_err_re_or_predicate: str | Callable[[Any], bool]
     ) -> Any:
-        """A context in which an error is raised whose text (and op and its original one's) matches, or which passes."""
+        """Assert in a context that an error is raised whose text (and op and its original one's) matches,
+        or which passes."""
         return _raises(self, exception_type, expected_err_re_or_predicate)
 
     def assertRaisesOpError(self, expected_err_re_or_predicate: str | Callable[[Any], bool]) -> Any:
@@ -143,7 +144,7 @@ class TestCase(ArrayAssertions):
         self.assertTrue(actual.startswith(expected_start), msg or f"{actual!r} does not start with {expected_start!r}")
 
     def assertDeviceEqual(self, device1: Any, device2: Any, msg: str | None = None) -> None:
-        """Two names of one device."""
+        """Assert that two names are of one device."""
 
         def canonical(device: Any) -> str:
             return DeviceSpec.from_string(device if isinstance(device, str) else (device or "")).to_string()
@@ -151,7 +152,7 @@ class TestCase(ArrayAssertions):
         self.assertEqual(canonical(device1), canonical(device2), msg)
 
     def assertProtoEquals(self, expected_message_maybe_ascii: Any, message: Any, msg: str | None = None) -> None:
-        """A message that is equal to another, or to the one a text describes."""
+        """Assert that a message is equal to another, or to the one a text describes."""
         expected = expected_message_maybe_ascii
         if isinstance(expected, str):
             expected = text_format.Parse(expected, type(message)())

@@ -34,7 +34,7 @@ def simplify(graph: NodeGraph) -> bool:
 
 
 def _equal_input(node: Node, moved: dict[Edge, Edge]) -> Edge | None:
-    """The edge whose value the node's output always equals."""
+    """Return the edge whose value the node's output always equals."""
     op, inputs = node.op, node.inputs
     if op in _COPIES:
         return inputs[0]
@@ -63,7 +63,8 @@ def _equal_input(node: Node, moved: dict[Edge, Edge]) -> Edge | None:
 
 
 def _is_scalar(edge: Edge, test: Any) -> bool:
-    """True for a constant without dimensions, so that the other operand's shape is the result's, that passes `test`."""
+    """Tell whether an edge is a constant without dimensions that passes `test`:
+    the other operand's shape is the result's."""
     if edge.node.op != "Const" or edge.node.control_inputs:
         return False
     if edge.dtype.kind not in ("float", "int", "uint", "complex") or edge.dtype is dtypes.string:
@@ -78,7 +79,7 @@ def _is_one(value: np.ndarray[Any, Any]) -> bool:
 
 
 def _adds_nothing(value: np.ndarray[Any, Any]) -> bool:
-    """For floats minus zero is the neutral element: -0 + 0 is 0."""
+    """Tell whether a constant adds nothing: for floats minus zero is the neutral element, as -0 + 0 is 0."""
     if value.dtype.kind in "iu":
         return bool(value == 0)
     return value.dtype.kind != "c" and float(value) == 0 and math.copysign(1, float(value)) < 0
@@ -115,7 +116,7 @@ def _permutation(edge: Edge) -> list[int] | None:
 
 
 def _reshaped(node: Node, moved: dict[Edge, Edge]) -> Edge | None:
-    """Of two reshapes to known shapes of one size the first does not matter: skip it here."""
+    """Skip the first of two reshapes to known shapes of one size, which does not matter."""
     edge = follow(moved, node.inputs[0])
     inner = edge.node
     if inner.op != "Reshape" or inner.control_inputs or inner.device != node.device:

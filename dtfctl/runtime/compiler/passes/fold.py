@@ -137,7 +137,8 @@ def _size(value: np.ndarray[Any, Any]) -> int:
 def _compute(
     node: Node, inputs: list[np.ndarray[Any, Any]], devices: dict[str, Device]
 ) -> list[np.ndarray[Any, Any]] | None:
-    """The node's outputs, or None when that is better left to the step: it would fail, or has to be run in one."""
+    """Compute the node's outputs, or None when that is better left to the step: it would fail,
+    or has to be run in one."""
     spec = find_kernel(node, "CPU")
     if spec is None or spec.step or spec.blocking:
         return None
@@ -171,7 +172,7 @@ def _become_const(node: Node, value: np.ndarray[Any, Any], dtype: DType, control
 
 
 def constant_of(edge: Edge) -> np.ndarray[Any, Any] | None:
-    """The value on an edge that comes from a constant."""
+    """Return the value on an edge that comes from a constant."""
     if edge.node.op != "Const" or edge.dtype in (dtypes.resource, dtypes.variant):
         return None
     value: np.ndarray[Any, Any] = edge.node.attr("value")

@@ -17,7 +17,7 @@ _SOURCES = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault", 
 
 
 def is_pure(node: Node) -> bool:
-    """True when equal inputs and attributes give equal outputs, at any time."""
+    """Tell whether equal inputs and attributes give equal outputs, at any time."""
     op, signature = node.op, node.signature
     if signature.is_stateful or op in CONTROL_FLOW or op in _SOURCES or signature.takes_functions:
         return False
@@ -33,7 +33,7 @@ def _holds_state(dtype: DType) -> bool:
 
 
 def follow(moved: Mapping[Edge, Edge], edge: Edge) -> Edge:
-    """Where an edge leads after replacements of replacements."""
+    """Follow an edge to where it leads after replacements of replacements."""
     while True:
         after = moved.get(edge)
         if after is None:
