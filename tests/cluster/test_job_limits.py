@@ -14,7 +14,7 @@ import pytest
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.errors import UsageError
 from dtfctl.launcher.model import JobRequest
-from tests.cluster.conftest import spec_of
+from tests.cluster.conftest import agent_pid, kill, spec_of, wait_until
 from tests.cluster.test_job_files import run
 
 Up = Callable[..., Cluster]
@@ -108,6 +108,35 @@ def test_gpus_that_are_not_there_are_not_given(up: Up, tmp_path: Path) -> None:
     assert "needs 64 GPUs, this host has" in status.reason
     status, lines = run(cluster, JobRequest(str(script), gpus=0, workers=1))
     assert lines == ["''"], "none is seen"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes up GPUs by a mount")
+def test_no_two_jobs_have_the_same_gpu_nor_one_that_is_somebody_elses(home: Path, tmp_path: Path) -> None:
+    """Four are made up, of which two may be used; also after the agent has been killed."""
+    (tmp_path / "c.yaml").write_text("cluster: gpus\ntasks: {worker: 3}\n")
+    made_up = 'mount -t tmpfs none /proc/driver && mkdir -p /proc/driver/nvidia/gpus/{a,b,c,d} && exec "$@"'
+    words = [sys.executable, "-m", "dtfctl", "up", str(tmp_path / "c.yaml")]
+    mine = {**os.environ, "CUDA_VISIBLE_DEVICES": "1,3"}
+    subprocess.run(
+        ["unshare", "--mount", "bash", "-c", made_up, "sh", *words], check=True, capture_output=True, env=mine
+    )
+    cluster = Cluster.open("gpus")
+    script = tmp_path / "job.py"
+    script.write_text(
+        "import os, time\nprint('has', os.environ['CUDA_VISIBLE_DEVICES'], flush=True)\ntime.sleep(600)\n"
+    )
+    ids, has = [], set()
+    for _ in range(2):
+        ids.append(cluster.submit(JobRequest(str(script), gpus=1, workers=1)))
+        has.add(next(line.text for line in cluster.logs(f"job:{ids[-1]}", follow=True) if line.text.startswith("has ")))
+    assert has == {"has 1", "has 3"}
+    before = agent_pid(cluster)
+    kill(before)
+    wait_until(lambda: cluster.status().hosts[0].agent_pid not in (None, before), "another agent")
+    status, _ = run(cluster, JobRequest(str(script), gpus=1, workers=1))
+    assert status.state == "failed" and "needs 1 GPUs, this host has 0 for it" in status.reason
+    assert "needs 1 GPUs, this host has 0 for it" in cluster.why(status.id).answer
+    cluster.cancel(ids, grace_s=0.1)
 
 
 def test_limits_that_cannot_be_are_refused_at_once(up: Up, eater: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from dtfctl.launcher.errors import LauncherError
@@ -32,9 +33,29 @@ def usable_cores() -> int:
 
 
 def gpu_count() -> int:
-    """NVIDIA GPUs of the host, by the driver's /proc entries."""
+    """NVIDIA GPUs of the host that this process may use."""
+    return len(_gpu_names())
+
+
+def gpu_list(numbers: Iterable[int]) -> str:
+    """What CUDA_VISIBLE_DEVICES has to be for some of those that this process may use, counted from 0."""
+    names = _gpu_names()
+    return ",".join(names[number] if number < len(names) else str(number) for number in numbers)
+
+
+def _gpu_names() -> list[str]:
+    """As CUDA_VISIBLE_DEVICES calls them: those that the driver has in /proc, or of these what it names if set."""
     folder = Path("/proc/driver/nvidia/gpus")
-    return sum(1 for _ in folder.iterdir()) if folder.is_dir() else 0
+    there = sum(1 for _ in folder.iterdir()) if folder.is_dir() else 0
+    said = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if said is None or not there:
+        return [str(number) for number in range(there)]
+    found = []
+    for name in (part.strip() for part in said.split(",")):
+        if not name or (name.lstrip("-").isdigit() and not 0 <= int(name) < there):
+            break  # as CUDA does: what comes behind it is not looked at
+        found.append(name)
+    return found[:there]
 
 
 def probe(state_folder: Path) -> str:

@@ -16,6 +16,7 @@ from dtfctl.launcher.identity.certificates import TlsFiles
 from dtfctl.launcher.messages import json_codec
 from dtfctl.launcher.messages.agent import ClientOrder, HostOrders, TaskOrder
 from dtfctl.launcher.system.files import private_folder, write_whole
+from dtfctl.launcher.system.host_facts import gpu_list
 from dtfctl.values import value
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def task_environment(base: Mapping[str, str], order: TaskOrder, gpus: tuple[int,
     # Meant for the user's programs. Every task would compile all of dtfctl, for more than half of its start.
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     if gpus is not None:
-        env["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
+        env["CUDA_VISIBLE_DEVICES"] = gpu_list(gpus)
     env.update(order.env)
     return env
 
@@ -193,9 +194,9 @@ def _client_env(context: Context, order: ClientOrder, gpus: tuple[int, ...]) -> 
         if order.cpus and name not in os.environ:
             base[name] = str(max(1, math.ceil(order.cpus)))
     if order.gpu_count is not None and order.gpus != "host":
-        base["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
+        base["CUDA_VISIBLE_DEVICES"] = gpu_list(gpus)
     elif any(task.gpus for task in context.orders.tasks) and order.gpus != "none":
-        base["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, visible_gpus(context, order)))
+        base["CUDA_VISIBLE_DEVICES"] = gpu_list(visible_gpus(context, order))
     target = context.line.client_path(order.slot)
     return client_environment(base, order, context.addresses, target, progress, context.orders.cluster)
 
