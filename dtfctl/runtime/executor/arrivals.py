@@ -17,8 +17,7 @@ from typing import NamedTuple
 from dtfctl.runtime.executor.binding import reads_of
 from dtfctl.runtime.executor.keys import RECVS, SENDS, is_client_terminated
 from dtfctl.runtime.framework.node_graph import Node
-
-_LOOK_UPS = frozenset(("Gather", "GatherV2", "ResourceGather"))
+from dtfctl.runtime.kernels.registry import op_promises
 
 
 class Group(NamedTuple):
@@ -93,14 +92,14 @@ def _stage_end(
         node = order[i]
         is_read = _is_read(node)
         is_send = node.op in SENDS and not is_client_terminated(node)
-        if not (is_read or is_send or node.op in _LOOK_UPS) or (reads_of(node) and not is_read):
+        if not (is_read or is_send or op_promises(node.op, "looks_up")) or (reads_of(node) and not is_read):
             break
         if any((node, slot) in placed for slot in range(len(node.output_types))):
             break
         sources = [e.node for e in node.inputs if not _is_read(e.node)] + node.control_inputs
         if any(first <= position[s] < start for s in sources):
             break
-        found = found or node.op in _LOOK_UPS
+        found = found or op_promises(node.op, "looks_up")
         i += 1
     return i if found else start
 
@@ -112,7 +111,7 @@ def _group(order: Sequence[Node], stages: list[range], position: dict[Node, int]
     reads = frozenset(i for i in within if _is_read(order[i]))
     for i, node in enumerate(order):
         for edge in node.inputs:
-            if position[edge.node] in reads and not (i in within and node.op in _LOOK_UPS):
+            if position[edge.node] in reads and not (i in within and op_promises(node.op, "looks_up")):
                 return []
         if any(position[c] in reads for c in node.control_inputs):
             return []

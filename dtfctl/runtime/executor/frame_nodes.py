@@ -11,9 +11,9 @@ from dtfctl.runtime.executor.binding import Environment, has_list_output, reads_
 from dtfctl.runtime.executor.keys import RECVS, SENDS, is_client_terminated, key_prefix
 from dtfctl.runtime.executor.liveness import MERGES, SWITCHES
 from dtfctl.runtime.executor.node_errors import located
-from dtfctl.runtime.executor.straight_line import ALIASES
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import CONTROL, Node, NodeGraph
+from dtfctl.runtime.kernels.registry import op_promises
 
 ENTERS = frozenset(("Enter", "RefEnter"))
 EXITS = frozenset(("Exit", "RefExit"))
@@ -215,7 +215,6 @@ _KINDS = {
     **dict.fromkeys(NEXTS, Kind.NEXT),
     **dict.fromkeys(SENDS, Kind.SEND),
     **dict.fromkeys(RECVS, Kind.RECV),
-    **dict.fromkeys(ALIASES - {"IdentityN"}, Kind.PASS),
     "_SwitchN": Kind.SWITCH_N,
     "_Arg": Kind.ARG,
     "_Retval": Kind.RETVAL,
@@ -233,6 +232,8 @@ def _kind(node: Node, env: Environment, heavy: frozenset[Node]) -> Kind:
     built_in = _KINDS.get(node.op)
     if built_in is not None:
         return built_in
+    if len(node.output_types) == 1 and op_promises(node.op, "passes"):
+        return Kind.PASS
     if env.may_block(node):
         return Kind.BLOCKING
     if node in heavy:

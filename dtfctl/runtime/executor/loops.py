@@ -21,12 +21,12 @@ from dtfctl.runtime.executor.keys import RECVS, SENDS
 from dtfctl.runtime.executor.liveness import ALWAYS, BRANCHES, MERGES, SWITCHES, Liveness
 from dtfctl.runtime.executor.schedule import sequential_order
 from dtfctl.runtime.executor.straight_compiler import compile_straight_line
-from dtfctl.runtime.executor.straight_line import ALIASES, StraightLine
+from dtfctl.runtime.executor.straight_line import StraightLine
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph, make_node
 from dtfctl.runtime.framework.op_signature import OpSignature, get_signature
 from dtfctl.runtime.kernels.context import StepContext
-from dtfctl.runtime.kernels.registry import KernelSpec
+from dtfctl.runtime.kernels.registry import KernelSpec, op_promises
 
 LOOP_OPS = frozenset(("Enter", "Exit", "NextIteration", "LoopCond"))
 REF_LOOP_OPS = frozenset(("RefEnter", "RefExit", "RefNextIteration"))
@@ -219,7 +219,7 @@ def _analysed(order: list[Node]) -> tuple[Liveness, Callable[[Edge], tuple[Node,
         return roots.get((edge.node, edge.slot), (edge.node, edge.slot))
 
     for node in order:
-        if node.op in ALIASES:
+        if op_promises(node.op, "passes"):
             for slot, edge in enumerate(node.inputs):
                 roots[node, slot] = root(edge)
     liveness = Liveness(order, lambda i: f"p{i}", root)

@@ -15,10 +15,11 @@ from dtfctl.runtime.executor.device_memory import is_gpu
 from dtfctl.runtime.executor.keys import RECVS, SENDS, is_client_terminated
 from dtfctl.runtime.executor.liveness import BRANCHES, MERGES, SWITCHES, Liveness, guard
 from dtfctl.runtime.executor.shaped import Room, Shaped
-from dtfctl.runtime.executor.straight_line import ALIASES, NOTHING
+from dtfctl.runtime.executor.straight_line import NOTHING
 from dtfctl.runtime.framework.node_graph import Edge, Node
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.admission import MOST_UNSEEN
+from dtfctl.runtime.kernels.registry import op_promises
 
 # What these do to numbers is quickest said with the operator: numpy's scalars have a short way for it.
 OPERATORS: dict[Any, str] = {
@@ -30,13 +31,6 @@ OPERATORS: dict[Any, str] = {
 }
 # Their values are of their attribute's shape.
 _HOLDERS = frozenset(("Variable", "VariableV2", "VarHandleOp"))
-# Their result has the shape of their first input.
-_KEEPS_SHAPE = frozenset(
-    """
-    Abs BiasAdd Cast Ceil Cos Elu EluGrad Erf Exp Expm1 Floor Log Log1p LogSoftmax Neg Reciprocal Relu Relu6 Relu6Grad
-    ReluGrad Rsqrt RsqrtGrad Sigmoid SigmoidGrad Sin Softmax Softplus Sqrt SqrtGrad Square Tanh TanhGrad
-    """.split()  # noqa: SIM905
-)
 # A shape of more is one of its own.
 _MOST_ORIGINS = 16
 
@@ -138,7 +132,7 @@ class NodeLines:
                 yield sending
         elif op in RECVS:
             yield from self._receive(i, node)
-        elif op in ALIASES and len(node.inputs) == 1:
+        elif len(node.inputs) == 1 and op_promises(op, "passes"):
             # A reference is read here; reading it also when nobody uses the value keeps the check of initialization.
             target = self.places.get((node, 0), "")
             yield f"{target} = {self._operands(node)}" if target else self._operands(node)
@@ -271,7 +265,7 @@ class NodeLines:
 
     def _shape_of(self, edge: Edge) -> frozenset[Any]:
         output = self._root(edge)
-        while output not in self.origins and output not in self.constants and output[0].op in _KEEPS_SHAPE:
+        while output not in self.origins and output not in self.constants and self._keeps_shape(output[0]):
             output = self._root(output[0].inputs[0])
         found = self.origins.get(output)
         if found is None:
@@ -281,6 +275,11 @@ class NodeLines:
             origins = (output,) if shape is None else (shape,) if math.prod(shape) != 1 else ()
             found = self.origins[output] = frozenset(origins)
         return found
+
+    def _keeps_shape(self, node: Node) -> bool:
+        """Whether the node's result has the shape of its first input."""
+        follows = self.env.bind(node).spec.promises.shape_from
+        return follows is not None and follows.is_first
 
     def _shaped_call(self, i: int, node: Node) -> Iterator[str]:
         """The line of a kernel that writes where it is told to."""

@@ -16,11 +16,11 @@ from dtfctl.runtime.executor.binding import Environment, reads_of, ref_positions
 from dtfctl.runtime.executor.keys import DEAD, RECVS, SENDS, rendezvous_key
 from dtfctl.runtime.executor.liveness import MERGES, SWITCHES
 from dtfctl.runtime.executor.node_errors import located
-from dtfctl.runtime.executor.straight_line import ALIASES, NOTHING, Resume, switch_index, uninitialized
+from dtfctl.runtime.executor.straight_line import NOTHING, Resume, switch_index, uninitialized
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.context import StepContext
-from dtfctl.runtime.kernels.registry import as_outputs
+from dtfctl.runtime.kernels.registry import as_outputs, op_promises
 from dtfctl.runtime.kernels.variable import Variable
 
 
@@ -197,9 +197,6 @@ def _merge(record: _Record, values: list[Any]) -> Sequence[Any] | None:
     return None
 
 
-_PASSING = ALIASES - {"IdentityN"} | {"RefIdentity"}
-
-
 def _is_built_in(node: Node) -> bool:
     """True for nodes the interpreter runs itself; identities are those whose values just pass."""
     op = node.op
@@ -209,6 +206,6 @@ def _is_built_in(node: Node) -> bool:
         or op in MERGES
         or op in SENDS
         or op in RECVS
-        or op in _PASSING
+        or op_promises(op, "passes")
         or op in ("_SwitchN", "_Arg", "_Retval")
     )

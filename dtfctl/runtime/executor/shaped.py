@@ -5,8 +5,9 @@ and constants only is then known, kernels that can fill given arrays do so, in b
 where their operand is not needed any more, and the rest runs as before. Lines that compare shapes guard all this: where
 one differs, the interpreter finishes the step.
 
-No value that anybody may keep is in a buffer: what is fetched, sent, stored or passed to a kernel that is not known to
-let go of its inputs. But what is sent and large is made, in each step, where other tasks of the host see it.
+No value that anybody may keep is in a buffer: what is fetched, sent, stored or passed to a kernel that does not
+promise to let go of its inputs (kernels/promises.py). But what is sent and large is made, in each step, where other
+tasks of the host see it.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dtfctl.runtime.compiler.passes.rewrite import is_pure
-from dtfctl.runtime.executor.binding import Environment, reads_of
+from dtfctl.runtime.executor.binding import Environment, argument_positions, reads_of
 from dtfctl.runtime.executor.fusion import Fuser, Output, Work
 from dtfctl.runtime.executor.keys import SENDS, is_client_terminated
 from dtfctl.runtime.executor.liveness import BRANCHES
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.into.crew import in_parts
 from dtfctl.runtime.kernels.into.registry import Into, Spec, load_makers
+from dtfctl.runtime.kernels.promises import Promises
 from dtfctl.runtime.platform import shared_memory
 
 # Smaller results are left to numpy, which keeps room for them at hand.
@@ -33,32 +35,6 @@ _LEAST_BYTES = 1024
 # Larger constants are not kept in a plan.
 _MOST_FIXED = 1 << 20
 _ALIGNMENT = 64
-
-# What these give depends on the shape of their inputs only.
-_OF_SHAPES = frozenset(("Shape", "ShapeN", "Size", "Rank"))
-# Their output is their first input's memory, seen in another shape.
-VIEWS = frozenset(("Reshape", "ExpandDims", "Squeeze"))
-# The shape of what these give depends on the value of an input, by position.
-_FIXED_INPUTS = {
-    **dict.fromkeys(("Sum", "Mean", "Max", "Min", "Reshape", "ExpandDims", "Conv2DBackpropFilter"), (1,)),
-    "Conv2DBackpropInput": (0,),
-}
-# The shape of what these give follows from the shape of their first input and the value of the second.
-_REDUCTIONS = frozenset(("Sum", "Mean", "Max", "Min"))
-# Kernels that neither keep an input nor give any part of it as output.
-_LETS_GO = frozenset(
-    """
-    Abs AccumulateNV2 Add AddN AddV2 ApplyAdadelta ApplyAdagrad ApplyAdam ApplyGradientDescent ApplyMomentum
-    ApplyRMSProp ArgMax ArgMin AssignAdd AssignAddVariableOp AssignSub AssignSubVariableOp BiasAdd BiasAddGrad Ceil
-    Conv2D Conv2DBackpropFilter Conv2DBackpropInput Cos Div Elu EluGrad Equal Erf Exp Expm1 Floor Gather GatherV2
-    Greater GreaterEqual IsFinite IsInf IsNan L2Loss Less LessEqual Log Log1p LogSoftmax MatMul Max Maximum MaxPool
-    MaxPoolGrad Mean Min Minimum Mul Neg NotEqual RealDiv Relu Relu6 Relu6Grad ReluGrad ResourceApplyAdadelta
-    ResourceApplyAdagrad ResourceApplyAdam ResourceApplyGradientDescent ResourceApplyMomentum ResourceApplyRMSProp
-    ResourceGather ResourceScatterAdd ResourceScatterSub Rsqrt RsqrtGrad ScatterAdd ScatterSub Shape ShapeN Sigmoid
-    SigmoidGrad Sin Size Softmax SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits Sqrt SqrtGrad
-    Square SquaredDifference Sub Sum Tanh TanhGrad
-    """.split()  # noqa: SIM905
-)
 
 
 @dataclass
@@ -212,7 +188,7 @@ class _Planner:
         if not node.inputs or not is_pure(node):
             return
         roots = [self.root(e) for e in node.inputs]
-        if node.op in _OF_SHAPES:
+        if self._promises(node).of_shapes:
             if any(self.seen.spec(r) is None for r in roots) or reads_of(node):
                 return
             self._require(i, roots)
@@ -230,18 +206,27 @@ class _Planner:
             self.needs[output] = min(self.needs.get(output, i), i)
 
     def _leave_out(self) -> None:
-        """Leave out reductions of which only the shape is wanted, such as a loss that nobody fetches."""
+        """Leave out nodes of which only the shape is wanted, such as the mean of a loss that nobody fetches."""
         for node in reversed(self.order):
             users = self.fuser.users((node, 0))
-            if node.op not in _REDUCTIONS or not users or reads_of(node) or (node, 0) in self.shaped.fixed:
+            if not users or not self._promises(node).is_total or reads_of(node) or (node, 0) in self.shaped.fixed:
                 continue
-            x, axes = (self.root(e) for e in node.inputs)
-            known = axes in self.shaped.fixed and self.seen.spec(x) is not None
-            if known and all(self._is_fixed(self.order[user]) for user in users):
+            if self._has_known_shape(node) and all(self._is_fixed(self.order[user]) for user in users):
                 first = self.needs.pop((node, 0), None)
                 if first is not None:
-                    self._require(first, [x])
+                    self._require(first, [r for e in node.inputs if (r := self.root(e)) not in self.shaped.fixed])
                 self.fuser.folds.folded[node] = max(users)
+
+    def _promises(self, node: Node) -> Promises:
+        return self.env.bind(node).spec.promises
+
+    def _has_known_shape(self, node: Node) -> bool:
+        """Whether the shapes of the node's results are what they were seen to be where those of its inputs are."""
+        follows = self._promises(node).shape_from
+        if follows is None or any(self.seen.spec(self.root(e)) is None for e in node.inputs):
+            return False
+        values = argument_positions(node, node.signature.inputs, follows.values) if follows.values else ()
+        return all(self.root(node.inputs[p]) in self.shaped.fixed for p in values)
 
     def _is_fixed(self, node: Node) -> bool:
         outputs = [(node, slot) for slot in range(len(node.output_types))]
@@ -253,12 +238,10 @@ class _Planner:
         """Which outputs are others' memory."""
         for node in self.order:
             output = (node, 0)
-            if node.op in VIEWS and output not in self.shaped.fixed and self._is_fixed_view(node):
+            if output in self.shaped.fixed or not self._promises(node).is_view or node.inputs[0].dtype.is_ref:
+                continue
+            if self._has_known_shape(node):
                 self.view_of[output] = self.root(node.inputs[0])
-
-    def _is_fixed_view(self, node: Node) -> bool:
-        edge = node.inputs[0]
-        return not edge.dtype.is_ref and all(self.root(e) in self.shaped.fixed for e in node.inputs[1:])
 
     def _base(self, output: Output) -> Output:
         while output in self.view_of:
@@ -275,7 +258,7 @@ class _Planner:
     def _find_captured(self) -> None:
         """Which memory somebody may keep, and which goes to other tasks."""
         for _, node, base in self._uses():
-            if not _lets_go(node) and (node, 0) not in self.shaped.fixed:
+            if (node, 0) not in self.shaped.fixed and not self._promises(node).lets_go_at(node):
                 self.captured.add(base)
                 if node.op in SENDS and not is_client_terminated(node) and self._is_large(base):
                     self.sent.add(base)
@@ -320,12 +303,14 @@ class _Planner:
             None if e.dtype.is_ref and p not in reads_of(node) else self.seen.spec(r)
             for p, (e, r) in enumerate(zip(node.inputs, roots))
         ]
-        if reads_of(node) or any(roots[p] not in self.shaped.fixed for p in _FIXED_INPUTS.get(node.op, ())):
+        if reads_of(node):
             return None
         outputs = [self.seen.spec((node, slot)) for slot in range(len(node.output_types))]
         specs = [s for s in outputs if s is not None]
         into = maker(self.env.build(node), inputs, specs)
         if into is None or (into.fills and len(specs) != len(outputs)):
+            return None
+        if into.fills and not into.is_guarded and not self._has_known_shape(node):
             return None
         work = Work(into, roots, [((node, slot), s) for slot, s in enumerate(specs)] if into.fills else [])
         return work if self._may_be_placed(work) else None
@@ -427,11 +412,6 @@ class _Planner:
                 continue
             return operand
         return None
-
-
-def _lets_go(node: Node) -> bool:
-    # The sum of one tensor is that tensor.
-    return node.op in _LETS_GO and (len(node.inputs) > 1 or node.op not in ("AddN", "AccumulateNV2"))
 
 
 def _by_stages(call: Callable[..., None], counts: list[tuple[int, int]]) -> Callable[..., None]:

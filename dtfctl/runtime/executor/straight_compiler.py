@@ -25,7 +25,6 @@ from dtfctl.runtime.executor.node_errors import located
 from dtfctl.runtime.executor.node_lines import NodeLines
 from dtfctl.runtime.executor.shaped import Observation, Room, shape_plan
 from dtfctl.runtime.executor.straight_line import (
-    ALIASES,
     NOTHING,
     Chunk,
     DeadValue,
@@ -35,6 +34,7 @@ from dtfctl.runtime.executor.straight_line import (
     uninitialized,
 )
 from dtfctl.runtime.framework.node_graph import Node
+from dtfctl.runtime.kernels.registry import op_promises
 from dtfctl.runtime.kernels.variable import Variable
 from dtfctl.runtime.platform import shared_memory
 
@@ -44,7 +44,7 @@ CHUNK = 2000
 CHECK_EVERY = 8
 
 # Ops whose line is not the call of a kernel.
-_NO_CALL = ALIASES | NOTHING | BRANCHES | SENDS | RECVS | {"_Arg", "_Retval", "Const"}
+_NO_CALL = NOTHING | BRANCHES | SENDS | RECVS | {"_Arg", "_Retval", "Const"}
 
 
 def compile_straight_line(
@@ -139,7 +139,7 @@ class _Compiler(NodeLines):
         op = node.op
         if op in NOTHING or op in ("_Arg", "_Retval", "Merge", "RefMerge"):
             return
-        if op in ALIASES and self._is_alias(node):
+        if op_promises(op, "passes") and self._is_alias(node):
             for slot, edge in enumerate(node.inputs):
                 self.alias[node, slot] = self._root(edge)
         elif op in BRANCHES:
@@ -263,7 +263,7 @@ class _Compiler(NodeLines):
             if not dropped:
                 continue
             output = node, 0
-            if output not in places or len(node.output_types) != 1 or node.op in _NO_CALL:
+            if output not in places or len(node.output_types) != 1 or not self._is_call(node):
                 continue
             if places[output][0] != "v":
                 continue
@@ -295,7 +295,7 @@ class _Compiler(NodeLines):
             node = self.order[i]
             if plain and (node, 0) in self.constants and i % CHECK_EVERY != CHECK_EVERY - 1:
                 continue
-            if plain and node.op not in _NO_CALL:
+            if plain and self._is_call(node):
                 lines = [*self._call(i, node)]
             else:
                 lines = [*self._checks(node), *self._lines(i, node), *self._drop(self._reads_anew(i))]
@@ -328,6 +328,10 @@ class _Compiler(NodeLines):
         exec(compile("\n".join(text), f"<{name} on {self.env.device.name}>", "exec"), self.names)
         # Its globals are these names: with the function among them they would be a cycle.
         return self.names.pop(name), table
+
+    @staticmethod
+    def _is_call(node: Node) -> bool:
+        return node.op not in _NO_CALL and not op_promises(node.op, "passes")
 
     def _transfers(self, node: Node) -> bool:
         return (node.op in SENDS or node.op in RECVS) and not self._is_end(node)

@@ -22,8 +22,6 @@ from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.into.registry import Unfit
 from dtfctl.runtime.kernels.variable import Variable
 
-# Ops whose output is their input.
-ALIASES = frozenset(("Identity", "StopGradient", "PreventGradient", "Snapshot", "IdentityN", "LoopCond"))
 NOTHING = frozenset(("NoOp", "ControlTrigger"))
 Chunk = Callable[[StepContext, list[Any], Sequence[Any], list[Any]], None]
 

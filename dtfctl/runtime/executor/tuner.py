@@ -18,6 +18,7 @@ from dtfctl.runtime.executor.keys import RECVS
 from dtfctl.runtime.executor.shaped import Observation
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.context import StepContext
+from dtfctl.runtime.kernels.registry import op_promises
 
 # Steps before the one that is timed: first calls import, allocate and compile.
 _WARM_UP = 3
@@ -26,8 +27,6 @@ _TRIALS = 5
 _LEAST_STEP = 1_000_000
 # A node worth a thread hop (ns).
 _HEAVY = 150_000
-# Updates of some rows of a variable. Beside one who still has the value from before they would have to copy all of it.
-_ROW_UPDATES = ("Scatter", "ResourceScatter", "SparseApply", "ResourceSparseApply")
 # The critical path must promise this much, and the trial deliver it.
 _LEAST_PROMISE = 1.25
 _LEAST_GAIN = 1.1
@@ -116,7 +115,8 @@ def worth_running_beside(spent: dict[Node, int]) -> frozenset[Node]:
     """The heavy nodes, if running them beside each other could shorten the step enough; none otherwise."""
     heavy = frozenset(n for n, t in spent.items() if t >= _HEAVY and n.op not in RECVS)
     total = sum(t for n, t in spent.items() if n.op not in RECVS)
-    if len(heavy) < 2 or total < _LEAST_STEP or any(map(_updates_rows, spent)):
+    # Beside one who still has the value from before, an update of rows would have to copy all of it.
+    if len(heavy) < 2 or total < _LEAST_STEP or any(op_promises(n.op, "updates_rows") for n in spent):
         return frozenset()
     finished: dict[Node, int] = {}
     # Timings come in running order, so sources are there before their consumers.
@@ -126,7 +126,3 @@ def worth_running_beside(spent: dict[Node, int]) -> frozenset[Node]:
         finished[node] = start + (0 if node.op in RECVS else time_spent)
     critical = max(finished.values())
     return heavy if total >= critical * _LEAST_PROMISE else frozenset()
-
-
-def _updates_rows(node: Node) -> bool:
-    return node.op.startswith(_ROW_UPDATES) and (node.inputs[0].dtype.is_ref or node.inputs[0].dtype.kind == "resource")

@@ -10,13 +10,11 @@ between.
         alpha, xp = k.attr("alpha"), k.xp
         return lambda x: xp.where(x > 0, x, x * x.dtype.type(alpha))
 
-    register_simple("Tanh", np.tanh, T=FLOATS)
-
 Values are arrays (see framework.dtypes); numpy scalars are accepted as 0-d results, except for object dtypes, where
 the result must be an array. Inputs are immutable: a kernel never writes into them, nor returns a view of something that
 will change; returning an input or a view of it is fine. An argument declared `ref` arrives as a `Variable`. With
 `step=True` the kernel takes the `StepContext` first. With `blocking=True` it may wait for other steps or nodes and is
-never run where others would have to wait for it.
+never run where others would have to wait for it. What else is known of how it behaves is in its `promises`.
 
 The families' modules are imported when an op of theirs is first looked up: kernels/<family>/__init__.py imports them.
 """
@@ -27,7 +25,7 @@ import importlib
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +39,7 @@ from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.framework.op_signature import op_family
 from dtfctl.runtime.framework.plugins import load_plugins
 from dtfctl.runtime.framework.resource_manager import ResourceManager
+from dtfctl.runtime.kernels.promises import NONE, Promises
 
 if TYPE_CHECKING:
     from dtfctl.runtime.kernels.context import FunctionCaller, StepContext
@@ -133,6 +132,7 @@ class KernelSpec:
         pieces: the kernel works in pieces (kernels/pieces.py), between which it looks whether its step was told to end.
         host_inputs, host_outputs: argument names that live in host memory although the kernel runs on a GPU.
         alike: the kernel knows nothing of its node but op and attributes; nodes of which these are equal may share it.
+        promises: what plans may take for granted.
     """
 
     op: str
@@ -146,6 +146,7 @@ class KernelSpec:
     priority: int = 0
     alike: bool = False
     pieces: bool = False
+    promises: Promises = NONE
 
     def fits(self, node: Node, device_type: str) -> bool:
         return device_type in self.devices and all(self._allows(node, a, ts) for a, ts in self.types.items())
@@ -191,6 +192,7 @@ def register_kernel(
     priority: int = 0,
     alike: bool = False,
     pieces: bool = False,
+    promises: Promises = NONE,
     **types: Iterable[DType],
 ) -> Callable[[Factory], Factory]:
     """Decorator: the function is the factory of `op`'s kernel (or of several ops', which then read `k.node.op`)."""
@@ -199,7 +201,18 @@ def register_kernel(
         allowed = {attr: frozenset(ts) for attr, ts in types.items()}
         for name in (op,) if isinstance(op, str) else op:
             spec = KernelSpec(
-                name, factory, devices, allowed, step, blocking, host_inputs, host_outputs, priority, alike, pieces
+                name,
+                factory,
+                devices,
+                allowed,
+                step,
+                blocking,
+                host_inputs,
+                host_outputs,
+                priority,
+                alike,
+                pieces,
+                promises,
             )
             _KERNELS.setdefault(name, []).append(spec)
         return factory
@@ -207,16 +220,21 @@ def register_kernel(
     return add
 
 
-def register_simple(op: str, function: Kernel, *, devices: tuple[str, ...] = CPU, **types: Iterable[DType]) -> None:
-    """Register a kernel that needs nothing from the node."""
-    allowed = {attr: frozenset(ts) for attr, ts in types.items()}
-    _KERNELS.setdefault(op, []).append(KernelSpec(op, lambda k: function, devices, allowed, alike=True))
-
-
 def kernels_of(op: str) -> list[KernelSpec]:
     """Every registration for `op`, its family's modules imported first."""
     _load(op_family(op))
     return _KERNELS.get(op, [])
+
+
+@cache
+def op_promises(op: str, promise: str) -> bool:
+    """Whether every kernel of an op on a CPU says that something holds, for who asks before kernels are chosen.
+
+    Args:
+        promise: an attribute of `Promises` that is true or false.
+    """
+    specs = [s for s in kernels_of(op) if "CPU" in s.devices]
+    return bool(specs) and all(getattr(s.promises, promise) is True for s in specs)
 
 
 def load_all_kernels() -> Mapping[str, list[KernelSpec]]:

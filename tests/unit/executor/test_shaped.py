@@ -406,3 +406,32 @@ def test_a_variable_that_lies_in_memory_by_columns_is_updated(monkeypatch: pytes
             results.append(session.run(state))
     for rows, columns in zip(*results):
         np.testing.assert_allclose(rows, columns, rtol=1e-5)
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+def test_what_a_pooling_of_single_pixels_gave_stays(dtype: str) -> None:
+    g = GraphText()
+    g.add("x", "Placeholder", dtype=dtype)
+    g.add("double", "AddV2", "x", "x", T=dtype)
+    g.add("pool", "MaxPool", "double", T=dtype, ksize=[1, 1, 1, 1], strides=[1, 1, 1, 1], padding="VALID")
+    runner = Runner(g.proto)
+    results = [runner.run(["pool:0"], {"x:0": np.full((1, 1, 1, 400), n, dtype)})[0] for n in range(6)]
+    assert [r[0, 0, 0, 0] for r in results] == [2 * n for n in range(6)]
+    results = [runner.run(["pool:0"], {"x:0": np.full((2, 3, 4, 400), n, dtype)})[0] for n in range(6)]
+    assert [r[1, 2, 3, 4] for r in results] == [2 * n for n in range(6)]
+
+
+@pytest.mark.usefixtures("eager")
+def test_axes_that_are_computed_in_a_buffer_are_looked_at_in_each_step() -> None:
+    g = GraphText()
+    g.add("x", "Placeholder", dtype="float32")
+    g.add("axis", "Placeholder", dtype="int32")
+    g.const("none", np.zeros(1, np.int32))
+    g.add("axes", "AddV2", "axis", "none", T="int32")
+    g.add("sum", "Sum", "x", "axes", T="float32", Tidx="int32")
+    runner = Runner(g.proto)
+    x = np.arange(9, dtype=F).reshape(3, 3)
+    for n in range(8):
+        (got,) = runner.run(["sum:0"], {"x:0": x, "axis:0": np.array([n % 2], np.int32)})
+        np.testing.assert_array_equal(got, x.sum(n % 2))

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl.runtime.compiler.order import CONTROL_FLOW
 from dtfctl.runtime.compiler.passes.fold import constant_of
 from dtfctl.runtime.compiler.passes.rewrite import follow, reconnect
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph
+from dtfctl.runtime.kernels.registry import op_promises
 
-_COPIES = frozenset(("Identity", "StopGradient", "PreventGradient", "Snapshot"))
 _INVOLUTIONS = frozenset(("Neg", "LogicalNot", "Conj", "Invert"))
 
 
@@ -36,8 +37,8 @@ def simplify(graph: NodeGraph) -> bool:
 def _equal_input(node: Node, moved: dict[Edge, Edge]) -> Edge | None:
     """Return the edge whose value the node's output always equals."""
     op, inputs = node.op, node.inputs
-    if op in _COPIES:
-        return inputs[0]
+    if op_promises(op, "passes"):
+        return None if op in CONTROL_FLOW or op_promises(op, "reads_outside") else inputs[0]
     if op == "Cast":
         return inputs[0] if node.attr("SrcT") is node.attr("DstT") else None
     if op in _INVOLUTIONS:

@@ -8,11 +8,10 @@ from collections.abc import Collection
 from dtfctl.runtime.compiler.order import inputs_first
 from dtfctl.runtime.compiler.passes.rewrite import become, is_pure
 from dtfctl.runtime.framework.node_graph import Node, NodeGraph
+from dtfctl.runtime.kernels.registry import op_promises
 
 # Who waits for one output of these waits for one branch; who waits for the node itself waits for neither.
 _SWITCHES = frozenset(("Switch", "RefSwitch", "_SwitchN"))
-# To fail is what these are for.
-_CHECKS = frozenset(("CheckNumerics", "CheckNumericsV2", "EnsureShape"))
 
 
 def drop_idle(graph: NodeGraph, protected: Collection[Node]) -> bool:
@@ -26,7 +25,9 @@ def drop_idle(graph: NodeGraph, protected: Collection[Node]) -> bool:
             users[edge.node] += 1
     changed = False
     for node in reversed(inputs_first(graph)):
-        if users[node] or node in protected or not node.inputs or node.op in _CHECKS or not is_pure(node):
+        if users[node] or node in protected or not node.inputs or not is_pure(node):
+            continue
+        if op_promises(node.op, "checks"):
             continue
         sources = [e.node for e in node.inputs]
         if any(source.op in _SWITCHES for source in sources):

@@ -11,15 +11,13 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph
 from dtfctl.runtime.framework.op_signature import get_signature
-
-# Ops without the stateful mark whose value all the same is not a function of inputs and attributes.
-_SOURCES = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "ImmutableConst", "PyFuncStateless"))
+from dtfctl.runtime.kernels.registry import op_promises
 
 
 def is_pure(node: Node) -> bool:
     """Tell whether equal inputs and attributes give equal outputs, at any time."""
     op, signature = node.op, node.signature
-    if signature.is_stateful or op in CONTROL_FLOW or op in _SOURCES or signature.takes_functions:
+    if signature.is_stateful or op in CONTROL_FLOW or signature.takes_functions or op_promises(op, "reads_outside"):
         return False
     for edge in node.inputs:
         if _holds_state(edge.node.output_types[edge.slot]):

@@ -10,6 +10,7 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_codec import object_array
 from dtfctl.runtime.kernels.array.common import as_array, check_indices, ints, product, text
 from dtfctl.runtime.kernels.array.scatter import scatter_into
+from dtfctl.runtime.kernels.promises import SHAPES, Promises, ShapeFrom
 from dtfctl.runtime.kernels.registry import NUMBERS, Kernel, KernelBuild, register_kernel
 
 
@@ -33,7 +34,7 @@ def gather(params: Any, indices: Any, axis: int = 0, batch_dims: int = 0) -> Any
     return picked.swapaxes(1, 2).reshape(*batch, *outer, *rest, *inner)
 
 
-@register_kernel("Gather")
+@register_kernel("Gather", promises=Promises(lets_go=True, shape_from=SHAPES, looks_up=True))
 def _gather(k: KernelBuild) -> Kernel:
     def kernel(params: Any, indices: Any) -> Any:
         if params.ndim < 1:
@@ -43,7 +44,7 @@ def _gather(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("GatherV2")
+@register_kernel("GatherV2", promises=Promises(lets_go=True, shape_from=ShapeFrom(("axis",)), looks_up=True))
 def _gather_v2(k: KernelBuild) -> Kernel:
     batch_attr = int(k.attr("batch_dims", 0))
 

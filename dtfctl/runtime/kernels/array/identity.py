@@ -11,6 +11,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.array.common import product, text
+from dtfctl.runtime.kernels.promises import LIKE_FIRST, PASSES, Promises
 from dtfctl.runtime.kernels.registry import CPU_GPU, FLOATS, Kernel, KernelBuild, register_kernel
 
 
@@ -31,7 +32,7 @@ def _const(k: KernelBuild) -> Kernel:
     return lambda: value
 
 
-@register_kernel("ImmutableConst")
+@register_kernel("ImmutableConst", promises=Promises(reads_outside=True))
 def _immutable_const(k: KernelBuild) -> Kernel:
     """A tensor mapped read-only from a file."""
     dtype, shape = k.dtype("dtype"), k.attr("shape")
@@ -47,24 +48,26 @@ def _immutable_const(k: KernelBuild) -> Kernel:
     return kernel
 
 
-_PASS = (
-    "Identity",
-    "StopGradient",
-    "PreventGradient",
-    "Snapshot",
-    "GuaranteeConst",
-    "PlaceholderWithDefault",
-    "DebugGradientIdentity",
-)
-
-
 def _same(x: Any) -> Any:
     return x
 
 
-@register_kernel(_PASS, devices=CPU_GPU)
+_IDENTITIES = ("Identity", "StopGradient", "PreventGradient", "Snapshot", "DebugGradientIdentity")
+
+
+@register_kernel(_IDENTITIES, devices=CPU_GPU, promises=PASSES)
 def _identity(k: KernelBuild) -> Kernel:
-    if k.node.op == "GuaranteeConst" and k.dtype("T") is dtypes.resource:
+    return _same
+
+
+@register_kernel("PlaceholderWithDefault", devices=CPU_GPU, promises=Promises(passes=True, reads_outside=True))
+def _placeholder_with_default(k: KernelBuild) -> Kernel:
+    return _same
+
+
+@register_kernel("GuaranteeConst", devices=CPU_GPU)
+def _guarantee_const(k: KernelBuild) -> Kernel:
+    if k.dtype("T") is dtypes.resource:
         raise InvalidArgumentError("Input tensor cannot be a resource variable handle.", k.node.name)
     return _same
 
@@ -74,12 +77,12 @@ def _ref_identity(k: KernelBuild) -> Kernel:
     return _same
 
 
-@register_kernel("DeepCopy", devices=CPU_GPU)
+@register_kernel("DeepCopy", devices=CPU_GPU, promises=LIKE_FIRST)
 def _deep_copy(k: KernelBuild) -> Kernel:
     return lambda x: x.copy()
 
 
-@register_kernel("IdentityN", devices=CPU_GPU)
+@register_kernel("IdentityN", devices=CPU_GPU, promises=PASSES)
 def _identity_n(k: KernelBuild) -> Kernel:
     return lambda *xs: xs
 
@@ -89,7 +92,7 @@ def _partial(shape: TensorShape) -> str:
     return "<unknown>" if dims is None else text("?" if d is None else d for d in dims)  # type: ignore[misc]
 
 
-@register_kernel("EnsureShape", devices=CPU_GPU)
+@register_kernel("EnsureShape", devices=CPU_GPU, promises=Promises(checks=True))
 def _ensure_shape(k: KernelBuild) -> Kernel:
     want = k.attr("shape")
 
@@ -104,7 +107,7 @@ def _ensure_shape(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel(("Placeholder", "PlaceholderV2"), devices=CPU_GPU)
+@register_kernel(("Placeholder", "PlaceholderV2"), devices=CPU_GPU, promises=Promises(reads_outside=True))
 def _placeholder(k: KernelBuild) -> Kernel:
     dtype, shape = dtypes.WIRE_NAME[k.dtype("dtype")], k.attr("shape")
 
@@ -117,7 +120,7 @@ def _placeholder(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel(("CheckNumerics", "CheckNumericsV2"), devices=CPU_GPU, T=FLOATS)
+@register_kernel(("CheckNumerics", "CheckNumericsV2"), devices=CPU_GPU, promises=Promises(checks=True), T=FLOATS)
 def _check_numerics(k: KernelBuild) -> Kernel:
     message, xp, v2 = k.text_attr("message"), k.xp, k.node.op.endswith("V2")
 

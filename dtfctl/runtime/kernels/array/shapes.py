@@ -10,6 +10,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_codec import object_array
 from dtfctl.runtime.kernels.array.common import broadcast_shape, check_size, ints, product, shape_of, text
+from dtfctl.runtime.kernels.promises import LIKE_FIRST, SHAPES, Promises, ShapeFrom
 from dtfctl.runtime.kernels.registry import CPU_GPU, Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.ops.shapes.indexing import broadcast_gradient_axes
 
@@ -19,19 +20,22 @@ def _check_fits(n: int, dtype: np.dtype[Any], what: str) -> None:
         raise InvalidArgumentError(f"{what} output was {dtype.name} but value {n} does not fit")
 
 
-@register_kernel("Shape", devices=CPU_GPU, host_outputs=("output",))
+_OF_SHAPES = Promises(lets_go=True, shape_from=SHAPES, of_shapes=True)
+
+
+@register_kernel("Shape", devices=CPU_GPU, host_outputs=("output",), promises=_OF_SHAPES)
 def _shape(k: KernelBuild) -> Kernel:
     out = k.dtype("out_type").np
     return lambda x: np.array(x.shape, out)
 
 
-@register_kernel("ShapeN", devices=CPU_GPU, host_outputs=("output",))
+@register_kernel("ShapeN", devices=CPU_GPU, host_outputs=("output",), promises=_OF_SHAPES)
 def _shape_n(k: KernelBuild) -> Kernel:
     out = k.dtype("out_type").np
     return lambda *xs: [np.array(x.shape, out) for x in xs]
 
 
-@register_kernel("Size", devices=CPU_GPU, host_outputs=("output",))
+@register_kernel("Size", devices=CPU_GPU, host_outputs=("output",), promises=_OF_SHAPES)
 def _size(k: KernelBuild) -> Kernel:
     out = k.dtype("out_type").np
 
@@ -42,7 +46,7 @@ def _size(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("Rank", devices=CPU_GPU, host_outputs=("output",))
+@register_kernel("Rank", devices=CPU_GPU, host_outputs=("output",), promises=_OF_SHAPES)
 def _rank(k: KernelBuild) -> Kernel:
     return lambda x: np.array(x.ndim, np.int32)
 
@@ -54,11 +58,15 @@ def _inferred(shape: tuple[int, ...], dims: list[int], unknown: int) -> int:
     return have // want if want and have % want == 0 else 0
 
 
+def _view(*shape_values: str) -> Promises:
+    return Promises(shape_from=ShapeFrom(shape_values), is_view=True)
+
+
 # numpy's limit; TensorFlow's is 253.
 MAX_RANK = 64
 
 
-@register_kernel("Reshape", devices=CPU_GPU, host_inputs=("shape",))
+@register_kernel("Reshape", devices=CPU_GPU, host_inputs=("shape",), promises=_view("shape"))
 def _reshape(k: KernelBuild) -> Kernel:
     def kernel(x: Any, shape: Any) -> Any:
         dims = shape.reshape(-1).tolist()  # a scalar counts as a vector, as in graphs of old
@@ -101,7 +109,7 @@ def _reshape(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("Squeeze", devices=CPU_GPU)
+@register_kernel("Squeeze", devices=CPU_GPU, promises=_view())
 def _squeeze(k: KernelBuild) -> Kernel:
     chosen = tuple(k.attr("squeeze_dims") or ())
 
@@ -123,7 +131,7 @@ def _squeeze(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("ExpandDims", devices=CPU_GPU, host_inputs=("dim",))
+@register_kernel("ExpandDims", devices=CPU_GPU, host_inputs=("dim",), promises=_view("dim"))
 def _expand_dims(k: KernelBuild) -> Kernel:
     def kernel(x: Any, dim: Any) -> Any:
         if dim.size != 1:
@@ -215,7 +223,7 @@ def _zero_items(k: KernelBuild, x: Any) -> Any:
     return out
 
 
-@register_kernel("ZerosLike", devices=CPU_GPU)
+@register_kernel("ZerosLike", devices=CPU_GPU, promises=LIKE_FIRST)
 def _zeros_like(k: KernelBuild) -> Kernel:
     if k.dtype("T").is_object:
         return lambda x: _zero_items(k, x)
@@ -223,7 +231,7 @@ def _zeros_like(k: KernelBuild) -> Kernel:
     return lambda x: xp.zeros(x.shape, x.dtype)
 
 
-@register_kernel("OnesLike", devices=CPU_GPU)
+@register_kernel("OnesLike", devices=CPU_GPU, promises=LIKE_FIRST)
 def _ones_like(k: KernelBuild) -> Kernel:
     xp = k.xp
     return lambda x: xp.ones(x.shape, x.dtype)

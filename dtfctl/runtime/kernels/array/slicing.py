@@ -48,19 +48,19 @@ class _Indexer:
 
     def __init__(self, k: KernelBuild) -> None:
         self.masks = tuple(int(k.attr(f"{m}_mask")) for m in ("begin", "end", "ellipsis", "new_axis", "shrink_axis"))
-        self.last: tuple[Any, Any, Any, Shape, Index] | None = None
+        self.last: tuple[Any, Index] | None = None
 
     def __call__(self, shape: Shape, begin: Any, end: Any, strides: Any) -> Index:
-        last = self.last
-        if last is not None and last[0] is begin and last[1] is end and last[2] is strides and last[3] == shape:
-            return last[4]
+        last, asked = self.last, (shape, begin.tolist(), end.tolist(), strides.tolist())
+        if last is not None and last[0] == asked:
+            return last[1]
         if not (begin.ndim == 1 and begin.shape == end.shape == strides.shape and begin.size < 32):
             raise InvalidArgumentError(
                 f"Expected begin, end, and strides to be 1D equal size tensors, but got shapes {text(begin.shape)}, "
                 f"{text(end.shape)}, and {text(strides.shape)} instead."
             )
         index = strided_index(shape, ints(begin), ints(end), ints(strides), self.masks)  # type: ignore[arg-type]
-        self.last = (begin, end, strides, shape, index)
+        self.last = (asked, index)
         return index
 
 

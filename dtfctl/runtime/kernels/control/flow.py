@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dtfctl.runtime.framework.errors import AbortedError, InternalError, InvalidArgumentError
+from dtfctl.runtime.kernels.promises import PASSES
 from dtfctl.runtime.kernels.registry import CPU_GPU, Kernel, KernelBuild, register_kernel
 
 _IDENTITIES = (
@@ -18,7 +19,6 @@ _IDENTITIES = (
     "RefExit",
     "NextIteration",
     "RefNextIteration",
-    "LoopCond",
 )
 _PLAN_ONLY = (
     "Switch",
@@ -44,6 +44,11 @@ def no_op(k: KernelBuild) -> Kernel:
 
 @register_kernel(_IDENTITIES, devices=CPU_GPU)
 def pass_on(k: KernelBuild) -> Kernel:
+    return lambda value: value
+
+
+@register_kernel("LoopCond", devices=CPU_GPU, promises=PASSES)
+def loop_condition(k: KernelBuild) -> Kernel:
     return lambda value: value
 
 

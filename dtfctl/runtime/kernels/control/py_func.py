@@ -24,6 +24,7 @@ from dtfctl.runtime.framework.errors import (
     UnimplementedError,
     UnknownError,
 )
+from dtfctl.runtime.kernels.promises import Promises
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 _LOCK = threading.Lock()
@@ -44,7 +45,7 @@ def unregister_py_func(token: str) -> None:
         _FUNCTIONS.pop(token, None)
 
 
-@register_kernel(("PyFunc", "PyFuncStateless", "EagerPyFunc"))
+@register_kernel(("PyFunc", "PyFuncStateless", "EagerPyFunc"), promises=Promises(reads_outside=True))
 def py_func(k: KernelBuild) -> Kernel:
     token = k.text_attr("token")
     types: tuple[DType, ...] = k.attr("Tout") or ()

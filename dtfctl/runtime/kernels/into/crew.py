@@ -64,6 +64,8 @@ class _Job:
                 part()
             except BaseException as e:
                 self.error = e
+            # Who is waited for no longer has no arrays any more.
+            del part
             with self.lock:
                 self.left -= 1
                 if not self.left:

@@ -141,7 +141,7 @@ def _activation_grad(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> 
         return None
     if k.node.op == "TanhGrad":
         return Into(_tanh_gradient, scratch=(y,), in_place=(1,), by_rows=True, formula="{1} * (one - {0} * {0})")
-    return Into(_sigmoid_gradient, scratch=(y,), in_place=(1,), by_rows=True, formula="{1} * ({0} * (one - {0}))")
+    return Into(_sigmoid_gradient, scratch=(y,), in_place=(1,), by_rows=True, formula="{1} * {0} * (one - {0})")
 
 
 def _tanh_gradient(y: Any, g: Any, out: Any, scratch: Any) -> None:
@@ -152,5 +152,5 @@ def _tanh_gradient(y: Any, g: Any, out: Any, scratch: Any) -> None:
 
 def _sigmoid_gradient(y: Any, g: Any, out: Any, scratch: Any) -> None:
     np.subtract(1, y, scratch)
-    np.multiply(y, scratch, scratch)
-    np.multiply(g, scratch, out)
+    np.multiply(g, y, out)
+    np.multiply(out, scratch, out)

@@ -34,7 +34,7 @@ def _matmul(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | No
 @makes("BiasAddGrad")
 def _bias_add_grad(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     g = inputs[0]
-    if not is_float(g) or k.text_attr("data_format", "NHWC") != "NHWC" or len(g.shape) < 2:
+    if not is_float(g) or k.text_attr("data_format", "NHWC") != "NHWC" or len(g.shape) < 2 or 0 in g.shape:
         return None
     return _sum_of_rows(g)
 
@@ -43,7 +43,7 @@ def _bias_add_grad(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> In
 def _sum(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     x = inputs[0]
     lead = len(x.shape) - 1 if is_float(x) else 0
-    if lead < 1 or outputs[0].shape != x.shape[-1:]:
+    if lead < 1 or outputs[0].shape != x.shape[-1:] or 0 in x.shape:
         return None
     # All axes but the last, which the shapes alone tell apart only where no other gives the same.
     if any(size == x.shape[-1] for size in x.shape[:-1]):

@@ -43,6 +43,8 @@ class Into:
         scratch: what room it needs besides.
         in_place: inputs whose memory the first output may have, if they are of its shape and type.
         fills: False for a node that returns its outputs as usual, such as one that updates a variable.
+        is_guarded: it raises `Unfit` where its results would not have the shapes it was made for. Of others it is known
+            that the shapes of their inputs say so: their kernel promises `shape_from`.
         by_rows: it may be called with parts of the arrays, cut along the first dimension: each row of the outputs and
             scratch arrays follows from the same rows of the inputs that have as many rows, and from all of those that
             have fewer dimensions.
@@ -56,6 +58,7 @@ class Into:
     scratch: tuple[Spec, ...] = ()
     in_place: tuple[int, ...] = ()
     fills: bool = True
+    is_guarded: bool = False
     by_rows: bool = False
     formula: str = ""
     beside_onednn: Callable[[], Into] | None = None

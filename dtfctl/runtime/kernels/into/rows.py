@@ -75,7 +75,7 @@ def _gather(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | No
         with variable.lock:
             return take(variable._value, indices, out)
 
-    return Into(gather, fills=fills)
+    return Into(gather, fills=fills, is_guarded=True)
 
 
 def _is_zero(edge: Edge) -> bool:

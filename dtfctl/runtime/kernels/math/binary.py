@@ -11,6 +11,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import FailedPreconditionError, InternalError, InvalidArgumentError
 from dtfctl.runtime.kernels.admission import MOST_UNSEEN, admit_broadcast
 from dtfctl.runtime.kernels.array.common import in_float32, text
+from dtfctl.runtime.kernels.promises import FIRST, OF_SHAPES, Promises
 from dtfctl.runtime.kernels.registry import (
     COMPLEX,
     CPU,
@@ -49,7 +50,7 @@ def checked(function: Callable[[Any, Any], Any], item_bytes: int | None = None) 
 def _ufunc(op: str, name: str, types: tuple[dtypes.DType, ...] | None = None) -> None:
     allowed: dict[str, Any] = {} if types is None else {"T": types}
 
-    @register_kernel(op, devices=CPU_GPU, alike=True, **allowed)
+    @register_kernel(op, devices=CPU_GPU, alike=True, promises=OF_SHAPES, **allowed)
     def factory(k: KernelBuild) -> Kernel:
         return checked(getattr(k.xp, name))
 
@@ -124,30 +125,30 @@ def _mod_of_ints(x: Any, y: Any) -> Any:
     return np.mod(x, y)
 
 
-@register_kernel(("Div", "TruncateDiv", "RealDiv"), T=INTS)
+@register_kernel(("Div", "TruncateDiv", "RealDiv"), promises=OF_SHAPES, T=INTS)
 def _integer_division(k: KernelBuild) -> Kernel:
     if k.node.op == "TruncateDiv":
         return checked(_unchecked_by_tensorflow(truncated_quotient))
     return checked(_real_quotient_of_ints)
 
 
-@register_kernel("Div", devices=CPU_GPU, T=FLOATS + COMPLEX)
+@register_kernel("Div", devices=CPU_GPU, promises=OF_SHAPES, T=FLOATS + COMPLEX)
 def _division(k: KernelBuild) -> Kernel:
     return checked(k.xp.true_divide)
 
 
-@register_kernel("TruncateDiv", devices=CPU_GPU, T=FLOATS)
+@register_kernel("TruncateDiv", devices=CPU_GPU, promises=OF_SHAPES, T=FLOATS)
 def _truncate_div(k: KernelBuild) -> Kernel:
     xp = k.xp
     return checked(lambda x, y: xp.trunc(x / y))
 
 
-@register_kernel("FloorDiv", T=INTS)
+@register_kernel("FloorDiv", promises=OF_SHAPES, T=INTS)
 def _floor_div_ints(k: KernelBuild) -> Kernel:
     return checked(_floor_quotient_of_ints)
 
 
-@register_kernel("FloorDiv", devices=CPU_GPU, T=FLOATS)
+@register_kernel("FloorDiv", devices=CPU_GPU, promises=OF_SHAPES, T=FLOATS)
 def _floor_div(k: KernelBuild) -> Kernel:
     xp = k.xp
     if k.dtype("T") in _LOW:
@@ -155,29 +156,29 @@ def _floor_div(k: KernelBuild) -> Kernel:
     return checked(lambda x, y: xp.floor(x / y))
 
 
-@register_kernel("FloorMod", T=INTS)
+@register_kernel("FloorMod", promises=OF_SHAPES, T=INTS)
 def _floor_mod_ints(k: KernelBuild) -> Kernel:
     return checked(_mod_of_ints)
 
 
-@register_kernel("FloorMod", devices=CPU_GPU, T=FLOATS)
+@register_kernel("FloorMod", devices=CPU_GPU, promises=OF_SHAPES, T=FLOATS)
 def _floor_mod(k: KernelBuild) -> Kernel:
     return checked(in_float32(k.xp.mod) if k.dtype("T") in _LOW else k.xp.mod)
 
 
-@register_kernel(("Mod", "TruncateMod"), T=INTS)
+@register_kernel(("Mod", "TruncateMod"), promises=OF_SHAPES, T=INTS)
 def _truncate_mod_ints(k: KernelBuild) -> Kernel:
     if k.node.op == "TruncateMod":
         return checked(_unchecked_by_tensorflow(np.fmod))
     return checked(_fmod_of_ints)
 
 
-@register_kernel(("Mod", "TruncateMod"), devices=CPU_GPU, T=FLOATS)
+@register_kernel(("Mod", "TruncateMod"), devices=CPU_GPU, promises=OF_SHAPES, T=FLOATS)
 def _truncate_mod(k: KernelBuild) -> Kernel:
     return checked(in_float32(k.xp.fmod) if k.dtype("T") in _LOW else k.xp.fmod)
 
 
-@register_kernel("Pow", devices=CPU, T=INTS)
+@register_kernel("Pow", devices=CPU, promises=OF_SHAPES, T=INTS)
 def _integer_power(k: KernelBuild) -> Kernel:
     def power(x: Any, y: Any) -> Any:
         if (y < 0).any():
@@ -187,12 +188,12 @@ def _integer_power(k: KernelBuild) -> Kernel:
     return checked(power)
 
 
-@register_kernel("Pow", devices=CPU_GPU, T=FLOATS + COMPLEX)
+@register_kernel("Pow", devices=CPU_GPU, promises=OF_SHAPES, T=FLOATS + COMPLEX)
 def _power(k: KernelBuild) -> Kernel:
     return checked(in_float32(k.xp.power) if k.dtype("T") in _LOW else k.xp.power)
 
 
-@register_kernel("SquaredDifference", devices=CPU_GPU)
+@register_kernel("SquaredDifference", devices=CPU_GPU, promises=OF_SHAPES)
 def _squared_difference(k: KernelBuild) -> Kernel:
     def real(x: Any, y: Any) -> Any:
         d = x - y
@@ -210,7 +211,7 @@ def _squared_difference(k: KernelBuild) -> Kernel:
 def _zero_where(op: str, which: int, of: Callable[[Any, Any, Any], Any]) -> None:
     """Register an op whose result is 0 wherever argument `which` is 0, whatever the other is."""
 
-    @register_kernel(op, devices=CPU_GPU)
+    @register_kernel(op, devices=CPU_GPU, promises=OF_SHAPES)
     def factory(k: KernelBuild) -> Kernel:
         xp, low = k.xp, k.dtype("T") in _LOW
 
@@ -228,7 +229,7 @@ _zero_where("Xlogy", 0, lambda xp, x, y: x * xp.log(y))
 _zero_where("Xlog1py", 0, lambda xp, x, y: x * xp.log1p(y))
 
 
-@register_kernel(("LeftShift", "RightShift"), T=INTS)
+@register_kernel(("LeftShift", "RightShift"), promises=OF_SHAPES, T=INTS)
 def _shift(k: KernelBuild) -> Kernel:
     """Shift counts outside [0, bits) are clamped to it, as TensorFlow does for want of a defined answer."""
     dtype = k.dtype("T").np
@@ -241,7 +242,11 @@ def _shift(k: KernelBuild) -> Kernel:
     )
 
 
-@register_kernel(("AddN", "AccumulateNV2"), devices=CPU_GPU, T=NUMBERS)
+# The sum of one tensor is that tensor.
+_SUM = Promises(lets_go=lambda node: len(node.inputs) > 1, shape_from=FIRST)
+
+
+@register_kernel(("AddN", "AccumulateNV2"), devices=CPU_GPU, promises=_SUM, T=NUMBERS)
 def _add_n(k: KernelBuild) -> Kernel:
     low = k.dtype("T") in _LOW
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import UnimplementedError
+from dtfctl.runtime.kernels.promises import FIRST, Promises
 from dtfctl.runtime.kernels.registry import CPU_GPU, Kernel, KernelBuild, register_kernel
 
 # Explicit mantissa bits of each float type.
@@ -21,7 +22,7 @@ def _truncate_mantissa(x: Any, drop: int) -> Any:
     return (np.asarray(x).view(bits) & mask).view(x.dtype)
 
 
-@register_kernel("Cast", devices=CPU_GPU)
+@register_kernel("Cast", devices=CPU_GPU, promises=Promises(shape_from=FIRST))
 def _cast(k: KernelBuild) -> Kernel:
     source, target = k.dtype("SrcT"), k.dtype("DstT")
     if source is target:

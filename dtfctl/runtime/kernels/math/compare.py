@@ -10,6 +10,7 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.admission import MOST_UNSEEN, admit_broadcast
 from dtfctl.runtime.kernels.array.common import text
 from dtfctl.runtime.kernels.math.binary import checked
+from dtfctl.runtime.kernels.promises import OF_SHAPES, Promises, ShapeFrom
 from dtfctl.runtime.kernels.registry import CPU_GPU, Kernel, KernelBuild, register_kernel
 
 for _op, _name in {
@@ -19,12 +20,12 @@ for _op, _name in {
     "LessEqual": "less_equal",
 }.items():
 
-    @register_kernel(_op, devices=CPU_GPU)
+    @register_kernel(_op, devices=CPU_GPU, promises=OF_SHAPES)
     def _ordering(k: KernelBuild, name: str = _name) -> Kernel:
         return checked(getattr(k.xp, name), item_bytes=1)
 
 
-@register_kernel(("Equal", "NotEqual"), devices=CPU_GPU)
+@register_kernel(("Equal", "NotEqual"), devices=CPU_GPU, promises=OF_SHAPES)
 def _equality(k: KernelBuild) -> Kernel:
     """With incompatible_shape_error=False, arguments that do not broadcast are simply not equal."""
     same = k.node.op == "Equal"
@@ -141,7 +142,10 @@ def _clip_by_value(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel(("ArgMax", "ArgMin"), devices=CPU_GPU, host_inputs=("dimension",))
+_BY_DIMENSION = Promises(lets_go=True, shape_from=ShapeFrom(("dimension",)))
+
+
+@register_kernel(("ArgMax", "ArgMin"), devices=CPU_GPU, host_inputs=("dimension",), promises=_BY_DIMENSION)
 def _arg(k: KernelBuild) -> Kernel:
     out = k.dtype("output_type").np
     function = k.xp.argmax if k.node.op == "ArgMax" else k.xp.argmin

@@ -8,10 +8,11 @@ import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.array.common import is_low_precision, text
+from dtfctl.runtime.kernels.promises import OF_SHAPES
 from dtfctl.runtime.kernels.registry import CPU_GPU, Kernel, KernelBuild, register_kernel
 
 
-@register_kernel("MatMul", devices=CPU_GPU)
+@register_kernel("MatMul", devices=CPU_GPU, promises=OF_SHAPES)
 def _matmul(k: KernelBuild) -> Kernel:
     ta, tb = bool(k.attr("transpose_a")), bool(k.attr("transpose_b"))
     dtype = k.dtype("T").np
@@ -43,7 +44,7 @@ def _adjoint(x: Any) -> Any:
     return x.swapaxes(-1, -2).conj() if x.dtype.kind == "c" else x.swapaxes(-1, -2)
 
 
-@register_kernel(("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), devices=CPU_GPU)
+@register_kernel(("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), devices=CPU_GPU, promises=OF_SHAPES)
 def _batch_matmul(k: KernelBuild) -> Kernel:
     ax, ay = bool(k.attr("adj_x")), bool(k.attr("adj_y"))
     op, matmul = k.node.op, k.xp.matmul

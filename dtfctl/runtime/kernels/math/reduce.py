@@ -9,6 +9,7 @@ import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.array.common import is_low_precision
+from dtfctl.runtime.kernels.promises import Promises, ShapeFrom
 from dtfctl.runtime.kernels.registry import CPU_GPU, Kernel, KernelBuild, register_kernel
 
 
@@ -34,15 +35,16 @@ def axes_of(axes: Any, rank: int) -> tuple[int, ...]:
 def _reducer(k: KernelBuild, reduce: Callable[[Any, tuple[int, ...], bool], Any]) -> Kernel:
     """A kernel around reduce(x, axes, keepdims)."""
     keep = bool(k.attr("keep_dims", False))
-    # The axes are the same constant in every step: (array, rank, axes) of the last call.
+    # The axes are the same constant in every step: (their numbers, rank, axes) of the last call.
     last: tuple[Any, int, tuple[int, ...]] = (None, -1, ())
 
     def kernel(x: Any, axes: Any) -> Any:
         nonlocal last
-        held, rank, chosen = last
-        if held is not axes or rank != x.ndim:
+        numbers = axes.tolist()
+        known, rank, chosen = last
+        if known != numbers or rank != x.ndim:
             chosen = axes_of(axes, x.ndim)
-            last = (axes, x.ndim, chosen)
+            last = (numbers, x.ndim, chosen)
         return reduce(x, chosen, keep)
 
     return kernel
@@ -73,7 +75,10 @@ def _reduction(xp: Any, ufunc: str) -> Callable[..., Any]:
     return function
 
 
-@register_kernel(("Sum", "Prod"), devices=CPU_GPU, host_inputs=("reduction_indices",))
+REDUCES = Promises(lets_go=True, shape_from=ShapeFrom(("reduction_indices",)), is_total=True)
+
+
+@register_kernel(("Sum", "Prod"), devices=CPU_GPU, host_inputs=("reduction_indices",), promises=REDUCES)
 def _sum(k: KernelBuild) -> Kernel:
     function = _reduction(k.xp, "add" if k.node.op == "Sum" else "multiply")
     dtype = k.dtype("T").np
@@ -82,7 +87,7 @@ def _sum(k: KernelBuild) -> Kernel:
     return _reducer(k, lambda x, axes, keep: function(x, axis=axes, dtype=dtype, keepdims=keep))
 
 
-@register_kernel(("Max", "Min"), devices=CPU_GPU, host_inputs=("reduction_indices",))
+@register_kernel(("Max", "Min"), devices=CPU_GPU, host_inputs=("reduction_indices",), promises=REDUCES)
 def _extremum(k: KernelBuild) -> Kernel:
     is_max = k.node.op == "Max"
     xp = k.xp
@@ -102,7 +107,7 @@ def _extremum(k: KernelBuild) -> Kernel:
     return _reducer(k, reduce)
 
 
-@register_kernel("Mean", devices=CPU_GPU, host_inputs=("reduction_indices",))
+@register_kernel("Mean", devices=CPU_GPU, host_inputs=("reduction_indices",), promises=REDUCES)
 def _mean(k: KernelBuild) -> Kernel:
     add = _reduction(k.xp, "add")
     dtype = k.dtype("T").np
@@ -131,7 +136,7 @@ def _mean(k: KernelBuild) -> Kernel:
     return _reducer(k, mean)
 
 
-@register_kernel("EuclideanNorm", devices=CPU_GPU, host_inputs=("reduction_indices",))
+@register_kernel("EuclideanNorm", devices=CPU_GPU, host_inputs=("reduction_indices",), promises=REDUCES)
 def _euclidean_norm(k: KernelBuild) -> Kernel:
     xp, add = k.xp, _reduction(k.xp, "add")
     dtype = k.dtype("T").np
@@ -145,7 +150,7 @@ def _euclidean_norm(k: KernelBuild) -> Kernel:
     return _reducer(k, reduce)
 
 
-@register_kernel(("All", "Any"), devices=CPU_GPU, host_inputs=("reduction_indices",))
+@register_kernel(("All", "Any"), devices=CPU_GPU, host_inputs=("reduction_indices",), promises=REDUCES)
 def _logical(k: KernelBuild) -> Kernel:
     function = _reduction(k.xp, "logical_and" if k.node.op == "All" else "logical_or")
     return _reducer(k, lambda x, axes, keep: function(x, axis=axes, keepdims=keep))

@@ -11,6 +11,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.array.common import in_float32, text
 from dtfctl.runtime.kernels.math.binary import checked
+from dtfctl.runtime.kernels.promises import LIKE_FIRST
 from dtfctl.runtime.kernels.registry import FLOATS, Kernel, KernelBuild, register_kernel
 
 _LOW = (dtypes.float16, dtypes.bfloat16)
@@ -60,7 +61,7 @@ def _precise(k: KernelBuild, function: Callable[..., Any]) -> Kernel:
     return function
 
 
-@register_kernel(tuple(_UNARY), T=FLOATS)
+@register_kernel(tuple(_UNARY), promises=LIKE_FIRST, T=FLOATS)
 def _special(k: KernelBuild) -> Kernel:
     from scipy import special
 

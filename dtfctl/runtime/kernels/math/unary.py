@@ -11,6 +11,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_codec import object_array
 from dtfctl.runtime.kernels.array.common import in_float32
+from dtfctl.runtime.kernels.promises import LIKE_FIRST, OF_SHAPES
 from dtfctl.runtime.kernels.registry import (
     COMPLEX,
     CPU_GPU,
@@ -30,7 +31,7 @@ _SIGNED_NUMBERS = SIGNED + _FLOAT_COMPLEX
 def _ufunc(op: str, name: str, types: tuple[dtypes.DType, ...]) -> None:
     """Register an op that is one numpy (and cupy) ufunc."""
 
-    @register_kernel(op, devices=CPU_GPU, alike=True, T=types)
+    @register_kernel(op, devices=CPU_GPU, alike=True, promises=LIKE_FIRST, T=types)
     def factory(k: KernelBuild) -> Kernel:
         function: Kernel = getattr(k.xp, name)
         return function
@@ -69,7 +70,7 @@ _ufunc("IsNan", "isnan", FLOATS)
 _ufunc("Invert", "invert", INTS)
 
 
-@register_kernel("LogicalNot", devices=CPU_GPU)
+@register_kernel("LogicalNot", devices=CPU_GPU, promises=LIKE_FIRST)
 def _logical_not(k: KernelBuild) -> Kernel:
     function: Kernel = k.xp.logical_not
     return function
@@ -84,7 +85,7 @@ def _round(k: KernelBuild) -> Kernel:
     return function
 
 
-@register_kernel(("Reciprocal", "Inv"), devices=CPU_GPU, T=_SIGNED_NUMBERS)
+@register_kernel(("Reciprocal", "Inv"), devices=CPU_GPU, promises=LIKE_FIRST, T=_SIGNED_NUMBERS)
 def _reciprocal(k: KernelBuild) -> Kernel:
     one = k.dtype("T").np.type(1)
     if k.dtype("T").is_integer:
@@ -92,7 +93,7 @@ def _reciprocal(k: KernelBuild) -> Kernel:
     return lambda x: one / x
 
 
-@register_kernel("Rsqrt", devices=CPU_GPU, T=_FLOAT_COMPLEX)
+@register_kernel("Rsqrt", devices=CPU_GPU, promises=LIKE_FIRST, T=_FLOAT_COMPLEX)
 def _rsqrt(k: KernelBuild) -> Kernel:
     one, sqrt = k.dtype("T").np.type(1), k.xp.sqrt
     if k.dtype("T") in (dtypes.float16, dtypes.bfloat16):
@@ -100,7 +101,7 @@ def _rsqrt(k: KernelBuild) -> Kernel:
     return lambda x: one / sqrt(x)
 
 
-@register_kernel("Sigmoid", devices=CPU_GPU, T=_FLOAT_COMPLEX)
+@register_kernel("Sigmoid", devices=CPU_GPU, promises=LIKE_FIRST, T=_FLOAT_COMPLEX)
 def _sigmoid(k: KernelBuild) -> Kernel:
     exp = k.xp.exp
     if k.dtype("T") in (dtypes.float16, dtypes.bfloat16):
@@ -115,7 +116,7 @@ def _gradient(op: str, of: Callable[[Any, Any], Any], conjugate: bool = True) ->
     Complex y enters conjugated, except where TensorFlow leaves that to the front end.
     """
 
-    @register_kernel(op, devices=CPU_GPU, T=_FLOAT_COMPLEX)
+    @register_kernel(op, devices=CPU_GPU, promises=LIKE_FIRST, T=_FLOAT_COMPLEX)
     def factory(k: KernelBuild) -> Kernel:
         dtype = k.dtype("T")
         function = in_float32(of) if dtype in (dtypes.float16, dtypes.bfloat16) else of
@@ -145,13 +146,13 @@ _gradient("ReciprocalGrad", lambda y, dy: -dy * y * y)
 _gradient("InvGrad", lambda y, dy: -dy * y * y)
 
 
-@register_kernel("PopulationCount", T=INTS)
+@register_kernel("PopulationCount", promises=LIKE_FIRST, T=INTS)
 def _population_count(k: KernelBuild) -> Kernel:
     unsigned = np.dtype(f"u{k.dtype('T').np.itemsize}")
     return lambda x: np.bitwise_count(x.view(unsigned)).astype(np.uint8)
 
 
-@register_kernel("Complex", devices=CPU_GPU)
+@register_kernel("Complex", devices=CPU_GPU, promises=OF_SHAPES)
 def _complex(k: KernelBuild) -> Kernel:
     out = k.dtype("Tout").np
 
@@ -166,25 +167,25 @@ def _complex(k: KernelBuild) -> Kernel:
     return checked(kernel, item_bytes=np.dtype(out).itemsize)
 
 
-@register_kernel("Real", devices=CPU_GPU)
+@register_kernel("Real", devices=CPU_GPU, promises=LIKE_FIRST)
 def _real(k: KernelBuild) -> Kernel:
     out = k.dtype("Tout").np
     return lambda z: z.real.astype(out)
 
 
-@register_kernel("Imag", devices=CPU_GPU)
+@register_kernel("Imag", devices=CPU_GPU, promises=LIKE_FIRST)
 def _imag(k: KernelBuild) -> Kernel:
     out = k.dtype("Tout").np
     return lambda z: z.imag.astype(out)
 
 
-@register_kernel("ComplexAbs", devices=CPU_GPU)
+@register_kernel("ComplexAbs", devices=CPU_GPU, promises=LIKE_FIRST)
 def _complex_abs(k: KernelBuild) -> Kernel:
     out = k.dtype("Tout").np
     return lambda z: k.xp.absolute(z).astype(out)
 
 
-@register_kernel("Angle", devices=CPU_GPU)
+@register_kernel("Angle", devices=CPU_GPU, promises=LIKE_FIRST)
 def _angle(k: KernelBuild) -> Kernel:
     out = k.dtype("Tout").np
     return lambda z: k.xp.arctan2(z.imag, z.real).astype(out)

@@ -11,6 +11,7 @@ import numpy as np
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.nn.common import low_in_float32, shape_text
+from dtfctl.runtime.kernels.promises import LIKE_FIRST
 from dtfctl.runtime.kernels.registry import CPU_GPU, FLOATS, REALS, Kernel, KernelBuild, register_kernel
 
 _finfo: Any = ml_dtypes.finfo
@@ -33,41 +34,41 @@ def _binary(k: KernelBuild, function: Kernel) -> Kernel:
     return kernel
 
 
-@register_kernel("Relu", devices=CPU_GPU, T=(*REALS, dtypes.qint8))
+@register_kernel("Relu", devices=CPU_GPU, promises=LIKE_FIRST, T=(*REALS, dtypes.qint8))
 def relu(k: KernelBuild) -> Kernel:
     maximum, zero = k.xp.maximum, k.dtype("T").np.type(0)
     return lambda x: maximum(x, zero)
 
 
-@register_kernel("ReluGrad", devices=CPU_GPU, T=REALS)
+@register_kernel("ReluGrad", devices=CPU_GPU, promises=LIKE_FIRST, T=REALS)
 def relu_grad(k: KernelBuild) -> Kernel:
     return _binary(k, lambda g, x: g * (x > 0))
 
 
-@register_kernel("Relu6", devices=CPU_GPU, T=REALS)
+@register_kernel("Relu6", devices=CPU_GPU, promises=LIKE_FIRST, T=REALS)
 def relu6(k: KernelBuild) -> Kernel:
     xp, zero, six = k.xp, k.dtype("T").np.type(0), k.dtype("T").np.type(6)
     return lambda x: xp.minimum(xp.maximum(x, zero), six)
 
 
-@register_kernel("Relu6Grad", devices=CPU_GPU, T=REALS)
+@register_kernel("Relu6Grad", devices=CPU_GPU, promises=LIKE_FIRST, T=REALS)
 def relu6_grad(k: KernelBuild) -> Kernel:
     return _binary(k, lambda g, x: g * ((x > 0) & (x < 6)))
 
 
-@register_kernel("Elu", devices=CPU_GPU, T=FLOATS)
+@register_kernel("Elu", devices=CPU_GPU, promises=LIKE_FIRST, T=FLOATS)
 def elu(k: KernelBuild) -> Kernel:
     xp = k.xp
     return low_in_float32(k.dtype("T").np, lambda x: xp.where(x < 0, xp.expm1(xp.minimum(x, 0)), x))
 
 
-@register_kernel("EluGrad", devices=CPU_GPU, T=FLOATS)
+@register_kernel("EluGrad", devices=CPU_GPU, promises=LIKE_FIRST, T=FLOATS)
 def elu_grad(k: KernelBuild) -> Kernel:
     xp = k.xp
     return _binary(k, low_in_float32(k.dtype("T").np, lambda g, y: xp.where(y < 0, (y + 1) * g, g)))
 
 
-@register_kernel("Selu", devices=CPU_GPU, T=FLOATS)
+@register_kernel("Selu", devices=CPU_GPU, promises=LIKE_FIRST, T=FLOATS)
 def selu(k: KernelBuild) -> Kernel:
     xp = k.xp
     return low_in_float32(
@@ -76,7 +77,7 @@ def selu(k: KernelBuild) -> Kernel:
     )
 
 
-@register_kernel("SeluGrad", devices=CPU_GPU, T=FLOATS)
+@register_kernel("SeluGrad", devices=CPU_GPU, promises=LIKE_FIRST, T=FLOATS)
 def selu_grad(k: KernelBuild) -> Kernel:
     xp = k.xp
     return _binary(
@@ -85,19 +86,19 @@ def selu_grad(k: KernelBuild) -> Kernel:
     )
 
 
-@register_kernel("LeakyRelu", devices=CPU_GPU, T=FLOATS)
+@register_kernel("LeakyRelu", devices=CPU_GPU, promises=LIKE_FIRST, T=FLOATS)
 def leaky_relu(k: KernelBuild) -> Kernel:
     xp, alpha = k.xp, k.dtype("T").np.type(k.attr("alpha", 0.2))
     return lambda x: xp.where(x > 0, x, x * alpha)
 
 
-@register_kernel("LeakyReluGrad", devices=CPU_GPU, T=FLOATS)
+@register_kernel("LeakyReluGrad", devices=CPU_GPU, promises=LIKE_FIRST, T=FLOATS)
 def leaky_relu_grad(k: KernelBuild) -> Kernel:
     xp, alpha = k.xp, k.dtype("T").np.type(k.attr("alpha", 0.2))
     return _binary(k, lambda g, x: xp.where(x > 0, g, g * alpha))
 
 
-@register_kernel("Softplus", devices=CPU_GPU, T=FLOATS)
+@register_kernel("Softplus", devices=CPU_GPU, promises=LIKE_FIRST, T=FLOATS)
 def softplus(k: KernelBuild) -> Kernel:
     xp, dtype = k.xp, k.dtype("T").np
     # Beyond this log(1 + exp(x)) is x, or exp(x), in the type's precision.
@@ -115,7 +116,7 @@ def _epsilon(dtype: np.dtype[Any]) -> float:
     return 2.0**-13 if dtype == np.float16 else float(_finfo(dtype).eps)
 
 
-@register_kernel("SoftplusGrad", devices=CPU_GPU, T=FLOATS)
+@register_kernel("SoftplusGrad", devices=CPU_GPU, promises=LIKE_FIRST, T=FLOATS)
 def softplus_grad(k: KernelBuild) -> Kernel:
     xp = k.xp
 
@@ -126,13 +127,13 @@ def softplus_grad(k: KernelBuild) -> Kernel:
     return _binary(k, low_in_float32(k.dtype("T").np, function))
 
 
-@register_kernel("Softsign", devices=CPU_GPU, T=FLOATS)
+@register_kernel("Softsign", devices=CPU_GPU, promises=LIKE_FIRST, T=FLOATS)
 def softsign(k: KernelBuild) -> Kernel:
     xp = k.xp
     return low_in_float32(k.dtype("T").np, lambda x: x / (xp.abs(x) + 1))
 
 
-@register_kernel("SoftsignGrad", devices=CPU_GPU, T=FLOATS)
+@register_kernel("SoftsignGrad", devices=CPU_GPU, promises=LIKE_FIRST, T=FLOATS)
 def softsign_grad(k: KernelBuild) -> Kernel:
     xp = k.xp
     return _binary(k, low_in_float32(k.dtype("T").np, lambda g, x: g / xp.square(xp.abs(x) + 1)))

@@ -8,10 +8,11 @@ import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.nn.common import shape_text, work_dtype
+from dtfctl.runtime.kernels.promises import LIKE_FIRST, OF_SHAPES
 from dtfctl.runtime.kernels.registry import CPU_GPU, FLOATS, INDICES, NUMBERS, Kernel, KernelBuild, register_kernel
 
 
-@register_kernel(("BiasAdd", "BiasAddV1"), devices=CPU_GPU, T=NUMBERS)
+@register_kernel(("BiasAdd", "BiasAddV1"), devices=CPU_GPU, promises=LIKE_FIRST, T=NUMBERS)
 def bias_add(k: KernelBuild) -> Kernel:
     first = k.text_attr("data_format", "NHWC") == "NCHW"
 
@@ -30,7 +31,7 @@ def bias_add(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("BiasAddGrad", devices=CPU_GPU, T=NUMBERS)
+@register_kernel("BiasAddGrad", devices=CPU_GPU, promises=OF_SHAPES, T=NUMBERS)
 def bias_add_grad(k: KernelBuild) -> Kernel:
     xp, dtype = k.xp, k.dtype("T").np
     first, wide = k.text_attr("data_format", "NHWC") == "NCHW", work_dtype(dtype)
@@ -52,7 +53,7 @@ def bias_add_grad(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("L2Loss", devices=CPU_GPU, T=FLOATS)
+@register_kernel("L2Loss", devices=CPU_GPU, promises=OF_SHAPES, T=FLOATS)
 def l2_loss(k: KernelBuild) -> Kernel:
     dtype = k.dtype("T").np
     wide = work_dtype(dtype)

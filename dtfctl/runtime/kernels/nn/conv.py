@@ -19,6 +19,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.nn.common import Geometry, Window, shape_text, window_of, work_dtype
 from dtfctl.runtime.kernels.onednn.cache import convolution_for
+from dtfctl.runtime.kernels.promises import NONE, OF_SHAPES, Promises, ShapeFrom
 from dtfctl.runtime.kernels.registry import FLOATS, Kernel, KernelBuild, register_kernel
 
 # Bytes the matrix of patches of one block may take.
@@ -204,12 +205,12 @@ def require_rank(name: str, shape: tuple[int, ...], rank: int) -> None:
         raise InvalidArgumentError(f"{name} must be {rank}-dimensional: {shape_text(shape)}")
 
 
-@register_kernel("Conv2D", T=(*FLOATS, dtypes.int32))
+@register_kernel("Conv2D", promises=OF_SHAPES, T=(*FLOATS, dtypes.int32))
 def conv2d(k: KernelBuild) -> Kernel:
     return _forward(k, 2)
 
 
-@register_kernel("Conv3D", T=FLOATS)
+@register_kernel("Conv3D", promises=OF_SHAPES, T=FLOATS)
 def conv3d(k: KernelBuild) -> Kernel:
     return _forward(k, 3)
 
@@ -335,7 +336,8 @@ for _op, _spatial, _by_shape in (
     ("Conv3DBackpropInput", 3, False),
     ("Conv3DBackpropInputV2", 3, True),
 ):
-    register_kernel(_op, T=(*FLOATS, dtypes.int32) if _spatial == 2 else FLOATS)(
+    _kept = Promises(lets_go=True, shape_from=ShapeFrom(("input_sizes",))) if _by_shape else NONE
+    register_kernel(_op, promises=_kept, T=(*FLOATS, dtypes.int32) if _spatial == 2 else FLOATS)(
         partial(_backprop_input, spatial=_spatial, by_shape=_by_shape)
     )
 for _op, _spatial, _by_shape in (
@@ -344,4 +346,5 @@ for _op, _spatial, _by_shape in (
     ("Conv3DBackpropFilter", 3, False),
     ("Conv3DBackpropFilterV2", 3, True),
 ):
-    register_kernel(_op, T=FLOATS)(partial(_backprop_filter, spatial=_spatial, by_shape=_by_shape))
+    _kept = Promises(lets_go=True, shape_from=ShapeFrom(("filter_sizes",))) if _by_shape else NONE
+    register_kernel(_op, promises=_kept, T=FLOATS)(partial(_backprop_filter, spatial=_spatial, by_shape=_by_shape))

@@ -19,6 +19,7 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError, UnimplementedE
 from dtfctl.runtime.kernels.array.common import vector
 from dtfctl.runtime.kernels.nn.common import Geometry, Window, shape_text, window_of, work_dtype
 from dtfctl.runtime.kernels.pieces import update_at
+from dtfctl.runtime.kernels.promises import OF_SHAPES
 from dtfctl.runtime.kernels.registry import FLOATS, REALS, Kernel, KernelBuild, register_kernel
 
 _finfo: Any = ml_dtypes.finfo
@@ -109,7 +110,10 @@ def max_pool(x: Any, g: Geometry) -> Any:
         for offset in range(1, size):
             out = np.maximum(out, current[_along(g, axis, offset, x.ndim)])
         current = out
-    return np.maximum(current, low) if x.dtype.kind not in "iu" else np.ascontiguousarray(current)
+    if x.dtype.kind not in "iu":
+        return np.maximum(current, low)
+    # Windows of one pixel have taken nothing but a look at the input.
+    return current.copy() if np.may_share_memory(current, x) else np.ascontiguousarray(current)
 
 
 def depth_pool(x: Any, depth: int) -> Any:
@@ -125,13 +129,13 @@ def _max_pool(window: Window, depth: int, spatial: int, x: Any) -> Any:
     return _back(out, window)
 
 
-@register_kernel("MaxPool", T=(*REALS, dtypes.qint8))
+@register_kernel("MaxPool", promises=OF_SHAPES, T=(*REALS, dtypes.qint8))
 def max_pool_2d(k: KernelBuild) -> Kernel:
     window, depth = pool_window(k, 2)
     return lambda x: _max_pool(window, depth, 2, x)
 
 
-@register_kernel("MaxPool3D", T=FLOATS)
+@register_kernel("MaxPool3D", promises=OF_SHAPES, T=FLOATS)
 def max_pool_3d(k: KernelBuild) -> Kernel:
     window, depth = pool_window(k, 3)
     return lambda x: _max_pool(window, depth, 3, x)
@@ -254,11 +258,11 @@ def _late(gradient: _Gradient) -> Callable[[KernelBuild], Kernel]:
     return factory
 
 
-register_kernel("MaxPoolGrad", T=REALS)(_fixed(_max_pool_grad, 2))
+register_kernel("MaxPoolGrad", promises=OF_SHAPES, T=REALS)(_fixed(_max_pool_grad, 2))
 register_kernel("MaxPoolGradV2", T=REALS)(_late(_max_pool_grad))
 register_kernel("MaxPoolGradGrad", T=REALS)(_fixed(_max_pool_grad_grad, 2))
 register_kernel("MaxPoolGradGradV2", T=REALS)(_late(_max_pool_grad_grad))
-register_kernel("MaxPool3DGrad", T=FLOATS)(_fixed(_max_pool_grad, 3))
+register_kernel("MaxPool3DGrad", promises=OF_SHAPES, T=FLOATS)(_fixed(_max_pool_grad, 3))
 register_kernel("MaxPool3DGradGrad", T=REALS)(_fixed(_max_pool_grad_grad, 3))
 
 
@@ -402,8 +406,8 @@ def _average_grad(spatial: int) -> Callable[[KernelBuild], Kernel]:
     return factory
 
 
-register_kernel("AvgPool", T=FLOATS)(_average(2))
-register_kernel("AvgPool3D", T=FLOATS)(_average(3))
+register_kernel("AvgPool", promises=OF_SHAPES, T=FLOATS)(_average(2))
+register_kernel("AvgPool3D", promises=OF_SHAPES, T=FLOATS)(_average(3))
 register_kernel("AvgPoolGrad", T=FLOATS)(_average_grad(2))
 register_kernel("AvgPool3DGrad", T=FLOATS)(_average_grad(3))
 

@@ -9,10 +9,11 @@ import numpy as np
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.nn.common import low_in_float32, shape_text
 from dtfctl.runtime.kernels.nn.cross_entropy import by_blocks, is_in_blocks
+from dtfctl.runtime.kernels.promises import LIKE_FIRST, OF_SHAPES
 from dtfctl.runtime.kernels.registry import CPU_GPU, FLOATS, INDICES, Kernel, KernelBuild, register_kernel
 
 
-@register_kernel(("Softmax", "LogSoftmax"), devices=CPU_GPU, T=FLOATS)
+@register_kernel(("Softmax", "LogSoftmax"), devices=CPU_GPU, promises=LIKE_FIRST, T=FLOATS)
 def softmax(k: KernelBuild) -> Kernel:
     xp, logarithm = k.xp, k.node.op == "LogSoftmax"
 
@@ -20,7 +21,7 @@ def softmax(k: KernelBuild) -> Kernel:
         if logits.ndim < 1:
             raise InvalidArgumentError(f"logits must have >= 1 dimension, got {shape_text(logits.shape)}")
         if logits.size == 0:
-            return logits
+            return logits.copy()
         shifted = logits - logits.max(axis=-1, keepdims=True)
         if logarithm:
             return shifted - xp.log(xp.exp(shifted).sum(axis=-1, keepdims=True))
@@ -31,7 +32,7 @@ def softmax(k: KernelBuild) -> Kernel:
     return low_in_float32(k.dtype("T").np, function)
 
 
-@register_kernel("SoftmaxCrossEntropyWithLogits", devices=CPU_GPU, T=FLOATS)
+@register_kernel("SoftmaxCrossEntropyWithLogits", devices=CPU_GPU, promises=OF_SHAPES, T=FLOATS)
 def softmax_xent(k: KernelBuild) -> Kernel:
     xp = k.xp
 
@@ -68,7 +69,7 @@ def softmax_xent(k: KernelBuild) -> Kernel:
     return low_in_float32(k.dtype("T").np, function)
 
 
-@register_kernel("SparseSoftmaxCrossEntropyWithLogits", devices=CPU_GPU, T=FLOATS, Tlabels=INDICES)
+@register_kernel("SparseSoftmaxCrossEntropyWithLogits", devices=CPU_GPU, promises=OF_SHAPES, T=FLOATS, Tlabels=INDICES)
 def sparse_softmax_xent(k: KernelBuild) -> Kernel:
     xp = k.xp
 

@@ -15,6 +15,7 @@ from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.admission import MOST_UNSEEN, admit
 from dtfctl.runtime.kernels.cuda.gather import gather_on_gpu
+from dtfctl.runtime.kernels.promises import LETS_GO, Promises
 from dtfctl.runtime.kernels.registry import CPU_GPU, INDICES, NUMBERS, Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.state.common import (
     ANONYMOUS_NAME,
@@ -101,7 +102,13 @@ def assign_variable(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel(("AssignAddVariableOp", "AssignSubVariableOp"), devices=CPU_GPU, host_inputs=_HANDLE, dtype=NUMBERS)
+@register_kernel(
+    ("AssignAddVariableOp", "AssignSubVariableOp"),
+    devices=CPU_GPU,
+    host_inputs=_HANDLE,
+    promises=LETS_GO,
+    dtype=NUMBERS,
+)
 def assign_update_variable(k: KernelBuild) -> Kernel:
     find = variable_finder(k)
     add = k.node.op == "AssignAddVariableOp"
@@ -194,7 +201,13 @@ def resource_count_up_to(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("ResourceGather", devices=CPU_GPU, host_inputs=_HANDLE, Tindices=INDICES)
+@register_kernel(
+    "ResourceGather",
+    devices=CPU_GPU,
+    host_inputs=_HANDLE,
+    promises=Promises(lets_go=True, looks_up=True),
+    Tindices=INDICES,
+)
 def resource_gather(k: KernelBuild) -> Kernel:
     find, batch_dims, xp = variable_finder(k), k.attr("batch_dims", 0), k.xp
 

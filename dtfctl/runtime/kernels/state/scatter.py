@@ -9,6 +9,7 @@ import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.array.gather import indices_policy
+from dtfctl.runtime.kernels.promises import UPDATES_ROWS
 from dtfctl.runtime.kernels.registry import INDICES, NUMBERS, REALS, Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.state.common import shape_text, variable_finder
 from dtfctl.runtime.kernels.state.scatter_update import check_rows, scatter_nd, scatter_rows
@@ -111,17 +112,21 @@ def _resource_scatter_nd(k: KernelBuild) -> Kernel:
 
 
 for _name in ("Add", "Sub", "Mul", "Div"):
-    register_kernel(f"Scatter{_name}", T=NUMBERS, Tindices=INDICES)(_ref_scatter)
-    register_kernel(f"ResourceScatter{_name}", dtype=NUMBERS, Tindices=INDICES)(_resource_scatter)
+    register_kernel(f"Scatter{_name}", promises=UPDATES_ROWS, T=NUMBERS, Tindices=INDICES)(_ref_scatter)
+    register_kernel(f"ResourceScatter{_name}", promises=UPDATES_ROWS, dtype=NUMBERS, Tindices=INDICES)(
+        _resource_scatter
+    )
 for _name in ("Min", "Max"):
-    register_kernel(f"Scatter{_name}", T=REALS, Tindices=INDICES)(_ref_scatter)
-    register_kernel(f"ResourceScatter{_name}", dtype=REALS, Tindices=INDICES)(_resource_scatter)
-    register_kernel(f"ScatterNd{_name}", T=REALS, Tindices=INDICES)(_ref_scatter_nd)
-    register_kernel(f"ResourceScatterNd{_name}", T=REALS, Tindices=INDICES)(_resource_scatter_nd)
+    register_kernel(f"Scatter{_name}", promises=UPDATES_ROWS, T=REALS, Tindices=INDICES)(_ref_scatter)
+    register_kernel(f"ResourceScatter{_name}", promises=UPDATES_ROWS, dtype=REALS, Tindices=INDICES)(_resource_scatter)
+    register_kernel(f"ScatterNd{_name}", promises=UPDATES_ROWS, T=REALS, Tindices=INDICES)(_ref_scatter_nd)
+    register_kernel(f"ResourceScatterNd{_name}", promises=UPDATES_ROWS, T=REALS, Tindices=INDICES)(_resource_scatter_nd)
 for _name in ("Add", "Sub"):
-    register_kernel(f"ScatterNd{_name}", T=NUMBERS, Tindices=INDICES)(_ref_scatter_nd)
-    register_kernel(f"ResourceScatterNd{_name}", T=NUMBERS, Tindices=INDICES)(_resource_scatter_nd)
-register_kernel("ScatterUpdate", Tindices=INDICES)(_ref_scatter)
-register_kernel("ResourceScatterUpdate", Tindices=INDICES)(_resource_scatter)
-register_kernel("ScatterNdUpdate", Tindices=INDICES)(_ref_scatter_nd)
-register_kernel("ResourceScatterNdUpdate", Tindices=INDICES)(_resource_scatter_nd)
+    register_kernel(f"ScatterNd{_name}", promises=UPDATES_ROWS, T=NUMBERS, Tindices=INDICES)(_ref_scatter_nd)
+    register_kernel(f"ResourceScatterNd{_name}", promises=UPDATES_ROWS, T=NUMBERS, Tindices=INDICES)(
+        _resource_scatter_nd
+    )
+register_kernel("ScatterUpdate", promises=UPDATES_ROWS, Tindices=INDICES)(_ref_scatter)
+register_kernel("ResourceScatterUpdate", promises=UPDATES_ROWS, Tindices=INDICES)(_resource_scatter)
+register_kernel("ScatterNdUpdate", promises=UPDATES_ROWS, Tindices=INDICES)(_ref_scatter_nd)
+register_kernel("ResourceScatterNdUpdate", promises=UPDATES_ROWS, Tindices=INDICES)(_resource_scatter_nd)

@@ -9,6 +9,7 @@ import numpy as np
 from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError, OutOfRangeError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.context import StepContext
+from dtfctl.runtime.kernels.promises import LETS_GO
 from dtfctl.runtime.kernels.registry import CPU_GPU, INDICES, NUMBERS, Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.state.common import shape_text
 from dtfctl.runtime.kernels.variable import Variable
@@ -103,7 +104,7 @@ def assign(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel(("AssignAdd", "AssignSub"), devices=CPU_GPU, T=NUMBERS)
+@register_kernel(("AssignAdd", "AssignSub"), devices=CPU_GPU, promises=LETS_GO, T=NUMBERS)
 def assign_update(k: KernelBuild) -> Kernel:
     function = k.xp.add if k.node.op == "AssignAdd" else k.xp.subtract
 

@@ -16,6 +16,7 @@ from dtfctl.runtime.framework.errors import (
 )
 from dtfctl.runtime.framework.op_signature import OpSignature, known_signature
 from dtfctl.runtime.kernels.cuda.arrays import CUDA_FLOATS
+from dtfctl.runtime.kernels.promises import LETS_GO, UPDATES_ROWS
 from dtfctl.runtime.kernels.registry import COMPLEX, CPU_GPU, FLOATS, GPU, INDICES, Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.state.common import shape_text, variable_finder
 from dtfctl.runtime.kernels.state.scatter_update import rounds
@@ -231,13 +232,13 @@ def _register() -> None:
                     continue
                 factory = _factory(rule, core, sparse, bool(prefix))
                 if sparse:
-                    register_kernel(op, T=types, Tindices=INDICES)(factory)
+                    register_kernel(op, promises=UPDATES_ROWS, T=types, Tindices=INDICES)(factory)
                     if core in GPU_ROW_RULES:
                         on_host = tuple(a.name for a in signature.inputs if a.name not in _TENSORS and not a.is_ref)
                         register_kernel(op, devices=GPU, host_inputs=on_host, T=CUDA_FLOATS, Tindices=INDICES)(factory)
                 else:
                     handles = tuple(_variable_args(signature)) if prefix else ()
-                    register_kernel(op, devices=CPU_GPU, host_inputs=handles, T=types)(factory)
+                    register_kernel(op, devices=CPU_GPU, host_inputs=handles, promises=LETS_GO, T=types)(factory)
 
 
 _register()
