@@ -102,7 +102,7 @@ def _cast(call: Call) -> Iterator[Call]:
             ):
                 continue
             attrs = {**node.raw_attrs, attr.name: encode_attr("type", other)}
-            changed = make_node(node.name, node.op, attrs, list(node.inputs), node.device)
+            changed = make_node(node.name, node.op, attrs, list(node.inputs), device=node.device)
             types = changed.input_types
             inputs = [
                 x.astype(t.np) if is_numbers(x) and old is given else x
