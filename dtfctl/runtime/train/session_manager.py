@@ -100,6 +100,8 @@ class SessionManager:
             how = f"there is no checkpoint in {checkpoint_dir}" if checkpoint_dir else "it has no checkpoint folder"
         elif self._restored_from:
             how = f"checkpoint {os.path.basename(self._restored_from)}"
+        # Asked at once: other workers train as soon as they find the model ready.
+        step = self._step_of(sess) if is_told() else None
         ready, message = self._try_local_init(sess)
         if not ready:
             raise RuntimeError(
@@ -109,16 +111,19 @@ class SessionManager:
         if not ready:
             raise RuntimeError(f"Init operations did not make model ready.  Init op: {init_op}, error: {message}")
         if is_told():
-            tell_beginning(self._step_of(sess), how)
+            tell_beginning(step, how)
         return sess
 
     def _step_of(self, sess: Session) -> int | None:
-        """Return the global step of the model, if it counts any."""
+        """Return the global step of the model, if it counts any and is initialized."""
         try:
             step = get_global_step(sess.graph)
         except (TypeError, ValueError):
             return None  # what is called so is none
-        return None if step is None else int(sess.run(step))
+        try:
+            return None if step is None else int(sess.run(step))
+        except FailedPreconditionError:
+            return None  # that the model is not ready is found and told next
 
     def recover_session(
         self,

@@ -241,6 +241,20 @@ def test_what_a_recovery_lost_is_told(tmp_path, monkeypatch) -> None:
     assert "goes on from step 4; steps up to 9 had been done: 5 are lost" in told.read_text()
 
 
+def test_training_begins_at_step_0_though_others_train_before_the_chief_does(tmp_path, monkeypatch) -> None:
+    told = tmp_path / "progress.jsonl"
+    told.touch()
+    monkeypatch.setenv("DTF_PROGRESS_FILE", str(told))
+    step, op = counter()
+    # As another worker does, once it finds the model initialized.
+    scaffold = tf.train.Scaffold(local_init_op=tf.assign_add(step, 1))
+    hooks = [tf.train.StopAtStepHook(last_step=3), tf.train.ProgressHook()]
+    with tf.train.MonitoredTrainingSession(checkpoint_dir=str(tmp_path), scaffold=scaffold, hooks=hooks) as session:
+        while not session.should_stop():
+            session.run(op)
+    assert "begins at step 0 (there is no checkpoint in" in told.read_text()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="a small disk is made with a tmpfs, which needs root")
 def test_a_full_disk_costs_checkpoints_but_not_the_training(tmp_path) -> None:
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(tmp_path)]).returncode:
