@@ -86,7 +86,8 @@ def adopt(cluster: str, host: str, owner: dict[str, Any], **_: Any) -> dict[str,
             raise Trouble("owner", f"cluster {cluster} knows it as {', '.join(others)}", "name it so in FILE")
         return {"found": False}
     keys = os.path.join(folder, "certificates")
-    with open(os.path.join(folder, "adopt.lock"), "w", encoding="utf-8") as lock:
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # no file of its own, which would stay there
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         stamp = read_stamp(cluster)
         ours = stamp is not None and stamp["authority"] == owner["authority"]
@@ -96,6 +97,8 @@ def adopt(cluster: str, host: str, owner: dict[str, Any], **_: Any) -> dict[str,
                 os.unlink(os.path.join(keys, name))
             fresh = {key: value for key, value in owner.items() if key != "given_up"}
             write_whole(stamp_path(cluster), json.dumps(fresh).encode())
+    finally:
+        os.close(lock)
     return {
         "found": True,
         "ours": ours,

@@ -255,6 +255,17 @@ def test_a_home_of_its_own_is_where_everything_lies(tmp_path: Path) -> None:
     assert json.loads(answer.removeprefix(REPLY))["facts"]["base"] == f"{tmp_path}/.dtfctl"
 
 
+def test_taking_a_cluster_over_leaves_no_file_that_would_stay_when_it_has_ended(base: Path) -> None:
+    folder = base / "clusters" / "lab"
+    for path in ("hosts/node1", "certificates", "logs"):
+        (folder / path).mkdir(parents=True)
+    me = {"user": "eve", "machine": "home", "home": "/h", "authority": "a" * 64}
+    assert host_owner.adopt("lab", "node1", me)["found"]
+    assert json.loads((folder / "owner.json").read_text())["user"] == "eve"
+    host_owner.evict("lab")
+    assert os.listdir(folder) == ["logs"]
+
+
 def test_ending_one_of_two_clusters_of_a_name_leaves_the_key_of_the_other(
     base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
