@@ -124,7 +124,14 @@ def _ours(lab: Lab, kind: str, targets: dict[str, str]) -> HostSide:
 def _up(lab: Lab, encrypt: str, stack: ExitStack) -> dict[str, str]:
     """Bring a cluster up; where a client on each worker's host finds its task."""
     from dtfctl.launcher.api import Cluster
-    from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, Runtime, Ssh, TaskGroup
+    from dtfctl.launcher.spec.model import (
+        ClusterSpec,
+        HostGroup,
+        HostName,
+        Runtime,
+        Ssh,
+        TaskGroup,
+    )
 
     name = f"bench-{encrypt}"
     spec = ClusterSpec(

@@ -28,7 +28,7 @@ from dtfctl.launcher.agent.fork import show_as
 from dtfctl.launcher.agent.start import keeper
 from dtfctl.launcher.agent.start.kept_process import keeper_command
 from dtfctl.launcher.agent.start.seeds import LARGEST_MESSAGE, OF_EACH_TASK, Reply, Request
-from dtfctl.launcher.messages import json_codec
+from dtfctl.launcher.messages import codec
 from dtfctl.runtime.framework.denormals import flush_denormals
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Seed:
                     if stale:
                         self._tell(Reply(changed=stale))
                         return
-                    request = json_codec.decode(Request, data)
+                    request = codec.decode(Request, data)
                     number = request.number
                     poller.register(self._start(request), select.POLLIN)
                 except ConnectionError:  # the agent has gone
@@ -159,7 +159,7 @@ class Seed:
 
     def _tell(self, reply: Reply, *fds: int) -> None:
         with contextlib.suppress(BrokenPipeError):  # the agent has gone: that is read, too
-            socket.send_fds(self._control, [json_codec.encode(reply).encode()], fds)
+            socket.send_fds(self._control, [codec.encode(reply).encode()], fds)
 
     def _keep(self, request: Request) -> None:
         """Be the keeper in the fork, and in its fork the task. Does not return."""

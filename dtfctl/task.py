@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 from dtfctl import guard
 from dtfctl.health import beats
 from dtfctl.launcher.agent.start.launch import TaskConfig
-from dtfctl.launcher.messages import json_codec
-from dtfctl.launcher.messages.agent import ADDRESS_IN_USE_EXIT
+from dtfctl.launcher.messages import codec
+from dtfctl.launcher.messages.orders import ADDRESS_IN_USE_EXIT
 from dtfctl.net.descriptors import raise_limit
 from dtfctl.runtime.framework.denormals import flush_denormals
 
@@ -152,7 +152,7 @@ def main() -> int:
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     flush_denormals()
     raise_limit()
-    config = json_codec.decode(TaskConfig, Path(sys.argv[1]).read_bytes())
+    config = codec.decode(TaskConfig, Path(sys.argv[1]).read_bytes())
     stop = threading.Event()
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
-__all__ = ["field", "names_of", "replace", "value"]
+__all__ = ["default_of", "field", "names_of", "replace", "value"]
 
 T = TypeVar("T")
 
@@ -83,6 +83,21 @@ def names_of(cls: Any) -> tuple[str, ...] | None:
     import dataclasses
 
     return tuple(item.name for item in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else None
+
+
+def default_of(cls: Any, name: str, missing: Any) -> Any:
+    """Tell what a field of a class with `names_of` has where nothing is said; `missing` where something must be."""
+    if cls in _NAMES:
+        default = _DEFAULTS[cls].get(name, missing)
+        if not isinstance(default, _Given):
+            return default
+        made, plain, nothing = default.make, default.default, _MISSING
+    else:
+        import dataclasses
+
+        (known,) = (item for item in dataclasses.fields(cls) if item.name == name)
+        made, plain, nothing = known.default_factory, known.default, dataclasses.MISSING
+    return made() if made is not nothing else missing if plain is nothing else plain
 
 
 if TYPE_CHECKING:

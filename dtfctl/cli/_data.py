@@ -10,7 +10,15 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from dtfctl.launcher.model import ClientStatus, ClusterInfo, ClusterStatus, Event, JobStatus, LogLine, TaskStatus
+from dtfctl.launcher.model import (
+    ClientStatus,
+    ClusterInfo,
+    ClusterStatus,
+    Event,
+    JobStatus,
+    LogLine,
+    TaskStatus,
+)
 from dtfctl.launcher.operator.why import Explanation
 
 

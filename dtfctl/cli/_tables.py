@@ -7,7 +7,14 @@ from collections.abc import Sequence
 
 from dtfctl.cli._format import age, clock, columns, duration, number, plural, size
 from dtfctl.cli._screen import Screen
-from dtfctl.launcher.model import ClusterStatus, Event, HostStatus, JobStatus, Progress, TaskStatus
+from dtfctl.launcher.model import (
+    ClusterStatus,
+    Event,
+    HostStatus,
+    JobStatus,
+    Progress,
+    TaskStatus,
+)
 from dtfctl.launcher.operator.why import Explanation
 
 MAX_JOBS = 5

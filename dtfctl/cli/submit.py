@@ -24,7 +24,14 @@ from dtfctl.cli._select import seconds, size_in_bytes
 
 if TYPE_CHECKING:
     from dtfctl.launcher.api import Cluster
-    from dtfctl.launcher.model import Framework, JobStatus, PackageSource, Replication, Success, TfConfig
+    from dtfctl.launcher.model import (
+        Framework,
+        JobStatus,
+        PackageSource,
+        Replication,
+        Success,
+        TfConfig,
+    )
 
 FIRST_BEGIN = ": begins at step 0 ("
 CHOICES = {

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from dtfctl.launcher.errors import Conflict, ControllerUnreachable, DeadlineExpired, LauncherError, NotFound
 from dtfctl.launcher.identity import ownership
-from dtfctl.launcher.messages import controller_calls, json_codec
-from dtfctl.launcher.messages.proto_codec import from_message
+from dtfctl.launcher.messages import controller_calls
+from dtfctl.launcher.messages.agent import InspectRequest
+from dtfctl.launcher.messages.controller import CancelRequest, CertificatesRequest, JobsRequest, Nothing, StatusRequest
 from dtfctl.launcher.model import (
     CertificateStatus,
     ClusterInfo,
@@ -36,14 +37,20 @@ from dtfctl.launcher.model import (
     LogLine,
     RestartResult,
 )
-from dtfctl.launcher.operator import bringup, controller_client, history, host_access, submission, task_control
+from dtfctl.launcher.operator import (
+    bringup,
+    controller_client,
+    history,
+    host_access,
+    submission,
+    task_control,
+)
 from dtfctl.launcher.operator.controller_client import Connection
 from dtfctl.launcher.operator.ssh_command import ssh_command
 from dtfctl.launcher.paths import ClusterPaths, home
 from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.transfer import trees
 from dtfctl.launcher.transfer.trees import Received
-from dtfctl.protocol import agent_pb2, controller_pb2 as pb
 
 if TYPE_CHECKING:
     from dtfctl.launcher.operator import doctor
@@ -168,7 +175,7 @@ class Cluster:
             NoSuchCluster, ControllerUnreachable.
         """
         cluster = cls(controller_client.resolve(name).name)
-        cluster._connection.call(controller_calls.PING, pb.Nothing())
+        cluster._connection.call(controller_calls.PING, Nothing())
         return cluster
 
     @property
@@ -177,10 +184,9 @@ class Cluster:
         return ownership.name_of(self._connection.paths)
 
     def status(self) -> ClusterStatus:
-        return from_message(
-            ClusterStatus,
-            self._connection.call(controller_calls.STATUS, pb.StatusRequest(), timeout_s=controller_client.FOLLOW_S),
-        )
+        return self._connection.call(
+            controller_calls.STATUS, StatusRequest(), timeout_s=controller_client.FOLLOW_S
+        ).status
 
     # ------------------------------------------------------------------ jobs
 
@@ -209,18 +215,18 @@ class Cluster:
         """
         if job_ids is not None and not job_ids:
             return []
-        reply = self._connection.call(controller_calls.CANCEL, pb.CancelRequest(ids=job_ids, grace_s=grace_s))
-        ids = [job.id for job in reply.jobs]
+        reply = self._connection.call(controller_calls.CANCEL, CancelRequest(tuple(job_ids or ()), grace_s))
+        ids = tuple(job.id for job in reply.jobs)
         deadline = time.monotonic() + grace_s + 20.0
         while True:
-            found = [from_message(JobStatus, job) for job in reply.jobs]
+            found = list(reply.jobs)
             if all(job.is_final for job in found):
                 return found
             if time.monotonic() > deadline:
                 alive = ", ".join(job.id for job in found if not job.is_final)
                 raise DeadlineExpired(f"still ending: {alive}", f"look with: dtfctl jobs -c {self.name}")
             reply = self._connection.call(
-                controller_calls.JOBS, pb.JobsRequest(ids=ids, newer_than=reply.version, wait_s=1.0)
+                controller_calls.JOBS, JobsRequest(ids=ids, newer_than=reply.version, wait_s=1.0)
             )
 
     def follow_job(self, job_id: str) -> Iterator[JobItem]:
@@ -346,7 +352,7 @@ class Cluster:
 
     def spec(self) -> ClusterSpec:
         """What the cluster is to be like."""
-        return json_codec.decode(ClusterSpec, self._connection.call(controller_calls.READ_SPEC, pb.Nothing()).spec_json)
+        return self._connection.call(controller_calls.READ_SPEC, Nothing()).spec
 
     def targets(self, selector: str) -> list[host_access.Target]:
         """Whom `exec`, `get` and `put` mean by tasks, `host:NAME`, `job:ID` or `job:ID:worker/0`.
@@ -407,7 +413,7 @@ class Cluster:
 
         asked, begun = time.time(), time.monotonic()
         try:
-            said = self._connection.call(controller_calls.INSPECT, agent_pb2.InspectRequest(host=host, now=asked))
+            said = self._connection.call(controller_calls.INSPECT, InspectRequest(host=host, now=asked))
         except LauncherError as error:
             return doctor.Answer(None, asked, time.monotonic() - begun, error.message)
         return doctor.Answer(said, asked, time.monotonic() - begun)
@@ -452,9 +458,9 @@ class Cluster:
 
     def certificates(self, *, renew: bool = False) -> list[CertificateStatus]:
         """When each certificate of the cluster ends. `renew`: replace all of them first, with new keys."""
-        request = pb.CertificatesRequest(renew=renew)
+        request = CertificatesRequest(renew=renew)
         reply = self._connection.call(controller_calls.CERTIFICATES, request, timeout_s=60.0)
-        return [from_message(CertificateStatus, item) for item in reply.certificates]
+        return list(reply.certificates)
 
     def metrics(self, *, timeout_s: float = 10.0) -> str:
         """The metrics page, as Prometheus sees it.
@@ -490,7 +496,7 @@ class Cluster:
         """The machine of the metrics page, which is the controller's."""
         if not self._connection.seat.host:
             return "127.0.0.1"
-        return self._connection.call(controller_calls.PING, pb.Nothing()).address.rpartition(":")[0]
+        return self._connection.call(controller_calls.PING, Nothing()).address.rpartition(":")[0]
 
     # ------------------------------------------------------------------ ways in, and the end
 

@@ -13,7 +13,8 @@ LauncherError
 ├── PartlyDone             5    usable, but not complete
 ├── LoginError             6    no needed host could be logged in to
 ├── Conflict               7    another operation, or the current state, is in the way
-│   └── Superseded              a newer controller of the cluster has spoken
+│   ├── Superseded              a newer controller of the cluster has spoken
+│   └── OtherVersion            two processes are of versions that do not understand each other
 ├── ControllerUnreachable  8
 ├── PeerUnavailable        8    another process of the cluster does not answer (rpc/method.py)
 ├── DeadlineExpired        9    the time limit ran out; work goes on
@@ -106,6 +107,10 @@ class Superseded(Conflict):
     """A newer controller of the cluster has spoken."""
 
 
+class OtherVersion(Conflict):
+    """Two processes of the cluster are of versions that do not understand each other."""
+
+
 class ControllerUnreachable(LauncherError):
     """The controller neither answers nor could be started again."""
 
@@ -166,6 +171,7 @@ BY_NAME: dict[str, type[LauncherError]] = {
         LoginError,
         Conflict,
         Superseded,
+        OtherVersion,
         ControllerUnreachable,
         DeadlineExpired,
         ClusterFailed,

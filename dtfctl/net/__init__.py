@@ -8,6 +8,7 @@ A process that listens does so through `listener.py`, or has a `gate.py` before 
     gate.py          a listener before a server that takes connections by itself, as gRPC's does
     tls.py           who this process is in TLS, and whom it lets in
     unix.py          unix sockets at paths of any length
+    keepalive.py     connections on which nothing is said, and whose other end is gone
     address.py       connect to where a process says that it is called
     descriptors.py   how many files a process may have open
 """

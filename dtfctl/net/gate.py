@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dtfctl import guard
+from dtfctl.net import keepalive
 from dtfctl.net.listener import Guest, Listener, TurnedOut
 from dtfctl.net.unix import short
 
@@ -31,13 +32,6 @@ PIECE = 256 * 1024
 NAME = "inside"
 DRAIN_S = 2.0
 LOOK_S = 0.02
-_KEEPALIVE = (
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
-    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-)
 _GONE = select.EPOLLHUP | select.EPOLLERR
 
 
@@ -239,8 +233,7 @@ class Gate:
         connection = passage.outer.connection
         try:
             connection.setblocking(False)
-            for level, option, number in _KEEPALIVE:
-                connection.setsockopt(level, option, number)
+            keepalive.prepare(connection)
             self._by_fd[connection.fileno()] = passage.outer
             self._watch(passage.outer)
         except OSError:

@@ -32,14 +32,19 @@ _NOBODY = Path("/proc/sys/kernel/overflowuid")
 _USERS = Path("/proc/self/uid_map")
 
 
+def credentials_of(connection: socket.socket) -> tuple[int, int]:
+    """Ask the kernel for the process at the other end of a unix socket, and its user: (pid, uid)."""
+    pid, uid, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    return pid, uid
+
+
 def owner_of(connection: socket.socket) -> int | None:
     """Return the user id of the process at the other end of an accepted connection.
 
     None: it is not of this machine, or it cannot be told for certain, also because it has been closed meanwhile.
     """
     if connection.family == socket.AF_UNIX:
-        raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        return int(_CREDENTIALS.unpack(raw)[1])
+        return credentials_of(connection)[1]
     try:
         here, there = _address(connection.getsockname()), _address(connection.getpeername())
     except OSError:

@@ -26,7 +26,7 @@ cd $HOME
 ASK = """
 import json, os, subprocess, sys
 from pathlib import Path
-from dtfctl.launcher.messages.agent import ClientOrder
+from dtfctl.launcher.messages.orders import ClientOrder
 from dtfctl.launcher.agent.start.limits import Limits
 
 def limits(number, **order):

@@ -14,7 +14,15 @@ import pytest
 from dtfctl.health.quarantine import ONE_INCIDENT_S
 from dtfctl.launcher.errors import NoSuchHost, UsageError
 from dtfctl.launcher.model import JobRequest
-from dtfctl.launcher.spec.model import BadHostWhen, ClusterSpec, Delay, Health, Quarantine, Restart, TaskGroup
+from dtfctl.launcher.spec.model import (
+    BadHostWhen,
+    ClusterSpec,
+    Delay,
+    Health,
+    Quarantine,
+    Restart,
+    TaskGroup,
+)
 from tests.cluster.conftest import kill, processes_of, wait_until
 from tests.doubles.hosts import ManyHostCluster, hosts, live_copies
 

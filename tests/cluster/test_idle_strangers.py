@@ -18,11 +18,11 @@ import pytest
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.identity.certificates import TlsFiles
 from dtfctl.launcher.messages import controller_calls
+from dtfctl.launcher.messages.controller import Nothing
 from dtfctl.launcher.model import JobRequest
 from dtfctl.launcher.operator import local_controller
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.rpc.client import Channel
-from dtfctl.protocol import controller_pb2 as pb
 from tests.cluster.conftest import agent_pid, controller_pid, pids, spec_of, wait_until
 from tests.support.waiting import eventually
 
@@ -67,7 +67,7 @@ def test_at_the_controller_and_the_agent(up: Up) -> None:
         while time.monotonic() < ends:
             assert epoch(cluster) == first
             with contextlib.closing(direct(paths)) as channel:
-                assert channel.call(controller_calls.PING, pb.Nothing(), timeout_s=60.0).epoch == first
+                assert channel.call(controller_calls.PING, Nothing(), timeout_s=60.0).epoch == first
     assert (pids(cluster), controller_pid(cluster), agent_pid(cluster)) == (before, controller, agent)
     kinds = [event.kind for event in cluster.events()]
     assert not {"host.suspect", "host.down", "task.moved"} & set(kinds)

@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 
 from dtfctl.launcher.api import Cluster
-from dtfctl.launcher.errors import InternalError, LauncherError
+from dtfctl.launcher.errors import InternalError, LauncherError, OtherVersion
 from dtfctl.launcher.identity.certificates import TlsFiles, ensure_authority, ensure_certificate
 from dtfctl.launcher.messages import agent_calls as agent_methods, controller_calls
+from dtfctl.launcher.messages.agent import ReadLogsRequest
+from dtfctl.launcher.messages.controller import ApplyRequest, Nothing, SubmitRequest
+from dtfctl.launcher.model import JobRequest
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.rpc.method import PeerUnavailable
-from dtfctl.protocol import agent_pb2, controller_pb2
 from tests.cluster.conftest import processes_of
 
 Up = Callable[..., Cluster]
@@ -32,9 +34,9 @@ def ask(address: str, tls: TlsFiles, role: str = "controller") -> None:
     channel = Channel(address, tls, "controller" if role == "controller" else "agent", "t")
     try:
         if role == "controller":
-            channel.call(controller_calls.PING, controller_pb2.Nothing(), timeout_s=5.0)
+            channel.call(controller_calls.PING, Nothing(), timeout_s=5.0)
         else:
-            channel.call(agent_methods.READ_LOGS, agent_pb2.ReadLogsRequest(), timeout_s=5.0)
+            channel.call(agent_methods.READ_LOGS, ReadLogsRequest(), timeout_s=5.0)
     finally:
         channel.close()
 
@@ -123,9 +125,9 @@ def test_a_damaged_message_does_not_hurt_the_controller(up: Up) -> None:
     cluster = up()
     controller, _ = endpoints(cluster)
     channel = Channel(controller, TlsFiles.of(ClusterPaths.of("t").certificates, "cli"), "controller", "t")
+    with pytest.raises(OtherVersion, match=r"ApplyRequest\.spec: expected the fields of ClusterSpec, got 'x'"):
+        channel.call(controller_calls.APPLY, ApplyRequest("x"), timeout_s=5.0)  # type: ignore[arg-type]
     with pytest.raises(LauncherError):
-        channel.call(controller_calls.APPLY, controller_pb2.ApplyRequest(spec_json="{not json"), timeout_s=5.0)
-    with pytest.raises(LauncherError):
-        channel.call(controller_calls.SUBMIT, controller_pb2.SubmitRequest(sha256="0"), timeout_s=5.0)
+        channel.call(controller_calls.SUBMIT, SubmitRequest(JobRequest("x.py"), sha256="0"), timeout_s=5.0)
     channel.close()
     assert cluster.status().healthy

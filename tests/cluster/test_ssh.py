@@ -23,7 +23,14 @@ from dtfctl.launcher.providers.bundle import Bundles, Layer, Platform
 from dtfctl.launcher.providers.packing import Archive
 from dtfctl.launcher.providers.ssh import SshProvider
 from dtfctl.launcher.spec.grouping import grouped
-from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, Ssh, Sync, TaskGroup
+from dtfctl.launcher.spec.model import (
+    ClusterSpec,
+    HostGroup,
+    HostName,
+    Ssh,
+    Sync,
+    TaskGroup,
+)
 from dtfctl.launcher.system.files import private_folder
 from dtfctl.net.address import connect as connect_to
 from tests.cluster.conftest import STUB_COMMAND

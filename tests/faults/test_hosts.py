@@ -17,7 +17,15 @@ import pytest
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.errors import PartlyDone
 from dtfctl.launcher.model import JobRequest
-from dtfctl.launcher.spec.model import ClusterSpec, Health, HostGroup, HostName, Restart, Sync, TaskGroup
+from dtfctl.launcher.spec.model import (
+    ClusterSpec,
+    Health,
+    HostGroup,
+    HostName,
+    Restart,
+    Sync,
+    TaskGroup,
+)
 from tests.cluster.conftest import STUB_COMMAND, task, wait_until
 from tests.faults.conftest import Measured
 from tests.lab.conftest import cluster_of, ssh_of

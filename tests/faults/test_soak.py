@@ -17,7 +17,15 @@ import pytest
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.model import JobEnded, JobOutput, JobRequest
-from dtfctl.launcher.spec.model import Checkpoints, Delay, Every, HostGroup, HostName, Quarantine, Restart
+from dtfctl.launcher.spec.model import (
+    Checkpoints,
+    Delay,
+    Every,
+    HostGroup,
+    HostName,
+    Quarantine,
+    Restart,
+)
 from tests.cluster.conftest import controller_pid, home, kill, wait_until
 from tests.lab.conftest import cluster_of, make_lab
 from tests.lab.netns import Lab

@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 
 from dtfctl.launcher.api import Cluster
-from dtfctl.launcher.model import ClientStatus, Framework, JobEnded, JobOutput, JobRequest, JobStatus
+from dtfctl.launcher.model import (
+    ClientStatus,
+    Framework,
+    JobEnded,
+    JobOutput,
+    JobRequest,
+    JobStatus,
+)
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "frameworks"
 ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}

@@ -19,7 +19,7 @@ from dtfctl import guard
 from dtfctl.launcher.checkpoints import replica
 from dtfctl.launcher.controller.serve import metrics_page
 from dtfctl.launcher.identity.certificates import TlsFiles, ensure_authority, ensure_certificate
-from dtfctl.launcher.messages.agent import FolderOrder
+from dtfctl.launcher.messages.orders import FolderOrder
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.ssh import SshProvider
 from dtfctl.launcher.spec.model import ClusterSpec, Metrics, TaskGroup

@@ -27,7 +27,7 @@ from dtfctl.launcher.agent.units.lifecycle import hangs
 from dtfctl.launcher.agent.units.supervisor import Roster
 from dtfctl.launcher.agent.units.unit import Unit
 from dtfctl.launcher.errors import NotFound, Superseded
-from dtfctl.launcher.messages.agent import HostOrders
+from dtfctl.launcher.messages.orders import HostOrders
 from dtfctl.launcher.rpc.frames import Echo
 from dtfctl.launcher.system.files import private_folder
 from dtfctl.launcher.system.host_facts import HostFacts, read_facts

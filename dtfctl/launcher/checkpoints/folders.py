@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dtfctl.launcher.checkpoints.replica import Replica, Tell
 from dtfctl.launcher.errors import NotFound
 from dtfctl.launcher.identity.certificates import TlsFiles
-from dtfctl.launcher.messages.agent import FolderOrder, FolderReport
-from dtfctl.launcher.messages.proto_codec import to_message
-from dtfctl.protocol import agent_pb2 as pb
+from dtfctl.launcher.messages.agent import FileList, FilePiece, ListFilesRequest, ReadFileRequest
+from dtfctl.launcher.messages.orders import FolderOrder
+from dtfctl.launcher.messages.reports import FolderReport
 
 
 class Folders:
@@ -45,8 +45,8 @@ class Folders:
     def reports(self) -> tuple[FolderReport, ...]:
         return tuple(replica.report() for replica in self._replicas.values())
 
-    def list_files(self, request: pb.ListFilesRequest) -> pb.FileList:
-        """Return what is here of a folder; nothing but the tag where the caller has that list.
+    def list_files(self, request: ListFilesRequest) -> FileList:
+        """What is here of a folder; nothing but the tag where the caller has that list.
 
         Raises:
             NotFound: no job has that folder, or not yet.
@@ -55,15 +55,12 @@ class Folders:
         record.hear(request.clock)
         age_s = record.age_s  # first, as the list may be newer
         tag = record.tag  # before the entries: what changes meanwhile is listed again
-        reply = pb.FileList(tag=tag, age_s=age_s)
-        if tag != request.tag:
-            reply.entries.extend(to_message(entry, pb.FolderEntry) for entry in record.entries.values())
-        return reply
+        return FileList(tag, () if tag == request.tag else tuple(record.entries.values()), age_s)
 
-    def read_file(self, request: pb.ReadFileRequest) -> pb.FilePiece:
-        """Return a piece of a file. Raises NotFound."""
+    def read_file(self, request: ReadFileRequest) -> FilePiece:
+        """A piece of a file. Raises NotFound."""
         record = self._replica(request.folder).record
-        return pb.FilePiece(data=record.read(request.path, request.sha256, request.offset))
+        return FilePiece(data=record.read(request.path, request.sha256, request.offset))
 
     def _replica(self, path: str) -> Replica:
         found = self._replicas.get(path)

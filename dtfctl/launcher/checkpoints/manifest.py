@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from dtfctl.values import value
+from dtfctl.launcher.messages.agent import Entry
 
 DATA = re.compile(r"(?s)(.*)\.data-\d{5}-of-(\d{5})")
 STATE = "checkpoint"
@@ -27,19 +27,6 @@ MOST_NAMED = 8
 MOST_FILES = 10_000
 LONGEST_PATH = 1000
 HIGHEST_VERSION = 2**53
-
-
-@value
-class Entry:
-    """A file of the folder, whole, or that it is gone."""
-
-    path: str
-    """Relative, with `/`."""
-    version: int = 0
-    size: int = 0
-    sha256: str = ""
-    mtime_ns: int = 0
-    deleted: bool = False
 
 
 def is_replicated(path: str) -> bool:

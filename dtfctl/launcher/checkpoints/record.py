@@ -21,14 +21,14 @@ from dtfctl.copied import KNOWN_UNTIL, OWN
 from dtfctl.launcher.checkpoints.manifest import (
     HIGHEST_VERSION,
     MOST_FILES,
-    Entry,
     checkpoint_of,
     goes_with,
     is_newer,
     is_replicated,
 )
 from dtfctl.launcher.errors import NotFound, TransferFailed
-from dtfctl.launcher.messages import json_codec
+from dtfctl.launcher.messages import codec
+from dtfctl.launcher.messages.agent import Entry
 from dtfctl.launcher.system.files import OUT_OF_SPACE, no_space, private_folder, write_whole
 from dtfctl.values import field, replace, value
 
@@ -88,7 +88,7 @@ class Record:
 
     def _load(self) -> _Saved:
         try:
-            return json_codec.decode(_Saved, self._file.read_text())
+            return codec.decode(_Saved, self._file.read_text())
         except (FileNotFoundError, ValueError, TypeError, AttributeError):
             return _Saved()  # what is there is told as if it were new
 
@@ -105,7 +105,7 @@ class Record:
             saved = _Saved(tuple(self._entries.values()), dict(self._marks), self._clock, self.floor)
             self._is_stored = True
         try:
-            write_whole(self._file, json_codec.encode(saved).encode())
+            write_whole(self._file, codec.encode(saved).encode())
         except BaseException:
             self._is_stored = False
             raise

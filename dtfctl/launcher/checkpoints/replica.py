@@ -12,7 +12,6 @@ from pathlib import Path
 from dtfctl import guard
 from dtfctl.launcher.checkpoints.manifest import (
     STATE,
-    Entry,
     checkpoint_of,
     is_complete,
     is_newer,
@@ -25,11 +24,11 @@ from dtfctl.launcher.checkpoints.manifest import (
 from dtfctl.launcher.checkpoints.record import Record
 from dtfctl.launcher.errors import LauncherError, NotFound
 from dtfctl.launcher.identity.certificates import TlsFiles
-from dtfctl.launcher.messages.agent import FolderOrder, FolderPeer, FolderReport
+from dtfctl.launcher.messages.agent import Entry, ListFilesRequest, ReadFileRequest
 from dtfctl.launcher.messages.agent_calls import LIST_FILES, READ_FILE
-from dtfctl.launcher.messages.proto_codec import from_message
+from dtfctl.launcher.messages.orders import FolderOrder, FolderPeer
+from dtfctl.launcher.messages.reports import FolderReport
 from dtfctl.launcher.rpc.client import Channel
-from dtfctl.protocol import agent_pb2 as pb
 from dtfctl.values import replace
 
 log = logging.getLogger(__name__)
@@ -186,17 +185,16 @@ class Replica:
         """Tell whether everything that the peer has is here."""
         channel = self._channel(peer)
         known, clock = self._tags.get(peer.host, ""), self.record.clock
-        request = pb.ListFilesRequest(path=self.order.path, tag=known, clock=clock)
+        request = ListFilesRequest(path=self.order.path, tag=known, clock=clock)
         asked_at = time.time()
         reply = channel.call(LIST_FILES, request, timeout_s=CALL_S)
         if self._known_until is not None:
-            until = asked_at - reply.age_s
-            self._known_until = min(self._known_until, until) if reply.HasField("age_s") else None
+            age_s = reply.age_s
+            self._known_until = None if age_s is None else min(self._known_until, asked_at - age_s)
         if reply.tag == request.tag:
             return True
-        theirs = [from_message(Entry, entry) for entry in reply.entries]
         self._skipped = False
-        if not self._take_all(peer, channel, theirs):
+        if not self._take_all(peer, channel, reply.entries):
             return False
         if self._skipped:
             self._some_wait = True
@@ -257,5 +255,5 @@ class Replica:
         return is_complete(entry.path, own) and theirs.get(prefix, set()) <= own.keys()
 
     def _piece(self, channel: Channel, entry: Entry, offset: int) -> bytes:
-        request = pb.ReadFileRequest(folder=self.order.path, path=entry.path, sha256=entry.sha256, offset=offset)
+        request = ReadFileRequest(folder=self.order.path, path=entry.path, sha256=entry.sha256, offset=offset)
         return channel.call(READ_FILE, request, timeout_s=PIECE_S).data

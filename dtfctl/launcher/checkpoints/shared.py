@@ -7,13 +7,8 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import Literal, TypeAlias
 
-from dtfctl.launcher.errors import UsageError
-
-Step: TypeAlias = Literal["leave", "find", "take"]
-"""A step of the proof: at one host; at each other one; at the first again."""
-STEPS: tuple[Step, ...] = ("leave", "find", "take")
+from dtfctl.launcher.messages.agent import SharedStep
 
 PREFIX = ".dtfctl-shared-"
 FIND_S = 10.0
@@ -23,9 +18,8 @@ OLD_S = 3600.0
 """A token that old was left by a controller that died."""
 
 
-def prove(folder: str, token: str, host: str, step: Step, find_s: float = FIND_S) -> str:
-    """Return what speaks against it here; empty when nothing does. A host that finds the token must be able to
-    write, too."""
+def prove(folder: str, token: str, host: str, step: SharedStep, find_s: float = FIND_S) -> str:
+    """What speaks against it here; empty when nothing does. A host that finds the token must be able to write, too."""
     if not re.fullmatch(r"[0-9a-f]{16,64}", token):
         return "that is no token"
     root = Path(folder).expanduser()
@@ -46,14 +40,6 @@ def prove(folder: str, token: str, host: str, step: Step, find_s: float = FIND_S
     except OSError as error:
         return f"cannot be written: {error.strerror or error}"
     return ""
-
-
-def step_of(name: str) -> Step:
-    """Raises UsageError."""
-    for step in STEPS:
-        if name == step:
-            return step
-    raise UsageError(f"{name[:40]!r} is no step of a proof")
 
 
 def _create(path: Path) -> None:

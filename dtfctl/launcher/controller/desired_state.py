@@ -7,7 +7,7 @@ from dataclasses import replace
 from dtfctl.launcher.controller.jobs.lifecycle import JobRecord
 from dtfctl.launcher.controller.store import HostRow, Store, TaskRow
 from dtfctl.launcher.errors import NoSuchJob
-from dtfctl.launcher.messages import json_codec
+from dtfctl.launcher.messages import codec
 from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.system.procfs import boot_id
 
@@ -53,7 +53,7 @@ class Memory:
         self.hosts = {row.name: row for row in self.store.hosts()}
         self.jobs = self.store.jobs()
         command = self.store.get("task_command")
-        self.task_command = json_codec.decode(tuple[str, ...], command) if command else ()
+        self.task_command = codec.decode(tuple[str, ...], command) if command else ()
         note = self.store.get("note")
         self.notes = (note,) if note else ()
         self.changed = True

@@ -28,7 +28,7 @@ from dtfctl.launcher.controller.jobs.orders import working_folder
 from dtfctl.launcher.controller.store import Store, is_damage
 from dtfctl.launcher.controller.tasks.task_manager import TaskBoard
 from dtfctl.launcher.errors import ClusterFailed, NoSpace
-from dtfctl.launcher.messages.agent import LogPosition
+from dtfctl.launcher.messages.reports import LogPosition
 from dtfctl.launcher.model import ClusterStatus, ControllerStatus
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import Provider
@@ -205,7 +205,7 @@ class Engine:
     # ------------------------------------------------------------------ what status shows (loop thread)
 
     def status(self) -> tuple[ClusterStatus, int, bool, bool]:
-        """(status, version, usable, settled); see ClusterStatus in controller.proto."""
+        """(status, version, usable, settled); see `StatusReply`."""
         memory, hosts = self._memory, self.hosts.all
         tasks = self.tasks.statuses()
         counts = Counter(row.host for row in memory.tasks.values())

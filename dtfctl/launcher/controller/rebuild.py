@@ -30,13 +30,13 @@ from dtfctl.launcher.controller.jobs.lifecycle import JobRecord
 from dtfctl.launcher.controller.store import Store, TaskRow
 from dtfctl.launcher.errors import ClusterFailed, LauncherError
 from dtfctl.launcher.identity.certificates import TlsFiles
-from dtfctl.launcher.messages import agent_calls, json_codec
+from dtfctl.launcher.messages import agent_calls, codec
+from dtfctl.launcher.messages.agent import RecallRequest
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import Provider
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.spec.model import ClusterSpec, ControllerPlace
 from dtfctl.launcher.system.files import private_folder, write_whole
-from dtfctl.protocol import agent_pb2 as pb
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class Recalled:
             log.warning("the copy of %s is damaged: %s", host, error)
             kept = state_copy.Copy()
         try:
-            found = json_codec.decode(state_file.Saved, saved) if saved else state_file.Saved("")
+            found = codec.decode(state_file.Saved, saved) if saved else state_file.Saved("")
         except ValueError as error:
             log.warning("the state of %s is damaged: %s", host, error)
             found = state_file.Saved("")
@@ -138,7 +138,7 @@ def _spec_of(paths: ClusterPaths, recalled: Iterable[Recalled]) -> ClusterSpec |
     newest = _newest(recalled)
     text = newest.entries.get("spec") if newest is not None else None
     try:
-        return json_codec.decode(ClusterSpec, text or paths.spec.read_bytes())
+        return codec.decode(ClusterSpec, text or paths.spec.read_bytes())
     except (FileNotFoundError, ValueError):
         return None
 
@@ -163,7 +163,7 @@ def _ask_directly(paths: ClusterPaths, host: str) -> Recalled | None:
 def _recall(paths: ClusterPaths, host: str, address: str) -> Recalled:
     channel = Channel(address, TlsFiles.of(paths.certificates, "controller"), "agent", paths.name)
     try:
-        reply = channel.call(agent_calls.RECALL, pb.RecallRequest(), timeout_s=RECALL_S)
+        reply = channel.call(agent_calls.RECALL, RecallRequest(), timeout_s=RECALL_S)
     finally:
         channel.close()
     return Recalled.of(host, reply.copy, reply.state, reply.boot, reply.happening)
@@ -222,14 +222,14 @@ def hand_over(
     paths: ClusterPaths, recalled: Sequence[Recalled], unheard: Sequence[str], why: str, place: ControllerPlace
 ) -> None:
     """What `write` is to be called with by the controller that begins in this folder, or in the one it is sent to."""
-    write_whole(paths.recalled, json_codec.encode(_Handed(tuple(recalled), tuple(unheard), why, place)).encode())
+    write_whole(paths.recalled, codec.encode(_Handed(tuple(recalled), tuple(unheard), why, place)).encode())
 
 
 def take_handed_over(paths: ClusterPaths) -> None:
     """Begin with what was handed over, if anything was."""
     if not paths.recalled.exists():
         return
-    handed = json_codec.decode(_Handed, paths.recalled.read_bytes())
+    handed = codec.decode(_Handed, paths.recalled.read_bytes())
     write(paths, handed.recalled, handed.unheard, handed.why, handed.place)
     for item in handed.recalled:
         private_folder(paths.host(item.host))
@@ -261,7 +261,7 @@ def write(
             if spec is not None and contents.tasks:
                 store.set_spec(spec)
                 store.put_tasks(_rows(spec, contents.tasks, recalled))
-            store.put("task_command", json_codec.encode(contents.about.task_command))
+            store.put("task_command", codec.encode(contents.about.task_command))
             for row in contents.hosts:
                 store.put_host(row)
             for job in contents.jobs:

@@ -16,13 +16,8 @@ from dtfctl.launcher.controller.jobs.lifecycle import JobRecord
 from dtfctl.launcher.controller.jobs.orders import client_orders
 from dtfctl.launcher.controller.store import TaskRow
 from dtfctl.launcher.controller.tasks.moves import failures_elsewhere
-from dtfctl.launcher.messages.agent import (
-    HostOrders,
-    LogRules,
-    Peer,
-    Report,
-    TaskOrder,
-)
+from dtfctl.launcher.messages.orders import HostOrders, LogRules, Peer, TaskOrder
+from dtfctl.launcher.messages.reports import Report
 from dtfctl.launcher.spec.model import ClusterSpec
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dtfctl.launcher.controller.jobs.lifecycle import JobRecord
 from dtfctl.launcher.errors import InternalError
-from dtfctl.launcher.messages import json_codec
+from dtfctl.launcher.messages import codec
 from dtfctl.launcher.model import Event
 from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.system.files import no_space
@@ -167,17 +167,17 @@ class Store:
 
     def spec(self) -> ClusterSpec | None:
         text = self.get("spec")
-        return None if text is None else json_codec.decode(ClusterSpec, text)
+        return None if text is None else codec.decode(ClusterSpec, text)
 
     def set_spec(self, spec: ClusterSpec) -> None:
-        self.put("spec", json_codec.encode(spec))
+        self.put("spec", codec.encode(spec))
 
     # ------------------------------------------------------------------ tasks
 
     def tasks(self) -> list[TaskRow]:
         """In the order of the spec."""
         rows = self._db.execute("SELECT record FROM tasks ORDER BY position")
-        return [json_codec.decode(TaskRow, record) for (record,) in rows]
+        return [codec.decode(TaskRow, record) for (record,) in rows]
 
     def put_tasks(self, rows: list[TaskRow]) -> None:
         """Replace all of them."""
@@ -185,22 +185,22 @@ class Store:
             self._db.execute("DELETE FROM tasks")
             self._db.executemany(
                 "INSERT INTO tasks (name, position, record) VALUES (?, ?, ?)",
-                [(row.name, at, json_codec.encode(row)) for at, row in enumerate(rows)],
+                [(row.name, at, codec.encode(row)) for at, row in enumerate(rows)],
             )
 
     def put_task(self, row: TaskRow) -> None:
         with _explained(self.path):
-            self._db.execute("UPDATE tasks SET record = ? WHERE name = ?", (json_codec.encode(row), row.name))
+            self._db.execute("UPDATE tasks SET record = ? WHERE name = ?", (codec.encode(row), row.name))
 
     # ------------------------------------------------------------------ hosts
 
     def hosts(self) -> list[HostRow]:
         rows = self._db.execute("SELECT record FROM hosts ORDER BY name")
-        return [json_codec.decode(HostRow, record) for (record,) in rows]
+        return [codec.decode(HostRow, record) for (record,) in rows]
 
     def put_host(self, row: HostRow) -> None:
         with _explained(self.path):
-            self._db.execute("INSERT OR REPLACE INTO hosts VALUES (?, ?)", (row.name, json_codec.encode(row)))
+            self._db.execute("INSERT OR REPLACE INTO hosts VALUES (?, ?)", (row.name, codec.encode(row)))
 
     def delete_host(self, name: str) -> None:
         with _explained(self.path):
@@ -211,20 +211,20 @@ class Store:
     def jobs(self) -> list[JobRecord]:
         """In the order of submission."""
         rows = self._db.execute("SELECT seq, record FROM jobs ORDER BY seq")
-        return [replace(json_codec.decode(JobRecord, record), seq=seq) for seq, record in rows]
+        return [replace(codec.decode(JobRecord, record), seq=seq) for seq, record in rows]
 
     def add_job(self, record: JobRecord) -> JobRecord:
         with _explained(self.path):
             cursor = self._db.execute(
                 "INSERT INTO jobs (id, submission_id, record) VALUES (?, ?, ?)",
-                (record.id, record.request.submission_id, json_codec.encode(record)),
+                (record.id, record.request.submission_id, codec.encode(record)),
             )
         assert cursor.lastrowid is not None
         return replace(record, seq=cursor.lastrowid)
 
     def put_job(self, record: JobRecord) -> None:
         with _explained(self.path):
-            self._db.execute("UPDATE jobs SET record = ? WHERE id = ?", (json_codec.encode(record), record.id))
+            self._db.execute("UPDATE jobs SET record = ? WHERE id = ?", (codec.encode(record), record.id))
         self._must_forget = self._must_forget or record.is_final
         self._forget()
 

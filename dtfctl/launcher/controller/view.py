@@ -9,8 +9,16 @@ from dtfctl.health.monitor import Monitor
 from dtfctl.launcher.controller.hosts.agent_link import AgentLink
 from dtfctl.launcher.controller.jobs.lifecycle import JobRecord
 from dtfctl.launcher.controller.store import HostRow, TaskRow
-from dtfctl.launcher.messages.agent import HostOrders, Report, TaskReport
-from dtfctl.launcher.model import SETTLED, HostState, HostStatus, JobStatus, TaskState, TaskStatus
+from dtfctl.launcher.messages.orders import HostOrders
+from dtfctl.launcher.messages.reports import Report, TaskReport
+from dtfctl.launcher.model import (
+    SETTLED,
+    HostState,
+    HostStatus,
+    JobStatus,
+    TaskState,
+    TaskStatus,
+)
 from dtfctl.launcher.providers.base import AgentEndpoint, HostFailed
 from dtfctl.launcher.spec.grouping import grouped
 from dtfctl.launcher.spec.model import ClusterSpec

@@ -14,7 +14,7 @@ import time
 
 from dtfctl.launcher import paths as layout
 from dtfctl.launcher.identity.certificates import authority_name
-from dtfctl.launcher.messages import json_codec
+from dtfctl.launcher.messages import codec
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.system.files import write_whole
 from dtfctl.values import replace, value
@@ -40,7 +40,7 @@ class Owner:
 def ensure(paths: ClusterPaths) -> None:
     """Note that the cluster is this user's, unless it is noted whose it is."""
     if not paths.owner.exists():
-        write_whole(paths.owner, json_codec.encode(_new(paths)).encode())
+        write_whole(paths.owner, codec.encode(_new(paths)).encode())
 
 
 def _new(paths: ClusterPaths) -> Owner:
@@ -60,14 +60,14 @@ def myself(paths: ClusterPaths) -> Owner:
 def read(paths: ClusterPaths) -> Owner:
     """The owner as hosts are to know it."""
     ensure(paths)
-    owner = json_codec.decode(Owner, paths.owner.read_bytes())
+    owner = codec.decode(Owner, paths.owner.read_bytes())
     return replace(owner, authority=authority(paths))
 
 
 def name_of(paths: ClusterPaths) -> str:
     """`user@machine`, as the cluster's folder here is stamped; empty where it is not. Makes nothing."""
     try:
-        owner = json_codec.decode(Owner, paths.owner.read_bytes())
+        owner = codec.decode(Owner, paths.owner.read_bytes())
     except (OSError, ValueError):
         return ""
     return f"{owner.user}@{owner.machine}"

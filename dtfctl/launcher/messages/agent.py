@@ -1,375 +1,281 @@
-"""What controller and agent tell each other; the messages of protocol/agent.proto as values.
-
-Orders are the whole desired state of a host, so applying them twice, or after a crash, does nothing new. Times are
-seconds, `time` is wall-clock.
-"""
+"""What the controller says to the agent of a host beside its orders, and what agents say to each other."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-from dtfctl.health.monitor import HealthLimits
-from dtfctl.health.restart import RestartPolicy
-from dtfctl.launcher.model import Progress, TaskHealth, TaskState
+from dtfctl.launcher.messages.orders import Packages
+from dtfctl.launcher.messages.reports import LogChunk, LogPosition
 from dtfctl.values import field, value
 
-GpuView: TypeAlias = Literal["none", "own", "host"]
-"""Which GPUs a process of a job sees: what it inherits, those of its slot, or those of all the job's slots on its
-host."""
-
-RETRYABLE_EXIT = 75
-"""A job's process that ends with this (EX_TEMPFAIL of sysexits.h) asks to be started again."""
-ADDRESS_IN_USE_EXIT = 98
-"""A task that ends with this (errno EADDRINUSE) found its port taken: the agent picks another."""
+SharedStep: TypeAlias = Literal["leave", "find", "take"]
+"""`leave` on one host; `find` on each other one; `take` on the first again."""
 
 
 @value
-class LogRules:
-    rotate_bytes: int = 64 * 2**20
-    keep: int = 3
-    bytes_per_s: int = 10 * 2**20
-    folder: str = ""
-    """Where logs go; empty: the agent's own folder. `~` is the home on the agent's host."""
+class Applied:
+    """Done; `revision` is that of the orders that the host has."""
+
+    revision: int = 0
 
 
 @value
-class TaskOrder:
-    job: str
-    index: int
-    run: bool = True
-    incarnation_floor: int = 0
-    """The next start gets a higher number than this and than every one the agent knows."""
-    restart_request: int = 0
-    """Counts the user's restarts; a higher number than the one handled means one more."""
-    env: Mapping[str, str] = field(default_factory=dict)
-    gpus: int = 0
-    memory_bytes: int = 0
-    first_port: int = 0
-    """0: any free port."""
-    last_port: int = 0
-    grace_s: float = 10.0
-    now: bool = False
-    """Do not restart gently: SIGKILL at once."""
-    earlier_failures: int = 0
-    """Failures on other hosts that count for the restart policy's limit."""
-
-    @property
-    def name(self) -> str:
-        return f"{self.job}/{self.index}"
-
-
-def key_of(job_id: str, uid: str) -> str:
-    """What the folders of a job are called: no other job has them, were its id the same."""
-    return f"{job_id}.{uid}" if uid else job_id
-
-
-@value
-class Wheel:
-    """A package that was sent with a job."""
+class Script:
+    """A job's script, kept by its content. Orders that name it come after it."""
 
     name: str
-    """As a file: `numpy-2.3.1-cp311-cp311-linux_x86_64.whl`."""
     sha256: str
-    own: bool = False
-    """The requirements name this very file, by its path."""
-    kind: str = ""
-    """Of the Pythons that it is for (`packages.kind_of`); empty: any."""
+    content: bytes = b""
 
 
 @value
-class Packages:
-    """What a job's Python has to have. Every part may be empty."""
+class RenewRequest:
+    """The controller still wants what it ordered: the lease goes on."""
 
-    lines: tuple[str, ...] = ()
-    """Requirements, without the paths of wheels: `numpy>=2`."""
-    constraints: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
-    """Of a requirements file, such as `--index-url URL`. They may hold passwords."""
-    requires_python: str = ""
-    wheels: tuple[Wheel, ...] = ()
-    complete: bool = False
-    """Nothing but these wheels is needed: no index is asked."""
-
-    @property
-    def is_empty(self) -> bool:
-        return not (self.lines or self.requires_python or self.wheels)
-
-
-@value
-class JobNeeds:
-    """What goes with a job's script; files by their hashes, which are sent apart."""
-
-    tree_sha256: str = ""
-    """The working folder, as an archive; empty: there is none."""
-    program: str = ""
-    """The script's path in that folder; empty: it lies elsewhere."""
-    packages: Packages = field(default_factory=Packages)
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.tree_sha256 and self.packages.is_empty
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The hashes of all that is sent for it."""
-        wheels = (wheel.sha256 for wheel in self.packages.wheels)
-        return tuple(dict.fromkeys(name for name in (self.tree_sha256, *wheels) if name))
-
-
-@value
-class ClientOrder:
-    """One process of a job: `job/index` within the job, beside the task `slot` of the cluster."""
-
-    job_id: str
-    job: str
-    index: int
-    slot: str = ""
-    generation: int = 1
-    """Counts the starts of the whole job. A process of an older one is ended; with `run` false the host gets ready
-    for this one: nothing of the old runs any more, and ports are chosen."""
-    run: bool = True
-    chief: bool = False
-    command: tuple[str, ...] = ()
-    """What runs the script: an interpreter, where an empty first word is the agent's own Python; may be empty."""
-    script: str = ""
-    """The script's file name; its content was sent before, by `script_sha256`."""
-    script_sha256: str = ""
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-    cwd: str = ""
-    restart: RestartPolicy = field(default_factory=RestartPolicy)
-    grace_s: float = 10.0
-    ports: int = 0
-    """How many ports it is to have, new ones for every generation."""
-    first_port: int = 0
-    last_port: int = 0
-    needs_task: bool = True
-    """It starts only while its slot's task runs."""
-    gpus: GpuView = "none"
-    view: Mapping[str, str] = field(default_factory=dict)
-    """The cluster as the job sees it: its own names of tasks, and the tasks they stand for."""
-    remapped: bool = False
-    """`view` is not the whole cluster under its own names."""
-    needs: JobNeeds = field(default_factory=JobNeeds)
-    memory_bytes: int = 0
-    """It may use no more; 0: no limit."""
-    cpus: float = 0.0
-    gpu_count: int | None = None
-    """How many it is to see; None: those of its slot, as `gpus` says."""
-    job_uid: str = ""
-    """Of the job, for good."""
-
-    @property
-    def key(self) -> str:
-        """What the job's folders are called."""
-        return key_of(self.job_id, self.job_uid)
-
-    @property
-    def log_name(self) -> str:
-        """What its log is asked for by."""
-        return f"job:{self.key}:{self.job}/{self.index}"
-
-    @property
-    def name(self) -> str:
-        return f"job:{self.job_id}:{self.job}/{self.index}"
-
-
-@value
-class Peer:
-    """A task of another host."""
-
-    job: str
-    index: int
-    address: str
-    incarnation: int = 0
-    up: bool = False
-    reason: str = ""
-
-    @property
-    def name(self) -> str:
-        return f"{self.job}/{self.index}"
-
-
-@value
-class FolderPeer:
-    """Another host, and its agent."""
-
-    host: str
-    address: str
-
-
-@value
-class FolderOrder:
-    """A job's checkpoint folder, which hosts that share no disk keep alike."""
-
-    path: str
-    job_id: str = ""
-    hold: bool = False
-    """All of it is to be here; else only what is written here is told to others."""
-    peers: tuple[FolderPeer, ...] = ()
-    gates: tuple[str, ...] = ()
-    """Tasks that start here only when all of it is."""
-    all_peers: bool = False
-    """`peers` are all hosts that are not lost: what none of them has is nowhere."""
-
-
-@value
-class FolderReport:
-    """How much of a job's checkpoint folder a host has."""
-
-    path: str
-    whole: tuple[str, ...] = ()
-    """The newest checkpoints that are whole here, oldest first."""
-    in_step: bool = False
-    """All that others have is here."""
-    files: int = 0
-    bytes: int = 0
-    problem: str = ""
-
-
-@value
-class HostOrders:
-    cluster: str = ""
-    epoch: int = 0
+    epoch: int
     revision: int = 0
-    tasks: tuple[TaskOrder, ...] = ()
-    clients: tuple[ClientOrder, ...] = ()
-    jobs: tuple[str, ...] = ()
-    """Every job that has not ended. The tasks drop the state of one that is no longer here."""
-    peers: tuple[Peer, ...] = ()
-    expected: tuple[str, ...] = ()
-    task_command: tuple[str, ...] = ()
-    """An empty first word is the agent's own Python."""
-    restart: RestartPolicy = field(default_factory=RestartPolicy)
-    health: HealthLimits = field(default_factory=HealthLimits)
-    logs: LogRules = field(default_factory=LogRules)
-    tls: bool = True
-    transport: str = "auto"
-    """What carries tensors between tasks."""
-    encrypt: bool = True
-    """Tensors between hosts."""
-    bad_host_log: tuple[str, ...] = ()
-    """Regular expressions; a match in what a failed process wrote puts the blame on the host."""
-    lease_s: float = 0.0
-    """Without a word of the controller for so long, everything here is stopped; 0: never."""
-    folders: tuple[FolderOrder, ...] = ()
+    """Of the orders that the controller has delivered."""
+
+
+@value
+class KeepRequest:
+    """What a controller that has lost its database begins again with (`controller/copies.py`)."""
+
+    epoch: int
+    revision: int
     base: int = 0
-    """Not 0: `peers` are only those that changed since the orders of this revision, and all else is as it was there."""
+    """The revision since which `entries` and `removed` are all that has changed; 0: `entries` is everything."""
+    entries: Mapping[str, str] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
 
 
 @value
-class TaskReport:
-    job: str
-    index: int
-    state: TaskState
-    health: TaskHealth = "unknown"
-    pid: int | None = None
-    address: str = ""
-    incarnation: int = 0
-    restarts: int = 0
-    uptime_s: float | None = None
-    cpu_percent: float | None = None
-    rss_bytes: int | None = None
-    steps: int = 0
-    transport: str = ""
-    blas: str = ""
-    silence_s: float | None = None
-    retry_in_s: float | None = None
-    exit_code: int | None = None
-    last_error: str = ""
-    last_lines: tuple[str, ...] = ()
-    restart_handled: int = 0
-    unreachable: tuple[str, ...] = ()
-    """Tasks that it works with and that do not answer it."""
-    faults: int = 0
-    """What its loops and threads have raised, and went on after."""
-
-    @property
-    def name(self) -> str:
-        return f"{self.job}/{self.index}"
+class RecallRequest:
+    """All that the host keeps is wanted."""
 
 
 @value
-class ClientReport:
-    job_id: str
-    job: str
-    index: int
-    state: TaskState
-    pid: int | None = None
-    exit_code: int | None = None
-    restarts: int = 0
-    last_error: str = ""
-    last_lines: tuple[str, ...] = ()
-    progress: Progress | None = None
-    generation: int = 0
-    """Of the job, to which its newest start belongs; 0: it has not been started."""
-    held: int = 0
-    """The generation of the order that the host has. `addresses` are of that one."""
-    addresses: tuple[str, ...] = ()
-    rss_bytes: int | None = None
-    limits: str = ""
-    """How its limits are held, for people."""
-    out_of_memory: bool = False
-    """Its newest end was by its limit."""
+class RecallReply:
+    """All that a host keeps."""
 
-    @property
-    def name(self) -> str:
-        return f"{self.job}/{self.index}"
-
-
-@value
-class Happening:
-    """A change that the agent saw; the controller makes it an event. `number` counts up within one agent's life."""
-
-    number: int
-    time: float
-    kind: str
-    subject: str
-    reason: str = ""
-    incarnation: int = 0
-    failure: bool = False
-    """A task ended by itself, or had to be killed."""
-
-
-@value
-class Report:
-    """The whole observed state of a host; or, when `partial`, the tasks and processes that changed."""
-
-    host: str
+    copy: bytes = b""
+    """As it was kept; empty: none."""
+    state: bytes = b""
+    """Orders and records of the host, as its agent stores them."""
     boot: str = ""
-    pid: int = 0
-    revision: int = 0
-    epoch: int = 0
-    tasks: tuple[TaskReport, ...] = ()
-    clients: tuple[ClientReport, ...] = ()
-    happenings: tuple[Happening, ...] = ()
-    cores: int = 0
-    load: float = 0.0
-    memory_bytes: int = 0
-    memory_free_bytes: int = 0
-    disk_free_bytes: int = 0
-    gpus: int = 0
-    problem: str = ""
-    faults: int = 0
-    """What the agent's loops and threads have raised, and went on after."""
-    address: str = ""
-    """Of the agent, as other hosts reach it."""
-    folders: tuple[FolderReport, ...] = ()
-    partial: bool = False
+    """Of the agent."""
+    happening: int = 0
+    """The newest in the agent's life."""
 
 
 @value
-class LogPosition:
-    """Where a reader of a process's log is. `file` is an inode, 0 before the first read."""
+class ProbeRequest:
+    """Can this host start a process and write a file?"""
 
-    process: str
-    file: int = 0
+
+@value
+class ProbeReply:
+    """What is wrong with a host; empty: nothing."""
+
+    problem: str = ""
+
+
+@value
+class SharedRequest:
+    """A step of the proof that a folder is the same one on several hosts."""
+
+    folder: str
+    token: str
+    step: SharedStep
+
+
+@value
+class Certificate:
+    """A new certificate, and its key."""
+
+    name: str
+    """Of its files: `agent-HOST`, `task-JOB-INDEX`."""
+    cert: bytes
+    key: bytes
+
+
+@value
+class CertifyRequest:
+    """New certificates. Without an authority nothing is changed, and the answer says what there is."""
+
+    authority: bytes = b""
+    """Its certificate."""
+    certificates: tuple[Certificate, ...] = ()
+    tasks: tuple[str, ...] = ()
+    """Of this host; certificates of others go."""
+    former: bytes = b""
+    """Authorities that tasks trust, too."""
+
+
+@value
+class Certified:
+    """Until when which certificates hold."""
+
+    until: Mapping[str, float] = field(default_factory=dict)
+    """By name, and `ca`: seconds since the epoch."""
+
+
+@value
+class WatchRequest:
+    """Reports are wanted: one at once, then one at every change and every beat."""
+
+    epoch: int
+    boot: str = ""
+    """Of the agent whose happenings the controller has."""
+    happening: int = 0
+    """The newest it has."""
+
+
+@value
+class ReadLogsRequest:
+    """What was written past these positions."""
+
+    positions: tuple[LogPosition, ...] = ()
+    max_bytes: int = 0
+    wait_s: float = 0.0
+    """How long to wait for anything new."""
+    tail: int = 0
+    """For a position with file 0: so many lines before the end; 0: at the start."""
+
+
+@value
+class ReadLogsReply:
+    """What was written."""
+
+    chunks: tuple[LogChunk, ...] = ()
+
+
+@value
+class ListFilesRequest:
+    """What another host has of a job's checkpoint folder."""
+
+    path: str
+    tag: str = ""
+    """Of the list that the caller has."""
+    clock: int = 0
+    """The highest version that the caller has heard of."""
+
+
+@value
+class Entry:
+    """A file of the folder, whole, or that it is gone."""
+
+    path: str
+    """Relative, with `/`."""
+    version: int = 0
+    size: int = 0
+    sha256: str = ""
+    mtime_ns: int = 0
+    deleted: bool = False
+
+
+@value
+class FileList:
+    """What is in a job's checkpoint folder."""
+
+    tag: str = ""
+    """The caller's: nothing has changed."""
+    entries: tuple[Entry, ...] = ()
+    age_s: float | None = None
+    """It has all that was written longer ago than this; None while files are written."""
+
+
+@value
+class ReadFileRequest:
+    """What follows `offset` of a file in a job's checkpoint folder."""
+
+    folder: str
+    path: str
+    sha256: str
     offset: int = 0
 
 
 @value
-class LogChunk:
-    next: LogPosition
+class FilePiece:
+    """A piece of such a file."""
+
     data: bytes = b""
-    at_end: bool = True
+
+
+@value
+class ExamineRequest:
+    """What would a job with these requirements need on this host?"""
+
+    host: str
+    python: str = ""
+    """The interpreter; empty: the agent's own."""
+    packages: Packages = field(default_factory=Packages)
+
+
+@value
+class Examination:
+    """What such a job would find."""
+
+    facts_json: str
+    """Of the interpreter, as `host_side.py` tells them."""
+    ready: bool = False
+    """Nothing has to be installed."""
+    installs: bool = False
+    """uv or pip is there."""
+    index: bool = False
+    """A package index answers."""
+    have: tuple[str, ...] = ()
+    """NAME==VERSION."""
+
+
+@value
+class Gpu:
+    """One GPU of a host, and how busy it is."""
+
+    index: int
+    name: str
+    busy_percent: float = 0.0
+    memory_used_bytes: int = 0
+    memory_bytes: int = 0
+
+
+@value
+class InspectRequest:
+    """What `doctor` wants to know of a host."""
+
+    host: str
+    now: float = 0.0
+    """The asker's wall clock."""
+
+
+@value
+class Inspection:
+    """How a host is."""
+
+    version: str = ""
+    """Of dtfctl."""
+    python: str = ""
+    time: float = 0.0
+    """The host's wall clock."""
+    open_files: int = 0
+    """The limit of a process; -1: none."""
+    processes: int = 0
+    disk_free_bytes: int = 0
+    disk_total_bytes: int = 0
+    inodes_free: int = 0
+    certificate_until: float = 0.0
+    loose_files: tuple[str, ...] = ()
+    """Private files that others can read."""
+    memory_bytes: int = 0
+    system: str = ""
+    gpus: tuple[Gpu, ...] = ()
+
+
+@value
+class ShutdownRequest:
+    """Stop everything, then the agent."""
+
+    grace_s: float
+    epoch: int
+    delete_logs: bool = False

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TypeVar
 
 from dtfctl.launcher.errors import Conflict
-from dtfctl.launcher.messages.agent import ClientReport, HostOrders, Report, TaskReport
+from dtfctl.launcher.messages.orders import HostOrders
+from dtfctl.launcher.messages.reports import ClientReport, Report, TaskReport
 from dtfctl.values import replace
 
 NUMBERS_S = 2.0

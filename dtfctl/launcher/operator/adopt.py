@@ -21,7 +21,7 @@ from dtfctl.launcher.controller import rebuild
 from dtfctl.launcher.controller.rebuild import Recalled
 from dtfctl.launcher.errors import Conflict, ControllerUnreachable, LoginError, NoSuchCluster, UsageError
 from dtfctl.launcher.identity.certificates import FORMER
-from dtfctl.launcher.messages import json_codec
+from dtfctl.launcher.messages import codec
 from dtfctl.launcher.operator import controller_client
 from dtfctl.launcher.operator.local_controller import LocalSeat, end_controller, find_controller
 from dtfctl.launcher.operator.remote_controller import FarSeat, Place, settle_on
@@ -66,7 +66,7 @@ def take_over(paths: ClusterPaths, spec: ClusterSpec, on_stage: OnStage) -> None
     _trust_both(paths, found)
     recalled = [Recalled.of(host, item["copy"].encode(), item["state"].encode()) for host, item in found.items()]
     former = {item["former"] for item in found.values() if item["former"]}
-    lost = json_codec.decode(Place, paths.seat.read_bytes()).host if paths.seat.exists() else ""
+    lost = codec.decode(Place, paths.seat.read_bytes()).host if paths.seat.exists() else ""
     why = f"taken over from {', '.join(sorted(former)) or f'the controller on {lost}' * bool(lost) or 'nobody'}"
     if spec.controller.place == "host":
         rebuild.hand_over(paths, recalled, sorted(failed), why, spec.controller)

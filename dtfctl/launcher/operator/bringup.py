@@ -20,9 +20,9 @@ from dtfctl.launcher.errors import (
     PartlyDone,
 )
 from dtfctl.launcher.identity import ownership
-from dtfctl.launcher.messages import controller_calls, json_codec
-from dtfctl.launcher.messages.proto_codec import from_message
-from dtfctl.launcher.model import SETTLED, Event, HostStatus
+from dtfctl.launcher.messages import controller_calls
+from dtfctl.launcher.messages.controller import ApplyRequest, DownRequest, Nothing, StatusReply, StatusRequest
+from dtfctl.launcher.model import SETTLED, ClusterStatus, Event, HostStatus, TaskStatus
 from dtfctl.launcher.operator import completion, controller_client, history, remote_controller
 from dtfctl.launcher.operator.adopt import take_over
 from dtfctl.launcher.operator.controller_client import Connection
@@ -32,7 +32,6 @@ from dtfctl.launcher.selectors import chosen_of
 from dtfctl.launcher.spec.available import require_available
 from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.system.files import explained
-from dtfctl.protocol import controller_pb2 as pb
 
 DOWN_MARGIN_S = 60.0
 DOWN_SAID_EVERY_S = 3.0
@@ -74,7 +73,7 @@ def bring_up(
     deadline = time.monotonic() + timeout_s
     paths = ClusterPaths.of(spec.cluster)
     require_available(spec)
-    request = pb.ApplyRequest(spec_json=json_codec.encode(spec), task_command=task_command, only=only, prune=prune)
+    request = ApplyRequest(spec, tuple(task_command), only=only, prune=prune)
     with controller_client.operation(paths, "bring up"):
         is_new = controller_client.read_created(paths) is None
         with explained(paths.folder):
@@ -85,11 +84,12 @@ def bring_up(
         watcher = _Watcher(connection, reply.event, on_event, on_hosts)
         meant = frozenset(reply.tasks) if only else None
         try:
-            status = watcher.wait_settled(deadline, min_ready, meant, is_new) if wait else watcher.look()
+            seen = watcher.wait_settled(deadline, min_ready, meant, is_new) if wait else watcher.look()
         except _Foreign as foreign:
             connection.close()
             _down(paths, 0.0, force=True, keep_logs=False)
             raise Conflict(*foreign.args) from None
+    status = seen.status
     tasks = _meant(status, meant)
     running = sum(task.state == "running" for task in tasks)
     places = {task.host for task in tasks}
@@ -97,9 +97,9 @@ def bring_up(
     return Reached(
         wanted=len(spec.task_names) if meant is None else len(meant),
         running=running,
-        changes=tuple(reply.changes),
-        problems=tuple(status.problems),
-        usable=status.usable if meant is None else running > 0,
+        changes=reply.changes,
+        problems=status.problems,
+        usable=seen.usable if meant is None else running > 0,
         no_login=bool(hosts) and all(host.cause in LOGIN_CAUSES for host in hosts),
         # Also where no task is yet: one may move there.
         outdated=any(host.cause in ("sync", "setup") for host in hosts)
@@ -107,9 +107,9 @@ def bring_up(
     )
 
 
-def _meant(status: pb.ClusterStatus, meant: frozenset[str] | None) -> list[pb.TaskStatus]:
+def _meant(status: ClusterStatus, meant: frozenset[str] | None) -> list[TaskStatus]:
     """The tasks that this `up` is about: all, or those named by `only`."""
-    return [task for task in status.tasks if meant is None or f"{task.job}/{task.index}" in meant]
+    return [task for task in status.tasks if meant is None or task.name in meant]
 
 
 def _prepare(
@@ -145,10 +145,8 @@ def would_change(
     paths = ClusterPaths.of(spec.cluster)
     require_available(spec)
     if controller_client.read_created(paths) is not None:
-        request = pb.ApplyRequest(
-            spec_json=json_codec.encode(spec), task_command=task_command, dry_run=True, only=only, prune=prune
-        )
-        return tuple(Connection(paths).call(controller_calls.APPLY, request).changes)
+        request = ApplyRequest(spec, tuple(task_command), dry_run=True, only=only, prune=prune)
+        return Connection(paths).call(controller_calls.APPLY, request).changes
     from dtfctl.launcher.controller.tasks.changes import take_over
     from dtfctl.launcher.controller.tasks.placement import place
 
@@ -177,22 +175,22 @@ class _Watcher:
         self._on_hosts = on_hosts
         self._version = 0
 
-    def look(self, wait_s: float = 0.0) -> pb.ClusterStatus:
+    def look(self, wait_s: float = 0.0) -> StatusReply:
         """The status, once it is newer than the last one or `wait_s` are over."""
-        request = pb.StatusRequest(newer_than=self._version, wait_s=max(0.0, wait_s))
-        status = self._connection.call(controller_calls.STATUS, request)
-        self._version = status.version
+        request = StatusRequest(newer_than=self._version, wait_s=max(0.0, wait_s))
+        reply = self._connection.call(controller_calls.STATUS, request)
+        self._version = reply.version
         if self._on_hosts is not None:
-            self._on_hosts([from_message(HostStatus, host) for host in status.hosts])
+            self._on_hosts(reply.status.hosts)
         if self._on_event is not None:
             for event in history.events_after(self._connection, self._after):
                 self._after = event.seq
                 self._on_event(event)
-        return status
+        return reply
 
     def wait_settled(
         self, deadline: float, min_ready: int | None, meant: frozenset[str] | None = None, is_new: bool = False
-    ) -> pb.ClusterStatus:
+    ) -> StatusReply:
         """Until every task that is meant runs or has failed for good, or `min_ready` run.
 
         Raises:
@@ -200,16 +198,16 @@ class _Watcher:
         """
         while True:
             left = deadline - time.monotonic()
-            status = self.look(min(left, 0.5))
-            foreign = next((host for host in status.hosts if host.cause == "owner"), None) if is_new else None
+            reply = self.look(min(left, 0.5))
+            foreign = next((host for host in reply.status.hosts if host.cause == "owner"), None) if is_new else None
             if foreign is not None:
                 raise _Foreign(f"{foreign.name}: {foreign.last_error}", OWNER_HINT)
-            tasks = _meant(status, meant)
+            tasks = _meant(reply.status, meant)
             running = sum(task.state == "running" for task in tasks)
             if meant is not None and all(task.state in SETTLED for task in tasks):
-                return status
-            if status.settled or (min_ready is not None and running >= min_ready):
-                return status
+                return reply
+            if reply.settled or (min_ready is not None and running >= min_ready):
+                return reply
             if left <= 0:
                 waiting = ", ".join(
                     f"{task.job}/{task.index} ({task.state})" for task in tasks if task.state != "running"
@@ -281,7 +279,7 @@ def _down(paths: ClusterPaths, grace_s: float, force: bool, keep_logs: bool) -> 
     try:
         # Started again if need be: a killed `up` may have left a controller that is still on its way.
         try:
-            connection.call(controller_calls.PING, pb.Nothing())
+            connection.call(controller_calls.PING, Nothing())
         except ClusterFailed as error:
             if not (paths.folder / "hosts").exists():
                 return ()  # it cannot start, and never had an agent to stop
@@ -297,7 +295,7 @@ def _down(paths: ClusterPaths, grace_s: float, force: bool, keep_logs: bool) -> 
             connection.seat.give_up()
             return (error.message,)
         try:
-            request = pb.DownRequest(grace_s=grace_s, force=force, delete_logs=not keep_logs)
+            request = DownRequest(grace_s=grace_s, force=force, delete_logs=not keep_logs)
             left = tuple(connection.call(controller_calls.DOWN, request, timeout_s=grace_s + DOWN_MARGIN_S).problems)
             if left:
                 ownership.give_up(paths)

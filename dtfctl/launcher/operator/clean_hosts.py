@@ -16,7 +16,7 @@ import asyncssh
 
 from dtfctl.launcher.errors import Conflict
 from dtfctl.launcher.identity import ownership
-from dtfctl.launcher.messages import json_codec
+from dtfctl.launcher.messages import codec
 from dtfctl.launcher.operator import controller_client
 from dtfctl.launcher.operator.local_controller import end_controller, find_controller, forget
 from dtfctl.launcher.paths import ClusterPaths, home
@@ -70,7 +70,7 @@ def clean_hosts(
         end_controller(running[0])  # `force`: it is this machine's own
     request = {
         "cluster": "" if everything else spec.cluster,
-        "owner": json_codec.to_plain(ownership.myself(paths)),
+        "owner": codec.to_plain(ownership.myself(paths)),
         "force": force,
     }
     done = asyncio.run(_clean(spec, [host for host in spec.hosts if not host.is_local], request, on_host))

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.identity.certificates import TlsFiles
-from dtfctl.launcher.messages import controller_calls, json_codec
-from dtfctl.launcher.messages.proto_codec import from_message
+from dtfctl.launcher.messages import codec, controller_calls
+from dtfctl.launcher.messages.controller import StatusRequest
 from dtfctl.launcher.model import ClusterStatus
 from dtfctl.launcher.operator import controller_client
 from dtfctl.launcher.operator.remote_controller import Place
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.spec.model import ClusterSpec
-from dtfctl.protocol import controller_pb2 as pb
 from dtfctl.values import value
 
 WITHIN_S = 1.0
@@ -50,9 +49,9 @@ def names_of(cluster: str | None) -> Names:
             active=tuple(job.id for job in status.jobs if not job.is_final),
         )
     if paths.seat.exists():
-        return Names(hosts=tuple(host.name for host in json_codec.decode(Place, paths.seat.read_bytes()).hosts))
+        return Names(hosts=tuple(host.name for host in codec.decode(Place, paths.seat.read_bytes()).hosts))
     if paths.spec.exists():
-        spec = json_codec.decode(ClusterSpec, paths.spec.read_bytes())
+        spec = codec.decode(ClusterSpec, paths.spec.read_bytes())
         return Names(tasks=tuple(spec.task_names), hosts=tuple(host.name for host in spec.hosts))
     return Names()
 
@@ -66,8 +65,7 @@ def status_of(paths: ClusterPaths) -> ClusterStatus | None:
             return None
         channel = Channel(address, TlsFiles.of(paths.certificates, "cli"), "controller", paths.name)
         try:
-            reply = channel.call(controller_calls.STATUS, pb.StatusRequest(), timeout_s=WITHIN_S)
-            return from_message(ClusterStatus, reply)
+            return channel.call(controller_calls.STATUS, StatusRequest(), timeout_s=WITHIN_S).status
         finally:
             channel.close()
     except LauncherError:

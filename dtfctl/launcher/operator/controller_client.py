@@ -19,13 +19,13 @@ from dtfctl.launcher.identity.certificates import (
     renew_if_due,
 )
 from dtfctl.launcher.messages import controller_calls
+from dtfctl.launcher.messages.controller import Nothing
 from dtfctl.launcher.model import ClusterInfo
 from dtfctl.launcher.operator.local_controller import LocalSeat, Seat
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.rpc.method import Method, PeerUnavailable, Reply, Request
 from dtfctl.launcher.system.files import private_folder, try_lock, unlock, write_whole
-from dtfctl.protocol import controller_pb2 as pb
 
 KEPT_LOGS = 3
 """Earlier clusters of one name whose logs are kept."""
@@ -170,7 +170,7 @@ class Connection:
 
     def channel(self) -> Channel:
         """For a stream, which is not begun again where it breaks."""
-        self.call(controller_calls.PING, pb.Nothing())
+        self.call(controller_calls.PING, Nothing())
         assert self._channel is not None
         return self._channel
 
@@ -184,7 +184,7 @@ class Connection:
         tls = TlsFiles.of(self.paths.certificates, "cli")
         channel = Channel(found or self.seat.start(), tls, "controller", self.paths.name)
         try:
-            channel.call(controller_calls.PING, pb.Nothing(), timeout_s=ANSWER_S)
+            channel.call(controller_calls.PING, Nothing(), timeout_s=ANSWER_S)
         except PeerUnavailable:
             channel.close()
             if found is not None:

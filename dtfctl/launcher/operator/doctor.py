@@ -14,9 +14,9 @@ from typing import Literal
 
 from dtfctl._version import VERSION
 from dtfctl.launcher.identity.certificates import expiry
+from dtfctl.launcher.messages.agent import Inspection
 from dtfctl.launcher.model import ClusterStatus
 from dtfctl.launcher.paths import ClusterPaths, home
-from dtfctl.protocol import agent_pb2 as pb
 
 Level = Literal["ok", "warning", "error"]
 LEAST_DISK = 2**30
@@ -46,7 +46,7 @@ class Finding:
 class Answer:
     """What one host said to the question, or why it did not."""
 
-    said: pb.Inspection | None
+    said: Inspection | None
     asked_at: float
     took_s: float
     problem: str = ""

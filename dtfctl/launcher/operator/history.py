@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 
 from dtfctl.launcher.errors import Conflict, NotFound, UsageError
 from dtfctl.launcher.messages import controller_calls
-from dtfctl.launcher.messages.proto_codec import from_message
-from dtfctl.launcher.model import ClusterStatus, Event, LogLine, TaskStatus
+from dtfctl.launcher.messages.controller import EventsRequest, StatusRequest
+from dtfctl.launcher.model import Event, LogLine, TaskStatus
 from dtfctl.launcher.operator import controller_client, host_access, output
 from dtfctl.launcher.operator.controller_client import Connection
 from dtfctl.launcher.operator.output import Batch
 from dtfctl.launcher.operator.remote_controller import FarSeat
 from dtfctl.launcher.selectors import select
-from dtfctl.protocol import controller_pb2 as pb
 
 POLL_S = 5.0
 """How long one long poll waits; the next follows at once."""
@@ -63,7 +62,7 @@ def attach(connection: Connection, name: str, tail: int) -> Iterator[LogLine]:
     """See `Cluster.attach`."""
 
     def now() -> TaskStatus:
-        tasks = from_message(ClusterStatus, connection.call(controller_calls.STATUS, pb.StatusRequest())).tasks
+        tasks = connection.call(controller_calls.STATUS, StatusRequest()).status.tasks
         found = select(name, tasks)
         if len(found) != 1:
             raise UsageError(f"{name!r} means {len(found)} tasks", "Name one, such as worker/1.")
@@ -123,7 +122,7 @@ def _remote_agent(command: host_access.Command) -> Iterator[Batch]:
 def _batches(connection: Connection, query: LogQuery, tail: int) -> Iterator[Batch]:
     host = query.selector.removeprefix("agent:")
     if host != query.selector and not (connection.paths.logs / f"agent-{host}.log").exists():
-        status = from_message(ClusterStatus, connection.call(controller_calls.STATUS, pb.StatusRequest()))
+        status = connection.call(controller_calls.STATUS, StatusRequest()).status
         if any(item.name == host for item in status.hosts):
             return _remote_agent(
                 host_access.Command(connection, host_access.Target(query.selector, host, ""), _tail(host, query))
@@ -245,7 +244,7 @@ def _previous_runs(connection: Connection, selector: str) -> dict[str, tuple[flo
     if selector.startswith("job:"):
         chosen = {name for name in starts if name == selector or name.startswith(f"{selector}:")}
     else:
-        tasks = from_message(ClusterStatus, connection.call(controller_calls.STATUS, pb.StatusRequest())).tasks
+        tasks = connection.call(controller_calls.STATUS, StatusRequest()).status.tasks
         chosen = {task.name for task in select(selector, tasks)}
     found = {}
     for name in chosen:
@@ -275,9 +274,9 @@ def read_events(connection: Connection, after: int, since: float, wait_s: float)
     """(events, the number to go on from); waits up to `wait_s` for the first."""
     found: list[Event] = []
     while True:
-        request = pb.EventsRequest(after=after, since=since, wait_s=0.0 if found else wait_s)
+        request = EventsRequest(after=after, since=since, wait_s=0.0 if found else wait_s)
         reply = connection.call(controller_calls.EVENTS, request)
-        found += [from_message(Event, item) for item in reply.events]
+        found += reply.events
         after = max(after, reply.newest)
         if len(reply.events) < EVENT_BATCH:
             return found, after

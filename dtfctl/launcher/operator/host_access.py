@@ -4,11 +4,30 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dtfctl.launcher.errors import ConnectionLost, LauncherError, NoSuchTask, NotFound, UsageError
 from dtfctl.launcher.messages import controller_calls
+from dtfctl.launcher.messages.commands import (
+    EndOfInput,
+    ExecInput,
+    ExecOutput,
+    ExecStart,
+    Exited,
+    Input,
+    Output,
+    TerminalSize,
+)
+from dtfctl.launcher.messages.files import (
+    Content,
+    FetchRequest,
+    FilePart,
+    Skipped,
+    StoreInput,
+    StoreStart,
+    TotalBytes,
+)
 from dtfctl.launcher.model import ClusterStatus
 from dtfctl.launcher.operator.controller_client import Connection
 from dtfctl.launcher.rpc.client import Talk
@@ -16,7 +35,6 @@ from dtfctl.launcher.rpc.method import PeerUnavailable
 from dtfctl.launcher.selectors import select
 from dtfctl.launcher.transfer import trees
 from dtfctl.launcher.transfer.trees import Received
-from dtfctl.protocol import agent_pb2 as pb
 
 OnBytes = Callable[[int, int | None], None]
 """Hears (bytes that were just moved, bytes in all where that was just learnt)."""
@@ -94,17 +112,17 @@ class Command:
     def __init__(
         self, connection: Connection, target: Target, words: Sequence[str], terminal: Terminal | None = None
     ) -> None:
-        start = pb.ExecStart(host=target.host, process=target.process, command=words)
+        start = ExecStart(target.host, tuple(words), target.process)
         if terminal is not None:
-            start.terminal, start.term = True, terminal.term
-            start.size.rows, start.size.columns = terminal.rows, terminal.columns
+            size = TerminalSize(terminal.rows, terminal.columns)
+            start = replace(start, terminal=True, term=terminal.term, size=size)
         self.target = target
         self.exit_code: int | None = None
-        self._inputs: queue.Queue[pb.ExecInput | None] = queue.Queue(64)
-        self._inputs.put(pb.ExecInput(start=start))
-        self._talk: Talk[pb.ExecOutput] = connection.channel().talk(controller_calls.EXEC, self._requests())
+        self._inputs: queue.Queue[ExecInput | None] = queue.Queue(64)
+        self._inputs.put(ExecInput(start))
+        self._talk: Talk[ExecOutput] = connection.channel().talk(controller_calls.EXEC, self._requests())
 
-    def _requests(self) -> Iterator[pb.ExecInput]:
+    def _requests(self) -> Iterator[ExecInput]:
         while (item := self._inputs.get()) is not None:
             yield item
 
@@ -116,13 +134,11 @@ class Command:
         """
         try:
             for item in self._talk:
-                match item.WhichOneof("what"):
-                    case "out":
-                        yield "out", item.out
-                    case "err":
-                        yield "err", item.err
-                    case "exit_code":
-                        self.exit_code = item.exit_code
+                match item.what:
+                    case Output(data, stream):
+                        yield stream, data
+                    case Exited(code):
+                        self.exit_code = code
         except PeerUnavailable as error:
             raise ConnectionLost(f"{self.target.name}: {error.message}") from None
         if self.exit_code is None:
@@ -130,13 +146,13 @@ class Command:
 
     def write(self, data: bytes) -> None:
         """To its stdin; waits while it does not read. Any thread."""
-        self._inputs.put(pb.ExecInput(data=data))
+        self._inputs.put(ExecInput(Input(data)))
 
     def end_input(self) -> None:
-        self._inputs.put(pb.ExecInput(end=True))
+        self._inputs.put(ExecInput(EndOfInput()))
 
     def resize(self, rows: int, columns: int) -> None:
-        self._inputs.put(pb.ExecInput(size=pb.TerminalSize(rows=rows, columns=columns)))
+        self._inputs.put(ExecInput(TerminalSize(rows, columns)))
 
     def close(self) -> None:
         """End it, and all it has started, if it still runs."""
@@ -153,7 +169,7 @@ def fetch(connection: Connection, target: Target, path: str, destination: Path, 
     Raises:
         NotFound, TransferFailed, ConnectionLost, NoSpace.
     """
-    request = pb.FetchRequest(host=target.host, process=target.process, path=path)
+    request = FetchRequest(target.host, target.process, path)
     parts = connection.channel().stream(controller_calls.FETCH, request)
     try:
         return trees.receive(_counted(parts, on_bytes), destination)
@@ -167,17 +183,17 @@ def store(connection: Connection, source: Path, target: Target, path: str, on_by
     Raises:
         NotFound, TransferFailed, ConnectionLost, NoSpace.
     """
-    start = pb.StoreStart(host=target.host, process=target.process, path=path, name=source.resolve().name)
+    start = StoreStart(target.host, target.process, path, source.resolve().name)
     skipped: list[str] = []
     failures: list[LauncherError] = []
 
-    def requests() -> Iterator[pb.StoreInput]:
-        yield pb.StoreInput(start=start)
+    def requests() -> Iterator[StoreInput]:
+        yield StoreInput(start)
         try:
             for part in _counted(trees.send(source), on_bytes):
-                if part.WhichOneof("what") == "skipped":
-                    skipped.append(part.skipped)
-                yield pb.StoreInput(part=part)
+                if isinstance(part.what, Skipped):
+                    skipped.append(part.what.path)
+                yield StoreInput(part)
         except LauncherError as error:  # the stream ends without `done`: the other side throws away what it has
             failures.append(error)
 
@@ -193,13 +209,13 @@ def store(connection: Connection, source: Path, target: Target, path: str, on_by
     return Received(Path(reply.path), reply.files, reply.bytes, tuple(skipped))
 
 
-def _counted(parts: Iterable[pb.FilePart], on_bytes: OnBytes) -> Iterator[pb.FilePart]:
+def _counted(parts: Iterable[FilePart], on_bytes: OnBytes) -> Iterator[FilePart]:
     for part in parts:
-        match part.WhichOneof("what"):
-            case "total_bytes":
-                on_bytes(0, part.total_bytes)
-            case "data":
-                on_bytes(len(part.data), None)
+        match part.what:
+            case TotalBytes(count):
+                on_bytes(0, count)
+            case Content(data):
+                on_bytes(len(data), None)
         yield part
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import http.client
-import ssl
 from typing import Any
 
 from dtfctl.launcher.identity.certificates import TlsFiles, server_name
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.net.address import connect
+from dtfctl.net.tls import Identity
 
 
 def read_page(address: str, paths: ClusterPaths, timeout_s: float) -> str:
@@ -21,8 +21,7 @@ def read_page(address: str, paths: ClusterPaths, timeout_s: float) -> str:
         OSError: it cannot be reached, is not the cluster's, or refuses.
     """
     reader = TlsFiles.of(paths.readers, "metrics")
-    context = ssl.create_default_context(cafile=str(paths.certificates / "ca.pem"))
-    context.load_cert_chain(reader.cert, reader.key)
+    context = Identity(paths.certificates / "ca.pem", reader.cert, reader.key).client_context()
     name = server_name("controller", paths.name)
     with (
         connect(address, timeout_s) as raw,

@@ -16,12 +16,12 @@ from typing import Any
 
 from dtfctl.launcher.errors import Conflict, LauncherError, NoSuchCluster, name_on_wire
 from dtfctl.launcher.messages import controller_calls
+from dtfctl.launcher.messages.controller import Nothing
 from dtfctl.launcher.operator import controller_client
 from dtfctl.launcher.operator.controller_client import Connection
 from dtfctl.launcher.operator.local_controller import LocalSeat
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.system.files import private_folder, write_whole
-from dtfctl.protocol import controller_pb2 as pb
 
 
 def start(
@@ -41,7 +41,7 @@ def start(
         _place(paths, created, files, archives, listen)
     connection = Connection(paths)
     try:
-        return {"address": connection.call(controller_calls.PING, pb.Nothing()).address}
+        return {"address": connection.call(controller_calls.PING, Nothing()).address}
     finally:
         connection.close()
 

@@ -15,10 +15,11 @@ from typing import Literal
 
 from dtfctl.launcher.errors import NoSuchTask, PartlyDone
 from dtfctl.launcher.messages import controller_calls
+from dtfctl.launcher.messages.controller import LogsRequest, OutputPosition
 from dtfctl.launcher.model import LogLine
 from dtfctl.launcher.operator import controller_client
 from dtfctl.launcher.operator.controller_client import Connection
-from dtfctl.protocol import controller_pb2 as pb
+from dtfctl.values import replace
 
 MAX_BYTES = 4 * 2**20
 DAEMON_POLL_S = 0.2
@@ -50,7 +51,7 @@ class LogReader:
         self._connection = connection
         self._selector = selector
         self._tail = tail
-        self._positions: dict[tuple[str, str], pb.LogPosition] = {}
+        self._positions: dict[tuple[str, str], OutputPosition] = {}
         self._decoders: dict[tuple[str, str], codecs.IncrementalDecoder] = {}
         self._held: dict[tuple[str, str], list[LogLine]] = {}
         """Lines that are later than some that are still to be read. No more of these processes is asked for."""
@@ -63,10 +64,8 @@ class LogReader:
 
     def read(self, wait_s: float) -> Batch:
         """New lines of all processes; waits up to `wait_s` for the first."""
-        request = pb.LogsRequest(selector=self._selector, tail=self._tail, wait_s=wait_s, max_bytes=MAX_BYTES)
-        request.positions.extend(self._positions.values())
-        for position in request.positions:
-            position.hold = (position.host, position.process) in self._held
+        positions = [replace(known, hold=key in self._held) for key, known in self._positions.items()]
+        request = LogsRequest(self._selector, tuple(positions), self._tail, wait_s, MAX_BYTES)
         reply = self._connection.call(
             controller_calls.READ_LOGS, request, timeout_s=wait_s + controller_client.FOLLOW_S
         )

@@ -16,19 +16,18 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from dtfctl.launcher.errors import ConnectionLost, LauncherError, ScriptError
-from dtfctl.launcher.messages import controller_calls, json_codec
-from dtfctl.launcher.messages.agent import JobNeeds, Packages, Wheel
-from dtfctl.launcher.messages.proto_codec import to_message
+from dtfctl.launcher.messages import controller_calls
+from dtfctl.launcher.messages.agent import Examination, ExamineRequest
+from dtfctl.launcher.messages.controller import Nothing, StatusRequest
+from dtfctl.launcher.messages.orders import JobNeeds, Packages, Wheel
 from dtfctl.launcher.model import JobRequest
 from dtfctl.launcher.operator import requirements, wheels, workdir
 from dtfctl.launcher.operator.controller_client import Connection
 from dtfctl.launcher.operator.requirements import Wanted
 from dtfctl.launcher.paths import home
-from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.system.files import private_folder
 from dtfctl.launcher.transfer.blobs import deliver, sha256_of
 from dtfctl.launcher.transfer.packages import kind_of
-from dtfctl.protocol import agent_pb2, controller_pb2 as pb
 
 ASK_AT_ONCE = 32
 PIECE_S = 120.0
@@ -118,19 +117,22 @@ def _more_wheels(
     return list(found.values())
 
 
-def _examine(connection: Connection, request: JobRequest, packages: Packages) -> list[agent_pb2.Examination]:
+def _examine(connection: Connection, request: JobRequest, packages: Packages) -> list[Examination]:
     """What the hosts say that can be asked now.
 
     Raises:
         ClusterFailed: a host's Python does not answer, or is not the one that the script wants.
     """
-    spec = json_codec.decode(ClusterSpec, connection.call(controller_calls.READ_SPEC, pb.Nothing()).spec_json)
-    status = connection.call(controller_calls.STATUS, pb.StatusRequest())
-    hosts = [host.name for host in status.hosts if host.state == "up"]
+    spec = connection.call(controller_calls.READ_SPEC, Nothing()).spec
+    hosts = [
+        host.name
+        for host in connection.call(controller_calls.STATUS, StatusRequest()).status.hosts
+        if host.state == "up"
+    ]
     python = request.python or spec.python or "" if request.framework != "command" else ""
 
-    def ask(host: str) -> agent_pb2.Examination | LauncherError:
-        message = agent_pb2.ExamineRequest(host=host, python=python, packages=to_message(packages, agent_pb2.Packages))
+    def ask(host: str) -> Examination | LauncherError:
+        message = ExamineRequest(host, python, packages)
         try:
             return connection.call(controller_calls.EXAMINE, message, timeout_s=PIECE_S)
         except LauncherError as error:
@@ -141,12 +143,12 @@ def _examine(connection: Connection, request: JobRequest, packages: Packages) ->
     for host, answer in answers:
         if isinstance(answer, LauncherError) and not isinstance(answer, ConnectionLost):
             raise type(answer)(f"host {host}: {answer.message}", answer.hint)
-    return [answer for _, answer in answers if isinstance(answer, agent_pb2.Examination)]
+    return [answer for _, answer in answers if isinstance(answer, Examination)]
 
 
-def _targets(answers: Sequence[agent_pb2.Examination]) -> Iterator[wheels.Target]:
+def _targets(answers: Sequence[Examination]) -> Iterator[wheels.Target]:
     """The kinds of hosts, each with what all of its kind have."""
-    kinds: dict[str, list[agent_pb2.Examination]] = {}
+    kinds: dict[str, list[Examination]] = {}
     for answer in answers:
         kinds.setdefault(kind_of(json.loads(answer.facts_json)), []).append(answer)
     for same in kinds.values():

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from dtfctl.launcher import paths as layout
 from dtfctl.launcher.errors import Conflict, ControllerUnreachable, LauncherError, LoginError
 from dtfctl.launcher.identity import ownership
-from dtfctl.launcher.messages import json_codec
+from dtfctl.launcher.messages import codec
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import LOGIN_CAUSES, HostFailed, OnStage, silent
 from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, Ssh
@@ -59,7 +59,7 @@ def host_of(spec: ClusterSpec) -> str:
 def settle_on(paths: ClusterPaths, spec: ClusterSpec, created: float, host: str) -> None:
     """The next `FarSeat.prepare` puts the controller there."""
     names = tuple(HostName(host.name, host.user) for host in spec.hosts)
-    write_whole(paths.seat, json_codec.encode(Place(host, created, spec.ssh, names, spec.home)).encode())
+    write_whole(paths.seat, codec.encode(Place(host, created, spec.ssh, names, spec.home)).encode())
     paths.controller_info.unlink(missing_ok=True)
 
 
@@ -68,7 +68,7 @@ class FarSeat:
 
     def __init__(self, paths: ClusterPaths) -> None:
         self._paths = paths
-        self._place = json_codec.decode(Place, paths.seat.read_bytes())
+        self._place = codec.decode(Place, paths.seat.read_bytes())
         self.host = self._place.host
         self._operator: Operator | None = None
 
@@ -81,7 +81,7 @@ class FarSeat:
             ControllerUnreachable, ClusterFailed: it cannot be started.
         """
         names = [HostName(host.name, host.user) for host in spec.hosts]
-        before = json_codec.decode(Place, paths.seat.read_bytes()) if paths.seat.exists() else None
+        before = codec.decode(Place, paths.seat.read_bytes()) if paths.seat.exists() else None
         host = before.host if before else host_of(spec)
         if all(name.name != host for name in names):
             raise Conflict(
@@ -95,7 +95,7 @@ class FarSeat:
             )
         older = [name for name in (before.hosts if before else ()) if name.name not in {item.name for item in names}]
         place = Place(host, created, spec.ssh, (*names, *older), spec.home)
-        write_whole(paths.seat, json_codec.encode(place).encode())
+        write_whole(paths.seat, codec.encode(place).encode())
         seat = cls(paths)
         try:
             seat._settle(spec, on_stage)
@@ -124,7 +124,7 @@ class FarSeat:
         manifest, archives = self._archives(spec, operator)
         files = {
             **_texts(self._paths.folder, ("certificates",)),
-            "owner.json": json_codec.encode(ownership.read(self._paths)),
+            "owner.json": codec.encode(ownership.read(self._paths)),
             "login/key": (self._paths.login / "key").read_text(),
             "login/known_hosts": "".join(item.known_hosts_line() for item in met.values() if item.cause is None),
             "login/hosts.json": hosts_file(met),

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from dtfctl.launcher.errors import ScriptError, UsageError
 from dtfctl.launcher.messages import controller_calls
-from dtfctl.launcher.messages.agent import JobNeeds
-from dtfctl.launcher.messages.proto_codec import from_message, to_message
+from dtfctl.launcher.messages.controller import JobsRequest, SubmitRequest
+from dtfctl.launcher.messages.orders import JobNeeds
 from dtfctl.launcher.model import (
     JobChanged,
     JobEnded,
@@ -28,7 +28,6 @@ from dtfctl.launcher.model import (
 )
 from dtfctl.launcher.operator import controller_client, history, output
 from dtfctl.launcher.operator.controller_client import Connection
-from dtfctl.protocol import agent_pb2, controller_pb2 as pb
 
 FOLLOW_LOGS_S = 0.3
 NOTES_S = 0.5
@@ -67,7 +66,7 @@ def _check_limits(request: JobRequest) -> None:
         raise UsageError(f"{request.gpus} GPUs cannot be had", "give 0 or more")
 
 
-def message_of(request: JobRequest, path: Path, source: bytes, needs: JobNeeds) -> pb.SubmitRequest:
+def message_of(request: JobRequest, path: Path, source: bytes, needs: JobNeeds) -> SubmitRequest:
     """What is sent for `request`: the script's bytes, absolute paths, and an id for the submission."""
     env = dict(request.env)
     if request.framework != "command" and not needs.program:
@@ -81,18 +80,18 @@ def message_of(request: JobRequest, path: Path, source: bytes, needs: JobNeeds) 
         submission_id=request.submission_id or uuid.uuid4().hex,
         cwd=request.cwd or str(Path.cwd()),
     )
-    return pb.SubmitRequest(
-        request=to_message(complete, pb.JobRequest),
+    return SubmitRequest(
+        request=complete,
         source=source,
         sha256=hashlib.sha256(source).hexdigest(),
-        needs=to_message(needs, agent_pb2.JobNeeds),
+        needs=needs,
     )
 
 
 def read_jobs(connection: Connection, ids: list[str]) -> list[JobStatus]:
     """Those jobs, or all of them, the newest first."""
-    reply = connection.call(controller_calls.JOBS, pb.JobsRequest(ids=ids), timeout_s=controller_client.FOLLOW_S)
-    return [from_message(JobStatus, job) for job in reply.jobs]
+    reply = connection.call(controller_calls.JOBS, JobsRequest(tuple(ids)), timeout_s=controller_client.FOLLOW_S)
+    return list(reply.jobs)
 
 
 def follow_job(connection: Connection, job_id: str) -> Iterator[JobItem]:
@@ -129,7 +128,7 @@ def follow_job(connection: Connection, job_id: str) -> Iterator[JobItem]:
             yield JobEnded(status, lost_output=() if batch.final else batch.unreachable)
             return
         if not status.clients:
-            connection.call(controller_calls.JOBS, pb.JobsRequest(newer_than=reader.version, wait_s=0.2))
+            connection.call(controller_calls.JOBS, JobsRequest(newer_than=reader.version, wait_s=0.2))
 
 
 class _Notes:

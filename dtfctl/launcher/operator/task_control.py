@@ -7,11 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dtfctl.launcher.errors import DeadlineExpired
 from dtfctl.launcher.messages import controller_calls
-from dtfctl.launcher.messages.proto_codec import from_message
+from dtfctl.launcher.messages.controller import (
+    DesireHostsRequest,
+    DesireRequest,
+    HostVerb,
+    ScaleRequest,
+    StatusRequest,
+    TaskVerb,
+)
 from dtfctl.launcher.model import TaskStatus
 from dtfctl.launcher.operator.controller_client import Connection
 from dtfctl.launcher.selectors import is_failed
-from dtfctl.protocol import controller_pb2 as pb
 
 MARGIN_S = 10.0
 ENDED = frozenset({"stopped", "failed", "crashed", "done"})
@@ -53,16 +59,16 @@ def start(connection: Connection, selector: str, wait_s: float) -> list[str]:
 
 def scale(connection: Connection, counts: Mapping[str, int], wait_s: float) -> list[str]:
     """See `Cluster.scale`."""
-    changes = list(connection.call(controller_calls.SCALE, pb.ScaleRequest(counts=counts)).changes)
+    changes = list(connection.call(controller_calls.SCALE, ScaleRequest(counts)).changes)
     names = [task.name for task in _tasks(connection) if task.job in counts]
     if wait_s > 0:
         _wait(connection, names, lambda task: task.state in ("running", "failed", "crashed", "stopped"), wait_s, "run")
     return changes
 
 
-def hosts(connection: Connection, names: Sequence[str], verb: str, reason: str) -> list[str]:
+def hosts(connection: Connection, names: Sequence[str], verb: HostVerb, reason: str) -> list[str]:
     """See `Cluster.drain`."""
-    request = pb.DesireHostsRequest(hosts=names, verb=verb, reason=reason)
+    request = DesireHostsRequest(tuple(names), verb, reason)
     return list(connection.call(controller_calls.DESIRE_HOSTS, request).hosts)
 
 
@@ -78,9 +84,9 @@ def wait_drained(
     leaving: set[str] = set()
     told: list[str] = []
     while True:
-        message = connection.call(controller_calls.STATUS, pb.StatusRequest(newer_than=version, wait_s=0.5))
+        message = connection.call(controller_calls.STATUS, StatusRequest(newer_than=version, wait_s=0.5))
         version = message.version
-        tasks = [from_message(TaskStatus, task) for task in message.tasks]
+        tasks = message.status.tasks
         there = [task.name for task in tasks if task.host in names and task.state not in ENDED]
         leaving |= {task.name for task in tasks if task.name in there and task.state == "stopping"}
         leaving |= {task.name for task in tasks if task.name in before and task.host not in names}
@@ -103,13 +109,12 @@ def _arrived(task: TaskStatus) -> bool:
     return task.state == "running" or task.state in ENDED
 
 
-def _tasks(connection: Connection) -> list[TaskStatus]:
-    status = connection.call(controller_calls.STATUS, pb.StatusRequest())
-    return [from_message(TaskStatus, task) for task in status.tasks]
+def _tasks(connection: Connection) -> tuple[TaskStatus, ...]:
+    return connection.call(controller_calls.STATUS, StatusRequest()).status.tasks
 
 
-def _desire(connection: Connection, selector: str, verb: str, grace_s: float) -> list[str]:
-    request = pb.DesireRequest(selector=selector, verb=verb, grace_s=grace_s)
+def _desire(connection: Connection, selector: str, verb: TaskVerb, grace_s: float) -> list[str]:
+    request = DesireRequest(selector, verb, grace_s)
     return list(connection.call(controller_calls.DESIRE, request).tasks)
 
 
@@ -119,9 +124,9 @@ def _wait(
     deadline = time.monotonic() + wait_s
     version = 0
     while names:
-        message = connection.call(controller_calls.STATUS, pb.StatusRequest(newer_than=version, wait_s=0.5))
+        message = connection.call(controller_calls.STATUS, StatusRequest(newer_than=version, wait_s=0.5))
         version = message.version
-        tasks = [from_message(TaskStatus, task) for task in message.tasks]
+        tasks = message.status.tasks
         waiting = [task.name for task in tasks if task.name in names and not done(task)]
         if not waiting:
             return

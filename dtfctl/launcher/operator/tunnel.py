@@ -17,13 +17,12 @@ from types import TracebackType
 from dtfctl.launcher.errors import Conflict, InternalError, LauncherError, NoSuchCluster, UsageError
 from dtfctl.launcher.identity.certificates import TlsFiles, server_name, trusted_of_tasks
 from dtfctl.launcher.messages import controller_calls
-from dtfctl.launcher.messages.proto_codec import from_message
+from dtfctl.launcher.messages.controller import StatusRequest
 from dtfctl.launcher.model import ClusterStatus, TaskStatus
 from dtfctl.launcher.operator import controller_client
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.selectors import select
-from dtfctl.protocol import controller_pb2 as pb
 
 LOOK_S = 1.0
 """How often to ask where the task is: a task that was started again may have another port."""
@@ -121,10 +120,10 @@ class Tunnel:
             self._channel = Channel(found, self._tls, "controller", self._paths.name)
             self._channel_address = found
         try:
-            message = self._channel.call(controller_calls.STATUS, pb.StatusRequest(), timeout_s=ASK_S)
+            message = self._channel.call(controller_calls.STATUS, StatusRequest(), timeout_s=ASK_S)
         except LauncherError:
             return ""
-        tasks = from_message(ClusterStatus, message).tasks
+        tasks = message.status.tasks
         return next((task.address for task in tasks if task.name == self.task), "")
 
     def _forget_channel(self) -> None:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import os
 
-from dtfctl.launcher.providers.host_base import Needs, Trouble, facts, private, read_mark, say, write_mark
+from dtfctl.launcher.providers.host_base import (
+    Needs,
+    Trouble,
+    facts,
+    private,
+    read_mark,
+    say,
+    write_mark,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,7 +15,14 @@ import os
 import sys
 import time
 
-from dtfctl.launcher.providers.host_base import BASE, Trouble, private, read_mark, write_mark, write_whole
+from dtfctl.launcher.providers.host_base import (
+    BASE,
+    Trouble,
+    private,
+    read_mark,
+    write_mark,
+    write_whole,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -217,7 +224,7 @@ def why_broken(python: str) -> str:
     """What a Python says that cannot import dtfctl; empty when it can."""
     import subprocess
 
-    code = "import ctypes, ssl, zlib; import dtfctl.launcher.providers.host_side, google.protobuf, numpy"
+    code = "import ctypes, ssl, zlib; import dtfctl.launcher.providers.host_side, google.protobuf, msgpack, numpy"
     try:
         done = subprocess.run(
             [python, "-I", "-c", code], stdin=subprocess.DEVNULL, capture_output=True, timeout=CHECK_S, check=False

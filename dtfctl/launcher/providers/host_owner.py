@@ -9,7 +9,14 @@ import signal
 import time
 
 from dtfctl.launcher.providers.host_agent import find, kill
-from dtfctl.launcher.providers.host_base import BASE, POLL_S, Trouble, private, read_mark, write_whole
+from dtfctl.launcher.providers.host_base import (
+    BASE,
+    POLL_S,
+    Trouble,
+    private,
+    read_mark,
+    write_whole,
+)
 from dtfctl.launcher.providers.host_keys import forget_key
 
 TYPE_CHECKING = False

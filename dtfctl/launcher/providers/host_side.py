@@ -24,10 +24,24 @@ import sys
 
 from dtfctl.launcher.providers import host_layers, host_offers
 from dtfctl.launcher.providers.host_agent import find, kill, put_certificates, start, wait_ended
-from dtfctl.launcher.providers.host_base import BASE, Needs, Trouble, facts, private, say
+from dtfctl.launcher.providers.host_base import (
+    BASE,
+    Needs,
+    Trouble,
+    facts,
+    private,
+    say,
+)
 from dtfctl.launcher.providers.host_files import files, missing_files, set_up, unpack_sync
 from dtfctl.launcher.providers.host_keys import authorize, forbid
-from dtfctl.launcher.providers.host_owner import adopt, check_owner, clean, clean_all, end_controllers, take_stamp
+from dtfctl.launcher.providers.host_owner import (
+    adopt,
+    check_owner,
+    clean,
+    clean_all,
+    end_controllers,
+    take_stamp,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dtfctl.launcher.messages import json_codec
+from dtfctl.launcher.messages import codec
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import Cause, HostFailed
 from dtfctl.launcher.providers.files import Synced
@@ -60,14 +60,14 @@ class _Hosts:
 def met_before(login: Path, met: Mapping[str, Met]) -> dict[str, Met]:
     """`met`, with hosts that cannot be reached now as they were met before."""
     try:
-        known = json_codec.decode(_Hosts, (login / MET).read_bytes()).hosts
+        known = codec.decode(_Hosts, (login / MET).read_bytes()).hosts
     except (FileNotFoundError, ValueError):
         known = {}
     return {name: known[name] if now.cause == "unreachable" and name in known else now for name, now in met.items()}
 
 
 def hosts_file(hosts: Mapping[str, Met]) -> str:
-    return json_codec.encode(_Hosts(hosts))
+    return codec.encode(_Hosts(hosts))
 
 
 class OwnLogin:
@@ -75,7 +75,7 @@ class OwnLogin:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._hosts = json_codec.decode(_Hosts, (folder / "hosts.json").read_bytes()).hosts
+        self._hosts = codec.decode(_Hosts, (folder / "hosts.json").read_bytes()).hosts
 
     @classmethod
     def of(cls, paths: ClusterPaths) -> OwnLogin | None:

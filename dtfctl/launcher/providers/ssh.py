@@ -22,7 +22,7 @@ from dtfctl import guard
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.identity import ownership
 from dtfctl.launcher.identity.certificates import ensure_certificate
-from dtfctl.launcher.messages import json_codec
+from dtfctl.launcher.messages import codec
 from dtfctl.launcher.paths import ClusterPaths, home
 from dtfctl.launcher.providers import host_base
 from dtfctl.launcher.providers.base import AgentEndpoint, HostFailed, OnStage, Stage, silent
@@ -463,7 +463,7 @@ class SshProvider:
         await conversation.ask({**request, "archive": uploaded}, UNPACK_S)
 
     def _owner(self) -> dict[str, Any]:
-        plain: dict[str, Any] = json_codec.to_plain(ownership.read(self._paths))
+        plain: dict[str, Any] = codec.to_plain(ownership.read(self._paths))
         return plain
 
     def _certificates(self, host: str, address: str) -> dict[str, str]:

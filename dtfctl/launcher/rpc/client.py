@@ -10,15 +10,27 @@ from collections.abc import Iterator
 from typing import Any, Generic
 
 from dtfctl import guard
-from dtfctl.launcher.errors import InternalError, LauncherError, from_wire
+from dtfctl.launcher.errors import InternalError, LauncherError, OtherVersion, from_wire
 from dtfctl.launcher.identity.certificates import Role, TlsFiles, server_name
-from dtfctl.launcher.rpc.frames import CALL, END, ERROR, MESSAGE, SILENT_S, Broken, Wire, heart
-from dtfctl.launcher.rpc.method import Method, PeerUnavailable, Reply, Request
+from dtfctl.launcher.messages import codec
+from dtfctl.launcher.rpc.frames import (
+    CALL,
+    END,
+    ERROR,
+    MESSAGE,
+    SILENT_S,
+    Broken,
+    Wire,
+    heart,
+)
+from dtfctl.launcher.rpc.method import ONE_VERSION, Method, PeerUnavailable, Reply, Request
 from dtfctl.net.address import connect
 
 CONNECT_S = 20.0
 """For a stream; a call has its own deadline."""
 MOST_IDLE = 4
+OF_THE_FIRST = "no such call: "
+"""How those who speak protocol 1 say that they do not know this one."""
 
 
 class Channel:
@@ -45,11 +57,11 @@ class Channel:
         reusable = False
         wire = self._wire(timeout_s)
         try:
-            frames = (CALL, method.path.encode()), (MESSAGE, request.SerializeToString())
+            frames = (CALL, method.path.encode()), (MESSAGE, codec.pack(request))
             wire.send(*frames, within_s=max(0.0, deadline - time.monotonic()))
             kind, body = wire.read(max(0.0, deadline - time.monotonic()))
             reusable = kind == MESSAGE
-            return method.reply.FromString(_checked(kind, body))
+            return _reply(method, kind, body)
         except (Broken, TimeoutError) as error:
             raise self._unavailable(error, timeout_s) from None
         finally:
@@ -59,7 +71,7 @@ class Channel:
         """Replies until the other side ends the stream; `close` ends it from this side."""
         wire = self._wire(CONNECT_S)
         try:
-            wire.send((CALL, method.path.encode()), (MESSAGE, request.SerializeToString()), within_s=CONNECT_S)
+            wire.send((CALL, method.path.encode()), (MESSAGE, codec.pack(request)), within_s=CONNECT_S)
             yield from _replies(wire, method)
         except (Broken, TimeoutError) as error:
             raise self._unavailable(error, CONNECT_S) from None
@@ -75,7 +87,7 @@ class Channel:
             try:
                 wire.send((CALL, method.path.encode()))
                 for request in requests:
-                    wire.send((MESSAGE, request.SerializeToString()))
+                    wire.send((MESSAGE, codec.pack(request)))
                 wire.send((END, b""))
             except Broken:
                 return  # who reads the replies is told why
@@ -180,17 +192,22 @@ def _replies(wire: Wire, method: Method[Any, Reply]) -> Iterator[Reply]:
         kind, body = wire.read(None, silence_s=SILENT_S)
         if kind == END:
             return
-        yield method.reply.FromString(_checked(kind, body))
+        yield _reply(method, kind, body)
 
 
-def _checked(kind: int, body: bytes) -> bytes:
-    """The reply, or what the call failed with is raised."""
+def _reply(method: Method[Any, Reply], kind: int, body: bytes) -> Reply:
+    """Read a reply, or raise what the call failed with."""
     if kind == MESSAGE:
-        return body
+        try:
+            return codec.unpack(method.reply, body, "reply")
+        except ValueError as problem:
+            raise OtherVersion(f"the reply to {method.path} is not understood: {problem}", ONE_VERSION) from None
     if kind != ERROR:
         raise Broken(f"a frame of kind {kind} where a reply should be")
     error: LauncherError = InternalError(body.decode(errors="replace"))
     with contextlib.suppress(ValueError, KeyError, TypeError):
         data = json.loads(body)
         error = from_wire(data["error"], data["message"], data["hint"])
+    if isinstance(error, InternalError) and error.message.startswith(OF_THE_FIRST):
+        raise OtherVersion("the other process runs an older dtfctl", ONE_VERSION)
     raise error

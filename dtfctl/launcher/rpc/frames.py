@@ -24,6 +24,7 @@ import weakref
 
 from dtfctl import guard
 from dtfctl.errors import Signal
+from dtfctl.net import keepalive
 from dtfctl.net.tls import common_name
 from dtfctl.values import value
 
@@ -36,9 +37,6 @@ SILENT_S = 15.0
 """A stream on which not even pings come is broken: its other end is frozen, or cut off."""
 RECEIVE_BYTES = 256 * 1024
 PIECE_BYTES = 256 * 1024
-KEEPALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
-"""For connections that wait for their next call."""
-
 
 TCP_INFO_BYTES, TCP_RETRANSMITS, TCP_LAST_ACK = 60, 2, 56
 """Of struct tcp_info in linux/tcp.h: its begin, and where in it lie tcpi_retransmits and tcpi_last_ack_recv."""
@@ -68,11 +66,7 @@ class Wire:
     def __init__(self, sock: socket.socket, context: ssl.SSLContext, server_name: str | None = None) -> None:
         """`server_name`: whom the other end has to be; None: this is the server's end."""
         sock.setblocking(False)
-        if sock.family != socket.AF_UNIX:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            for option, number in KEEPALIVE:
-                sock.setsockopt(socket.IPPROTO_TCP, option, number)
+        keepalive.prepare(sock)
         self._sock = sock
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._in, self._out, server_side=server_name is None, server_hostname=server_name)

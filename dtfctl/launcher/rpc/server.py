@@ -12,13 +12,24 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from google.protobuf.message import Message
-
 from dtfctl import guard
-from dtfctl.launcher.errors import LauncherError, name_on_wire
+from dtfctl._version import VERSION
+from dtfctl.launcher.errors import LauncherError, OtherVersion, name_on_wire
 from dtfctl.launcher.identity.certificates import TlsFiles
-from dtfctl.launcher.rpc.frames import CALL, END, ERROR, MESSAGE, SILENT_S, Broken, Echo, NoFrame, Wire, heart
-from dtfctl.launcher.rpc.method import Handler, Method, PeerUnavailable
+from dtfctl.launcher.messages import codec
+from dtfctl.launcher.rpc.frames import (
+    CALL,
+    END,
+    ERROR,
+    MESSAGE,
+    SILENT_S,
+    Broken,
+    Echo,
+    NoFrame,
+    Wire,
+    heart,
+)
+from dtfctl.launcher.rpc.method import ONE_VERSION, PROTOCOL, Handler, Method, PeerUnavailable
 from dtfctl.net.admission import WITHIN_S
 from dtfctl.net.listener import Guest, Listener, listen_tcp, listen_unix
 
@@ -164,13 +175,11 @@ class Server:
     def _answer(self, wire: Wire, role: str, kind: int, body: bytes) -> bool:
         path = body.decode(errors="replace") if kind == CALL else ""
         method, handler = self._table.get(path, (None, None))
-        refusal = ""
         if method is None or handler is None:
-            refusal = f"no such call: {path!r}"
+            wire.send(_failed(path, _unknown(path)))
         elif role not in method.roles:
-            refusal = f"a {role or 'stranger'} may not call {path}"
-        if method is None or handler is None or refusal:
-            wire.send(_failure("InternalError", refusal))
+            wire.send(_failure("InternalError", f"a {role or 'stranger'} may not call {path}"))
+        if method is None or handler is None or role not in method.roles:
             _hear_out(wire)
             return False
         if method.talks:
@@ -182,15 +191,15 @@ class Server:
         if method.streams:
             heart.add(wire)
             try:
-                _stream(wire, method, lambda: handler(method.request.FromString(body)))
+                _stream(wire, method, lambda: handler(_read(method.request, body)))
             finally:
                 heart.remove(wire)
             _hear_out(wire)
             return False
         try:
-            reply = (MESSAGE, handler(method.request.FromString(body)).SerializeToString())
+            reply = (MESSAGE, codec.pack(handler(_read(method.request, body))))
         except Exception as error:
-            reply = _failed(method, error)
+            reply = _failed(method.path, error)
         wire.send(reply)
         return True
 
@@ -209,7 +218,7 @@ class Server:
 class _Requests:
     """What the caller of a talk says: read by a thread of its own, which also notices that the caller is gone."""
 
-    def __init__(self, wire: Wire, kind: type[Message], call: Call) -> None:
+    def __init__(self, wire: Wire, kind: type[Any], call: Call) -> None:
         self._wire = wire
         self._kind = kind
         self._call = call
@@ -221,7 +230,7 @@ class _Requests:
         self._thread = guard.once(self._read, name="rpc-requests")
         self._thread.start()
 
-    def __iter__(self) -> Iterator[Message]:
+    def __iter__(self) -> Iterator[Any]:
         """Raises PeerUnavailable: the caller is gone."""
         while True:
             with self._changed:
@@ -232,7 +241,7 @@ class _Requests:
                     return
                 body = self._waiting.popleft()
                 self._changed.notify_all()
-            yield self._kind.FromString(body)
+            yield _read(self._kind, body)
 
     def wait_hung_up(self, within_s: float) -> None:
         """The talk is over: nothing more is wanted, but the caller may not have heard that yet."""
@@ -274,18 +283,18 @@ class _Requests:
                 self._changed.notify_all()
 
 
-def _stream(wire: Wire, method: Method[Any, Any], handle: Callable[[], Iterator[Message]]) -> None:
+def _stream(wire: Wire, method: Method[Any, Any], handle: Callable[[], Iterator[Any]]) -> None:
     """Send what the handler gives, and how that ended."""
-    replies: Iterator[Message] = iter(())
+    replies: Iterator[Any] = iter(())
     try:
         replies = iter(handle())
         for reply in replies:
-            wire.send((MESSAGE, reply.SerializeToString()))
+            wire.send((MESSAGE, codec.pack(reply)))
         wire.send((END, b""))
     except Broken:
         raise
     except Exception as error:
-        wire.send(_failed(method, error))
+        wire.send(_failed(method.path, error))
     finally:
         if hasattr(replies, "close"):
             replies.close()
@@ -301,10 +310,28 @@ def _hear_out(wire: Wire) -> None:
             return
 
 
-def _failed(method: Method[Any, Any], error: Exception) -> tuple[int, bytes]:
+def _read(kind: type[Any], body: bytes) -> Any:
+    """Read a request. Raises OtherVersion: it says what this version does not know, or nothing at all."""
+    try:
+        return codec.unpack(kind, body, "request")
+    except ValueError as error:
+        raise OtherVersion(
+            f"this is dtfctl {VERSION}, which does not understand the request: {error}", ONE_VERSION
+        ) from None
+
+
+def _unknown(path: str) -> OtherVersion:
+    """Tell whoever calls what this version does not have."""
+    known = f"this is dtfctl {VERSION}"
+    if path.startswith(f"/{PROTOCOL}/"):
+        return OtherVersion(f"{known}, which has no call {path!r}", ONE_VERSION)
+    return OtherVersion(f"{known}, which speaks protocol {PROTOCOL} and does not know {path!r}", ONE_VERSION)
+
+
+def _failed(path: str, error: Exception) -> tuple[int, bytes]:
     if isinstance(error, LauncherError):
         return _failure(name_on_wire(error), error.message, error.hint)
-    log.exception("%s failed", method.path)
+    log.exception("%s failed", path)
     return _failure("InternalError", f"{type(error).__name__}: {error}", "see the process's log")
 
 

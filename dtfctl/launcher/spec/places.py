@@ -6,7 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from dtfctl.launcher.spec.kinds import Choice, Integer, Rate, Size, Text, option
+from dtfctl.launcher.spec.kinds import (
+    Choice,
+    Integer,
+    Rate,
+    Size,
+    Text,
+    option,
+)
 
 Bytes: TypeAlias = int
 

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from dtfctl.launcher.spec.document import plain
-from dtfctl.launcher.spec.kinds import MISSING, HostBlock, Kind, ListOf, MapOf, Table, TableKey, keys_of
+from dtfctl.launcher.spec.kinds import (
+    MISSING,
+    HostBlock,
+    Kind,
+    ListOf,
+    MapOf,
+    Table,
+    TableKey,
+    keys_of,
+)
 from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.spec.words import words
 

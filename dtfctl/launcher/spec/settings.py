@@ -9,7 +9,14 @@ from typing import Any
 
 from dtfctl.launcher.spec.document import plain
 from dtfctl.launcher.spec.hostlist import fold
-from dtfctl.launcher.spec.kinds import HostBlock, HostNames, Kind, MapOf, Table, keys_of
+from dtfctl.launcher.spec.kinds import (
+    HostBlock,
+    HostNames,
+    Kind,
+    MapOf,
+    Table,
+    keys_of,
+)
 from dtfctl.launcher.spec.load import read_file, read_spec
 from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.spec.parse import Path as KeyPath, Reader

@@ -11,27 +11,32 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from dtfctl.launcher.errors import TransferFailed
+from dtfctl.launcher.messages import codec
+from dtfctl.launcher.messages.files import FilePart
 from dtfctl.launcher.transfer.trees import CHUNK_BYTES
-from dtfctl.protocol import agent_pb2 as pb
 
 LEVEL = 1
 """Most of a tree is text, and a slow link is not the usual case."""
 READ_BYTES = 2**18
 LARGEST_PART = CHUNK_BYTES + 2**16
 HEAD = struct.Struct(">I")
+MAGIC = b"dtfctl-tree-2\n"
+OLDER = b"\x78"
+"""How archives began when their parts were protobuf messages: with what they are compressed by."""
 
 
-def write(parts: Iterable[pb.FilePart], path: Path) -> None:
+def write(parts: Iterable[FilePart], path: Path) -> None:
     """Write an archive."""
     packer = zlib.compressobj(LEVEL)
     with path.open("wb") as file:
+        file.write(MAGIC)
         for part in parts:
-            data = part.SerializeToString(deterministic=True)
+            data = codec.pack(part)
             file.write(packer.compress(HEAD.pack(len(data)) + data))
         file.write(packer.flush())
 
 
-def read(path: Path) -> Iterator[pb.FilePart]:
+def read(path: Path) -> Iterator[FilePart]:
     """The parts of an archive.
 
     Raises:
@@ -40,6 +45,11 @@ def read(path: Path) -> Iterator[pb.FilePart]:
     unpacker = zlib.decompressobj()
     held = bytearray()
     with path.open("rb") as file:
+        begin = file.read(len(MAGIC))
+        if begin.startswith(OLDER):
+            raise TransferFailed(f"{path.name} was packed by an older dtfctl", "submit the job again")
+        if begin != MAGIC:
+            raise TransferFailed(f"{path.name} is no archive")
         try:
             while not unpacker.eof:
                 data = unpacker.unconsumed_tail or file.read(READ_BYTES)
@@ -51,7 +61,7 @@ def read(path: Path) -> Iterator[pb.FilePart]:
             raise TransferFailed(f"{path.name} is no archive: {error}") from None
 
 
-def _cut(held: bytearray, path: Path) -> Iterator[pb.FilePart]:
+def _cut(held: bytearray, path: Path) -> Iterator[FilePart]:
     """Take the whole parts off the front."""
     at = 0
     while len(held) - at >= HEAD.size:
@@ -60,6 +70,6 @@ def _cut(held: bytearray, path: Path) -> Iterator[pb.FilePart]:
             raise TransferFailed(f"{path.name} is no archive: a part of {size} bytes")
         if len(held) - at < HEAD.size + size:
             break
-        yield pb.FilePart.FromString(bytes(held[at + HEAD.size : at + HEAD.size + size]))
+        yield codec.unpack(FilePart, held[at + HEAD.size : at + HEAD.size + size], "request")
         at += HEAD.size + size
     del held[:at]

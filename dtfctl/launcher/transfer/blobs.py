@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from dtfctl.launcher.errors import NotFound, TransferFailed, UsageError
+from dtfctl.launcher.messages.files import BlobHeld, BlobPiece
 from dtfctl.launcher.system.files import explained, private_folder
-from dtfctl.protocol import agent_pb2 as pb
 
 PIECE_BYTES = 4 * 2**20
 LARGEST = 8 * 2**30
@@ -47,14 +47,14 @@ class Blobs:
         """Whether all of it is here."""
         return bool(NAME.fullmatch(sha256)) and (self._folder / sha256).is_file()
 
-    def piece(self, sha256: str, offset: int) -> pb.BlobPiece:
+    def piece(self, sha256: str, offset: int) -> BlobPiece:
         """What follows `offset` of a file that is here. Raises NotFound."""
         path = self.path(sha256)
         with path.open("rb") as file:
             data = os.pread(file.fileno(), PIECE_BYTES, max(0, offset))
-            return pb.BlobPiece(sha256=sha256, size=os.fstat(file.fileno()).st_size, offset=max(0, offset), data=data)
+            return BlobPiece(sha256, os.fstat(file.fileno()).st_size, max(0, offset), data)
 
-    def take(self, piece: pb.BlobPiece) -> pb.BlobHeld:
+    def take(self, piece: BlobPiece) -> BlobHeld:
         """Add a piece; how much of the file there is. A piece that does not go on where it ends is not taken.
 
         Raises:
@@ -66,7 +66,7 @@ class Blobs:
         with self._lock:
             whole, part = self._folder / piece.sha256, self._folder / f"{piece.sha256}.part"
             if whole.is_file():
-                return pb.BlobHeld(bytes=piece.size)
+                return BlobHeld(bytes=piece.size)
             private_folder(self._folder)
             with explained(part):
                 fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -76,10 +76,10 @@ class Blobs:
                     os.close(fd)
             if held == piece.size:
                 self._finish(part, whole, piece.sha256)
-            return pb.BlobHeld(bytes=held)
+            return BlobHeld(bytes=held)
 
     @staticmethod
-    def _add(fd: int, piece: pb.BlobPiece) -> int:
+    def _add(fd: int, piece: BlobPiece) -> int:
         held = os.fstat(fd).st_size
         if held > piece.size:
             os.ftruncate(fd, 0)
@@ -127,16 +127,16 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def deliver(path: Path, sha256: str, put: Callable[[pb.BlobPiece], pb.BlobHeld]) -> None:
+def deliver(path: Path, sha256: str, put: Callable[[BlobPiece], BlobHeld]) -> None:
     """Send a file to who takes pieces by `put`; nothing, where it is there already."""
     size = path.stat().st_size
-    held = put(pb.BlobPiece(sha256=sha256, size=size, offset=-1)).bytes
+    held = put(BlobPiece(sha256=sha256, size=size, offset=-1)).bytes
     with path.open("rb") as file:
         while held < size:
             file.seek(held)
             data = file.read(PIECE_BYTES)
             if not data:
                 raise TransferFailed(f"{path} became shorter while it was sent", "try again")
-            before, held = held, put(pb.BlobPiece(sha256=sha256, size=size, offset=held, data=data)).bytes
+            before, held = held, put(BlobPiece(sha256=sha256, size=size, offset=held, data=data)).bytes
             if held <= before:
                 raise TransferFailed(f"{path.name}: a piece at {before} was not taken", "try again")

@@ -17,8 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dtfctl.launcher.errors import NotFound, TransferFailed
+from dtfctl.launcher.messages.files import (
+    Checksum,
+    Content,
+    Done,
+    FileHead,
+    FilePart,
+    Skipped,
+    TotalBytes,
+)
 from dtfctl.launcher.system.files import OUT_OF_SPACE, no_space
-from dtfctl.protocol import agent_pb2 as pb
 from dtfctl.values import value
 
 CHUNK_BYTES = 2**20
@@ -34,7 +42,7 @@ class Received:
     skipped: tuple[str, ...] = ()
 
 
-def send(root: Path, entries: Sequence[Entry] | None = None, mtime: float | None = None) -> Iterator[pb.FilePart]:
+def send(root: Path, entries: Sequence[Entry] | None = None, mtime: float | None = None) -> Iterator[FilePart]:
     """The parts of a file, or of a folder with all below it. A link that `root` itself is, is followed.
 
     `entries`: what of `root` is sent, found by `walk` before; `mtime`: what all files are said to be changed at.
@@ -45,14 +53,14 @@ def send(root: Path, entries: Sequence[Entry] | None = None, mtime: float | None
     try:
         root = root.resolve(strict=True)
         entries = list(walk(root)) if entries is None else entries
-        yield pb.FilePart(total_bytes=sum(e.info.st_size for e in entries if stat.S_ISREG(e.info.st_mode)))
+        yield FilePart(TotalBytes(sum(e.info.st_size for e in entries if stat.S_ISREG(e.info.st_mode))))
         for entry in entries:
             yield from _send_one(root, entry, mtime)
     except FileNotFoundError as error:
         raise NotFound(f"there is no file {error.filename or root}", "check the path; it may begin with ~") from None
     except OSError as error:
         raise TransferFailed(f"cannot read {error.filename or root}: {error.strerror}") from None
-    yield pb.FilePart(done=True)
+    yield FilePart(Done())
 
 
 @value
@@ -83,35 +91,33 @@ def walk(root: Path, wanted: Callable[[str, bool], bool] = lambda _path, _is_fol
                     todo.append(path)
 
 
-def _send_one(root: Path, entry: Entry, mtime: float | None) -> Iterator[pb.FilePart]:
+def _send_one(root: Path, entry: Entry, mtime: float | None) -> Iterator[FilePart]:
     path, mode = root / entry.path if entry.path else root, entry.info.st_mode
     changed = entry.info.st_mtime if mtime is None else mtime
-    head = pb.FileHead(path=entry.path, mode=stat.S_IMODE(mode) & 0o777, mtime=changed)
+    permissions = stat.S_IMODE(mode) & 0o777
     if stat.S_ISDIR(mode):
-        head.kind = "folder"
-        yield pb.FilePart(head=head)
+        yield FilePart(FileHead(entry.path, "folder", permissions, mtime=changed))
     elif stat.S_ISLNK(mode):
-        head.kind, head.link = "link", str(path.readlink())
-        if _leads_outside(entry.path, head.link):
-            yield pb.FilePart(skipped=f"{entry.path} (a link to {head.link})")
+        link = str(path.readlink())
+        if _leads_outside(entry.path, link):
+            yield FilePart(Skipped(f"{entry.path} (a link to {link})"))
         else:
-            yield pb.FilePart(head=head)
+            yield FilePart(FileHead(entry.path, "link", permissions, mtime=changed, link=link))
     elif stat.S_ISREG(mode):
-        head.kind = "file"
         with path.open("rb") as file:
-            head.size = os.fstat(file.fileno()).st_size
-            yield pb.FilePart(head=head)
-            digest, left = hashlib.sha256(), head.size
+            size = os.fstat(file.fileno()).st_size
+            yield FilePart(FileHead(entry.path, "file", permissions, size, changed))
+            digest, left = hashlib.sha256(), size
             while left:
                 data = file.read(min(CHUNK_BYTES, left))
                 if not data:
                     raise TransferFailed(f"{path} became shorter while it was read", "try again")
                 digest.update(data)
                 left -= len(data)
-                yield pb.FilePart(data=data)
-        yield pb.FilePart(sha256=digest.hexdigest())
+                yield FilePart(Content(data))
+        yield FilePart(Checksum(digest.hexdigest()))
     else:
-        yield pb.FilePart(skipped=f"{entry.path or root.name} (no file or folder)")
+        yield FilePart(Skipped(f"{entry.path or root.name} (no file or folder)"))
 
 
 def _leads_outside(path: str, link: str) -> bool:
@@ -137,7 +143,7 @@ def place(path: Path, name: str, *, as_folder: bool) -> Path:
     return path
 
 
-def receive(parts: Iterable[pb.FilePart], destination: Path) -> Received:
+def receive(parts: Iterable[FilePart], destination: Path) -> Received:
     """Write what comes to `destination`, which is a new name or is replaced; a folder that is there is merged into.
 
     Raises:
@@ -163,7 +169,7 @@ class _Writer:
         self._skipped: list[str] = []
         self._root_fd = -1
         """Of the destination, once it is known to be a folder."""
-        self._head: pb.FileHead | None = None
+        self._head: FileHead | None = None
         self._folder_fd = -1
         self._file_fd = -1
         self._temporary = ""
@@ -173,17 +179,17 @@ class _Writer:
         self._modes: list[tuple[str, int]] = []
         self.path = ""
 
-    def take(self, part: pb.FilePart) -> None:
-        match part.WhichOneof("what"):
-            case "head":
-                self._begin(part.head)
-            case "data":
-                self._write(part.data)
-            case "sha256":
-                self._end(part.sha256)
-            case "skipped":
-                self._skipped.append(part.skipped)
-            case "done":
+    def take(self, part: FilePart) -> None:
+        match part.what:
+            case FileHead():
+                self._begin(part.what)
+            case Content(data):
+                self._write(data)
+            case Checksum(sha256):
+                self._end(sha256)
+            case Skipped(path):
+                self._skipped.append(path)
+            case Done():
                 self._done = True
 
     def finish(self) -> Received:
@@ -211,7 +217,7 @@ class _Writer:
 
     # ------------------------------------------------------------------ parts
 
-    def _begin(self, head: pb.FileHead) -> None:
+    def _begin(self, head: FileHead) -> None:
         if self._file_fd >= 0:
             raise TransferFailed(f"the rest of {self.path} did not come", "try again")
         self.path = head.path
@@ -298,12 +304,10 @@ class _Writer:
         return fd, name
 
 
-def _refuse_traversal(head: pb.FileHead) -> None:
-    """TransferFailed for a name or a link that leads outside, or a kind nobody knows."""
+def _refuse_traversal(head: FileHead) -> None:
+    """TransferFailed for a name or a link that leads outside."""
     parts = head.path.split("/") if head.path else []
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
         raise TransferFailed(f"refused: {head.path!r} leads outside of the folder that is sent")
-    if head.kind not in ("file", "folder", "link"):
-        raise TransferFailed(f"refused: {head.path!r} is a {head.kind!r}")
     if head.kind == "link" and _leads_outside(head.path, head.link):
         raise TransferFailed(f"refused: the link {head.path!r} leads outside, to {head.link!r}")

@@ -9,12 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dtfctl.launcher.model import (
-    ClientStatus,
-    Event,
-    JobStatus,
-    Progress,
-)
+from dtfctl.launcher.model import ClientStatus, Event, JobStatus, Progress
 from tests.doubles.launcher import FakeLauncher, status, task
 
 ROOT = Path(__file__).parents[3]

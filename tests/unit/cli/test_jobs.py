@@ -7,10 +7,7 @@ import time
 
 import pytest
 
-from dtfctl.launcher.model import (
-    ClientStatus,
-    LogLine,
-)
+from dtfctl.launcher.model import ClientStatus, LogLine
 from tests.doubles.launcher import FakeLauncher, status
 from tests.unit.cli.harness import EVENTS, HEALTHY, Dtfctl, job, launcher
 

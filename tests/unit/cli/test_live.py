@@ -18,7 +18,15 @@ from dtfctl.cli._progress import JobBar, UpLines
 from dtfctl.cli._screen import Screen, wants_color
 from dtfctl.cli._tables import progress_words
 from dtfctl.cli.app import run
-from dtfctl.launcher.model import Event, JobEnded, JobItem, JobOutput, JobStatus, LogLine, Progress
+from dtfctl.launcher.model import (
+    Event,
+    JobEnded,
+    JobItem,
+    JobOutput,
+    JobStatus,
+    LogLine,
+    Progress,
+)
 from tests.doubles.launcher import FakeLauncher, status, task
 
 

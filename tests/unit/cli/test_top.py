@@ -8,9 +8,9 @@ from typing import Any
 
 from dtfctl.cli._screen import Screen
 from dtfctl.cli._top import Sampler
+from dtfctl.launcher.messages.agent import Gpu, Inspection
 from dtfctl.launcher.model import ClusterStatus, HostStatus, JobStatus, Progress
 from dtfctl.launcher.operator.doctor import Answer
-from dtfctl.protocol import agent_pb2 as pb
 from tests.doubles.launcher import status, task
 
 
@@ -24,8 +24,8 @@ class Looked:
         return self.states.pop(0) if len(self.states) > 1 else self.states[0]
 
     def inspect(self, host: str) -> Answer:
-        gpu = pb.Gpu(index=0, name="H", busy_percent=50, memory_used_bytes=2**30, memory_bytes=2**31)
-        return Answer(pb.Inspection(gpus=[gpu]), 0.0, 0.0)
+        gpu = Gpu(index=0, name="H", busy_percent=50, memory_used_bytes=2**30, memory_bytes=2**31)
+        return Answer(Inspection(gpus=(gpu,)), 0.0, 0.0)
 
 
 def job(step: int, at: float, **changes: Any) -> JobStatus:

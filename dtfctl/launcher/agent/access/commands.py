@@ -17,11 +17,22 @@ from pathlib import Path
 from dtfctl import guard
 from dtfctl.launcher.agent.start.launch import Surroundings
 from dtfctl.launcher.errors import Conflict, InternalError, UsageError
+from dtfctl.launcher.messages.commands import (
+    EndOfInput,
+    ExecInput,
+    ExecOutput,
+    ExecStart,
+    Exited,
+    Input,
+    Output,
+    Signal,
+    Stream,
+    TerminalSize,
+)
 from dtfctl.launcher.rpc.server import Call
 from dtfctl.net.descriptors import VARIABLE, usual_limit
-from dtfctl.protocol import agent_pb2 as pb
 
-GUARD = Path(__file__).with_name("guard.py")
+GUARD = Path(__file__).with_name("command_guard.py")
 CHUNK_BYTES = 64 * 1024
 MOST_FRAMES = 64
 """Frames that wait for a slow reader; then the command waits too."""
@@ -38,8 +49,8 @@ class Commands:
         self._slots = threading.BoundedSemaphore(MOST_COMMANDS)
 
     def run(
-        self, start: pb.ExecStart, inputs: Iterator[pb.ExecInput], call: Call, around: Surroundings
-    ) -> Iterator[pb.ExecOutput]:
+        self, start: ExecStart, inputs: Iterator[ExecInput], call: Call, around: Surroundings
+    ) -> Iterator[ExecOutput]:
         """Run `start.command`; its output as it comes, then its exit code.
 
         Raises:
@@ -58,8 +69,8 @@ class Commands:
 
 
 class _Command:
-    def __init__(self, start: pb.ExecStart, around: Surroundings) -> None:
-        self._frames: queue.Queue[pb.ExecOutput | None] = queue.Queue(MOST_FRAMES)
+    def __init__(self, start: ExecStart, around: Surroundings) -> None:
+        self._frames: queue.Queue[ExecOutput | None] = queue.Queue(MOST_FRAMES)
         self._over = threading.Event()
         self._control_lock = threading.Lock()
         control, self._control = os.pipe2(os.O_CLOEXEC)
@@ -95,7 +106,7 @@ class _Command:
 
     # ------------------------------------------------------------------ what it writes
 
-    def outputs(self, inputs: Iterator[pb.ExecInput]) -> Iterator[pb.ExecOutput]:
+    def outputs(self, inputs: Iterator[ExecInput]) -> Iterator[ExecOutput]:
         sources = self._sources()
         readers = [guard.once(self._read, args=(fd, name), name="exec-read") for name, fd in sources]
         guard.once(self._feed, args=(inputs,), name="exec-feed").start()
@@ -109,7 +120,7 @@ class _Command:
                     left -= 1
                 else:
                     yield frame
-            yield pb.ExecOutput(exit_code=self._guard.wait())
+            yield ExecOutput(Exited(self._guard.wait()))
         finally:
             self.hang_up()
             self._over.set()
@@ -129,14 +140,14 @@ class _Command:
                 if self._terminal >= 0:
                     os.close(self._terminal)
 
-    def _sources(self) -> list[tuple[str, int]]:
+    def _sources(self) -> list[tuple[Stream, int]]:
         if self._terminal >= 0:
             return [("out", self._terminal)]
         assert self._guard.stdout is not None
         assert self._guard.stderr is not None
         return [("out", self._guard.stdout.fileno()), ("err", self._guard.stderr.fileno())]
 
-    def _read(self, fd: int, name: str) -> None:
+    def _read(self, fd: int, name: Stream) -> None:
         while not self._over.is_set():
             try:
                 data = os.read(fd, CHUNK_BYTES)
@@ -144,10 +155,10 @@ class _Command:
                 data = b""
             if not data:
                 break
-            self._put(pb.ExecOutput(out=data) if name == "out" else pb.ExecOutput(err=data))
+            self._put(ExecOutput(Output(data, name)))
         self._put(None)
 
-    def _put(self, frame: pb.ExecOutput | None) -> None:
+    def _put(self, frame: ExecOutput | None) -> None:
         while not self._over.is_set():
             try:
                 self._frames.put(frame, timeout=0.2)
@@ -162,7 +173,7 @@ class _Command:
 
     # ------------------------------------------------------------------ what it is given
 
-    def _feed(self, inputs: Iterator[pb.ExecInput]) -> None:
+    def _feed(self, inputs: Iterator[ExecInput]) -> None:
         try:
             for item in inputs:
                 self._give(item)
@@ -171,20 +182,20 @@ class _Command:
             self._close_input()
             return
 
-    def _give(self, item: pb.ExecInput) -> None:
-        match item.WhichOneof("what"):
-            case "data":
-                view = memoryview(item.data)
+    def _give(self, item: ExecInput) -> None:
+        match item.what:
+            case Input(data):
+                view = memoryview(data)
                 while view:
                     view = view[os.write(self._input(), view) :]
-            case "end":
+            case EndOfInput():
                 self._close_input()
-            case "size":
-                self._resize(item.size)
-            case "signal":
+            case TerminalSize():
+                self._resize(item.what)
+            case Signal(number):
                 with self._control_lock:
                     if self._control >= 0:
-                        os.write(self._control, bytes([item.signal]))
+                        os.write(self._control, bytes([number]))
 
     def _input(self) -> int:
         if self._terminal >= 0:
@@ -200,7 +211,7 @@ class _Command:
             with contextlib.suppress(OSError):
                 self._guard.stdin.close()
 
-    def _resize(self, size: pb.TerminalSize) -> None:
+    def _resize(self, size: TerminalSize) -> None:
         if self._terminal >= 0 and size.rows > 0 and size.columns > 0:
             fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.columns, 0, 0))
 

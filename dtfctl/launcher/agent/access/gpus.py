@@ -5,20 +5,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 
-from dtfctl.values import value
+from dtfctl.launcher.messages.agent import Gpu
 
 ASK_S = 5.0
 QUERY = "index,name,utilization.gpu,memory.used,memory.total"
 MIB = 2**20
-
-
-@value
-class Gpu:
-    index: int
-    name: str
-    busy_percent: float
-    memory_used_bytes: int
-    memory_bytes: int
 
 
 def read_gpus() -> list[Gpu]:

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 from dtfctl._version import VERSION
 from dtfctl.launcher.agent.loop import Agent
 from dtfctl.launcher.errors import UsageError
+from dtfctl.launcher.messages.agent import Inspection, InspectRequest
 from dtfctl.launcher.messages.agent_calls import EXEC, FETCH, INSPECT, STORE
-from dtfctl.launcher.messages.proto_codec import to_message
+from dtfctl.launcher.messages.commands import ExecInput, ExecOutput, ExecStart
+from dtfctl.launcher.messages.files import FetchRequest, FilePart, Stored, StoreInput, StoreStart
 from dtfctl.launcher.rpc.method import Handler, Method
 from dtfctl.launcher.rpc.server import Call
 from dtfctl.launcher.system.procfs import memory_bytes
-from dtfctl.protocol import agent_pb2 as pb
 
 if TYPE_CHECKING:
     from dtfctl.launcher.agent.access.commands import Commands
@@ -42,12 +43,12 @@ class AccessService:
     def handlers(self) -> dict[Method, Handler]:  # type: ignore[type-arg]
         return {EXEC: self.exec, FETCH: self.fetch, STORE: self.store, INSPECT: self.inspect}
 
-    def exec(self, requests: Iterator[pb.ExecInput], call: Call) -> Iterator[pb.ExecOutput]:
+    def exec(self, requests: Iterator[ExecInput], call: Call) -> Iterator[ExecOutput]:
         first = next(requests, None)
-        if first is None or first.WhichOneof("what") != "start":
+        if first is None or not isinstance(start := first.what, ExecStart):
             raise UsageError("the first message of a command is its start")
-        around = self._agent.call(lambda: self._agent.surroundings(first.start.process, first.start.folder))
-        return self._running().run(first.start, requests, call, around)
+        around = self._agent.call(lambda: self._agent.surroundings(start.process, start.folder))
+        return self._running().run(start, requests, call, around)
 
     def _running(self) -> Commands:
         with self._lock:
@@ -57,30 +58,29 @@ class AccessService:
                 self._commands = Commands()
             return self._commands
 
-    def fetch(self, request: pb.FetchRequest) -> Iterator[pb.FilePart]:
+    def fetch(self, request: FetchRequest) -> Iterator[FilePart]:
         from dtfctl.launcher.transfer import trees
 
         return trees.send(self._path(request.process, request.folder, request.path))
 
-    def store(self, requests: Iterator[pb.StoreInput], call: Call) -> Iterator[pb.Stored]:
+    def store(self, requests: Iterator[StoreInput], call: Call) -> Iterator[Stored]:
         first = next(requests, None)
-        if first is None or first.WhichOneof("what") != "start":
+        if first is None or not isinstance(start := first.what, StoreStart):
             raise UsageError("the first message of a transfer is its start")
         from dtfctl.launcher.transfer import trees
 
-        start = first.start
         if Path(start.name).name != start.name or start.name in ("", "..", "."):
             raise UsageError(f"{start.name!r} is not the name of a file or folder")
         path = self._path(start.process, start.folder, start.path)
         destination = trees.place(path, start.name, as_folder=start.path.endswith("/"))
-        received = trees.receive((item.part for item in requests), destination)
-        yield pb.Stored(path=str(received.path), files=received.files, bytes=received.bytes)
+        received = trees.receive((item.what for item in requests if isinstance(item.what, FilePart)), destination)
+        yield Stored(str(received.path), received.files, received.bytes)
 
     def _path(self, process: str, job_folder: str, path: str) -> Path:
         around = self._agent.call(lambda: self._agent.surroundings(process, job_folder))
         return around.folder / Path(path or ".").expanduser()
 
-    def inspect(self, request: pb.InspectRequest) -> pb.Inspection:
+    def inspect(self, request: InspectRequest) -> Inspection:
         import platform
         import resource
         import shutil
@@ -89,7 +89,7 @@ class AccessService:
 
         folder = self._agent.folder
         disk, inodes = shutil.disk_usage(folder), os.statvfs(folder)
-        return pb.Inspection(
+        return Inspection(
             version=VERSION,
             python=platform.python_version(),
             time=time.time(),
@@ -99,9 +99,9 @@ class AccessService:
             disk_total_bytes=disk.total,
             inodes_free=inodes.f_favail,
             certificate_until=min(self._agent.keyring.held().values(), default=0.0),
-            loose_files=loose_files([folder, self._certificates]),
+            loose_files=tuple(loose_files([folder, self._certificates])),
             memory_bytes=memory_bytes()[0],
-            gpus=[to_message(gpu, pb.Gpu) for gpu in read_gpus()],
+            gpus=tuple(read_gpus()),
             system=f"{platform.system()} {platform.release()} {platform.machine()}",
         )
 

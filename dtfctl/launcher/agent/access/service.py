@@ -1,4 +1,4 @@
-"""The agent's calls; see protocol/agent.proto."""
+"""The agent's calls; see messages/agent.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,25 @@ from dtfctl.launcher.agent.start import launch, logs
 from dtfctl.launcher.agent.units import state_file
 from dtfctl.launcher.errors import DeadlineExpired, ScriptError
 from dtfctl.launcher.identity.certificates import Issued
-from dtfctl.launcher.messages.agent import HostOrders, LogChunk, LogPosition, Packages
+from dtfctl.launcher.messages.agent import (
+    Applied,
+    Certified,
+    CertifyRequest,
+    Examination,
+    ExamineRequest,
+    KeepRequest,
+    ProbeReply,
+    ProbeRequest,
+    ReadLogsReply,
+    ReadLogsRequest,
+    RecallReply,
+    RecallRequest,
+    RenewRequest,
+    Script,
+    SharedRequest,
+    ShutdownRequest,
+    WatchRequest,
+)
 from dtfctl.launcher.messages.agent_calls import (
     APPLY,
     CERTIFY,
@@ -32,23 +50,18 @@ from dtfctl.launcher.messages.agent_calls import (
     WATCH,
 )
 from dtfctl.launcher.messages.deltas import ReportFilter
-from dtfctl.launcher.messages.proto_codec import from_message, to_message
+from dtfctl.launcher.messages.files import BlobHeld, BlobPiece
+from dtfctl.launcher.messages.orders import HostOrders
+from dtfctl.launcher.messages.reports import LogChunk, Report
 from dtfctl.launcher.paths import environments_of
 from dtfctl.launcher.rpc.method import Handler, Method
 from dtfctl.launcher.rpc.server import caller, echo
 from dtfctl.launcher.system.files import private_folder, write_whole
 from dtfctl.launcher.system.host_facts import probe
-from dtfctl.protocol import agent_pb2 as pb
-from dtfctl.values import value
 
 LOG_POLL_S = 0.03
 LONGEST_WAIT_S = 30.0
 MOST_LOG_BYTES = 4 * 2**20
-
-
-@value
-class _Reply:
-    chunks: tuple[LogChunk, ...]
 
 
 class AgentService:
@@ -78,40 +91,36 @@ class AgentService:
             SHUTDOWN: self.shutdown,
         }
 
-    def apply(self, request: pb.HostOrders) -> pb.Applied:
-        orders = from_message(HostOrders, request)
+    def apply(self, request: HostOrders) -> Applied:
         controller = caller()
-        self._agent.call(lambda: self._agent.apply(orders, controller))
-        return pb.Applied(revision=orders.revision)
+        self._agent.call(lambda: self._agent.apply(request, controller))
+        return Applied(request.revision)
 
-    def renew(self, request: pb.RenewRequest) -> pb.Applied:
+    def renew(self, request: RenewRequest) -> Applied:
         controller = caller()
-        return pb.Applied(
-            revision=self._agent.call(lambda: self._agent.renew(request.epoch, request.revision, controller))
-        )
+        return Applied(self._agent.call(lambda: self._agent.renew(request.epoch, request.revision, controller)))
 
-    def keep(self, request: pb.KeepRequest) -> pb.Applied:
-        self._copybook.take(request.epoch, request.revision, request.base, dict(request.entries), request.removed)
-        return pb.Applied(revision=request.revision)
+    def keep(self, request: KeepRequest) -> Applied:
+        self._copybook.take(request.epoch, request.revision, request.base, request.entries, request.removed)
+        return Applied(request.revision)
 
-    def recall(self, request: pb.RecallRequest) -> pb.RecallReply:
-        return pb.RecallReply(
+    def recall(self, request: RecallRequest) -> RecallReply:
+        return RecallReply(
             copy=self._copybook.content(),
             state=state_file.content(self._agent.folder / state_file.FILE),
             boot=self._agent.boot,
             happening=self._agent.reports.newest_happening,
         )
 
-    def probe(self, request: pb.ProbeRequest) -> pb.ProbeReply:
-        return pb.ProbeReply(problem=probe(self._agent.folder))
+    def probe(self, request: ProbeRequest) -> ProbeReply:
+        return ProbeReply(probe(self._agent.folder))
 
-    def prove_shared(self, request: pb.SharedRequest) -> pb.ProbeReply:
-        from dtfctl.launcher.checkpoints.shared import prove, step_of
+    def prove_shared(self, request: SharedRequest) -> ProbeReply:
+        from dtfctl.launcher.checkpoints.shared import prove
 
-        step = step_of(request.step)
-        return pb.ProbeReply(problem=prove(request.folder, request.token, self._agent.host, step))
+        return ProbeReply(prove(request.folder, request.token, self._agent.host, request.step))
 
-    def put_script(self, request: pb.Script) -> pb.Applied:
+    def put_script(self, request: Script) -> Applied:
         import hashlib
 
         if hashlib.sha256(request.content).hexdigest() != request.sha256 or Path(request.name).name != request.name:
@@ -119,30 +128,30 @@ class AgentService:
         path = launch.script_path(self._agent.folder, request.sha256, request.name)
         private_folder(path.parent)
         write_whole(path, request.content, 0o700)
-        return pb.Applied()
+        return Applied()
 
-    def put_blob(self, request: pb.BlobPiece) -> pb.BlobHeld:
+    def put_blob(self, request: BlobPiece) -> BlobHeld:
         held = self._agent.preparations.blobs.take(request)
         if held.bytes == request.size:
             self._agent.look_again()
         return held
 
-    def examine(self, request: pb.ExamineRequest) -> pb.Examination:
+    def examine(self, request: ExamineRequest) -> Examination:
         from dtfctl.launcher.agent.start.environments import examine
 
         command = (request.python,) if request.python else ("",)
         (python,) = launch.interpreter(command)
-        packages, root = from_message(Packages, request.packages), environments_of(self._agent.folder.absolute())
-        return examine(python, packages, launch.lent_modules(command), root)
+        root = environments_of(self._agent.folder.absolute())
+        return examine(python, request.packages, launch.lent_modules(command), root)
 
-    def certify(self, request: pb.CertifyRequest) -> pb.Certified:
+    def certify(self, request: CertifyRequest) -> Certified:
         keyring = self._agent.keyring
         if request.authority:
             issued = [Issued(item.name, item.cert, item.key, 0.0) for item in request.certificates]
             keyring.take(request.authority, issued, request.tasks, request.former)
-        return pb.Certified(until=keyring.held())
+        return Certified(keyring.held())
 
-    def watch(self, request: pb.WatchRequest) -> Iterator[pb.Report]:
+    def watch(self, request: WatchRequest) -> Iterator[Report]:
         seen = request.happening if request.boot == self._agent.boot else 0
         version = 0
         news = ReportFilter()
@@ -152,12 +161,12 @@ class AgentService:
                 version, report = self._agent.reports.wait(version, 1.0, seen)
                 if report.happenings:
                     seen = report.happenings[-1].number
-                yield to_message(news.next(report, time.monotonic()), pb.Report)
+                yield news.next(report, time.monotonic())
         finally:
             end()
 
-    def read_logs(self, request: pb.ReadLogsRequest) -> pb.ReadLogsReply:
-        positions = [from_message(LogPosition, item) for item in request.positions]
+    def read_logs(self, request: ReadLogsRequest) -> ReadLogsReply:
+        positions = request.positions
         most = min(request.max_bytes or MOST_LOG_BYTES, MOST_LOG_BYTES)
         each = max(logs.LEAST_BYTES, most // max(1, len(positions)))
         deadline = time.monotonic() + min(request.wait_s, LONGEST_WAIT_S)
@@ -174,10 +183,10 @@ class AgentService:
                 chunks.append(chunk)
                 left -= len(chunk.data)
             if any(chunk.data for chunk in chunks) or time.monotonic() >= deadline or self._agent.finished:
-                return to_message(_Reply(tuple(chunks)), pb.ReadLogsReply)
+                return ReadLogsReply(tuple(chunks))
             time.sleep(LOG_POLL_S)
 
-    def shutdown(self, request: pb.ShutdownRequest) -> pb.Report:
+    def shutdown(self, request: ShutdownRequest) -> Report:
         agent = self._agent
         agent.call(lambda: agent.shutdown(request.grace_s, request.delete_logs))
         deadline = time.monotonic() + request.grace_s + 15.0
@@ -186,4 +195,4 @@ class AgentService:
             if time.monotonic() > deadline:
                 raise DeadlineExpired(f"processes on {agent.host} do not end, not even by SIGKILL")
             version, _ = agent.reports.wait(version, 0.2)
-        return to_message(agent.reports.newest(), pb.Report)
+        return agent.reports.newest()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from dtfctl.launcher.errors import Conflict
-from dtfctl.launcher.messages import json_codec
+from dtfctl.launcher.messages import codec
 from dtfctl.launcher.system.files import write_whole
 from dtfctl.values import field, value
 
@@ -29,7 +29,7 @@ class Copy:
 
 def parse(content: bytes) -> Copy:
     """Raises ValueError."""
-    return json_codec.decode(Copy, content) if content else Copy()
+    return codec.decode(Copy, content) if content else Copy()
 
 
 class Copybook:

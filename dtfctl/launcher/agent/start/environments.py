@@ -27,11 +27,11 @@ from pathlib import Path
 
 from dtfctl.launcher.agent.start.interpreter import Interpreter, ask, find_uv, index_answers
 from dtfctl.launcher.errors import ClusterFailed
-from dtfctl.launcher.messages.agent import Packages
+from dtfctl.launcher.messages.agent import Examination
+from dtfctl.launcher.messages.orders import Packages
 from dtfctl.launcher.system.files import explained, private_folder, write_whole
 from dtfctl.launcher.transfer.blobs import Blobs
 from dtfctl.launcher.transfer.packages import kind_of
-from dtfctl.protocol import agent_pb2 as pb
 from dtfctl.values import value
 
 log = logging.getLogger(__name__)
@@ -194,7 +194,7 @@ def key_of(base: Interpreter, packages: Packages, lent: Sequence[str]) -> str:
     return hashlib.sha256(json.dumps([kind, *wanted]).encode()).hexdigest()[:24]
 
 
-def examine(command: str, packages: Packages, lent: Sequence[str], root: Path) -> pb.Examination:
+def examine(command: str, packages: Packages, lent: Sequence[str], root: Path) -> Examination:
     """What a job with these requirements would find here.
 
     Raises:
@@ -205,12 +205,12 @@ def examine(command: str, packages: Packages, lent: Sequence[str], root: Path) -
     own = any(wheel.own for wheel in packages.wheels)
     made = (root / key_of(base, packages, lent) / "ready").exists()
     ready = made or not (own or base.lacks(packages))
-    return pb.Examination(
+    return Examination(
         facts_json=json.dumps(base.facts),
         ready=ready,
         installs=bool(base.has_pip or base.bundled_pip or find_uv()),
         index=not ready and index_answers(packages.options),
-        have=[f"{item.name}=={item.version}" for item in base.have],
+        have=tuple(f"{item.name}=={item.version}" for item in base.have),
     )
 
 

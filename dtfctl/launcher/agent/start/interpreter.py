@@ -16,7 +16,7 @@ from packaging.specifiers import SpecifierSet
 
 from dtfctl import guard
 from dtfctl.launcher.errors import ClusterFailed
-from dtfctl.launcher.messages.agent import Packages
+from dtfctl.launcher.messages.orders import Packages
 from dtfctl.launcher.transfer.packages import Installed, unmet
 from dtfctl.values import value
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 from dtfctl.health.restart import Ending
 from dtfctl.launcher.agent.start import keeper
-from dtfctl.launcher.messages.agent import LogRules
+from dtfctl.launcher.messages.orders import LogRules
 from dtfctl.launcher.system.files import explained, private_folder, write_whole
 from dtfctl.launcher.system.procfs import ProcessId, is_alive
 from dtfctl.net.descriptors import VARIABLE, usual_limit

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from dtfctl import later
 from dtfctl.launcher.errors import InternalError
 from dtfctl.launcher.identity.certificates import TlsFiles
-from dtfctl.launcher.messages import json_codec
-from dtfctl.launcher.messages.agent import ClientOrder, HostOrders, TaskOrder
+from dtfctl.launcher.messages import codec
+from dtfctl.launcher.messages.orders import ClientOrder, HostOrders, TaskOrder
 from dtfctl.launcher.system.files import private_folder, write_whole
 from dtfctl.launcher.system.host_facts import gpu_list
 from dtfctl.values import value
@@ -175,7 +175,7 @@ def task_start(context: Context, order: TaskOrder, incarnation: int, gpus: tuple
     for stale in (config.socket_path, config.control_path):
         stale.unlink(missing_ok=True)
     path = context.run_folder / "config.json"
-    write_whole(path, json_codec.encode(config).encode())
+    write_whole(path, codec.encode(config).encode())
     env = _task_env(context, order, gpus)
     lend_modules(env, orders.task_command)
     return Start((*interpreter(orders.task_command), str(path)), env, context.run_folder)

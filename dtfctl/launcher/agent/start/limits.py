@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from dtfctl.launcher.agent.start.control_groups import Controller, Groups, remove_place
-from dtfctl.launcher.messages.agent import ClientOrder, TaskOrder
+from dtfctl.launcher.messages.orders import ClientOrder, TaskOrder
 from dtfctl.values import value
 
 

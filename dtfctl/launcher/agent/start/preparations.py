@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from dtfctl import guard
 from dtfctl.launcher.errors import LauncherError
-from dtfctl.launcher.messages.agent import ClientOrder, JobNeeds
+from dtfctl.launcher.messages.orders import ClientOrder, JobNeeds
 from dtfctl.launcher.system.files import private_folder, write_whole
 from dtfctl.launcher.transfer.blobs import Blobs
 from dtfctl.values import value

@@ -25,7 +25,7 @@ from typing import TypeAlias
 
 from dtfctl import guard
 from dtfctl.launcher.errors import LauncherError
-from dtfctl.launcher.messages import json_codec
+from dtfctl.launcher.messages import codec
 from dtfctl.launcher.system.files import private_folder
 from dtfctl.values import value
 
@@ -147,7 +147,7 @@ class Seed:
         for number in [number for number in self.waiting if number > self._asked][: AT_ONCE - self._before_it()]:
             self._asked = number
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its end is read as the end of the socket
-                self.socket.send(json_codec.encode(self.waiting[number][1]).encode())
+                self.socket.send(codec.encode(self.waiting[number][1]).encode())
 
     def _before_it(self) -> int:
         return sum(1 for number in self.waiting if number <= self._asked)
@@ -161,7 +161,7 @@ class Seed:
             return None
         if not data:
             return None
-        return json_codec.decode(Reply, data), fds[0] if fds else -1
+        return codec.decode(Reply, data), fds[0] if fds else -1
 
     def is_silent(self, now: float) -> bool:
         """It has work before it and does not do it, stopped or stuck."""

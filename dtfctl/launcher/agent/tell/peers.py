@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dtfctl.health import beats
 from dtfctl.launcher.agent.tell.task_socket import TaskLine
 from dtfctl.launcher.agent.units.unit import Unit
-from dtfctl.launcher.messages.agent import Peer
+from dtfctl.launcher.messages.orders import Peer
 
 
 class PeerBoard:

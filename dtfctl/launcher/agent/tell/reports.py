@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from threading import Condition
 
 from dtfctl.launcher.agent.units.unit import Unit
-from dtfctl.launcher.messages.agent import Happening, Report
+from dtfctl.launcher.messages.reports import Happening, Report
 from dtfctl.launcher.system.host_facts import HostFacts
 from dtfctl.values import replace
 

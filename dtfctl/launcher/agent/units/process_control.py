@@ -18,7 +18,7 @@ from dtfctl.launcher.agent.start import kept_process, launch, seeds
 from dtfctl.launcher.agent.start.limits import Limits
 from dtfctl.launcher.agent.units.unit import Unit
 from dtfctl.launcher.errors import LauncherError
-from dtfctl.launcher.messages.agent import LogRules
+from dtfctl.launcher.messages.orders import LogRules
 from dtfctl.launcher.system.procfs import identify, kill_group, send_signal
 from dtfctl.values import replace
 

@@ -69,7 +69,8 @@ def parse_note(line: bytes) -> str | None:
     """The text of a note, shortened; None for anything else."""
     try:
         text = json.loads(line)["note"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+        text.encode()
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return " ".join(text.split())[:LONGEST_NOTE] if isinstance(text, str) else None
 
@@ -84,11 +85,11 @@ def parse(line: bytes) -> Progress | None:
             step=_count(content["step"]),
             total=None if total is None else _count(total),
             metrics={
-                str(key): float(value)
+                _text(key): float(value)
                 for key, value in itertools.islice(metrics.items(), MOST_METRICS)
                 if math.isfinite(float(value))
             },
-            time=float(content.get("time", 0.0)),
+            time=_time(content.get("time", 0.0)),
         )
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
@@ -98,4 +99,16 @@ def _count(value: Any) -> int:
     number = int(value)
     if not 0 <= number < 2**63:
         raise ValueError(f"{number} is no count")
+    return number
+
+
+def _text(key: str) -> str:
+    key.encode()  # half a surrogate pair is JSON, but no text
+    return key
+
+
+def _time(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{number} is no time")
     return number

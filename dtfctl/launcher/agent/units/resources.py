@@ -9,7 +9,7 @@ from dtfctl.launcher.agent.units import ports
 from dtfctl.launcher.agent.units.lifecycle import Record, cannot_start
 from dtfctl.launcher.agent.units.unit import Unit
 from dtfctl.launcher.errors import LauncherError
-from dtfctl.launcher.messages.agent import ClientOrder, TaskOrder
+from dtfctl.launcher.messages.orders import ClientOrder, TaskOrder
 from dtfctl.launcher.system.host_facts import gpu_count
 from dtfctl.values import replace
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from dtfctl.launcher.agent.units.lifecycle import Record
 from dtfctl.launcher.errors import LauncherError
-from dtfctl.launcher.messages import json_codec
-from dtfctl.launcher.messages.agent import HostOrders
+from dtfctl.launcher.messages import codec
+from dtfctl.launcher.messages.orders import HostOrders
 from dtfctl.launcher.system.files import write_whole
 from dtfctl.launcher.system.procfs import boot_id
 from dtfctl.values import field, replace, value
@@ -30,7 +30,7 @@ class Saved:
 def load(path: Path) -> Saved:
     """What was saved last. After a reboot the processes are gone, but incarnations and failures still count."""
     try:
-        saved = json_codec.decode(Saved, path.read_bytes())
+        saved = codec.decode(Saved, path.read_bytes())
     except FileNotFoundError:
         return Saved(boot_id())
     except ValueError as error:
@@ -55,4 +55,4 @@ def content(path: Path) -> bytes:
 def save(path: Path, socket_folder: Path, orders: HostOrders, records: dict[str, Record], going_down: bool) -> None:
     """Raises NoSpace; the former file is then still whole."""
     saved = Saved(boot_id(), str(socket_folder), orders, records, going_down)
-    write_whole(path, json_codec.encode(saved).encode())
+    write_whole(path, codec.encode(saved).encode())

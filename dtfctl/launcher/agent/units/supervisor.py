@@ -45,14 +45,9 @@ from dtfctl.launcher.agent.units.progress import ProgressFile
 from dtfctl.launcher.agent.units.start_budget import FORK, PROGRAM, StartBudget
 from dtfctl.launcher.agent.units.unit import Unit
 from dtfctl.launcher.errors import LauncherError, NoSpace, NoSuchTask
-from dtfctl.launcher.messages.agent import (
-    ADDRESS_IN_USE_EXIT,
-    ClientOrder,
-    HostOrders,
-    Report,
-    TaskOrder,
-)
 from dtfctl.launcher.messages.deltas import complete, remembered
+from dtfctl.launcher.messages.orders import ADDRESS_IN_USE_EXIT, ClientOrder, HostOrders, TaskOrder
+from dtfctl.launcher.messages.reports import Report
 from dtfctl.launcher.paths import environments_of, make_socket_folder
 from dtfctl.launcher.system.files import private_folder
 from dtfctl.launcher.system.host_facts import HostFacts, usable_cores

@@ -11,7 +11,8 @@ from dtfctl.health.restart import RestartPolicy
 from dtfctl.launcher.agent.start.seeds import Seed
 from dtfctl.launcher.agent.units.lifecycle import Order, Record
 from dtfctl.launcher.agent.units.progress import ProgressFile
-from dtfctl.launcher.messages.agent import ClientOrder, ClientReport, TaskOrder, TaskReport
+from dtfctl.launcher.messages.orders import ClientOrder, TaskOrder
+from dtfctl.launcher.messages.reports import ClientReport, TaskReport
 from dtfctl.launcher.model import TaskHealth
 from dtfctl.launcher.system.procfs import ProcessId, ProcessStat, read_stat
 from dtfctl.values import replace

@@ -17,17 +17,27 @@ from dtfctl import guard
 from dtfctl.launcher.agent.access.state_copy import Copy
 from dtfctl.launcher.controller.hosts.certify import HostCertificates
 from dtfctl.launcher.controller.hosts.file_sender import FileShipper
-from dtfctl.launcher.errors import LauncherError, Superseded
+from dtfctl.launcher.errors import LauncherError, OtherVersion, Superseded
 from dtfctl.launcher.identity.certificates import TlsFiles
 from dtfctl.launcher.messages import agent_calls
-from dtfctl.launcher.messages.agent import HostOrders, LogChunk, LogPosition, Report
+from dtfctl.launcher.messages.agent import (
+    KeepRequest,
+    ProbeRequest,
+    ReadLogsRequest,
+    RenewRequest,
+    Script,
+    SharedRequest,
+    SharedStep,
+    ShutdownRequest,
+    WatchRequest,
+)
 from dtfctl.launcher.messages.deltas import ReportMerger, order_changes
-from dtfctl.launcher.messages.proto_codec import from_message, to_message
+from dtfctl.launcher.messages.orders import HostOrders
+from dtfctl.launcher.messages.reports import LogChunk, LogPosition, Report
 from dtfctl.launcher.providers.base import LASTING_CAUSES, AgentEndpoint, HostFailed, Provider
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.rpc.method import PeerUnavailable
 from dtfctl.launcher.transfer.blobs import Blobs
-from dtfctl.protocol import agent_pb2 as pb
 
 log = logging.getLogger(__name__)
 
@@ -176,11 +186,8 @@ class AgentLink:
     # ------------------------------------------------------------------ calls from any thread
 
     def read_logs(self, positions: list[LogPosition], *, wait_s: float, max_bytes: int, tail: int) -> list[LogChunk]:
-        request = pb.ReadLogsRequest(wait_s=wait_s, max_bytes=max_bytes, tail=tail)
-        for position in positions:
-            request.positions.append(to_message(position, pb.LogPosition))
-        reply = self.channel().call(agent_calls.READ_LOGS, request, timeout_s=wait_s + 10.0)
-        return [from_message(LogChunk, chunk) for chunk in reply.chunks]
+        request = ReadLogsRequest(tuple(positions), max_bytes, wait_s, tail)
+        return list(self.channel().call(agent_calls.READ_LOGS, request, timeout_s=wait_s + 10.0).chunks)
 
     def shutdown_agent(self, grace_s: float, delete_logs: bool = False) -> None:
         """Stop the host's processes and its agent, which is first started again if it has died: it knows them."""
@@ -206,7 +213,7 @@ class AgentLink:
         confirmed = threading.Event()
         guard.once(self._end_if_it_hangs, name=f"look-{self.host}", args=(confirmed,)).start()
         try:
-            request = pb.ShutdownRequest(grace_s=grace_s, epoch=self._epoch, delete_logs=delete_logs)
+            request = ShutdownRequest(grace_s=grace_s, epoch=self._epoch, delete_logs=delete_logs)
             deadline = time.monotonic() + CONNECT_S
             while True:
                 try:
@@ -262,11 +269,13 @@ class AgentLink:
                 for message in self._watch():
                     failures = 0
                     self._silent_since, self._has_reported = time.monotonic(), True
-                    report, counts = merger.add(from_message(Report, message))
+                    report, counts = merger.add(message)
                     if report.happenings:
                         self._seen = (report.boot, report.happenings[-1].number)
                     self._on_report(self.host, report, counts)
                 problem: LauncherError = PeerUnavailable("its agent ended the connection")
+            except OtherVersion as error:  # neither of them changes by itself: `up` must not wait for that
+                problem = HostFailed("agent", error.message, error.hint)
             except LauncherError as error:
                 problem = error
             except Exception as error:
@@ -309,10 +318,10 @@ class AgentLink:
                 self._silent_since = None
                 raise
 
-    def _watch(self) -> Iterator[pb.Report]:
+    def _watch(self) -> Iterator[Report]:
         boot, number = self._seen
         channel = self.channel()
-        request = pb.WatchRequest(epoch=self._epoch, boot=boot, happening=number)
+        request = WatchRequest(epoch=self._epoch, boot=boot, happening=number)
         return channel.stream(agent_calls.WATCH, request)
 
     def _connect(self, endpoint: AgentEndpoint) -> None:
@@ -351,7 +360,7 @@ class AgentLink:
                 self._certify(channel, orders)
                 whole = replace(orders, epoch=self._epoch)
                 message = order_changes(None if sent is None else replace(sent, epoch=self._epoch), whole)
-                channel.call(agent_calls.APPLY, to_message(message, pb.HostOrders), timeout_s=APPLY_S)
+                channel.call(agent_calls.APPLY, message, timeout_s=APPLY_S)
             except Exception as error:  # also a bug: a host that gets no orders any more would be silent about it
                 if isinstance(error, Superseded):
                     self.on_superseded(f"{self.host}: {error.message}")
@@ -378,13 +387,11 @@ class AgentLink:
         """Let the host keep the copy. Orders do not wait for one that cannot: it is tried again later."""
         new, old = self._copy, self._kept
         assert new is not None
-        request = pb.KeepRequest(epoch=self._epoch, revision=new.revision)
-        if old is None:
-            request.entries.update(new.entries)
-        else:
-            request.base = old.revision
-            request.entries.update({key: text for key, text in new.entries.items() if old.entries.get(key) != text})
-            request.removed.extend(old.entries.keys() - new.entries.keys())
+        request = KeepRequest(self._epoch, new.revision, 0, new.entries)
+        if old is not None:
+            changed = {key: text for key, text in new.entries.items() if old.entries.get(key) != text}
+            removed = tuple(old.entries.keys() - new.entries.keys())
+            request = KeepRequest(self._epoch, new.revision, old.revision, changed, removed)
         try:
             channel.call(agent_calls.KEEP, request, timeout_s=KEEP_S)
         except LauncherError as error:
@@ -404,7 +411,7 @@ class AgentLink:
         """
         if not (orders.lease_s and self.renews):
             return
-        request = pb.RenewRequest(epoch=self._epoch, revision=orders.revision)
+        request = RenewRequest(epoch=self._epoch, revision=orders.revision)
         try:
             held = channel.call(agent_calls.RENEW, request, timeout_s=RENEW_S * 2).revision
         except LauncherError as error:
@@ -442,13 +449,13 @@ class AgentLink:
     def probe(self) -> str:
         """What is wrong with the host; empty when it can start processes and write files. Any thread."""
         try:
-            return self.channel().call(agent_calls.PROBE, pb.ProbeRequest(), timeout_s=PROBE_S).problem
+            return self.channel().call(agent_calls.PROBE, ProbeRequest(), timeout_s=PROBE_S).problem
         except LauncherError as error:
             return error.message
 
-    def prove_shared(self, folder: str, token: str, step: str) -> str:
+    def prove_shared(self, folder: str, token: str, step: SharedStep) -> str:
         """A step of the proof that hosts share a folder: what is wrong here. Any thread. Raises LauncherError."""
-        request = pb.SharedRequest(folder=folder, token=token, step=step)
+        request = SharedRequest(folder=folder, token=token, step=step)
         return self.channel().call(agent_calls.PROVE_SHARED, request, timeout_s=PROBE_S).problem
 
     def _ship_scripts(self, channel: Channel, orders: HostOrders) -> None:
@@ -458,6 +465,6 @@ class AgentLink:
             if not client.run or script in self._shipped:
                 continue
             content = self._read_script(client.job_id)
-            request = pb.Script(name=client.script, sha256=client.script_sha256, content=content)
+            request = Script(name=client.script, sha256=client.script_sha256, content=content)
             channel.call(agent_calls.PUT_SCRIPT, request, timeout_s=SHIP_S)
             self._shipped.add(script)

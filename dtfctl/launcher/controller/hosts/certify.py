@@ -28,10 +28,10 @@ from dtfctl.launcher.identity.certificates import (
     renew_certificate,
 )
 from dtfctl.launcher.messages import agent_calls
-from dtfctl.launcher.messages.agent import HostOrders
+from dtfctl.launcher.messages.agent import Certificate, CertifyRequest
+from dtfctl.launcher.messages.orders import HostOrders
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.rpc.client import Channel
-from dtfctl.protocol import agent_pb2 as pb
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class HostCertificates:
         """
         asked = self._asked
         if self._held is None:
-            self._held = self._call(channel, pb.CertifyRequest())
+            self._held = self._call(channel, CertifyRequest())
         tasks = {file_name("task", order.name): order.name for order in orders.tasks} if orders.tls else {}
         agent = file_name("agent", self._host)
         now = time.time()
@@ -117,13 +117,14 @@ class HostCertificates:
 
     def _replace(self, channel: Channel, due: Sequence[str], tasks: Mapping[str, str]) -> dict[str, float]:
         authority = Authority(self._folder, self._cluster)
-        request = pb.CertifyRequest(authority=authority.pem, tasks=tasks.values(), former=self._former())
+        news = []
         for name in due:
             if name in tasks:
                 issued = authority.issue("task", tasks[name], lifetime_s=self._lifetime_s())
             else:
                 issued = self._agents(authority)
-            request.certificates.add(name=issued.name, cert=issued.cert, key=issued.key)
+            news.append(Certificate(issued.name, issued.cert, issued.key))
+        request = CertifyRequest(authority.pem, tuple(news), tuple(tasks.values()), self._former())
         return self._call(channel, request)
 
     def _former(self) -> bytes:
@@ -136,7 +137,7 @@ class HostCertificates:
         issued.save(self._folder)
         return issued
 
-    def _call(self, channel: Channel, request: pb.CertifyRequest) -> dict[str, float]:
+    def _call(self, channel: Channel, request: CertifyRequest) -> dict[str, float]:
         return dict(channel.call(agent_calls.CERTIFY, request, timeout_s=CERTIFY_S).until)
 
 

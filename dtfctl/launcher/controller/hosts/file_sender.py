@@ -8,8 +8,8 @@ import time
 
 from dtfctl import guard
 from dtfctl.launcher.errors import LauncherError
-from dtfctl.launcher.messages.agent import HostOrders
 from dtfctl.launcher.messages.agent_calls import PUT_BLOB
+from dtfctl.launcher.messages.orders import HostOrders
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.transfer.blobs import Blobs, deliver
 

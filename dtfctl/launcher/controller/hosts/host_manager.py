@@ -22,7 +22,7 @@ from dtfctl.launcher.controller.tasks.moves import Standing
 from dtfctl.launcher.controller.view import FINAL, Host
 from dtfctl.launcher.errors import LauncherError, NoSpace, NoSuchTask
 from dtfctl.launcher.identity.certificates import LIFETIME_S, TlsFiles
-from dtfctl.launcher.messages.agent import Happening, LogChunk, LogPosition, Report
+from dtfctl.launcher.messages.reports import Happening, LogChunk, LogPosition, Report
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import AgentEndpoint, HostFailed, Provider
 from dtfctl.launcher.system.mailbox import Mailbox

@@ -18,6 +18,7 @@ from dtfctl.launcher.controller.desired_state import Memory
 from dtfctl.launcher.controller.hosts.agent_link import AgentLink
 from dtfctl.launcher.controller.view import Host
 from dtfctl.launcher.errors import LauncherError, NoSpace
+from dtfctl.launcher.messages.agent import SharedStep
 from dtfctl.launcher.providers.base import HostFailed
 from dtfctl.launcher.system.mailbox import Mailbox
 
@@ -158,7 +159,7 @@ def ask(folder: str, links: Sequence[tuple[str, AgentLink]]) -> dict[str, str]:
     return found
 
 
-def _ask_one(link: AgentLink, folder: str, token: str, step: str) -> str:
+def _ask_one(link: AgentLink, folder: str, token: str, step: SharedStep) -> str:
     try:
         return link.prove_shared(folder, token, step)
     except LauncherError as error:

@@ -23,7 +23,7 @@ from dtfctl.launcher.controller.hosts.agent_link import AgentLink
 from dtfctl.launcher.controller.jobs.lifecycle import JobRecord
 from dtfctl.launcher.controller.store import HostRow, TaskRow
 from dtfctl.launcher.errors import NoSpace
-from dtfctl.launcher.messages import json_codec
+from dtfctl.launcher.messages import codec
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.system.files import write_whole
@@ -67,13 +67,13 @@ class Contents:
 
 def read(entries: dict[str, str]) -> Contents:
     """Raises ValueError."""
-    by_host = [json_codec.decode(_Rows, text).tasks for key, text in entries.items() if key.startswith("tasks:")]
-    jobs = [json_codec.decode(JobRecord, text) for key, text in entries.items() if key.startswith("job:")]
+    by_host = [codec.decode(_Rows, text).tasks for key, text in entries.items() if key.startswith("tasks:")]
+    jobs = [codec.decode(JobRecord, text) for key, text in entries.items() if key.startswith("job:")]
     return Contents(
-        about=json_codec.decode(About, entries.get("about", "{}")),
-        spec=json_codec.decode(ClusterSpec, entries["spec"]) if "spec" in entries else None,
+        about=codec.decode(About, entries.get("about", "{}")),
+        spec=codec.decode(ClusterSpec, entries["spec"]) if "spec" in entries else None,
         tasks=tuple(row for rows in by_host for row in rows),
-        hosts=json_codec.decode(_Rows, entries.get("hosts", "{}")).hosts,
+        hosts=codec.decode(_Rows, entries.get("hosts", "{}")).hosts,
         jobs=tuple(sorted(jobs, key=lambda job: job.seq)),
         scripts={
             key.partition(":")[2]: base64.b64decode(text) for key, text in entries.items() if key.startswith("script:")
@@ -121,22 +121,22 @@ class CopyMaker:
 
     def _entries(self) -> dict[str, str]:
         memory = self._memory
-        found = {"about": json_codec.encode(About(memory.task_command))}
+        found = {"about": codec.encode(About(memory.task_command))}
         if memory.spec is not None:
-            found["spec"] = json_codec.encode(memory.spec)
+            found["spec"] = codec.encode(memory.spec)
         by_host: dict[str, list[TaskRow]] = {}
         for row in memory.tasks.values():
             by_host.setdefault(row.host, []).append(replace(row, incarnation=0, failures=()))
-        found.update({f"tasks:{host}": json_codec.encode(_Rows(tasks=tuple(rows))) for host, rows in by_host.items()})
+        found.update({f"tasks:{host}": codec.encode(_Rows(tasks=tuple(rows))) for host, rows in by_host.items()})
         drained = tuple(HostRow(row.name, drained=True, why=row.why) for row in memory.hosts.values() if row.drained)
-        found["hosts"] = json_codec.encode(_Rows(hosts=drained))
+        found["hosts"] = codec.encode(_Rows(hosts=drained))
         ended = [job.id for job in memory.jobs if job.is_final]
         old = frozenset(ended[:-KEPT_JOBS])
         scripts: dict[str, str] = {}
         for job in memory.jobs:
             if job.id in old:
                 continue
-            found[f"job:{job.id}"] = json_codec.encode(job if job.is_final else replace(job, clients=()))
+            found[f"job:{job.id}"] = codec.encode(job if job.is_final else replace(job, clients=()))
             if not job.is_final and sum(map(len, scripts.values())) < MOST_SCRIPT_BYTES:
                 scripts[job.id] = self._scripts.get(job.id) or _script(Path(job.script))
         self._scripts = scripts

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from dtfctl.launcher.controller.jobs.lifecycle import JobRecord
-from dtfctl.launcher.messages.agent import FolderOrder, FolderPeer, FolderReport, Report
+from dtfctl.launcher.messages.orders import FolderOrder, FolderPeer
+from dtfctl.launcher.messages.reports import FolderReport, Report
 from dtfctl.launcher.spec.model import ClusterSpec
 
 AFTER_END_S = 600.0

@@ -15,9 +15,9 @@ from dtfctl.launcher.controller.hosts.agent_link import AgentLink
 from dtfctl.launcher.controller.view import Host
 from dtfctl.launcher.errors import LauncherError, NotFound
 from dtfctl.launcher.messages.agent_calls import GET_BLOB, PUT_BLOB
+from dtfctl.launcher.messages.files import BlobPiece
 from dtfctl.launcher.system.mailbox import Mailbox
 from dtfctl.launcher.transfer.blobs import Blobs, deliver
-from dtfctl.protocol import agent_pb2 as pb
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ def fetch(blobs: Blobs, names: frozenset[str], links: Sequence[AgentLink]) -> fr
 def _take(blobs: Blobs, name: str, link: AgentLink) -> None:
     held, size = 0, -1
     while held != size:
-        piece = link.channel().call(GET_BLOB, pb.BlobPiece(sha256=name, offset=held), timeout_s=PIECE_S)
+        piece = link.channel().call(GET_BLOB, BlobPiece(sha256=name, offset=held), timeout_s=PIECE_S)
         size, held = piece.size, blobs.take(piece).bytes
     log.info("a file of a job was taken back from %s", link.host)
 

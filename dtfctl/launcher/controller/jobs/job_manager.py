@@ -17,7 +17,8 @@ from dtfctl.launcher.controller.hosts.host_manager import HostBoard
 from dtfctl.launcher.controller.jobs import checkpoint_folders, ledger, lifecycle, queue
 from dtfctl.launcher.controller.jobs.files import JobFiles
 from dtfctl.launcher.errors import Conflict, ScriptError, UsageError
-from dtfctl.launcher.messages.agent import ClientReport, JobNeeds, key_of
+from dtfctl.launcher.messages.orders import JobNeeds, key_of
+from dtfctl.launcher.messages.reports import ClientReport
 from dtfctl.launcher.model import JobRequest, JobStatus, TaskStatus
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.spec.model import ClusterSpec

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from dtfctl.launcher.messages import json_codec
+from dtfctl.launcher.messages import codec
 from dtfctl.launcher.system.files import write_whole
 from dtfctl.values import field, value
 
@@ -55,7 +55,7 @@ class Ledger:
 def read(path: Path) -> Ledger:
     """What the file says; nothing when there is none."""
     try:
-        return json_codec.decode(Ledger, path.read_text())
+        return codec.decode(Ledger, path.read_text())
     except FileNotFoundError:
         return Ledger()
     except (ValueError, TypeError, AttributeError) as error:
@@ -66,4 +66,4 @@ def read(path: Path) -> Ledger:
 
 def write(path: Path, ledger: Ledger) -> None:
     """Raises NoSpace."""
-    write_whole(path, json_codec.encode(ledger).encode())
+    write_whole(path, codec.encode(ledger).encode())

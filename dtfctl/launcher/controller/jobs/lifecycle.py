@@ -19,8 +19,16 @@ from dtfctl.health.restart import Ending as ProcessEnding, GiveUp, RestartHistor
 from dtfctl.launcher.agent.units.lifecycle import ALIVE
 from dtfctl.launcher.controller.jobs import frameworks
 from dtfctl.launcher.controller.jobs.frameworks import Member
-from dtfctl.launcher.messages.agent import RETRYABLE_EXIT, ClientReport, JobNeeds, key_of
-from dtfctl.launcher.model import TERMINAL_JOB_STATES, ClientStatus, JobRequest, JobState, Success, TaskStatus
+from dtfctl.launcher.messages.orders import RETRYABLE_EXIT, JobNeeds, key_of
+from dtfctl.launcher.messages.reports import ClientReport
+from dtfctl.launcher.model import (
+    TERMINAL_JOB_STATES,
+    ClientStatus,
+    JobRequest,
+    JobState,
+    Success,
+    TaskStatus,
+)
 
 CANCELLED_EXIT = 143
 """What a shell reports for a process ended by SIGTERM."""

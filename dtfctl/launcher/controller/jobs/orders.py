@@ -10,7 +10,7 @@ from pathlib import Path
 from dtfctl.health.restart import RestartPolicy
 from dtfctl.launcher.controller.jobs.frameworks import Group, Member
 from dtfctl.launcher.controller.jobs.lifecycle import JobRecord, Placed
-from dtfctl.launcher.messages.agent import RETRYABLE_EXIT, ClientOrder
+from dtfctl.launcher.messages.orders import RETRYABLE_EXIT, ClientOrder
 from dtfctl.launcher.spec.model import LOCAL_NAMES, ClusterSpec
 
 FAILED_GRACE_S = 5.0

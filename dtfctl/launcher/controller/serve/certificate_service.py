@@ -6,9 +6,10 @@ import time
 
 from dtfctl.launcher.controller.hosts.certify import own_ends, renew_own
 from dtfctl.launcher.controller.loop import Engine
+from dtfctl.launcher.messages.controller import CertificatesReply, CertificatesRequest
 from dtfctl.launcher.messages.controller_calls import CERTIFICATES
+from dtfctl.launcher.model import CertificateStatus
 from dtfctl.launcher.rpc.method import Handler, Method
-from dtfctl.protocol import controller_pb2 as pb
 
 RENEW_S = 20.0
 """For all hosts together."""
@@ -23,21 +24,21 @@ class CertificateService:
     def handlers(self) -> dict[Method, Handler]:  # type: ignore[type-arg]
         return {CERTIFICATES: self.certificates}
 
-    def certificates(self, request: pb.CertificatesRequest) -> pb.CertificatesReply:
-        reply = pb.CertificatesReply()
+    def certificates(self, request: CertificatesRequest) -> CertificatesReply:
+        found: list[CertificateStatus] = []
         problems = self._renew() if request.renew else {}
         for name, until in own_ends(self._engine.paths).items():
-            reply.certificates.add(name=name, until=until)
+            found.append(CertificateStatus(name, "", until))
         hosts = self._engine.read(lambda: dict(self._engine.hosts.all))
         for host, known in sorted(hosts.items()):
             held = known.link.certificates.held()
             held.pop("ca", None)
             problem = problems.get(host, "")
             for name, until in sorted(held.items()):
-                reply.certificates.add(name=name, host=host, until=until, problem=problem)
+                found.append(CertificateStatus(name, host, until, problem))
             if not held:
-                reply.certificates.add(host=host, problem=problem or "its agent has not said which it has")
-        return reply
+                found.append(CertificateStatus("", host, 0.0, problem or "its agent has not said which it has"))
+        return CertificatesReply(tuple(found))
 
     def _renew(self) -> dict[str, str]:
         """Replace all of them; by host, why that was not possible."""

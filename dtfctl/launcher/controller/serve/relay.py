@@ -7,12 +7,23 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from dtfctl.launcher.errors import Conflict, ConnectionLost, NotFound, UsageError
-from dtfctl.launcher.messages import agent_calls as agent, json_codec
-from dtfctl.launcher.messages.controller_calls import EXAMINE, EXEC, FETCH, INSPECT, READ_SPEC, STORE
+from dtfctl.launcher.messages import agent_calls as agent
+from dtfctl.launcher.messages.agent import Examination, ExamineRequest, Inspection, InspectRequest
+from dtfctl.launcher.messages.commands import ExecInput, ExecOutput, ExecStart
+from dtfctl.launcher.messages.controller import Nothing, SpecReply
+from dtfctl.launcher.messages.controller_calls import (
+    EXAMINE,
+    EXEC,
+    FETCH,
+    INSPECT,
+    READ_SPEC,
+    STORE,
+)
+from dtfctl.launcher.messages.files import FetchRequest, FilePart, Stored, StoreInput, StoreStart
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.rpc.method import Handler, Method, PeerUnavailable
 from dtfctl.launcher.rpc.server import Call
-from dtfctl.protocol import agent_pb2, controller_pb2 as pb
+from dtfctl.values import replace
 
 if TYPE_CHECKING:
     from dtfctl.launcher.controller.loop import Engine
@@ -38,43 +49,43 @@ class Relay:
             READ_SPEC: self.read_spec,
         }
 
-    def read_spec(self, request: pb.Nothing) -> pb.SpecReply:
+    def read_spec(self, request: Nothing) -> SpecReply:
         spec = self._engine.read(self._engine.current_spec)
         if spec is None:
             raise Conflict("the cluster has no spec yet", "wait for `dtfctl up` to finish")
-        return pb.SpecReply(spec_json=json_codec.encode(spec))
+        return SpecReply(spec)
 
-    def exec(self, requests: Iterator[agent_pb2.ExecInput], call: Call) -> Iterator[agent_pb2.ExecOutput]:
+    def exec(self, requests: Iterator[ExecInput], call: Call) -> Iterator[ExecOutput]:
         first = next(requests, None)
-        if first is None or first.WhichOneof("what") != "start":
+        if first is None or not isinstance(start := first.what, ExecStart):
             raise UsageError("the first message of a command is its start")
-        host = first.start.host
-        first.start.folder = self._folder(first.start.process, host)
+        host = start.host
+        first = ExecInput(replace(start, folder=self._folder(start.process, host)))
         talk = self._channel(host).talk(agent.EXEC, _until_broken(itertools.chain([first], requests)))
         call.on_end(talk.cancel)
         return self._passed_on(host, iter(talk))
 
-    def store(self, requests: Iterator[agent_pb2.StoreInput], call: Call) -> Iterator[agent_pb2.Stored]:
+    def store(self, requests: Iterator[StoreInput], call: Call) -> Iterator[Stored]:
         first = next(requests, None)
-        if first is None or first.WhichOneof("what") != "start":
+        if first is None or not isinstance(start := first.what, StoreStart):
             raise UsageError("the first message of a transfer is its start")
-        host = first.start.host
-        first.start.folder = self._folder(first.start.process, host)
+        host = start.host
+        first = StoreInput(replace(start, folder=self._folder(start.process, host)))
         talk = self._channel(host).talk(agent.STORE, _until_broken(itertools.chain([first], requests)))
         call.on_end(talk.cancel)
         return self._passed_on(host, iter(talk))
 
-    def fetch(self, request: agent_pb2.FetchRequest) -> Iterator[agent_pb2.FilePart]:
-        request.folder = self._folder(request.process, request.host)
+    def fetch(self, request: FetchRequest) -> Iterator[FilePart]:
+        request = replace(request, folder=self._folder(request.process, request.host))
         return self._passed_on(request.host, self._channel(request.host).stream(agent.FETCH, request))
 
-    def inspect(self, request: agent_pb2.InspectRequest) -> agent_pb2.Inspection:
+    def inspect(self, request: InspectRequest) -> Inspection:
         try:
             return self._channel(request.host).call(agent.INSPECT, request, timeout_s=INSPECT_S)
         except PeerUnavailable as error:
             raise ConnectionLost(f"host {request.host}: {error.message}") from None
 
-    def examine(self, request: agent_pb2.ExamineRequest) -> agent_pb2.Examination:
+    def examine(self, request: ExamineRequest) -> Examination:
         try:
             return self._channel(request.host).call(agent.EXAMINE, request, timeout_s=EXAMINE_S)
         except PeerUnavailable as error:

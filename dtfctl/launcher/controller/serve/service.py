@@ -1,18 +1,40 @@
-"""The controller's calls; see protocol/controller.proto. Streams are long polls: the caller keeps its position."""
+"""The controller's calls; see messages/controller.py. Streams are long polls: the caller keeps its position."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from dtfctl.launcher.controller.loop import Engine
 from dtfctl.launcher.controller.store import read_events
 from dtfctl.launcher.controller.tasks.task_manager import Applied
 from dtfctl.launcher.errors import LauncherError, NoSuchTask, PartlyDone
-from dtfctl.launcher.messages import json_codec
-from dtfctl.launcher.messages.agent import JobNeeds, LogChunk, LogPosition
+from dtfctl.launcher.messages.controller import (
+    ApplyReply,
+    ApplyRequest,
+    CancelRequest,
+    DesireHostsReply,
+    DesireHostsRequest,
+    DesireReply,
+    DesireRequest,
+    DownReply,
+    DownRequest,
+    EventsReply,
+    EventsRequest,
+    JobsReply,
+    JobsRequest,
+    LogsReply,
+    LogsRequest,
+    Nothing,
+    OutputChunk,
+    OutputPosition,
+    ScaleRequest,
+    StatusReply,
+    StatusRequest,
+    SubmitReply,
+    SubmitRequest,
+)
 from dtfctl.launcher.messages.controller_calls import (
     APPLY,
     CANCEL,
@@ -28,27 +50,16 @@ from dtfctl.launcher.messages.controller_calls import (
     STATUS,
     SUBMIT,
 )
-from dtfctl.launcher.messages.proto_codec import from_message, to_message
-from dtfctl.launcher.model import Event, JobRequest, JobStatus
+from dtfctl.launcher.messages.files import BlobHeld, BlobPiece
+from dtfctl.launcher.messages.reports import LogChunk, LogPosition
+from dtfctl.launcher.model import ControllerStatus
 from dtfctl.launcher.rpc.method import Handler, Method, PeerUnavailable
 from dtfctl.launcher.spec.model import ClusterSpec
-from dtfctl.protocol import agent_pb2, controller_pb2 as pb
 
 LONGEST_WAIT_S = 20.0
 MOST_EVENTS = 1000
 MOST_LOG_BYTES = 4 * 2**20
 AGENT_AWAY_S = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class _Jobs:
-    jobs: tuple[JobStatus, ...]
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Events:
-    events: tuple[Event, ...]
 
 
 class ControllerService:
@@ -76,14 +87,13 @@ class ControllerService:
             DOWN: self.down,
         }
 
-    def ping(self, request: pb.Nothing) -> pb.ControllerStatus:
-        return to_message(self._engine.read(self._engine.controller_status), pb.ControllerStatus)
+    def ping(self, request: Nothing) -> ControllerStatus:
+        return self._engine.read(self._engine.controller_status)
 
-    def apply(self, request: pb.ApplyRequest) -> pb.ApplyReply:
-        spec = json_codec.decode(ClusterSpec, request.spec_json)
-        command = tuple(request.task_command)
+    def apply(self, request: ApplyRequest) -> ApplyReply:
+        spec, command = request.spec, request.task_command
 
-        def take(dry_run: bool) -> pb.ApplyReply:
+        def take(dry_run: bool) -> ApplyReply:
             tasks = self._engine.tasks
             done = self._engine.call(lambda: tasks.apply(spec, command, dry_run, request.only, request.prune))
             return _applied(done)
@@ -99,53 +109,45 @@ class ControllerService:
                 self._on_spec(before)
             raise
 
-    def status(self, request: pb.StatusRequest) -> pb.ClusterStatus:
+    def status(self, request: StatusRequest) -> StatusReply:
         if request.newer_than:
             self._engine.wait_version(request.newer_than, min(request.wait_s, LONGEST_WAIT_S))
-        status, version, usable, settled = self._engine.read(self._engine.status)
-        message = to_message(status, pb.ClusterStatus)
-        message.version, message.usable, message.settled = version, usable, settled
-        return message
+        return StatusReply(*self._engine.read(self._engine.status))
 
-    def submit(self, request: pb.SubmitRequest) -> pb.SubmitReply:
-        job = from_message(JobRequest, request.request)
-        needs, jobs = from_message(JobNeeds, request.needs), self._engine.jobs
-        job_id, existed = self._engine.call(lambda: jobs.submit(job, request.source, request.sha256, needs))
-        return pb.SubmitReply(job_id=job_id, existed=existed)
+    def submit(self, request: SubmitRequest) -> SubmitReply:
+        job, jobs = request.request, self._engine.jobs
+        return SubmitReply(*self._engine.call(lambda: jobs.submit(job, request.source, request.sha256, request.needs)))
 
-    def put_blob(self, request: agent_pb2.BlobPiece) -> agent_pb2.BlobHeld:
+    def put_blob(self, request: BlobPiece) -> BlobHeld:
         return self._engine.jobs.blobs.take(request)
 
-    def jobs(self, request: pb.JobsRequest) -> pb.JobsReply:
+    def jobs(self, request: JobsRequest) -> JobsReply:
         if request.newer_than:
             self._engine.wait_version(request.newer_than, min(request.wait_s, LONGEST_WAIT_S))
         return self._jobs_reply(list(request.ids))
 
-    def cancel(self, request: pb.CancelRequest) -> pb.JobsReply:
+    def cancel(self, request: CancelRequest) -> JobsReply:
         ids = list(request.ids)
         chosen = self._engine.call(lambda: self._engine.jobs.cancel(ids, request.grace_s))
-        return self._jobs_reply(chosen) if chosen else pb.JobsReply(version=self._engine.version)
+        return self._jobs_reply(chosen) if chosen else JobsReply(version=self._engine.version)
 
-    def _jobs_reply(self, ids: list[str]) -> pb.JobsReply:
-        def read() -> _Jobs:
-            return _Jobs(tuple(self._engine.jobs.statuses(ids)), self._engine.version)
+    def _jobs_reply(self, ids: list[str]) -> JobsReply:
+        return self._engine.read(lambda: JobsReply(tuple(self._engine.jobs.statuses(ids)), self._engine.version))
 
-        return to_message(self._engine.read(read), pb.JobsReply)
-
-    def desire(self, request: pb.DesireRequest) -> pb.DesireReply:
+    def desire(self, request: DesireRequest) -> DesireReply:
         names = self._engine.call(lambda: self._engine.tasks.desire(request.selector, request.verb, request.grace_s))
-        return pb.DesireReply(tasks=names, version=self._engine.version)
+        return DesireReply(tuple(names), self._engine.version)
 
-    def scale(self, request: pb.ScaleRequest) -> pb.ApplyReply:
+    def scale(self, request: ScaleRequest) -> ApplyReply:
         counts = dict(request.counts)
         return _applied(self._engine.call(lambda: self._engine.tasks.scale(counts, request.dry_run)))
 
-    def desire_hosts(self, request: pb.DesireHostsRequest) -> pb.DesireHostsReply:
+    def desire_hosts(self, request: DesireHostsRequest) -> DesireHostsReply:
         names = list(request.hosts)
         changed = self._engine.call(lambda: self._engine.hosts.desire(names, request.verb, request.reason))
-        return pb.DesireHostsReply(hosts=changed, version=self._engine.version)
+        return DesireHostsReply(tuple(changed), self._engine.version)
 
-    def events(self, request: pb.EventsRequest) -> pb.EventsReply:
+    def events(self, request: EventsRequest) -> EventsReply:
         engine = self._engine
         limit = min(request.limit or MOST_EVENTS, MOST_EVENTS)
         # Asked first: what is committed after this is found by the next call.
@@ -154,11 +156,9 @@ class ControllerService:
         if not events and request.wait_s:
             engine.wait_event(max(newest, request.after), min(request.wait_s, LONGEST_WAIT_S))
             events = read_events(engine.paths.database, request.after, request.since, limit)
-        reply = to_message(_Events(tuple(events)), pb.EventsReply)
-        reply.newest = max((event.seq for event in events), default=newest)
-        return reply
+        return EventsReply(tuple(events), max((event.seq for event in events), default=newest))
 
-    def read_logs(self, request: pb.LogsRequest) -> pb.LogsReply:
+    def read_logs(self, request: LogsRequest) -> LogsReply:
         """What is new past the caller's positions. Final is asked before reading, so nothing is missed."""
         engine = self._engine
         final = engine.read(lambda: engine.is_over(request.selector))
@@ -172,7 +172,7 @@ class ControllerService:
                 by_host[host].append(known.get((host, start.process), start))
         wait_s = 0.0 if final else min(request.wait_s, LONGEST_WAIT_S)
         deadline = time.monotonic() + wait_s
-        reply = pb.LogsReply(ended=final)
+        found: list[OutputChunk] = []
         away: set[str] = set()
         at_end = not held
         while True:
@@ -182,7 +182,7 @@ class ControllerService:
                 if left <= 0:  # the caller takes what there is before it gets more
                     at_end = False
                     for position in positions:
-                        _add_chunk(reply, host, LogChunk(position, at_end=False))
+                        found.append(_chunk(host, LogChunk(position, at_end=False)))
                     continue
                 try:
                     chunks = engine.hosts.read_logs(
@@ -201,19 +201,18 @@ class ControllerService:
                     at_end = at_end and chunk.at_end
                     left -= len(chunk.data)
                     if chunk.data or chunk.next.file or not chunk.at_end:
-                        _add_chunk(reply, host, chunk)
-            if any(chunk.data for chunk in reply.chunks) or time.monotonic() >= deadline:
+                        found.append(_chunk(host, chunk))
+            if any(chunk.data for chunk in found) or time.monotonic() >= deadline:
                 break
             if len(by_host) != 1:
                 time.sleep(0.05)
             elif not final and engine.read(lambda: engine.is_over(request.selector)):
                 break  # its last output is read by the next call, which knows that it is the last
-            del reply.chunks[:]
-        reply.unreachable.extend(sorted(away))
-        reply.final = final and at_end and not any(chunk.data for chunk in reply.chunks)
-        return reply
+            found.clear()
+        is_all = final and at_end and not any(chunk.data for chunk in found)
+        return LogsReply(tuple(found), is_all, tuple(sorted(away)), final)
 
-    def down(self, request: pb.DownRequest) -> pb.DownReply:
+    def down(self, request: DownRequest) -> DownReply:
         engine = self._engine
         engine.begin_down()
         problems = engine.hosts.stop_all(request.grace_s, request.delete_logs)
@@ -222,14 +221,13 @@ class ControllerService:
                 "; ".join(problems), "run `dtfctl down` again when that is resolved, or `down --force` to give them up"
             )
         engine.finish()
-        return pb.DownReply(problems=problems)
+        return DownReply(tuple(problems))
 
 
-def _add_chunk(reply: pb.LogsReply, host: str, chunk: LogChunk) -> None:
-    item = reply.chunks.add(data=chunk.data, at_end=chunk.at_end)
-    item.next.process, item.next.host = chunk.next.process, host
-    item.next.file, item.next.offset = chunk.next.file, chunk.next.offset
+def _chunk(host: str, chunk: LogChunk) -> OutputChunk:
+    at = chunk.next
+    return OutputChunk(OutputPosition(at.process, host, at.file, at.offset), chunk.data, chunk.at_end)
 
 
-def _applied(done: Applied) -> pb.ApplyReply:
-    return pb.ApplyReply(changes=done.lines, event=done.newest, tasks=done.meant)
+def _applied(done: Applied) -> ApplyReply:
+    return ApplyReply(tuple(done.lines), done.newest, tuple(done.meant))

@@ -16,7 +16,7 @@ from dtfctl.launcher.controller.tasks.changes import check_possible, scaled, tak
 from dtfctl.launcher.controller.tasks.link_faults import LinkFaults
 from dtfctl.launcher.controller.tasks.placement import place
 from dtfctl.launcher.errors import Conflict, SpecError
-from dtfctl.launcher.messages import json_codec
+from dtfctl.launcher.messages import codec
 from dtfctl.launcher.model import TaskStatus
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.selectors import chosen_of, select
@@ -77,7 +77,7 @@ class TaskBoard:
                 self._hosts.refresh()
             return Applied(change.lines, newest, meant)
         memory.store.put_tasks(list(change.rows))
-        memory.store.put("task_command", json_codec.encode(task_command))
+        memory.store.put("task_command", codec.encode(task_command))
         memory.store.set_spec(spec)
         for job in memory.jobs:
             rest = lifecycle.without(job, change.removed, time.time())

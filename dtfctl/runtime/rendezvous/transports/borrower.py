@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import struct
 import threading
 
+from dtfctl.net.owner import credentials_of
 from dtfctl.runtime.platform.shared_memory import Loans
 from dtfctl.runtime.rendezvous.reactor import REACTOR
 
 log = logging.getLogger(__name__)
-_CREDENTIALS = struct.Struct("3i")
 
 
 class Borrower:
@@ -31,7 +30,7 @@ class Borrower:
     @staticmethod
     def of(sock: socket.socket) -> Borrower:
         """Find the process at the other end of a unix socket."""
-        pid = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[0]
+        pid, _ = credentials_of(sock)
         try:
             return Borrower(os.pidfd_open(pid) if pid not in (0, os.getpid()) else -1)
         except OSError as e:

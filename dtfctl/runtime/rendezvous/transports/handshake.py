@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from dtfctl.net.admission import WITHIN_S
 from dtfctl.net.listener import BACKLOG, Guest, Listener, TurnedOut, listen_tcp
+from dtfctl.net.owner import credentials_of
 from dtfctl.net.tls import Identity, common_name, role_and_name, task_host
 from dtfctl.runtime.framework.device_spec import DeviceSpec, task_name
 from dtfctl.runtime.framework.errors import UnauthenticatedError, UnavailableError
@@ -43,7 +44,6 @@ MAX_TICKETS = 4096
 _HELLO = struct.Struct("<8s16s32sQ")
 _REPLY = struct.Struct("<32s32sQ")
 _MAGIC = b"dtflink3"
-_CREDENTIALS = struct.Struct("3i")
 # The role of a certificate is the first part of its common name.
 ROLE = "task"
 
@@ -269,8 +269,7 @@ def _check_user(sock: socket.socket) -> None:
     Raises:
         UnauthenticatedError.
     """
-    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    uid = _CREDENTIALS.unpack(raw)[1]
+    _, uid = credentials_of(sock)
     if uid != os.getuid():
         raise UnauthenticatedError(f"A process of user {uid} is at the other end of a unix socket")
 

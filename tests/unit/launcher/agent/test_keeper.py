@@ -25,7 +25,7 @@ from dtfctl.launcher.agent.start.kept_process import (
     make_room,
     read_status,
 )
-from dtfctl.launcher.messages.agent import LogPosition
+from dtfctl.launcher.messages.reports import LogPosition
 
 PATIENCE_S = 60.0
 Keep = Callable[..., "subprocess.Popen[bytes]"]

@@ -10,7 +10,8 @@ from dtfctl.launcher.agent.units import resources
 from dtfctl.launcher.agent.units.lifecycle import Record
 from dtfctl.launcher.agent.units.unit import Unit
 from dtfctl.launcher.controller.jobs import lifecycle
-from dtfctl.launcher.messages.agent import ClientOrder, ClientReport, GpuView, TaskOrder
+from dtfctl.launcher.messages.orders import ClientOrder, GpuView, TaskOrder
+from dtfctl.launcher.messages.reports import ClientReport
 from dtfctl.launcher.model import ClientStatus, JobStatus, TaskStatus
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from dtfctl import guard, seed
 from dtfctl.launcher.agent.start.seeds import Reply, Request, Seed as AgentsSeed, Seeds
-from dtfctl.launcher.messages import json_codec
+from dtfctl.launcher.messages import codec
 
 IMPORTED = "from dtfctl import seed; seed.import_runtime()"
 
@@ -108,7 +108,7 @@ def test_a_seed_goes_on_after_a_fork_that_failed() -> None:
     code = """
 import os, socket, threading
 from dtfctl import seed
-from dtfctl.launcher.messages import json_codec
+from dtfctl.launcher.messages import codec
 from dtfctl.launcher.agent.start.seeds import Reply, Request
 mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 made = seed.Seed(theirs, None)
@@ -123,10 +123,10 @@ def fork():
 seed.os.fork = fork
 thread = threading.Thread(target=made.serve)
 thread.start()
-said = [json_codec.decode(Reply, mine.recv(65536))]
+said = [codec.decode(Reply, mine.recv(65536))]
 for number in (1, 2):
-    mine.send(json_codec.encode(Request(number, (), (), {}, "/")).encode())
-    said.append(json_codec.decode(Reply, mine.recv(65536)))
+    mine.send(codec.encode(Request(number, (), (), {}, "/")).encode())
+    said.append(codec.decode(Reply, mine.recv(65536)))
 mine.close()
 thread.join(60.0)
 print(said[0] == Reply(), said[1].number, "no more processes" in said[1].failed, said[2].number, said[2].pid > 0,
@@ -144,6 +144,6 @@ def test_an_agent_starts_what_its_seed_could_not(tmp_path: Path, caplog: pytest.
         request = Request(1, (), (), {}, "/")
         seed.waiting = {1: ("worker/0", request)}
         before = guard.faults()
-        theirs.send(json_codec.encode(Reply(1, failed="OSError: no more processes")).encode())
+        theirs.send(codec.encode(Reply(1, failed="OSError: no more processes")).encode())
         assert seeds.hear(seed) == [("worker/0", request)]
         assert guard.faults() == before + 1 and "no more processes" in caplog.text and not seed.waiting

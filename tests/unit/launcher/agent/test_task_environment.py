@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dtfctl.launcher.agent.start.launch import base_environment, task_environment
-from dtfctl.launcher.messages.agent import TaskOrder
+from dtfctl.launcher.messages.orders import TaskOrder
 
 
 @pytest.mark.parametrize(("cores", "tasks"), [(8, 1), (8, 3), (8, 8), (2, 2), (7, 2), (1, 1), (4, 0)])

@@ -29,10 +29,11 @@ from dtfctl.launcher.checkpoints.record import Record
 from dtfctl.launcher.controller.jobs.checkpoint_folders import acknowledged, folder_orders, holders_of
 from dtfctl.launcher.controller.jobs.lifecycle import JobRecord, Placed
 from dtfctl.launcher.errors import NotFound, TransferFailed
-from dtfctl.launcher.messages.agent import FolderOrder, FolderPeer, FolderReport, Report
+from dtfctl.launcher.messages.agent import ListFilesRequest, ReadFileRequest
+from dtfctl.launcher.messages.orders import FolderOrder, FolderPeer
+from dtfctl.launcher.messages.reports import FolderReport, Report
 from dtfctl.launcher.model import ClientStatus, JobRequest
 from dtfctl.launcher.spec.model import Checkpoints, ClusterSpec, HostGroup, HostName, TaskGroup
-from dtfctl.protocol import agent_pb2 as pb
 from dtfctl.runtime.train import checkpoint_management
 from dtfctl.values import replace
 from tests.support.waiting import eventually, in_thread
@@ -295,12 +296,12 @@ class Wire:
 
     def call(self, _: object, request: object, timeout_s: float) -> object:
         path, host = str(self.folders[self.address]), self.hosts[self.address]
-        if isinstance(request, pb.ListFilesRequest):
-            return host.list_files(pb.ListFilesRequest(path=path, tag=request.tag, clock=request.clock))
-        assert isinstance(request, pb.ReadFileRequest)
+        if isinstance(request, ListFilesRequest):
+            return host.list_files(ListFilesRequest(path=path, tag=request.tag, clock=request.clock))
+        assert isinstance(request, ReadFileRequest)
         if request.path in self.lost:
             raise NotFound("it went with its host")
-        asked = pb.ReadFileRequest(folder=path, path=request.path, sha256=request.sha256, offset=request.offset)
+        asked = ReadFileRequest(folder=path, path=request.path, sha256=request.sha256, offset=request.offset)
         return host.read_file(asked)
 
     def close(self) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from dtfctl.launcher.controller.jobs.files import fetch, spread
 from dtfctl.launcher.messages.agent_calls import GET_BLOB
+from dtfctl.launcher.messages.files import BlobHeld, BlobPiece
 from dtfctl.launcher.rpc.method import PeerUnavailable
 from dtfctl.launcher.transfer.blobs import PIECE_BYTES, Blobs
-from dtfctl.protocol import agent_pb2 as pb
 
 CONTENT = b"x" * (PIECE_BYTES + 7)
 NAME = hashlib.sha256(CONTENT).hexdigest()
@@ -29,7 +29,7 @@ class Link:
     def channel(self) -> Link:
         return self
 
-    def call(self, method: object, request: Any, timeout_s: float) -> pb.BlobPiece | pb.BlobHeld:
+    def call(self, method: object, request: Any, timeout_s: float) -> BlobPiece | BlobHeld:
         if self.is_away:
             raise PeerUnavailable("away")
         return self.blobs.piece(request.sha256, request.offset) if method is GET_BLOB else self.blobs.take(request)
@@ -37,7 +37,7 @@ class Link:
 
 def put(blobs: Blobs) -> None:
     for at in range(0, len(CONTENT), PIECE_BYTES):
-        blobs.take(pb.BlobPiece(sha256=NAME, size=len(CONTENT), offset=at, data=CONTENT[at : at + PIECE_BYTES]))
+        blobs.take(BlobPiece(sha256=NAME, size=len(CONTENT), offset=at, data=CONTENT[at : at + PIECE_BYTES]))
 
 
 def test_files_come_back_from_a_host_that_has_them(tmp_path: Path) -> None:

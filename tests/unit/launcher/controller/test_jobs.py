@@ -8,9 +8,16 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dtfctl.health.restart import RestartPolicy
-from dtfctl.launcher.controller.jobs.lifecycle import FINISH_S, Clock, JobRecord, JobView, cancel, step
+from dtfctl.launcher.controller.jobs.lifecycle import (
+    FINISH_S,
+    Clock,
+    JobRecord,
+    JobView,
+    cancel,
+    step,
+)
 from dtfctl.launcher.controller.jobs.queue import schedule
-from dtfctl.launcher.messages.agent import ClientReport
+from dtfctl.launcher.messages.reports import ClientReport
 from dtfctl.launcher.model import JobRequest, TaskState, TaskStatus
 
 NOW = 1000.0

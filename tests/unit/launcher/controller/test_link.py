@@ -11,9 +11,9 @@ import pytest
 from dtfctl.launcher.controller.hosts import agent_link as module
 from dtfctl.launcher.controller.hosts.agent_link import AgentLink
 from dtfctl.launcher.messages import agent_calls
-from dtfctl.launcher.messages.agent import HostOrders
+from dtfctl.launcher.messages.agent import Applied
+from dtfctl.launcher.messages.orders import HostOrders
 from dtfctl.launcher.rpc.method import PeerUnavailable
-from dtfctl.protocol import agent_pb2 as pb
 from tests.cluster.conftest import wait_until
 
 NOTHING: Any = None
@@ -28,15 +28,15 @@ class Wire:
         self.held = 0
         """What revision the agent says that it has."""
 
-    def call(self, method: Any, request: Any, *, timeout_s: float) -> pb.Applied:
+    def call(self, method: Any, request: Any, *, timeout_s: float) -> Applied:
         self.calls.append("renew" if method is agent_calls.RENEW else "orders")
         if method is agent_calls.RENEW:
             if self.lost:
                 self.lost -= 1
                 raise PeerUnavailable("no answer")
-            return pb.Applied(revision=self.held)
+            return Applied(revision=self.held)
         self.held = request.revision
-        return pb.Applied(revision=request.revision)
+        return Applied(revision=request.revision)
 
     def close(self) -> None:
         self.calls.append("close")

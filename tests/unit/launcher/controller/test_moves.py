@@ -10,14 +10,24 @@ from hypothesis import example, given, settings, strategies as st
 
 from dtfctl.health.restart import Ending
 from dtfctl.launcher.agent.lease import Lease
-from dtfctl.launcher.agent.units.lifecycle import ALIVE, GAVE_UP, Order, Record, advance, ended, next_time, ready
+from dtfctl.launcher.agent.units.lifecycle import (
+    ALIVE,
+    GAVE_UP,
+    Order,
+    Record,
+    advance,
+    ended,
+    next_time,
+    ready,
+)
 from dtfctl.launcher.agent.units.start_budget import StartBudget
 from dtfctl.launcher.controller import reconcile
 from dtfctl.launcher.controller.store import Failure, TaskRow
 from dtfctl.launcher.controller.tasks import moves
 from dtfctl.launcher.controller.tasks.moves import Standing
 from dtfctl.launcher.controller.tasks.placement import place
-from dtfctl.launcher.messages.agent import HostOrders, Report, TaskReport
+from dtfctl.launcher.messages.orders import HostOrders
+from dtfctl.launcher.messages.reports import Report, TaskReport
 from dtfctl.launcher.model import TaskState
 from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, Restart, TaskGroup
 

@@ -10,14 +10,22 @@ from hypothesis import given, settings, strategies as st
 
 from dtfctl.health.monitor import HealthLimits, Monitor
 from dtfctl.health.restart import Ending
-from dtfctl.launcher.agent.units.lifecycle import Order, Record, advance, ended, next_time, ready
+from dtfctl.launcher.agent.units.lifecycle import (
+    Order,
+    Record,
+    advance,
+    ended,
+    next_time,
+    ready,
+)
 from dtfctl.launcher.controller import reconcile
 from dtfctl.launcher.controller.jobs import lifecycle, queue
 from dtfctl.launcher.controller.store import TaskRow
 from dtfctl.launcher.controller.tasks import placement
 from dtfctl.launcher.controller.view import Host, task_statuses
-from dtfctl.launcher.messages.agent import ClientOrder, ClientReport, HostOrders, Peer, Report, TaskOrder, TaskReport
 from dtfctl.launcher.messages.deltas import remembered
+from dtfctl.launcher.messages.orders import ClientOrder, HostOrders, Peer, TaskOrder
+from dtfctl.launcher.messages.reports import ClientReport, Report, TaskReport
 from dtfctl.launcher.model import Framework, JobRequest
 from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, TaskGroup
 from dtfctl.values import replace as replace_peer

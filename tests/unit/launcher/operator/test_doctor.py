@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dtfctl._version import VERSION
 from dtfctl.launcher.agent.access.gpus import parse
 from dtfctl.launcher.identity.certificates import ensure_authority, ensure_certificate
+from dtfctl.launcher.messages.agent import Inspection
 from dtfctl.launcher.model import HostStatus
 from dtfctl.launcher.operator import doctor
 from dtfctl.launcher.operator.doctor import Answer, Finding, judge
 from dtfctl.launcher.paths import ClusterPaths
-from dtfctl.protocol import agent_pb2 as pb
 from tests.doubles.launcher import status
 
 NOW = 1_800_000_000.0
 YEAR_S = 365 * 86400.0
 
 
-def said(**changes: object) -> pb.Inspection:
-    found = pb.Inspection(
+def said(**changes: Any) -> Inspection:
+    usual = Inspection(
         version=VERSION,
         python="3.12.1",
         time=NOW + 0.1,
@@ -33,12 +34,7 @@ def said(**changes: object) -> pb.Inspection:
         certificate_until=NOW + YEAR_S,
         system="Linux",
     )
-    for name, value in changes.items():
-        if isinstance(value, list):
-            getattr(found, name).extend(value)
-        else:
-            setattr(found, name, value)
-    return found
+    return replace(usual, **changes)
 
 
 def findings(answer: Answer) -> list[Finding]:
@@ -68,7 +64,7 @@ def test_nothing_is_wrong() -> None:
         ({"inodes_free": 5}, ("disk", "warning")),
         ({"certificate_until": NOW - 1}, ("certificates", "error")),
         ({"certificate_until": NOW + 86400}, ("certificates", "warning")),
-        ({"loose_files": ["/k"]}, ("keys", "error")),
+        ({"loose_files": ("/k",)}, ("keys", "error")),
     ],
 )
 def test_each_fault_is_found_and_says_what_to_do(changes: dict[str, object], expected: tuple[str, str]) -> None:

@@ -8,34 +8,33 @@ from typing import Any
 import pytest
 
 from dtfctl.launcher.errors import PartlyDone, UsageError
+from dtfctl.launcher.messages.controller import LogsReply, OutputChunk, OutputPosition
 from dtfctl.launcher.operator import history, output
 from dtfctl.launcher.operator.history import LogQuery
-from dtfctl.protocol import controller_pb2 as pb
 
 
 class Answers:
     """A connection that gives these replies, then the last one again."""
 
-    def __init__(self, *replies: pb.LogsReply) -> None:
+    def __init__(self, *replies: LogsReply) -> None:
         self.replies = list(replies)
 
-    def call(self, method: Any, request: Any, **options: Any) -> pb.LogsReply:
+    def call(self, method: Any, request: Any, **options: Any) -> LogsReply:
         return self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
 
 
 def reply(
     *chunks: tuple[str, Sequence[str], bool], final: bool = False, ended: bool = False, away: Sequence[str] = ()
-) -> pb.LogsReply:
+) -> LogsReply:
     """Chunks are (process, "SECOND out text" lines, at_end)."""
-    found = pb.LogsReply(final=final, ended=ended or final, unreachable=away)
+    found = []
     for process, lines, at_end in chunks:
-        chunk = found.chunks.add(at_end=at_end)
-        chunk.next.process, chunk.next.host = process, "h"
-        chunk.data = "".join(f"2026-01-31T12:00:{line[:2]}.000Z{line[2:]}\n" for line in lines).encode()
-    return found
+        data = "".join(f"2026-01-31T12:00:{line[:2]}.000Z{line[2:]}\n" for line in lines).encode()
+        found.append(OutputChunk(OutputPosition(process, "h"), data, at_end))
+    return LogsReply(tuple(found), final, tuple(away), ended or final)
 
 
-def texts(query: LogQuery, *replies: pb.LogsReply) -> list[str]:
+def texts(query: LogQuery, *replies: LogsReply) -> list[str]:
     return [f"{line.source} {line.text}" for line in history.logs(Answers(*replies), query)]  # type: ignore[arg-type]
 
 
@@ -105,21 +104,20 @@ def test_of_a_process_that_is_far_ahead_no_more_is_asked_for_than_can_be_given()
     sizes: list[int] = []
 
     class Hosts:
-        def call(self, method: Any, request: Any, **options: Any) -> pb.LogsReply:
+        def call(self, method: Any, request: Any, **options: Any) -> LogsReply:
             at = {item.process: item.offset for item in request.positions}
             held = {item.process for item in request.positions if item.hold}
-            found = pb.LogsReply()
+            found = []
             for process, numbers in written.items():
                 if process in held:
                     continue
                 begin = at.get(process, 0)
                 part = numbers[begin : begin + 100]
-                chunk = found.chunks.add(at_end=begin + len(part) == len(numbers))
-                chunk.next.process, chunk.next.host, chunk.next.offset = process, "h", begin + len(part)
                 stamps = (f"2026-01-31T{n // 3600:02d}:{n // 60 % 60:02d}:{n % 60:02d}.000Z out {n}\n" for n in part)
-                chunk.data = "".join(stamps).encode()
-            found.final = not held and not any(chunk.data for chunk in found.chunks)
-            return found
+                end = begin + len(part)
+                position = OutputPosition(process, "h", offset=end)
+                found.append(OutputChunk(position, "".join(stamps).encode(), end == len(numbers)))
+            return LogsReply(tuple(found), final=not held and not any(chunk.data for chunk in found))
 
     reader = output.LogReader(Hosts(), "job:x")  # type: ignore[arg-type]
     seen = []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import struct
+import zlib
 from pathlib import Path
 
 import pytest
@@ -72,6 +74,18 @@ def test_the_same_content_is_the_same_archive_whenever_it_was_written(tmp_path: 
     (tmp_path / "1" / "b.py").chmod(0o755)
     workdir.pack(tmp_path / "1", tmp_path / "again.tree")
     assert sha256_of(tmp_path / "again.tree") != names[0], "what can be run is something else"
+
+
+def test_an_archive_of_an_older_version_says_what_to_do(tmp_path: Path) -> None:
+    part = b"\x08\x03"  # a protobuf message
+    (tmp_path / "tree").write_bytes(zlib.compress(struct.pack(">I", len(part)) + part, 1))
+    with pytest.raises(TransferFailed, match="tree was packed by an older dtfctl") as caught:
+        list(archive.read(tmp_path / "tree"))
+    assert caught.value.hint == "submit the job again"
+    for damaged in (b"", b"dtfctl", archive.MAGIC, archive.MAGIC + b"no", b"PK\3\4 a zip"):
+        (tmp_path / "tree").write_bytes(damaged)
+        with pytest.raises(TransferFailed):
+            list(archive.read(tmp_path / "tree"))
 
 
 def test_an_archive_becomes_the_folder_again(tmp_path: Path) -> None:

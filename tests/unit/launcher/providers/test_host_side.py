@@ -18,7 +18,15 @@ from typing import Any
 
 import pytest
 
-from dtfctl.launcher.providers import host_agent, host_base, host_keys, host_layers, host_offers, host_owner, packing
+from dtfctl.launcher.providers import (
+    host_agent,
+    host_base,
+    host_keys,
+    host_layers,
+    host_offers,
+    host_owner,
+    packing,
+)
 from dtfctl.launcher.providers.bundle import Platform
 from dtfctl.launcher.providers.conversation import REPLY, bootstrap, source
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from dtfctl.launcher.identity.certificates import TlsFiles, ensure_authority, ensure_certificate
+from dtfctl.launcher.messages.agent import ProbeReply, ProbeRequest
 from dtfctl.launcher.messages.agent_calls import PROBE
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.rpc.server import serve
-from dtfctl.protocol import agent_pb2 as pb
 
 DELAY_S = 0.7
 """Of the first byte; a TLS handshake cannot be done sooner."""
@@ -58,12 +58,12 @@ def certificates(tmp_path: Path) -> Path:
 
 
 def test_a_slow_handshake_is_waited_for(certificates: Path) -> None:
-    server = serve({PROBE: lambda _: pb.ProbeReply(problem="none")}, TlsFiles.of(certificates, "agent"))
+    server = serve({PROBE: lambda _: ProbeReply(problem="none")}, TlsFiles.of(certificates, "agent"))
     try:
         with slow_relay(server.port) as slow:
             channel = Channel(f"127.0.0.1:{slow}", TlsFiles.of(certificates, "controller"), "agent", "t")
             try:
-                assert channel.call(PROBE, pb.ProbeRequest(), timeout_s=WAIT_S).problem == "none"
+                assert channel.call(PROBE, ProbeRequest(), timeout_s=WAIT_S).problem == "none"
             finally:
                 channel.close()
     finally:

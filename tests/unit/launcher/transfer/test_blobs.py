@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from dtfctl.launcher.errors import NotFound, TransferFailed, UsageError
+from dtfctl.launcher.messages.files import BlobHeld, BlobPiece
 from dtfctl.launcher.transfer import blobs
 from dtfctl.launcher.transfer.blobs import Blobs, deliver
-from dtfctl.protocol import agent_pb2 as pb
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_a_transfer_goes_on_where_it_broke_off(
     store = Blobs(tmp_path / "store")
     pieces: list[int] = []
 
-    def put(piece: pb.BlobPiece) -> pb.BlobHeld:
+    def put(piece: BlobPiece) -> BlobHeld:
         pieces.append(len(piece.data))
         if len(pieces) == 3:
             raise ConnectionError
@@ -57,10 +57,10 @@ def test_what_is_not_what_it_was_said_to_be_is_not_kept(tmp_path: Path, source: 
     assert list((tmp_path / "store").iterdir()) == []
     for name in ("../escape", "", "A" * 64, "a" * 63):
         with pytest.raises(UsageError):
-            store.take(pb.BlobPiece(sha256=name, size=1, data=b"x"))
+            store.take(BlobPiece(sha256=name, size=1, data=b"x"))
     with pytest.raises(UsageError):
-        store.take(pb.BlobPiece(sha256="a" * 64, size=blobs.LARGEST + 1))
-    assert store.take(pb.BlobPiece(sha256="a" * 64, size=5, offset=0, data=b"longer than said")).bytes == 0
+        store.take(BlobPiece(sha256="a" * 64, size=blobs.LARGEST + 1))
+    assert store.take(BlobPiece(sha256="a" * 64, size=5, offset=0, data=b"longer than said")).bytes == 0
 
 
 def test_an_empty_file_is_a_file(tmp_path: Path) -> None:

@@ -10,21 +10,28 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dtfctl.launcher.errors import NotFound, TransferFailed, UsageError
+from dtfctl.launcher.messages.files import (
+    Checksum,
+    Content,
+    Done,
+    FileHead,
+    FileKind,
+    FilePart,
+)
 from dtfctl.launcher.operator.host_access import split_place
 from dtfctl.launcher.transfer.trees import place, receive, send
-from dtfctl.protocol import agent_pb2 as pb
 
 
-def head(path: str, kind: str = "file", size: int = 0, link: str = "") -> pb.FilePart:
-    return pb.FilePart(head=pb.FileHead(path=path, kind=kind, mode=0o644, size=size, link=link))
+def head(path: str, kind: FileKind = "file", size: int = 0, link: str = "") -> FilePart:
+    return FilePart(FileHead(path, kind, 0o644, size, link=link))
 
 
-def file(path: str, data: bytes) -> list[pb.FilePart]:
-    return [head(path, size=len(data)), pb.FilePart(data=data), pb.FilePart(sha256=hashlib.sha256(data).hexdigest())]
+def file(path: str, data: bytes) -> list[FilePart]:
+    return [head(path, size=len(data)), FilePart(Content(data)), FilePart(Checksum(hashlib.sha256(data).hexdigest()))]
 
 
 ROOT = head("", "folder")
-DONE = pb.FilePart(done=True)
+DONE = FilePart(Done())
 
 
 def everything_below(folder: Path) -> set[str]:
@@ -43,14 +50,13 @@ def everything_below(folder: Path) -> set[str]:
         [ROOT, head("a", "link", link="../.."), DONE],
         [ROOT, head("d", "folder"), head("d/a", "link", link="../../x"), DONE],
         [ROOT, head("a", "link", link="b"), head("b", "folder"), *file("a/x", b"a"), DONE],
-        [ROOT, head("a", "device"), DONE],
         [head("", "link", link="x"), DONE],
         [*file("x", b"a"), DONE],
-        [pb.FilePart(data=b"a"), DONE],
-        [pb.FilePart(sha256="0"), DONE],
+        [FilePart(Content(b"a")), DONE],
+        [FilePart(Checksum("0")), DONE],
     ],
 )
-def test_nothing_is_written_outside_of_the_destination(parts: list[pb.FilePart], tmp_path: Path) -> None:
+def test_nothing_is_written_outside_of_the_destination(parts: list[FilePart], tmp_path: Path) -> None:
     inside = tmp_path / "place"
     inside.mkdir()
     with pytest.raises(TransferFailed):
@@ -74,14 +80,14 @@ def test_a_link_that_was_there_is_not_followed(tmp_path: Path) -> None:
     "parts",
     [
         file("", b"new"),
-        [head("", size=3), pb.FilePart(data=b"ne"), pb.FilePart(sha256=hashlib.sha256(b"ne").hexdigest()), DONE],
-        [head("", size=3), pb.FilePart(data=b"newer"), DONE],
-        [head("", size=3), pb.FilePart(data=b"new"), pb.FilePart(sha256=hashlib.sha256(b"NEW").hexdigest()), DONE],
-        [head("", size=3), pb.FilePart(data=b"new"), DONE],
+        [head("", size=3), FilePart(Content(b"ne")), FilePart(Checksum(hashlib.sha256(b"ne").hexdigest())), DONE],
+        [head("", size=3), FilePart(Content(b"newer")), DONE],
+        [head("", size=3), FilePart(Content(b"new")), FilePart(Checksum(hashlib.sha256(b"NEW").hexdigest())), DONE],
+        [head("", size=3), FilePart(Content(b"new")), DONE],
         [head("", size=3), head("")],
     ],
 )
-def test_what_is_damaged_or_not_complete_is_an_error(parts: list[pb.FilePart], tmp_path: Path) -> None:
+def test_what_is_damaged_or_not_complete_is_an_error(parts: list[FilePart], tmp_path: Path) -> None:
     (tmp_path / "f").write_text("old")
     with pytest.raises(TransferFailed):
         receive(parts, tmp_path / "f")

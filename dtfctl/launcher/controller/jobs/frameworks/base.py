@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from dtfctl.launcher.messages.agent import GpuView
+from dtfctl.launcher.messages.orders import GpuView
 from dtfctl.launcher.model import Framework as Name, Success
 
 CLIENT_JOBS = ("chief", "worker", "evaluator")
