@@ -11,6 +11,7 @@ from dtfctl.launcher.spec import load_spec
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+INTERNALS = sorted((ROOT / "docs" / "internals").glob("*.md"))
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 SPEC = re.compile(r"^```yaml\n((?:#.*\n)*(?:version: 1\n)?cluster: .*?)^```", re.MULTILINE | re.DOTALL)
 """A block that is a whole spec."""
@@ -43,6 +44,13 @@ def test_pages_about_mechanisms_are_all_in_their_index() -> None:
     folder = ROOT / "docs" / "internals"
     named = set(LINK.findall((folder / "README.md").read_text()))
     assert {page.name for page in folder.glob("*.md")} - {"README.md"} <= named
+
+
+@pytest.mark.parametrize("page", [ROOT / "docs" / "architecture.md", *INTERNALS], ids=name_of)
+def test_files_that_a_page_names_are_there(page: Path) -> None:
+    files = {f"/{file.relative_to(ROOT)}" for part in ("dtfctl", "tests") for file in (ROOT / part).rglob("*.py")}
+    named = set(re.findall(r"`([\w/]+\.py)`", page.read_text()))
+    assert not {name for name in named if not any(file.endswith(f"/{name}") for file in files)}
 
 
 def specs() -> list[tuple[str, str]]:
