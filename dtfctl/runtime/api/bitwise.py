@@ -2,11 +2,4 @@
 
 from __future__ import annotations
 
-from dtfctl.runtime.ops.math_ops import (
-    bitwise_and,
-    bitwise_or,
-    bitwise_xor,
-    invert,
-    left_shift,
-    right_shift,
-)
+from dtfctl.runtime.api._shared.bitwise import *

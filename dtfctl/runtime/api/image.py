@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dtfctl.runtime.api._shared.image_files import *
 from dtfctl.runtime.ops.array_ops import (
     extract_image_patches,
 )
@@ -48,7 +49,6 @@ from dtfctl.runtime.ops.image_ops.cutting import (
     transpose,
     transpose_image,
 )
-from dtfctl.runtime.ops.image_ops.files import decode_image, encode_jpeg
 from dtfctl.runtime.ops.image_ops.resizing import (
     ResizeMethod,
     crop_and_resize,
@@ -60,15 +60,5 @@ from dtfctl.runtime.ops.image_ops.resizing import (
     resize_nearest_neighbor,
 )
 from dtfctl.runtime.ops.image_ops.statistics import per_image_standardization, psnr, total_variation
-from dtfctl.runtime.ops.op_defs.image import (
-    decode_bmp,
-    decode_gif,
-    decode_jpeg,
-    decode_png,
-    encode_png,
-    extract_glimpse,
-    extract_jpeg_shape,
-    hsv_to_rgb,
-    rgb_to_hsv,
-)
+from dtfctl.runtime.ops.op_defs.image import extract_glimpse, hsv_to_rgb, rgb_to_hsv
 from dtfctl.runtime.ops.random_ops import random_crop

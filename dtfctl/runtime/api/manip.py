@@ -2,13 +2,4 @@
 
 from __future__ import annotations
 
-from dtfctl.runtime.ops.array_ops import (
-    batch_to_space_nd,
-    gather_nd,
-    reshape,
-    reverse,
-    roll,
-    scatter_nd,
-    space_to_batch_nd,
-    tile,
-)
+from dtfctl.runtime.api._shared.manip import *

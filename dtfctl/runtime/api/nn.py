@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
+from dtfctl.runtime.api._shared.nn import *
+from dtfctl.runtime.api._shared.nn_math import *
+from dtfctl.runtime.api._shared.sampling import *
 from dtfctl.runtime.ops import rnn_cell
-from dtfctl.runtime.ops.array_ops import depth_to_space, space_to_batch, space_to_depth
-from dtfctl.runtime.ops.candidate_sampling_ops import (
-    all_candidate_sampler,
-    compute_accidental_hits,
-    fixed_unigram_candidate_sampler,
-    learned_unigram_candidate_sampler,
-    log_uniform_candidate_sampler,
-    nce_loss,
-    sampled_softmax_loss,
-    uniform_candidate_sampler,
-)
+from dtfctl.runtime.ops.candidate_sampling_ops import compute_accidental_hits, nce_loss, sampled_softmax_loss
 from dtfctl.runtime.ops.embedding_ops import (
     embedding_lookup,
     embedding_lookup_sparse,
@@ -52,13 +45,11 @@ from dtfctl.runtime.ops.nn_ops import (
     elu,
     erosion2d,
     fused_batch_norm,
-    in_top_k,
     l2_loss,
     l2_normalize,
     leaky_relu,
     local_response_normalization,
     log_poisson_loss,
-    log_softmax,
     lrn,
     max_pool,
     max_pool1d,
@@ -76,19 +67,14 @@ from dtfctl.runtime.ops.nn_ops import (
     separable_conv2d,
     sigmoid_cross_entropy_with_logits,
     silu,
-    softmax,
     softmax_cross_entropy_with_logits,
     softmax_cross_entropy_with_logits_v2,
-    softplus,
-    softsign,
     sparse_softmax_cross_entropy_with_logits,
     sufficient_statistics,
     swish,
-    top_k,
     weighted_cross_entropy_with_logits,
     weighted_moments,
     xw_plus_b,
-    zero_fraction,
 )
 from dtfctl.runtime.ops.raw_rnn import raw_rnn, static_bidirectional_rnn
 from dtfctl.runtime.ops.rnn import (

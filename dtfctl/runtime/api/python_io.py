@@ -2,9 +2,4 @@
 
 from __future__ import annotations
 
-from dtfctl.runtime.train.tf_record import (
-    TFRecordCompressionType,
-    TFRecordOptions,
-    TFRecordWriter,
-    tf_record_iterator,
-)
+from dtfctl.runtime.api._shared.records import *

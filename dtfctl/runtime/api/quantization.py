@@ -2,11 +2,5 @@
 
 from __future__ import annotations
 
-from dtfctl.runtime.ops.array_ops import (
-    dequantize,
-    fake_quant_with_min_max_args,
-    fake_quant_with_min_max_vars,
-    fake_quant_with_min_max_vars_per_channel,
-    quantize,
-    quantize_and_dequantize,
-)
+from dtfctl.runtime.api._shared.quantization import *
+from dtfctl.runtime.ops.array_ops import quantize_and_dequantize

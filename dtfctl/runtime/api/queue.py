@@ -2,10 +2,5 @@
 
 from __future__ import annotations
 
-from dtfctl.runtime.ops.data_flow_ops.queues import (
-    FIFOQueue,
-    PaddingFIFOQueue,
-    PriorityQueue,
-    QueueBase,
-    RandomShuffleQueue,
-)
+from dtfctl.runtime.api._shared.queues import *
+from dtfctl.runtime.ops.data_flow_ops.queues import FIFOQueue

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dtfctl.runtime.ops.op_defs.io import string_to_number, string_to_number as to_number
+from dtfctl.runtime.api._shared.strings import *
+from dtfctl.runtime.ops.op_defs.io import string_to_number as to_number
 from dtfctl.runtime.ops.op_defs.string import (
     as_string,
     decode_base64,
@@ -11,29 +12,20 @@ from dtfctl.runtime.ops.op_defs.string import (
     string_length as length,
     string_lower,
     string_lower as lower,
-    string_strip,
     string_strip as strip,
-    string_to_hash_bucket_fast,
     string_to_hash_bucket_fast as to_hash_bucket_fast,
     string_upper,
     string_upper as upper,
-    substr,
     unicode_script,
     unicode_transcode,
     unsorted_segment_join,
 )
 from dtfctl.runtime.ops.string_ops import (
-    reduce_join,
     regex_full_match,
-    regex_replace,
     string_format,
     string_format as format,
-    string_join,
     string_join as join,
-    string_split,
     string_split_v2,
-    string_to_hash_bucket,
     string_to_hash_bucket as to_hash_bucket,
-    string_to_hash_bucket_strong,
     string_to_hash_bucket_strong as to_hash_bucket_strong,
 )

@@ -1,0 +1,1 @@
+"""Names that several namespaces have: a module a set of namespaces, which take all of it."""

@@ -1,0 +1,33 @@
+"""Names that `tf` and `tf.io` have."""
+
+from dtfctl.runtime.ops.io_ops import (
+    FixedLengthRecordReader,
+    IdentityReader,
+    ReaderBase,
+    TextLineReader,
+    TFRecordReader,
+    WholeFileReader,
+    merge_v2_checkpoints,
+    restore_v2,
+    save_v2,
+    sharded_filename,
+    write_file,
+)
+from dtfctl.runtime.ops.op_defs.io import (
+    decode_json_example,
+    decode_raw,
+    matching_files,
+    read_file,
+)
+from dtfctl.runtime.ops.parsing_ops import (
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    VarLenFeature,
+    decode_csv,
+    parse_example,
+    parse_single_example,
+    parse_tensor,
+    serialize_tensor,
+)
+from dtfctl.runtime.ops.sequence_parsing import parse_single_sequence_example
+from dtfctl.runtime.ops.sparse_ops.serialization import deserialize_many_sparse, serialize_many_sparse, serialize_sparse

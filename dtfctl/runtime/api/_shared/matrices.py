@@ -1,0 +1,9 @@
+"""Names that `tf`, `tf.linalg` and `tf.math` have."""
+
+from dtfctl.runtime.ops.math_ops import (
+    cross,
+    matmul,
+    matvec,
+    tensordot,
+    trace,
+)
