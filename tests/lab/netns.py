@@ -401,6 +401,19 @@ class Lab:
             if Path(sys.base_prefix).resolve().is_relative_to(folder):
                 self.sh(name, "umount", "-l", folder)
 
+    def give_python(self, name: str, prefix: Path) -> None:
+        """From its next boot on `python3` is the one below `prefix`; this machine's other ones are not there."""
+        hidden = any(prefix.is_relative_to(folder) for folder in (HOME, Path("/tmp")))
+        (self.root / name / "kept.json").write_text(json.dumps([str(prefix)] if hidden else []))
+        config = self.root / name / "sshd_config"
+        lines = [line for line in config.read_text().splitlines() if not line.startswith("SetEnv PATH=")]
+        config.write_text("\n".join([*lines, f"SetEnv PATH={prefix}/bin:/usr/bin:/bin", ""]))
+
+    def share_home(self, name: str, other: str) -> None:
+        """From its next boot on its home is that of another host."""
+        shutil.rmtree(self.home(name))
+        self.home(name).symlink_to(self.home(other))
+
     def full(self, name: str, path: str, size: str = "1m") -> None:
         """Mount a file system of that size at `path`."""
         self.sh(name, "mkdir", "-p", path)
@@ -410,12 +423,14 @@ class Lab:
 
     def _start(self, name: str) -> None:
         folder = self.root / name
+        own = folder / "kept.json"
+        kept = json.loads(own.read_text()) if own.exists() else _kept_folders()
         with (folder / "boot.log").open("ab") as log:
             process = subprocess.Popen(
                 [
                     *("ip", "netns", "exec", name),
                     *("unshare", "--uts", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child"),
-                    *("bash", "-c", BOOT, "boot", str(folder), name, str(HOME), *_kept_folders()),
+                    *("bash", "-c", BOOT, "boot", str(folder), name, str(HOME), *kept),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
