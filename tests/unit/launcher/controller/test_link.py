@@ -1,4 +1,4 @@
-"""What a link sends to an agent that is slow to answer."""
+"""What a link sends to an agent that is slow to answer, and what it makes of one that it does not understand."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import pytest
 
 from dtfctl.launcher.controller.hosts import agent_link as module
 from dtfctl.launcher.controller.hosts.agent_link import AgentLink
+from dtfctl.launcher.errors import LauncherError, OtherVersion
 from dtfctl.launcher.messages import agent_calls
 from dtfctl.launcher.messages.agent import Applied
 from dtfctl.launcher.messages.orders import HostOrders
+from dtfctl.launcher.providers.base import HostFailed
 from dtfctl.launcher.rpc.method import PeerUnavailable
 from tests.cluster.conftest import wait_until
 
@@ -84,3 +86,29 @@ def test_an_agent_that_has_other_orders_gets_them_again(wire: Wire) -> None:
     wire.held = 3
     wait_until(lambda: wire.calls.count("orders") == 2, "they are sent again")
     assert wire.held == 7
+
+
+def test_an_agent_of_another_version_makes_its_host_fail_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither of the two changes by itself: `up` must not wait for that."""
+    lost: list[LauncherError] = []
+    link = AgentLink(
+        "h", "c", 1, NOTHING, NOTHING, ("", 0), NOTHING, NOTHING, NOTHING, lambda _, why: lost.append(why),
+        lambda _: None, AllThere(), NOTHING,
+    )  # fmt: skip
+
+    def watch() -> Iterator[Any]:
+        raise OtherVersion("the other process runs an older dtfctl", "use one version of dtfctl")
+
+    monkeypatch.setattr(link, "_find_or_start", lambda: None)
+    monkeypatch.setattr(link, "_connect", lambda endpoint: None)
+    monkeypatch.setattr(link, "_watch", watch)
+    thread = threading.Thread(target=link._follow)
+    thread.start()
+    try:
+        wait_until(lambda: lost, "it is told")
+    finally:
+        link.close()
+        thread.join(60.0)
+    assert isinstance(lost[0], HostFailed)
+    assert (lost[0].cause, lost[0].message) == ("agent", "the other process runs an older dtfctl")
+    assert "use one version" in lost[0].hint
