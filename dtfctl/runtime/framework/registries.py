@@ -101,6 +101,8 @@ def find_gradient(op_type: str) -> GradientFunction | None:
     Raises:
         LookupError: nothing is registered for it.
     """
+    # Gradients compute with the operators of Tensors, which are math_ops' to give.
+    importlib.import_module("dtfctl.runtime.ops.math_ops")
     if op_type not in _GRADIENTS:
         _load("gradients", op_family(op_type))
     if op_type not in _GRADIENTS:

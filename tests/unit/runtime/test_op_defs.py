@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -93,3 +95,14 @@ def test_every_function_of_the_table_takes_what_its_signature_does() -> None:
             assert needed <= given, op_type
             assert inspect.getdoc(function), op_type
     assert seen > 50
+
+
+def test_gradients_of_the_table_need_nothing_imported_before() -> None:
+    program = """
+from dtfctl.runtime.framework import convert, gradients, graph, op_builder
+with graph.Graph().as_default():
+    x = convert.constant([1.0, -2.0])
+    print(gradients.gradients(op_builder.apply_op("Abs", x=x), x)[0].op.type)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    assert done.stdout == "Mul\n", done.stderr
