@@ -16,7 +16,7 @@ from dtfctl.runtime.executor import kernel_cache
 from dtfctl.runtime.executor.kernel_cache import BoundKernel
 from dtfctl.runtime.framework.errors import OpError
 from dtfctl.runtime.framework.resource_handle import ResourceHandle
-from dtfctl.runtime.kernels.registry import KernelBuild, KernelSpec
+from dtfctl.runtime.kernels.registry import KernelBuild, KernelSpec, find_kernel
 from dtfctl.runtime.kernels.variable import Variable
 from tests.support.golden import cases
 from tests.unit.executor.harness import GraphText, Runner
@@ -94,10 +94,11 @@ def _recording(ops: Collection[str], calls: dict[str, list[Call]]) -> Iterator[N
         bound = make(build)
         if build.node.op not in ops:
             return bound
-        spec, call = bound.spec, bound.call
+        call, registered = bound.call, find_kernel(build.node, "CPU")
+        assert registered is not None
 
         def run(*args: Any) -> Any:
-            lead = args[: int(spec.step)]
+            lead = args[: int(bound.spec.step)]
             inputs = tuple(x.copy() if is_numbers(x) else x for x in args[len(lead) :])
             values = {}
             for i, x in enumerate(inputs):
@@ -109,10 +110,10 @@ def _recording(ops: Collection[str], calls: dict[str, list[Call]]) -> Iterator[N
             counts[key[:2]] += key not in counts
             counts[key] += 1
             if counts[key] == 1 and counts[key[:2]] <= _MOST_CALLS:
-                calls[build.node.op].append(Call(spec, build, lead, inputs, values))
+                calls[build.node.op].append(Call(registered, build, lead if registered.step else (), inputs, values))
             return result
 
-        return BoundKernel(spec, run)
+        return BoundKernel(bound.spec, run)
 
     kernel_cache._make = recording  # type: ignore[assignment]
     try:

@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dtfctl.runtime.executor.straight_line import Resume, StraightLine
+from dtfctl.runtime.executor.plan import Plan
+from dtfctl.runtime.executor.straight_line import StraightLine
 from dtfctl.runtime.kernels.context import StepContext
 
 # Steps of other shapes before it is looked at whether the plan is worth keeping, and what part of all they may be.
@@ -15,14 +16,17 @@ _MOST_MISSED = 0.2
 
 
 class Adaptive:
-    """Runs one step at a time by the plan for the shapes seen, and those beside it by the plan for any.
+    """A plan: one step at a time by the plan for the shapes seen, and those beside it by the plan for any.
 
     Args:
         changed: called when too many steps have other shapes.
     """
 
-    def __init__(self, shaped: StraightLine, general: StraightLine, changed: Callable[[], None]) -> None:
-        self._shaped = shaped
+    engine = "shaped"
+    runs_in_line = True
+
+    def __init__(self, shaped: StraightLine, general: Plan, changed: Callable[[], None]) -> None:
+        self.shaped = shaped
         self.general = general
         self._changed = changed
         self._lock = threading.Lock()
@@ -30,16 +34,17 @@ class Adaptive:
         self._misses = 0
 
     def run(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
-        if not self._lock.acquire(blocking=False):
+        if step.trace is not None or not self._lock.acquire(blocking=False):
             self.general.run(step, args, results)
             return
         try:
             self._runs += 1
-            self._shaped.run(step, args, results)
-        except Resume as e:
-            if not e.dead:
-                self._missed()
-            raise
+            left = self.shaped.attempt(step, args, results)
+            if left is not None:
+                if not left.dead:
+                    self._missed()
+                # What is left takes values out of buffers, which nobody else may fill meanwhile.
+                self.shaped.finish(step, args, results, left)
         finally:
             self._lock.release()
 

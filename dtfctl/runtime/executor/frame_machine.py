@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import queue
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from dtfctl.runtime.executor.binding import Environment
 from dtfctl.runtime.executor.device_memory import device_scope
+from dtfctl.runtime.executor.frame_flow import ENTER, EXIT, NEXT, PENDING, Flow
 from dtfctl.runtime.executor.frame_nodes import Kind, NodeEntry, StaticFrame, build_entries
 from dtfctl.runtime.executor.frame_state import Frame, Iteration
 from dtfctl.runtime.executor.keys import ROOT_FRAME
@@ -32,17 +32,12 @@ from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.registry import as_outputs
 from dtfctl.runtime.kernels.variable import Variable
 
-# A node's `pending` holds how many inputs it still waits for in the low bits, and how many of them are dead above. Of a
-# Merge, the lowest bit is set until a live input has come, and each control input counts two.
-_DEAD = 1 << 32
-_PENDING = _DEAD - 1
 # Nodes between two looks at whether the step was cancelled.
 _CHECK_EVERY = 8
 
 KERNEL, STEP_KERNEL, BLOCKING = int(Kind.KERNEL), int(Kind.STEP_KERNEL), int(Kind.BLOCKING)
 PASS, CONST, NOTHING, TRIGGER = int(Kind.PASS), int(Kind.CONST), int(Kind.NOTHING), int(Kind.TRIGGER)
 SWITCH, SWITCH_N, MERGE = int(Kind.SWITCH), int(Kind.SWITCH_N), int(Kind.MERGE)
-ENTER, EXIT, NEXT = int(Kind.ENTER), int(Kind.EXIT), int(Kind.NEXT)
 SEND, RECV, ARG, RETVAL = int(Kind.SEND), int(Kind.RECV), int(Kind.ARG), int(Kind.RETVAL)
 HEAVY = int(Kind.HEAVY)
 
@@ -59,6 +54,9 @@ class FrameMachine:
         OpError: a node has no kernel, or its kernel refuses its attributes.
     """
 
+    engine = "frames"
+    runs_in_line = False
+
     def __init__(
         self, graph: NodeGraph, env: Environment, heavy: frozenset[Node] = frozenset(), cores: int = 1
     ) -> None:
@@ -67,17 +65,16 @@ class FrameMachine:
         self._initial = [e for e in self._entries if e.frame is self._root and not self._root.pending[e.index]]
         self._waits = any(e.kind in (BLOCKING, RECV, HEAVY) for e in self._entries)
 
-    def run(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
-        """Run all nodes; `results` gets the values of `_Retval` nodes.
+    @property
+    def general(self) -> FrameMachine:
+        return self
 
-        Raises:
-            OpError: the first error of a node, located. Whatever waits has been cancelled and has ended.
-        """
+    def run(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
         _Run(self._root, self._initial, step, args, results, self._waits, self._cores).run()
 
 
-class _Run:
-    """One step."""
+class _Run(Flow):
+    """One step: runs what is ready, here or in threads, and takes what these and receives have brought."""
 
     def __init__(
         self,
@@ -93,7 +90,7 @@ class _Run:
         self.step = step
         self.args = args
         self.results = results
-        self.ready: deque[tuple[Iteration, NodeEntry]] = deque()
+        super().__init__()
         iteration = Frame(root, None).iterations[0]
         iteration.ops = len(initial)
         self.ready.extend((iteration, e) for e in initial)
@@ -240,14 +237,14 @@ class _Run:
                             values[place] = output
                             values[place + 1] = position
                             pending[i] = count - 1
-                            if count & _PENDING == 1:
+                            if count & PENDING == 1:
                                 it.ops += 1
                                 ready.append((it, target))
                     else:
                         values[place] = output
                         count -= 1
                         pending[i] = count
-                        if not count & _PENDING:
+                        if not count & PENDING:
                             it.ops += 1
                             ready.append((it, target))
                 output = None
@@ -355,167 +352,6 @@ class _Run:
             self.arrived.put((it, entry, None, error))
             return
         self.arrived.put((it, entry, outputs, None))
-
-    def _spread(self, it: Iteration, entry: NodeEntry, outputs: Sequence[Any]) -> None:
-        """Give a live node's outputs to its consumers."""
-        if entry.kind in (ENTER, EXIT, NEXT):
-            self._cross(it, entry, entry.kind, outputs[0], False)
-            return
-        for consumers, value in zip(entry.consumers, outputs):
-            if consumers:
-                self._give(it, consumers, value)
-        if entry.controls:
-            self._spread_controls(it, entry, False)
-
-    def _spread_dead(self, it: Iteration, entry: NodeEntry) -> None:
-        """Make everything that depends on a dead node dead."""
-        if entry.kind in (ENTER, EXIT, NEXT):
-            self._cross(it, entry, entry.kind, None, True)
-            return
-        for consumers in entry.consumers:
-            self._kill(it, consumers, entry.kind == ENTER)
-        if entry.controls:
-            self._spread_controls(it, entry, True)
-
-    def _give(self, it: Iteration, consumers: tuple[tuple[NodeEntry, int, int], ...], value: Any) -> None:
-        pending, values = it.pending, it.values
-        for target, place, position in consumers:
-            i = target.index
-            count = pending[i]
-            if target.merge:
-                if count & 1:
-                    values[place] = value
-                    values[place + 1] = position
-                    pending[i] = count - 1
-                    if count & _PENDING == 1:
-                        it.ops += 1
-                        self.ready.append((it, target))
-            else:
-                values[place] = value
-                count -= 1
-                pending[i] = count
-                if not count & _PENDING:
-                    it.ops += 1
-                    self.ready.append((it, target))
-
-    def _kill(self, it: Iteration, consumers: tuple[tuple[NodeEntry, int, int], ...], from_enter: bool = False) -> None:
-        pending = it.pending
-        for target, _, _ in consumers:
-            i = target.index
-            if target.merge:
-                count = pending[i] = pending[i] + _DEAD
-                # A dead loop: its Merges get nothing from a next iteration.
-                dead = from_enter or count // _DEAD == len(target.node.inputs)
-                if dead and count & _PENDING == 1:
-                    it.ops += 1
-                    self.ready.append((it, target))
-            else:
-                count = pending[i] = pending[i] + _DEAD - 1
-                if not count & _PENDING:
-                    it.ops += 1
-                    self.ready.append((it, target))
-
-    def _spread_controls(self, it: Iteration, entry: NodeEntry, dead: bool) -> None:
-        pending = it.pending
-        for target in entry.controls:
-            i = target.index
-            if target.merge:
-                count = pending[i] = pending[i] - 2
-                left = count & _PENDING
-                fire = not left or (left == 1 and count // _DEAD == len(target.node.inputs))
-            else:
-                count = pending[i] = pending[i] - 1 + (_DEAD if dead else 0)
-                fire = not count & _PENDING
-            if fire:
-                it.ops += 1
-                self.ready.append((it, target))
-
-    def _cross(self, it: Iteration, entry: NodeEntry, kind: int, value: Any, dead: bool) -> None:
-        """Run an Enter, Exit or NextIteration."""
-        if kind == ENTER:
-            self._enter(it, entry, value, dead)
-        elif kind == EXIT:
-            frame = it.frame
-            if not dead and frame.parent is not None:
-                frame.exited.add(entry)
-                self._give_all(frame.parent, entry, value, False)
-        elif not dead:
-            frame = it.frame
-            if it.number == frame.last:
-                if len(frame.iterations) >= frame.parallel:
-                    frame.deferred.append((entry, value))
-                    return
-                self._next_iteration(frame)
-            self._give_all(frame.iterations[it.number + 1], entry, value, False)
-
-    def _enter(self, it: Iteration, entry: NodeEntry, value: Any, dead: bool) -> None:
-        static = entry.child
-        assert static is not None
-        frame = it.children.get(static)
-        if frame is None:
-            frame = it.children[static] = Frame(static, it)
-        frame.enters -= 1
-        if entry.is_constant:
-            frame.invariants.append((entry, value, dead))
-            for iteration in list(frame.iterations.values()):
-                self._give_all(iteration, entry, value, dead)
-        else:
-            self._give_all(frame.iterations[0], entry, value, dead)
-        first = frame.iterations.get(0)
-        if first is not None and not first.ops:
-            self._settle(first)
-
-    def _give_all(self, it: Iteration, entry: NodeEntry, value: Any, dead: bool) -> None:
-        """Pass on the output of a node that stands between frames."""
-        if dead:
-            self._kill(it, entry.consumers[0], entry.kind == ENTER)
-        else:
-            self._give(it, entry.consumers[0], value)
-        if entry.controls:
-            self._spread_controls(it, entry, dead)
-
-    def _next_iteration(self, frame: Frame) -> None:
-        """Start an iteration with what earlier ones left for it."""
-        frame.last += 1
-        it = frame.iterations[frame.last] = Iteration(frame, frame.last)
-        # Held until everything below has been given to it.
-        it.ops += 1
-        deferred, frame.deferred = frame.deferred, []
-        for entry, value in deferred:
-            self._give_all(it, entry, value, False)
-        for entry, value, dead in frame.invariants:
-            self._give_all(it, entry, value, dead)
-        it.ops -= 1
-
-    def _settle(self, it: Iteration) -> None:
-        """Iteration `it` has nothing ready or running: end it if nothing more can come, and then perhaps its frame."""
-        frame = it.frame
-        if frame.parent is None:
-            return
-        while True:
-            oldest = frame.iterations.get(frame.oldest)
-            if oldest is None or oldest.ops or oldest.children or (oldest.number == 0 and frame.enters):
-                break
-            del frame.iterations[frame.oldest]
-            frame.oldest += 1
-            if frame.deferred:
-                self._next_iteration(frame)
-        if not frame.iterations:
-            self._end(frame)
-
-    def _end(self, frame: Frame) -> None:
-        """A frame has run out: what it never gave out is dead."""
-        parent = frame.parent
-        if parent is None or parent.children.get(frame.static) is not frame:
-            return
-        parent.ops += 1
-        del parent.children[frame.static]
-        for entry in frame.static.exits:
-            if entry not in frame.exited:
-                self._give_all(parent, entry, None, True)
-        parent.ops -= 1
-        if not parent.ops:
-            self._settle(parent)
 
 
 def _checked_outputs(entry: NodeEntry, result: Any) -> tuple[Any, ...]:

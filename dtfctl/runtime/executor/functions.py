@@ -93,7 +93,7 @@ class _Function:
         results: list[Any] = [None] * self._outputs
         _DEPTH.value = depth + 1
         try:
-            executor.run_function(step, inputs, results)
+            executor.plan.run(step, inputs, results)
         except _TooDeepError as e:
             if depth:
                 raise

@@ -17,7 +17,6 @@ from dtfctl.runtime.executor.liveness import BRANCHES, MERGES, SWITCHES, Livenes
 from dtfctl.runtime.executor.shaped import Room, Shaped
 from dtfctl.runtime.executor.straight_line import NOTHING
 from dtfctl.runtime.framework.node_graph import Edge, Node
-from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.admission import MOST_UNSEEN
 from dtfctl.runtime.kernels.registry import op_promises
 
@@ -29,18 +28,8 @@ OPERATORS: dict[Any, str] = {
     np.true_divide: "{} / {}",
     np.negative: "-{}",
 }
-# Their values are of their attribute's shape.
-_HOLDERS = frozenset(("Variable", "VariableV2", "VarHandleOp"))
 # A shape of more is one of its own.
 _MOST_ORIGINS = 16
-
-
-def _shape_held(node: Node) -> tuple[int, ...] | None:
-    """The shape of a variable's value, where the graph says it."""
-    holder = node.inputs[0].node if node.op == "ReadVariableOp" else node
-    shape = holder.attr("shape", None) if holder.op in _HOLDERS else None
-    dims = shape.dims_or_none if isinstance(shape, TensorShape) else None
-    return None if dims is None or None in dims else tuple(int(dim or 0) for dim in dims)
 
 
 @dataclass(kw_only=True)
@@ -270,7 +259,8 @@ class NodeLines:
         found = self.origins.get(output)
         if found is None:
             name = self.constants.get(output)
-            shape = np.shape(self.names[name]) if name is not None else _shape_held(output[0])
+            # A variable's is not what the graph says: whoever assigns it without validation gives it another.
+            shape = None if name is None else np.shape(self.names[name])
             # What has one item makes nothing larger.
             origins = (output,) if shape is None else (shape,) if math.prod(shape) != 1 else ()
             found = self.origins[output] = frozenset(origins)

@@ -16,7 +16,7 @@ from dtfctl.runtime.executor.binding import Environment, reads_of, ref_positions
 from dtfctl.runtime.executor.keys import DEAD, RECVS, SENDS, rendezvous_key
 from dtfctl.runtime.executor.liveness import MERGES, SWITCHES
 from dtfctl.runtime.executor.node_errors import located
-from dtfctl.runtime.executor.straight_line import NOTHING, Resume, switch_index, uninitialized
+from dtfctl.runtime.executor.straight_line import NOTHING, Left, switch_index, uninitialized
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.context import StepContext
@@ -44,11 +44,14 @@ class _Record:
 
 
 class Sequential:
-    """Runs `order`, a topological order without loops.
+    """A plan: runs `order`, a topological order without loops, node by node.
 
     Args:
         order: the nodes; kernels among them must not depend on a later one to stop waiting.
     """
+
+    engine = "interpreter"
+    runs_in_line = True
 
     def __init__(self, order: list[Node], env: Environment) -> None:
         self.order = order
@@ -85,12 +88,16 @@ class Sequential:
             self._records[i].drops.append(number)
         self._numbers = numbers
 
+    @property
+    def general(self) -> Sequential:
+        return self
+
     def run(
         self,
         step: StepContext,
         args: Sequence[Any],
         results: list[Any],
-        resume: Resume | None = None,
+        left: Left | None = None,
     ) -> None:
         """Run the nodes, or those a straight-line plan has left.
 
@@ -100,13 +107,13 @@ class Sequential:
         values: list[Any] = [None] * len(self._numbers)
         dead_nodes = bytearray(len(self._records))
         start = 0
-        late, done = ((), ()) if resume is None else (resume.late, resume.done)
-        if resume is not None:
-            for output, value in resume.values.items():
+        late, done = ((), ()) if left is None else (left.late, left.done)
+        if left is not None:
+            for output, value in left.values.items():
                 values[self._numbers[output]] = value
-            resume.values.clear()
-            start = resume.at
-            if resume.dead:
+            left.values.clear()
+            start = left.at
+            if left.dead:
                 dead_nodes[start] = 1
                 values[self._records[start].first] = DEAD
                 start += 1

@@ -53,8 +53,8 @@ def compile_straight_line(
     """The plan that runs `order`, topological and without loops; branches of conditionals become `if` statements.
 
     Args:
-        seen: what a step's nodes gave: the plan is made for such shapes, and for one run at a time. It raises `Resume`
-            where shapes differ.
+        seen: what a step's nodes gave: the plan is made for such shapes, and for one run at a time. It leaves what
+            comes after shapes that differ.
 
     Raises:
         OpError: a node has no kernel, or its kernel refuses its attributes.

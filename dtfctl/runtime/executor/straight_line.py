@@ -11,11 +11,12 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from types import CodeType, FrameType, TracebackType
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 from dtfctl.errors import Signal
 from dtfctl.runtime.executor.arrivals import Group
 from dtfctl.runtime.executor.node_errors import located
+from dtfctl.runtime.executor.plan import Plan
 from dtfctl.runtime.framework.errors import FailedPreconditionError, OpError
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.context import StepContext
@@ -35,8 +36,43 @@ class DeadValue(Signal):
 
 
 @dataclass
+class Left:
+    """What a plan leaves for node by node: from the node at position `at` on, which received a dead tensor or cannot be
+    run by the plan.
+
+    Attributes:
+        values: what is there of the nodes that have run.
+        dead: whether the node at `at` is dead; else it is to be run.
+        late: positions before it of nodes that have not run all the same.
+        done: positions after it of nodes that have.
+    """
+
+    at: int
+    values: dict[tuple[Node, int], Any]
+    dead: bool = True
+    late: Sequence[int] = ()
+    done: Collection[int] = ()
+
+
+class NodeByNode(Protocol):
+    """Runs the nodes, or those that a plan has left, one by one."""
+
+    def run(self, step: StepContext, args: Sequence[Any], results: list[Any], left: Left | None = None) -> None: ...
+
+
+class Beside(Protocol):
+    """The other ways to run the nodes of a plan."""
+
+    @property
+    def interpreter(self) -> NodeByNode: ...
+
+    @property
+    def traced(self) -> Plan: ...
+
+
+@dataclass
 class StraightLine:
-    """A compiled plan.
+    """A plan: generated functions that run the nodes one after the other.
 
     Attributes:
         order: the nodes, in running order.
@@ -46,6 +82,8 @@ class StraightLine:
         aliases: outputs of identities, and whose values they are.
         constants: by name.
         groups: stages of it that run in any order; which have not begun is in the local `left` of a group.
+        beside: who goes on where this cannot, and runs traced steps; None for an iteration of a loop, which needs
+            neither.
         careful: for nodes whose line leaves checks to numpy, the kernel that makes them and says what is wrong, with
             its operands.
     """
@@ -63,33 +101,64 @@ class StraightLine:
     is_shaped: bool = False
     folds: Sequence[tuple[int, int]] = ()
     groups: Sequence[Group] = ()
+    beside: Beside | None = None
+
+    runs_in_line: ClassVar[bool] = True
+
+    @property
+    def engine(self) -> str:
+        return "shaped" if self.is_shaped else "straight"
+
+    @property
+    def general(self) -> StraightLine:
+        return self
 
     def run(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
-        """Run all nodes; `results` gets the values of `_Retval` nodes.
+        if step.trace is not None and self.beside is not None:
+            self.beside.traced.run(step, args, results)
+            return
+        left = self.attempt(step, args, results)
+        if left is not None:
+            self.finish(step, args, results, left)
+
+    def finish(self, step: StepContext, args: Sequence[Any], results: list[Any], left: Left) -> None:
+        """Run what an attempt has left, node by node.
 
         Raises:
-            Resume: a dead tensor was received.
+            OpError: a node failed; located.
+        """
+        assert self.beside is not None, "a plan of one iteration receives nothing and expects no shapes"
+        self.beside.interpreter.run(step, args, results, left)
+
+    def attempt(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> Left | None:
+        """Run the nodes as far as this plan can: what it has left, None where that is nothing.
+
+        Raises:
             OpError: a node failed; located.
         """
         shared: list[Any] = [None] * self.slots
         try:
             for chunk in self.chunks:
                 chunk(step, shared, args, results)
+        except (DeadValue, Reshaped, Unfit) as e:
+            return self._left(e, shared)
         except Exception as e:
             at, frame = self._failure(e.__traceback__)
-            if isinstance(e, (DeadValue, Reshaped, Unfit)):
-                late = {folded for folded, by in self.folds if folded < at <= by}
-                done: set[int] = set()
-                for group in self.groups:
-                    if at in group.positions:
-                        missing, done = group.left_and_done(at, frame.f_locals[group.left])
-                        late |= missing
-                values = self._values(at, frame.f_locals, shared)
-                raise Resume(at, values, isinstance(e, DeadValue), sorted(late), done) from None
             error = located(self._explained(e, at, frame), self.order[at].name)
             if error is e:
                 raise
             raise error from e
+        return None
+
+    def _left(self, e: Signal, shared: list[Any]) -> Left:
+        at, frame = self._failure(e.__traceback__)
+        late = {folded for folded, by in self.folds if folded < at <= by}
+        done: set[int] = set()
+        for group in self.groups:
+            if at in group.positions:
+                missing, done = group.left_and_done(at, frame.f_locals[group.left])
+                late |= missing
+        return Left(at, self._values(at, frame.f_locals, shared), isinstance(e, DeadValue), sorted(late), done)
 
     def _explained(self, error: Exception, at: int, frame: FrameType) -> Exception:
         """What the checks that a line left out say of its operands, if they find fault with them."""
@@ -134,26 +203,6 @@ class StraightLine:
             if root in found:
                 found[output] = found[root]
         return found
-
-
-class Resume(Signal):
-    """The node at position `at` received a dead tensor, or cannot be run by the plan; the nodes before it have run and
-    left `values`, except those at the positions `late`, and so have those after it at the positions `done`."""
-
-    def __init__(
-        self,
-        at: int,
-        values: dict[tuple[Node, int], Any],
-        dead: bool = True,
-        late: Sequence[int] = (),
-        done: Collection[int] = (),
-    ) -> None:
-        super().__init__(at)
-        self.at = at
-        self.values = values
-        self.dead = dead
-        self.late = late
-        self.done = done
 
 
 def switch_index(index: Any, count: int) -> int:

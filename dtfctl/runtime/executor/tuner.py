@@ -12,9 +12,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from dtfctl.runtime.executor.keys import RECVS
+from dtfctl.runtime.executor.plan import Plan
 from dtfctl.runtime.executor.shaped import Observation
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.context import StepContext
@@ -32,19 +33,12 @@ _LEAST_PROMISE = 1.25
 _LEAST_GAIN = 1.1
 
 
-class Plan(Protocol):
-    """A way to run a partition's nodes."""
-
-    def run(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
-        """Run them all; `args` are what `_Arg` nodes give, `results` gets what `_Retval` nodes take."""
-
-
 def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Tuner:
-    """Runs the steps of an executor until it knows which plan is best.
+    """A plan: runs steps, some of them measured, until it knows which plan is best.
 
     Args:
         straight: the plan to beat.
@@ -53,6 +47,8 @@ class Tuner:
         parallel: makes the plan that runs the given heavy nodes in threads; None where there is one core.
         decide: called once with the chosen plan.
     """
+
+    runs_in_line = False
 
     def __init__(
         self,
@@ -72,9 +68,17 @@ class Tuner:
         self._parallel: Plan | None = None
         self._best = {True: 0, False: 0}
 
+    @property
+    def engine(self) -> str:
+        return self._straight.engine
+
+    @property
+    def general(self) -> Plan:
+        return self._straight.general
+
     def run(self, step: StepContext, args: Sequence[Any], results: list[Any]) -> None:
-        # Steps that overlap are not measured.
-        if not self._lock.acquire(blocking=False):
+        # Steps that overlap, or that somebody else measures, are not measured.
+        if step.trace is not None or not self._lock.acquire(blocking=False):
             self._straight.run(step, args, results)
             return
         try:

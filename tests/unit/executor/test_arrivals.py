@@ -141,7 +141,7 @@ class Ps:
 
     @property
     def is_planned(self) -> bool:
-        return isinstance(self.executor._plan, Adaptive)
+        return isinstance(self.executor.plan, Adaptive)
 
 
 def some(rng: np.random.Generator, rows: int = ROWS) -> Any:

@@ -12,8 +12,6 @@ from google.protobuf import text_format
 
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.executor import Executor, KernelCache, StepTrace
-from dtfctl.runtime.executor.frame_machine import FrameMachine
-from dtfctl.runtime.executor.straight_compiler import compile_straight_line
 from dtfctl.runtime.executor.straight_line import StraightLine
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.device import Device
@@ -36,8 +34,8 @@ def test_random_programs(seed: int) -> None:
     folded, machine = Runner(g.proto), Runner(g.proto)
     names = [f"x{i}:0" for i in range(3)]
     executor = machine.executor(names, results)
-    executor._plan, executor._tuner = FrameMachine(executor.graph, executor._env), None
-    assert isinstance(folded.executor(names, results)._plan, StraightLine)
+    executor.plan = executor.planner.machine()
+    assert folded.executor(names, results).plan.engine == "straight"
     for _ in range(4):
         values = [rng.randrange(97) for _ in range(3)]
         for runner in (folded, machine):
@@ -75,7 +73,7 @@ def test_a_merge_tells_which_input_came() -> None:
         value, index = runner.run(["out:0", "out:1"], {"p:0": np.bool_(p), "x:0": F(3)})
         assert (float(value), int(index)) == want
         assert index.dtype == np.int32
-    assert isinstance(runner.executor(["p:0", "x:0"], ["out:0", "out:1"])._plan, StraightLine)
+    assert runner.executor(["p:0", "x:0"], ["out:0", "out:1"]).plan.engine == "straight"
 
 
 def every_way(g: GraphText, fetches: list[str], feeds: dict[str, Any]) -> list[Any]:
@@ -84,13 +82,13 @@ def every_way(g: GraphText, fetches: list[str], feeds: dict[str, Any]) -> list[A
     for way in range(4):
         runner = Runner(g.proto)
         executor = runner.executor(list(feeds), fetches)
-        assert isinstance(executor._plan, StraightLine)
+        assert executor.plan.engine == "straight"
         if way == 1:
-            executor._plan = compile_straight_line(executor._schedule.order, executor._env, 3)
+            executor.plan = executor.planner.straight(chunk_size=3)
         elif way == 2:
-            executor._plan = executor._sequential
+            executor.plan = executor.planner.interpreter
         elif way == 3:
-            executor._plan = FrameMachine(executor.graph, executor._env)
+            executor.plan = executor.planner.machine()
         rendezvous, token = LocalRendezvous(), CancellationToken()
         for name, value in feeds.items():
             rendezvous.send(f"client;{name}", np.asarray(value), False)
@@ -219,7 +217,7 @@ def test_loops_of_any_length(parallel: int, trips: int, machine: bool) -> None:
     runner = Runner(g.proto)
     if machine:
         executor = runner.executor(["n:0"], ["loop/exit:0"])
-        executor._plan, executor._tuner = FrameMachine(executor.graph, executor._env), None
+        executor.plan = executor.planner.machine()
     assert int(runner.run(["loop/exit:0"], {"n:0": np.int32(trips)})[0]) == trips
 
 
@@ -258,12 +256,11 @@ def test_a_dead_tensor_received_beside_a_loop(dead: bool, way: str) -> None:
     runner = Runner(g.proto)
     fetches = ["loop/exit:0", "other/exit:0"]
     executor = runner.executor([], fetches)
-    assert isinstance(executor._plan, StraightLine)
+    assert executor.plan.engine == "straight"
     if way == "interpreter":
-        executor._plan = executor._sequential
+        executor.plan = executor.planner.interpreter
     elif way == "machine":
-        executor._plan = FrameMachine(executor.graph, executor._env)
-    executor._tuner = None
+        executor.plan = executor.planner.machine()
     rendezvous, token = LocalRendezvous(), CancellationToken()
     rendezvous.send(f"/a;{1:016x};/b;r;0:0", None if dead else np.array(5, np.int32), dead)
     executor.run(runner.step(rendezvous, token))
@@ -279,8 +276,10 @@ def test_loops_become_plans_of_their_own() -> None:
     counting_loop(g, "loop", "zero", "n")
     runner = Runner(g.proto)
     executor = runner.executor(["n:0"], ["loop/exit:0"])
-    assert isinstance(executor._plan, StraightLine)
-    assert [n.op for n in executor._plan.order].count("_Loop") == 1
+    assert executor.plan.engine == "straight"
+    plan = executor.plan.general
+    assert isinstance(plan, StraightLine)
+    assert [n.op for n in plan.order].count("_Loop") == 1
     runner.trace = StepTrace()
     assert int(runner.run(["loop/exit:0"], {"n:0": np.int32(4)})[0]) == 4
     stats = runner.trace.to_proto().dev_stats[0].node_stats

@@ -41,8 +41,8 @@ def executors(session: Any) -> list[Executor]:
 def planned(session: Any) -> Any:
     """The plan for known shapes of the largest partition."""
     largest = max(executors(session), key=lambda e: len(e.graph))
-    assert isinstance(largest._plan, Adaptive)
-    return largest._plan._shaped
+    assert isinstance(largest.plan, Adaptive)
+    return largest.plan.shaped
 
 
 def done_by_others(plan: Any) -> set[str]:
@@ -80,8 +80,8 @@ def trained(config: config_pb2.ConfigProto, batches: list[int]) -> tuple[list[An
                 x = rng.standard_normal((size, 12, 12, 3)).astype(F)
                 session.run(train, {images: x, labels: np.eye(5, dtype=F)[rng.integers(0, 5, size)]})
             largest = max(executors(session), key=lambda e: len(e.graph))
-            plan = largest._plan
-            folded = done_by_others(plan._shaped) if isinstance(plan, Adaptive) else set()
+            plan = largest.plan
+            folded = done_by_others(plan.shaped) if isinstance(plan, Adaptive) else set()
             return session.run(variables), folded
 
 
@@ -222,9 +222,9 @@ def test_a_chain_goes_through_in_parts() -> None:
         (got,) = runner.run(["op8:0"], {"x:0": x})
         want = np.maximum(np.square(np.exp(-x) * x) + x, 0) - x
         np.testing.assert_array_equal(got, np.tanh(np.maximum(want, x)))
-    plan: Any = runner.executor(["x:0"], ["op8:0"])._plan
+    plan: Any = runner.executor(["x:0"], ["op8:0"]).plan
     # The last is fetched, so it is not in a buffer; all others are one line.
-    assert {plan._shaped.order[at].op for at, _ in plan._shaped.folds} == set(CHAIN[:-2])
+    assert {plan.shaped.order[at].op for at, _ in plan.shaped.folds} == set(CHAIN[:-2])
 
 
 @pytest.mark.usefixtures("eager")

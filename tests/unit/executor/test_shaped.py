@@ -14,9 +14,11 @@ from dtfctl.protocol import config_pb2
 from dtfctl.runtime.executor import shaped, tuner
 from dtfctl.runtime.executor.adaptive import Adaptive
 from dtfctl.runtime.executor.executor import Executor
+from dtfctl.runtime.executor.tuner import Tuner
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import NodeGraph
+from dtfctl.runtime.kernels.control.py_func import register_py_func
 from dtfctl.runtime.kernels.into import updates
 from dtfctl.runtime.kernels.variable import Variable
 from dtfctl.runtime.platform.shared_memory import common_arena
@@ -65,7 +67,7 @@ def observed(runner: Runner, feeds: dict[str, Any], fetches: list[str]) -> Execu
     for _ in range(tuner._WARM_UP + 1):
         runner.run(fetches, feeds)
     executor = runner.executor(list(feeds), fetches)
-    assert isinstance(executor._plan, Adaptive)
+    assert isinstance(executor.plan, Adaptive)
     return executor
 
 
@@ -91,8 +93,8 @@ def test_shapes_that_keep_changing_end_in_the_plan_for_any() -> None:
         x = np.full((300 + n,), n / 100, F)
         (got,) = runner.run(["op2:0"], {"x:0": x})
         np.testing.assert_allclose(got, np.square(np.exp(-x)), rtol=1e-6)
-    assert executor._tuner is None
-    assert not isinstance(executor._plan, Adaptive)
+    assert not isinstance(executor.plan, Tuner)
+    assert not isinstance(executor.plan, Adaptive)
 
 
 def test_what_is_fetched_stays() -> None:
@@ -162,7 +164,7 @@ def test_what_follows_from_shapes_is_computed_once() -> None:
     g.add("y", "Mul", "x", "fill", T="float32")
     runner = Runner(g.proto)
     executor = observed(runner, {"x:0": np.ones((3, 4), F)}, ["y:0"])
-    text = executor._plan._shaped.chunks[0].__code__.co_names  # type: ignore[attr-defined]
+    text = executor.plan.shaped.chunks[0].__code__.co_names  # type: ignore[attr-defined]
     assert not any(name.startswith("k") for name in text), text
     for shape in [(3, 4), (2, 2), (3, 4)]:
         (got,) = runner.run(["y:0"], {"x:0": np.ones(shape, F)})
@@ -190,7 +192,7 @@ def test_graph_options_turn_it_off() -> None:
                 for e in step.local.executors
                 if step.feeds
             )
-            assert isinstance(executor._plan, Adaptive) == (config is not off)
+            assert isinstance(executor.plan, Adaptive) == (config is not off)
     np.testing.assert_allclose(weights[0], weights[1], rtol=1e-5)
 
 
@@ -437,3 +439,42 @@ def test_axes_that_are_computed_in_a_buffer_are_looked_at_in_each_step() -> None
     for n in range(8):
         (got,) = runner.run(["sum:0"], {"x:0": x, "axis:0": np.array([n % 2], np.int32)})
         np.testing.assert_array_equal(got, x.sum(n % 2))
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_step_of_other_shapes_has_its_buffers_to_itself_until_it_ends() -> None:
+    """What a step has put into buffers before it met another shape is there when node after node goes on with it."""
+    met, go_on = threading.Event(), threading.Event()
+
+    def wait(x: Any) -> Any:
+        if x.size != 400:
+            met.set()
+            go_on.wait(30)
+        return x
+
+    token = register_py_func(wait)
+    g = GraphText()
+    g.add("a", "Placeholder", dtype="float32")
+    g.add("b", "Placeholder", dtype="float32")
+    g.add("first", "Neg", "a", T="float32")
+    g.add("other", "Neg", "b", "^first", T="float32")
+    g.add("more", "Square", "other", T="float32")
+    g.add("wait", "PyFunc", "more", token=token, Tin=["float32"], Tout=["float32"])
+    g.add("last", "Square", "first", "^wait", T="float32")
+    runner = Runner(g.proto)
+    feeds, fetches = ["a:0", "b:0"], ["last:0", "wait:0"]
+    for _ in range(2):
+        runner.run(fetches, {"a:0": np.ones(400, F), "b:0": np.ones(400, F)})
+    assert isinstance(runner.executor(feeds, fetches).plan, Adaptive)
+    got: list[Any] = []
+    thread = threading.Thread(
+        target=lambda: got.append(runner.run(fetches, {"a:0": np.full(400, 3, F), "b:0": np.ones(300, F)}))
+    )
+    thread.start()
+    try:
+        assert met.wait(30)
+        runner.run(fetches, {"a:0": np.full(400, 5, F), "b:0": np.ones(400, F)})
+    finally:
+        go_on.set()
+        thread.join()
+    np.testing.assert_array_equal(got[0][0], np.full(400, 9, F))

@@ -11,10 +11,8 @@ import pytest
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.executor import Executor, KernelCache, StepTrace
 from dtfctl.runtime.executor.binding import Environment
-from dtfctl.runtime.executor.frame_machine import FrameMachine
 from dtfctl.runtime.executor.functions import FunctionRunner
 from dtfctl.runtime.executor.schedule import sequential_order
-from dtfctl.runtime.executor.straight_compiler import compile_straight_line
 from dtfctl.runtime.executor.straight_line import StraightLine
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.device import Device
@@ -93,7 +91,7 @@ def test_an_error_does_not_keep_the_tensors_of_its_step(machine: bool) -> None:
     runner = Runner(g.proto)
     executor = runner.executor(["x:0"], ["bad:0", "y:0"])
     if machine:
-        executor._plan, executor._tuner = FrameMachine(executor.graph, executor._env), None
+        executor.plan = executor.planner.machine()
     rendezvous = LocalRendezvous()
     x = np.ones((2, 3), F)
     held = weakref.ref(x)
@@ -141,9 +139,8 @@ def test_chunks_pass_values_on(name: str, chunk: int) -> None:
     runner = Runner(case.graph_def())
     for step in case.steps():
         executor = runner.executor(list(step.feeds), step.fetches, step.targets)
-        assert isinstance(executor._plan, StraightLine)
-        executor._tuner = None
-        executor._plan = compile_straight_line(executor._schedule.order, executor._env, chunk)
+        assert executor.plan.engine == "straight"
+        executor.plan = executor.planner.straight(chunk_size=chunk)
         for fetch, value, want in zip(step.fetches, runner.run(step.fetches, step.feeds, step.targets), step.want):
             case.check(fetch, value, want)
 
@@ -187,7 +184,7 @@ def run_transfers(chunk: int, dead: bool) -> dict[str, tuple[object, bool]]:
         node.rank = rank
     runner = Runner(graph_pb2.GraphDef())
     executor = Executor(graph, runner.device, runner.resources, runner.kernels)
-    executor._plan = compile_straight_line(executor._schedule.order, executor._env, chunk)
+    executor.plan = executor.planner.straight(chunk_size=chunk)
     rendezvous, token = LocalRendezvous(), CancellationToken()
     rendezvous.send("client;fed:0", np.asarray(F(0)), False)
     rendezvous.send(key("unblock"), np.asarray(F(10)), False)
@@ -221,7 +218,7 @@ def test_a_dead_tensor_kills_what_depends_on_it_and_nothing_else(chunk: int) -> 
 def test_a_result_takes_the_local_of_an_operand_it_is_the_last_to_use() -> None:
     graph = NodeGraph.from_graph_def(transfers().proto)
     runner = Runner(graph_pb2.GraphDef())
-    plan = Executor(graph, runner.device, runner.resources, runner.kernels)._plan
+    plan = Executor(graph, runner.device, runner.resources, runner.kernels).plan.general
     assert isinstance(plan, StraightLine)
     places = {node.name: place for (node, _), place in plan.places.items()}
     assert places["kept"] == places["first"] == places["second"]
@@ -329,7 +326,7 @@ def test_a_single_waiting_kernel_needs_no_threads() -> None:
     runner = Runner(g.proto)
     runner.run([], {"x:0": F(3)}, ["put"])
     assert float(runner.run(["neg:0"])[0]) == -3
-    assert isinstance(runner.executor([], ["neg:0"])._plan, StraightLine)
+    assert runner.executor([], ["neg:0"]).plan.engine == "straight"
 
 
 def test_environment_binds_a_kernel_once_a_node() -> None:

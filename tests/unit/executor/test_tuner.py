@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 
 from dtfctl.runtime.executor import Executor
-from dtfctl.runtime.executor.frame_machine import FrameMachine
-from dtfctl.runtime.executor.straight_line import StraightLine
-from dtfctl.runtime.executor.tuner import worth_running_beside
+from dtfctl.runtime.executor.tuner import Tuner, worth_running_beside
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import NodeGraph
@@ -57,11 +55,11 @@ def slow(x: Any) -> Any:
 def test_independent_heavy_nodes_end_up_in_threads() -> None:
     runner = fan(slow)
     executor = executor_of(runner, 4)
-    assert isinstance(executor._plan, StraightLine)
+    assert executor.plan.engine == "straight"
     for step in range(20):
         assert run(runner, executor, step) == 3 * (step + 1)
-    assert isinstance(executor._plan, FrameMachine)
-    assert executor._tuner is None
+    assert executor.plan.engine == "frames"
+    assert not isinstance(executor.plan, Tuner)
 
 
 @pytest.mark.parametrize(("parallelism", "chained"), [(1, False), (4, True)])
@@ -70,7 +68,7 @@ def test_nothing_changes_where_there_is_nothing_to_gain(parallelism: int, chaine
     executor = executor_of(runner, parallelism)
     for _ in range(16):
         run(runner, executor, 0)
-    assert isinstance(executor._plan, StraightLine)
+    assert executor.plan.engine == "straight"
 
 
 def test_light_steps_are_left_alone() -> None:
@@ -78,8 +76,8 @@ def test_light_steps_are_left_alone() -> None:
     executor = executor_of(runner, 4)
     for _ in range(6):
         assert run(runner, executor, 2) == 6
-    assert isinstance(executor._plan, StraightLine)
-    assert executor._tuner is None
+    assert executor.plan.engine == "straight"
+    assert not isinstance(executor.plan, Tuner)
 
 
 def test_no_more_kernels_run_at_once_than_allowed() -> None:
@@ -99,7 +97,7 @@ def test_no_more_kernels_run_at_once_than_allowed() -> None:
     executor = executor_of(runner, 3)
     for _ in range(18):
         assert run(runner, executor, 1) == 8
-    assert isinstance(executor._plan, FrameMachine)
+    assert executor.plan.engine == "frames"
     assert 1 < most <= 3
 
 
@@ -114,7 +112,7 @@ def test_errors_in_threads_end_the_step() -> None:
     executor = executor_of(runner, 4)
     for _ in range(18):
         run(runner, executor, 1)
-    assert isinstance(executor._plan, FrameMachine)
+    assert executor.plan.engine == "frames"
     with pytest.raises(InvalidArgumentError, match="too much"):
         run(runner, executor, 6)
     assert run(runner, executor, 1) == 3

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dtfctl.runtime.executor.frame_machine import FrameMachine
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import CancelledError, InvalidArgumentError, OpError
 from tests.unit.executor.harness import GraphText, LocalRendezvous, Runner
@@ -45,7 +44,7 @@ def test_an_enqueue_feeds_a_dequeue_of_the_same_step() -> None:
     g.add("put", "QueueEnqueueV2", "q", "late", **ITEM)
     runner = Runner(g.proto)
     assert float(runner.run(["get:0"], targets=["put"])[0]) == pytest.approx(np.exp(4), rel=1e-6)
-    assert isinstance(runner.executor([], ["get:0"], ["put"])._plan, FrameMachine)
+    assert runner.executor([], ["get:0"], ["put"]).plan.engine == "frames"
 
 
 def test_more_items_than_the_queue_holds_pass_through_in_one_step() -> None:

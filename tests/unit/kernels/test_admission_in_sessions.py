@@ -63,6 +63,24 @@ def test_an_outer_product_of_variables_and_in_one_branch() -> None:
                     session.run(fetch, feed)
 
 
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_an_outer_product_of_variables_that_have_other_shapes_than_they_were_declared_with(use_resource: bool) -> None:
+    a = tf.get_variable("a", [1], use_resource=use_resource)
+    b = tf.get_variable("b", [1], use_resource=use_resource)
+    values = tf.placeholder(tf.float32, None)
+    if use_resource:
+        assigned = [tf.raw_ops.AssignVariableOp(resource=v.handle, value=values) for v in (a, b)]
+    else:
+        assigned = [tf.assign(v, values, validate_shape=False).op for v in (a, b)]
+    product = tf.reduce_sum(a * b)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(assigned[0], {values: np.ones((1 << 14, 1), F)})
+        session.run(assigned[1], {values: np.ones((1, 1 << 14), F)})
+        with pytest.raises(tf.errors.ResourceExhaustedError, match="more than are free"):
+            session.run(product)
+
+
 def first_of(dataset: Any) -> Any:
     element = dataset.make_one_shot_iterator().get_next()
     with tf.Session() as session:

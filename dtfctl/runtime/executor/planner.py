@@ -1,0 +1,115 @@
+"""Choosing and making the plans of a partition. docs/internals/engines.md says why each engine is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+from dtfctl.runtime.compiler.optimize import PLAIN_PLAN
+from dtfctl.runtime.compiler.pause import collector_paused
+from dtfctl.runtime.executor.adaptive import Adaptive
+from dtfctl.runtime.executor.binding import Environment
+from dtfctl.runtime.executor.device_memory import is_gpu
+from dtfctl.runtime.executor.frame_machine import FrameMachine
+from dtfctl.runtime.executor.keys import RECVS, SENDS
+from dtfctl.runtime.executor.liveness import BRANCHES
+from dtfctl.runtime.executor.loops import LOOP_OPS, REF_LOOP_OPS, fold_loops, share_reads_with_loops
+from dtfctl.runtime.executor.plan import Plan
+from dtfctl.runtime.executor.schedule import Schedule, sequential_order
+from dtfctl.runtime.executor.sequential import Sequential
+from dtfctl.runtime.executor.shaped import Observation
+from dtfctl.runtime.executor.straight_compiler import CHUNK, compile_straight_line
+from dtfctl.runtime.executor.straight_line import NOTHING, StraightLine
+from dtfctl.runtime.executor.tuner import Tuner
+from dtfctl.runtime.framework.node_graph import Node, NodeGraph
+
+BUILT_IN = LOOP_OPS | REF_LOOP_OPS | BRANCHES | SENDS | RECVS | NOTHING | {"_Arg", "_Retval"}
+
+# How often a plan for certain shapes is made for a partition whose shapes keep changing.
+_MOST_OBSERVATIONS = 4
+# Larger partitions are not observed: planning them again would take seconds.
+_MOST_NODES = 20_000
+
+
+class Planner:
+    """Makes the plans of one partition.
+
+    Args:
+        cores: how many kernels may run at the same time.
+    """
+
+    def __init__(self, graph: NodeGraph, env: Environment, cores: int) -> None:
+        self.graph = graph
+        self.env = env
+        self._cores = cores
+        # The same with its loops folded into nodes, once that was tried.
+        self._acyclic = graph
+        self._observations = 0
+
+    def may_block(self, node: Node) -> bool:
+        """Whether running the node may wait for other nodes or steps, receives aside."""
+        return node.op not in BUILT_IN and self.env.may_block(node)
+
+    def machine(self, heavy: frozenset[Node] = frozenset()) -> FrameMachine:
+        """Make a frame machine: for all nodes, loops too, or one that runs heavy kernels beside each other."""
+        graph = self._acyclic if heavy else self.graph
+        return FrameMachine(graph, self.env, heavy, self._cores)
+
+    def first(self) -> Plan:
+        """The plan for steps of any kind.
+
+        Raises:
+            OpError: a node has no kernel, or its kernel refuses its attributes.
+        """
+        ops = {node.op for node in self.graph}
+        if ops & REF_LOOP_OPS:
+            share_reads_with_loops(self.graph)
+            return self.machine()
+        if ops & LOOP_OPS:
+            folded = fold_loops(self.graph, self.env, self.may_block)
+            if folded is None:
+                return self.machine()
+            self._acyclic = folded
+        return self.straight() if self.schedule.is_safe else self.machine()
+
+    def straight(self, seen: Observation | None = None, chunk_size: int = CHUNK) -> StraightLine:
+        """Make straight lines, for steps of any kind or for those like one that was seen."""
+        plan = compile_straight_line(self.schedule.order, self.env, chunk_size, seen)
+        plan.beside = self
+        return plan
+
+    def tuned(self, general: Plan, use: Callable[[Plan], None]) -> Plan:
+        """The plan that finds out by measuring which one is best, and has that one used; the same where there is none.
+
+        Args:
+            use: called with a plan that is to be used from then on.
+        """
+        if is_gpu(self.env.device) or not isinstance(general, StraightLine) or len(general.order) > _MOST_NODES:
+            return general
+        is_plain = any(PLAIN_PLAN in node.raw_attrs for node in self.graph)
+
+        def shape(seen: Observation) -> Plan:
+            if is_plain:
+                return general
+            with collector_paused():
+                shaped = self.straight(seen)
+            return Adaptive(shaped, general, changed) if shaped.is_shaped else general
+
+        def changed() -> None:
+            self._observations += 1
+            use(self.tuned(general, use) if self._observations < _MOST_OBSERVATIONS else general)
+
+        return Tuner(general, lambda: self.interpreter, shape, self.machine if self._cores > 1 else None, use)
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        return sequential_order(self._acyclic, self.may_block)
+
+    @cached_property
+    def traced(self) -> Plan:
+        """A plan that runs every node of the graph by itself."""
+        return self.interpreter if self._acyclic is self.graph else self.machine()
+
+    @cached_property
+    def interpreter(self) -> Sequential:
+        return Sequential(self.schedule.order, self.env)
