@@ -39,17 +39,17 @@ def over_grpc() -> Iterator[InProcessCluster]:
     yield from cluster_with("grpc")
 
 
-def run(case: Case, cluster: InProcessCluster, short_way: bool = False) -> None:
-    # The short way is for steps without a bound.
-    bound_ms = 0 if short_way else 60_000
+def run(case: Case, cluster: InProcessCluster, prepared_first: bool = False) -> None:
+    # Steps with a bound go another way.
+    bound_ms = 0 if prepared_first else 60_000
     config = config_pb2.ConfigProto(isolate_session_state=True, operation_timeout_in_ms=bound_ms)
     place = scatter(case.name, ["/job:ps/task:0", "/job:worker/task:0"])
-    run_case(case, cluster.target("worker", 0), config, place, short_way)
+    run_case(case, cluster.target("worker", 0), config, place, prepared_first)
 
 
 @parametrize_cases(CASES)
 def test_two_tasks(case: Case, best: InProcessCluster) -> None:
-    run(case, best, short_way=True)
+    run(case, best, prepared_first=True)
 
 
 @parametrize_cases(TCP_CASES)

@@ -53,9 +53,9 @@ def _colocated(graph: graph_pb2.GraphDef) -> dict[str, str]:
 
 
 def run_case(
-    case: Case, target: str, config: config_pb2.ConfigProto, place: Place | None = None, short_way: bool = False
+    case: Case, target: str, config: config_pb2.ConfigProto, place: Place | None = None, prepared_first: bool = False
 ) -> None:
-    """Assert that a session gives the wanted values, step by step; the short way where a step has one, if asked to."""
+    """Assert that a session gives the wanted values, step by step; prepared before it is run, if asked to."""
     graph = case.graph_def()
     if place is not None:
         place(graph)
@@ -65,9 +65,9 @@ def run_case(
         for step in case.steps():
             # A tensor that is fed and fetched is answered by the client, as in Session.run.
             asked = [f for f in step.fetches if f not in step.feeds]
-            direct = backend.direct(list(step.feeds), asked, step.targets) if short_way else None
-            if direct is not None:
-                values = iter([as_host(v) for v in direct(list(step.feeds.values()))])
+            if prepared_first:
+                prepared = backend.prepare(list(step.feeds), asked, step.targets)
+                values = iter([as_host(v) for v in prepared(list(step.feeds.values()))])
             else:
                 values = iter(backend.run(step.feeds, asked, step.targets))
             for fetch, want in zip(step.fetches, step.want):

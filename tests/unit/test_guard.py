@@ -21,7 +21,7 @@ from dtfctl.runtime.executor.workers import WORKERS
 from dtfctl.runtime.framework.errors import CancelledError, UnavailableError
 from dtfctl.runtime.rendezvous.reactor import Reactor
 from dtfctl.runtime.services import peers, pulse
-from dtfctl.runtime.services.deadlines import Deadlines
+from dtfctl.runtime.steps.deadlines import Deadlines
 from dtfctl.task import AgentLine
 from tests.support.waiting import eventually
 

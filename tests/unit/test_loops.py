@@ -26,7 +26,7 @@ from dtfctl.launcher.spec.model import ClusterSpec, Metrics, TaskGroup
 from dtfctl.runtime.kernels.into.crew import Crew
 from dtfctl.runtime.platform import kept_memory
 from dtfctl.runtime.rendezvous.pumps import Pumps
-from dtfctl.runtime.services.deadlines import Deadlines
+from dtfctl.runtime.steps.deadlines import Deadlines
 from dtfctl.runtime.train.event_file import EventFileWriter
 from tests.support.waiting import eventually
 

@@ -17,7 +17,8 @@ from dtfctl.runtime.services.master import Master
 from dtfctl.runtime.services.master_session import MasterSession
 from dtfctl.runtime.services.partial_run import PartialRuns
 
-Direct = Callable[[list[Any]], list[Any]]
+Prepared = Callable[[list[Any]], list[Any]]
+"""Runs plain steps of one signature, from fed to fetched values."""
 
 
 class Backend(Protocol):
@@ -39,8 +40,8 @@ class Backend(Protocol):
     ) -> list[Any]:
         """Run a step; the fetched values in order."""
 
-    def direct(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Direct | None:
-        """A function from fed to fetched values that runs plain steps of a signature; None where there is none."""
+    def prepare(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Prepared:
+        """Give what runs plain steps of a signature, with values in that order."""
 
     def partial_run_setup(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> str: ...
 
@@ -96,8 +97,9 @@ class LocalBackend:
             values = session.run(feeds, fetches, targets, StepOptions(options, metadata))
         return own_values(values)
 
-    def direct(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Direct | None:
-        return self._made().direct_step(feeds, fetches, targets)
+    def prepare(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Prepared:
+        prepared = self._made().prepare(feeds, fetches, targets)
+        return prepared if prepared.direct is None else prepared.direct
 
     def partial_run_setup(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> str:
         self._made()

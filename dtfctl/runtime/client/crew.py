@@ -32,9 +32,9 @@ from dtfctl.runtime.rendezvous.patience import Patience
 from dtfctl.runtime.rendezvous.transports.handshake import this_place
 from dtfctl.runtime.services.client_parts import NUMBER
 from dtfctl.runtime.services.compiled_step import check_feeds
-from dtfctl.runtime.services.direct import dead_fetch
 from dtfctl.runtime.steps.coordinator import Coordinator, Do, Instructions, Parts
-from dtfctl.runtime.steps.reports import error_of, located
+from dtfctl.runtime.steps.path import PathChoice, StepPath
+from dtfctl.runtime.steps.reports import dead_fetch, error_of, located
 
 Ask = Callable[[worker_pb2.OpenClientRequest], worker_pb2.OpenLinkResponse]
 _TICK_S = 1.0
@@ -74,14 +74,14 @@ class Plan:
     Attributes:
         parts: of all tasks, by task; none where the master is to be called.
         order: how they are started.
-        reason: why it is to be called.
+        path: which way steps go, and why.
     """
 
     def __init__(self, signature: Signature, proto: worker_pb2.ClientPlan, numbers: itertools.count[int]) -> None:
         self.master = proto.master
         self.parts = {part.task: Part(signature, next(numbers), part) for part in proto.part}
         self.order = Parts(list(self.parts), [part.task for part in proto.part if part.quiet])
-        self.reason = proto.reason
+        self.path = PathChoice(StepPath.CLIENT if self.parts else StepPath.CALL, proto.reason)
         self._signature = signature
         self._types = {n: dtypes.as_dtype(number) for n, number in zip(signature.feeds, proto.feed_type) if number}
 
@@ -108,7 +108,7 @@ class Signature:
     def __init__(self, session: str, number: int, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]):
         self.session = session
         self.number = number
-        self.feeds, self.fetches = list(feeds), list(fetches)
+        self.feeds, self.fetches, self.targets = list(feeds), list(fetches), list(targets)
         self.payload = number.to_bytes(NUMBER, "little")
         self.definition = worker_pb2.ClientSignature(
             session=session, number=number, feed=feeds, fetch=fetches, target=targets

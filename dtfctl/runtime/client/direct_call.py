@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dtfctl.runtime.client.backend import Direct, own_values
+from dtfctl.runtime.client.backend import Prepared, own_values
 from dtfctl.runtime.client.feeds import FeedConverter
 from dtfctl.runtime.client.fetches import FetchPlan
 
 
 class DirectCall:
-    """A signature whose plain steps take the short way (`Backend.direct`).
+    """A signature whose plain steps take the short way (`Backend.prepare`).
 
     Attributes:
         converters: one a feed, in the order of the feed_dict.
@@ -19,17 +19,17 @@ class DirectCall:
         single: what it gives is the one fetched tensor's value.
     """
 
-    __slots__ = ("converters", "direct", "kept", "plan", "single")
+    __slots__ = ("converters", "kept", "plan", "prepared", "single")
 
-    def __init__(self, plan: FetchPlan, direct: Direct, converters: list[FeedConverter], kept: Any) -> None:
+    def __init__(self, plan: FetchPlan, prepared: Prepared, converters: list[FeedConverter], kept: Any) -> None:
         self.plan = plan
-        self.direct = direct
+        self.prepared = prepared
         self.converters = converters
         self.kept = kept
         self.single = plan.is_single
 
     def run(self, values: Iterable[Any]) -> Any:
-        results = own_values(self.direct([convert(v) for convert, v in zip(self.converters, values)]))
+        results = own_values(self.prepared([convert(v) for convert, v in zip(self.converters, values)]))
         return results[0] if self.single else self.plan.results(results)
 
 

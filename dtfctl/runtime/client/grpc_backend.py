@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import grpc
 
 from dtfctl.protocol import config_pb2, device_pb2, graph_pb2, master_pb2, worker_pb2
-from dtfctl.runtime.client.backend import Direct, own_values
+from dtfctl.runtime.client.backend import Prepared, own_values
 from dtfctl.runtime.client.line import Line
 from dtfctl.runtime.framework.errors import (
     DeadlineExceededError,
@@ -23,6 +24,7 @@ from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor
 from dtfctl.runtime.services.client_service import MAX_SIGNATURES, NAME
 from dtfctl.runtime.services.grpc_tools import CHANNEL_OPTIONS
 from dtfctl.runtime.services.job_scope import METADATA_KEY
+from dtfctl.runtime.steps.path import StepFacts, StepPath, choose_path, tell
 
 OPEN = f"/{NAME}/Open"
 _SERVICE = "/tensorflow.MasterService/"
@@ -86,8 +88,9 @@ class GrpcBackend:
         self._version = 0
         # The short way to a master on this host; None until it is wanted, and where there is none.
         self._line: Line | None = None
-        self._may_have_line = not (self._timeout_s or config.rpc_options.use_rpc_for_inprocess_master)
-        self._functions: dict[tuple[tuple[str, ...], ...], Direct] = {}
+        asks_for_rpc = config.rpc_options.use_rpc_for_inprocess_master
+        self._only_rpc = "the session's rpc_options ask for it" if asks_for_rpc else ""
+        self._prepared: dict[tuple[tuple[str, ...], ...], Prepared] = {}
 
     def _call(self, method: str, request: Any, response: Any, timeout_s: float | None = None) -> Any:
         if self._stub is None or not self._handle:
@@ -124,9 +127,8 @@ class GrpcBackend:
         metadata: config_pb2.RunMetadata | None = None,
     ) -> list[Any]:
         if options is None and metadata is None:
-            function = self.direct(list(feeds), fetches, targets)
-            if function is not None:
-                return function(list(feeds.values()))
+            return self.prepare(list(feeds), fetches, targets)(list(feeds.values()))
+        tell(choose_path(StepFacts(has_options=True)), list(feeds), fetches, targets)
         return self._run_step(feeds, fetches, targets, options, metadata, "")
 
     def _run_step(
@@ -136,13 +138,13 @@ class GrpcBackend:
         targets: Sequence[str],
         options: config_pb2.RunOptions | None,
         metadata: config_pb2.RunMetadata | None,
-        partial: str,
+        partial_run: str,
     ) -> list[Any]:
         request = master_pb2.RunStepRequest(
             session_handle=self._handle,
             fetch=fetches,
             target=targets,
-            partial_run_handle=partial,
+            partial_run_handle=partial_run,
             store_errors_in_response_body=True,
             request_id=_request_id(),
         )
@@ -164,23 +166,40 @@ class GrpcBackend:
             raise InternalError(f"The master's answer lacks fetched tensors: {missing}")
         return [got[name] for name in fetches]
 
-    def direct(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Direct | None:
-        """The short way to a master on this host; see client/line.py."""
-        if self._line is None:
-            if not self._may_have_line or self._stub is None or not self._handle:
-                return None
-            self._may_have_line = False
-            line = Line(self._handle, self._address, self._open_line)
-            if not line.open():
-                return None
-            self._line = line
+    def prepare(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> Prepared:
+        if self._stub is None or not self._handle:
+            raise InvalidArgumentError("A session is not created yet....")
         key = tuple(feeds), tuple(fetches), tuple(targets)
-        found = self._functions.get(key)
-        if found is None:
-            if len(self._functions) >= MAX_SIGNATURES:
-                return None
-            found = self._functions[key] = self._line.function(*key)
+        found = self._prepared.get(key)
+        if found is not None:
+            return found
+        is_full = len(self._prepared) >= MAX_SIGNATURES
+        only_rpc = f"the session has run {MAX_SIGNATURES} other signatures" if is_full else self._why_only_rpc()
+        choice = choose_path(StepFacts(has_timeout=self._timeout_s is not None, only_rpc=only_rpc))
+        if choice.path is StepPath.RPC or self._line is None:
+            tell(choice, *key)
+            found = partial(self._run_plain, *key)
+        else:
+            # What only the master knows of it, it says when the first step is run.
+            found = self._line.function(*key)
+        if not is_full:
+            self._prepared[key] = found
         return found
+
+    def _why_only_rpc(self) -> str:
+        """Say why this session has no line to its master; "" where it has one now, or wants none."""
+        if self._line is None and not self._only_rpc and self._timeout_s is None:
+            line = Line(self._handle, self._address, self._open_line)
+            if line.open():
+                self._line = line
+            else:
+                self._only_rpc = f"the master at {self._address} takes no other connection from here"
+        return self._only_rpc
+
+    def _run_plain(
+        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], values: Sequence[Any]
+    ) -> list[Any]:
+        return self._run_step(dict(zip(feeds, values)), fetches, targets, None, None, "")
 
     def _open_line(self, request: worker_pb2.OpenClientRequest) -> worker_pb2.OpenLinkResponse:
         if self._stub is None:

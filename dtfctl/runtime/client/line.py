@@ -7,7 +7,6 @@ use connections of their own.
 from __future__ import annotations
 
 import itertools
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,8 +14,7 @@ from typing import Any
 from dtfctl.runtime.client.connection import SILENCE_S
 from dtfctl.runtime.client.crew import Ask, Crew, Signature
 from dtfctl.runtime.framework.errors import OpError, UnavailableError
-
-log = logging.getLogger(__name__)
+from dtfctl.runtime.steps.path import PathChoice, tell
 
 
 class Line:
@@ -28,11 +26,11 @@ class Line:
         ask: asks the master for a connection, over gRPC.
 
     Attributes:
-        through_master: why steps last planned go through the master; "" where they go to all their tasks at once.
+        path: how steps of the signature go that was planned last; None before the first.
     """
 
     def __init__(self, session: str, address: str, ask: Ask) -> None:
-        self.through_master = ""
+        self.path: PathChoice | None = None
         self._session = session
         self._address = address
         self._ask = ask
@@ -75,9 +73,8 @@ class Line:
             plan = signature.plan
             if plan is None:
                 plan = signature.plan = crew.plan(signature, self._numbers)
-                if plan.reason != self.through_master:
-                    log.info("steps of session %s: %s", self._session, plan.reason or "to all tasks at once")
-                    self.through_master = plan.reason
+                self.path = plan.path
+                tell(plan.path, signature.feeds, signature.fetches, signature.targets)
             fetched = crew.run(signature, plan, values) if plan.parts else crew.call(signature, values)
         except OSError as e:
             if crew is not None:

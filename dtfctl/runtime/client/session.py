@@ -140,7 +140,7 @@ class BaseSession:
         return results
 
     def _remember(self, fetches: Any, feed_dict: Mapping[Any, Any] | None, plan: FetchPlan) -> None:
-        """Let the next step of this signature take the short way, if it has one."""
+        """Let the next step of this signature find all of it prepared."""
         keys = list(feed_dict) if feed_dict else []
         parts = list(fetches) if type(fetches) in (list, tuple) else [fetches]
         if not all(type(f) is Tensor or type(f) is Operation for f in parts):
@@ -152,12 +152,11 @@ class BaseSession:
         if self._closed or (not plan.names and not plan.target_names):
             return
         with self._errors():
-            direct = self._backend.direct([k.name for k in keys], plan.names, plan.target_names)
-        if direct is not None:
-            if len(self._calls) >= _MAX_PLANS:
-                self._calls.clear()
-            converters = [FeedConverter(self._graph, k) for k in keys]
-            self._calls[call_key(fetches, feed_dict)] = DirectCall(plan, direct, converters, (parts, keys))
+            prepared = self._backend.prepare([k.name for k in keys], plan.names, plan.target_names)
+        if len(self._calls) >= _MAX_PLANS:
+            self._calls.clear()
+        converters = [FeedConverter(self._graph, k) for k in keys]
+        self._calls[call_key(fetches, feed_dict)] = DirectCall(plan, prepared, converters, (parts, keys))
 
     def _run_with(self, fetches: Any, feeds: Mapping[Tensor, Any]) -> Any:
         """Run a step with feeds whose shapes are nobody's business but the ops' that get them."""
@@ -299,8 +298,8 @@ class BaseSession:
             if asked_for != self._sent_version and (plan.names or plan.target_names):
                 asked_for = self._sent_version
                 with self._errors():
-                    direct = self._backend.direct([], plan.names, plan.target_names)
-                call = DirectCall(plan, direct, [], None) if direct is not None else None
+                    prepared = self._backend.prepare([], plan.names, plan.target_names)
+                call = DirectCall(plan, prepared, [], None)
             return results
 
         return plain

@@ -22,7 +22,7 @@ from dtfctl import guard
 from dtfctl.net.gate import Gate
 from dtfctl.runtime.executor.workers import WORKERS
 from dtfctl.runtime.services.calls import FOR_EVER_S, GIVEN_UP, NO_REQUEST, Call, Handler, Refused, Stream, no_method
-from dtfctl.runtime.services.deadlines import DEADLINES
+from dtfctl.runtime.steps.deadlines import DEADLINES
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.protocol import worker_pb2
-from dtfctl.runtime.executor.keys import DEAD, client_key
+from dtfctl.runtime.executor.keys import DEAD
 from dtfctl.runtime.framework.errors import (
     AbortedError,
     CancelledError,
@@ -29,9 +29,11 @@ from dtfctl.runtime.framework.errors import (
 from dtfctl.runtime.rendezvous.frames import Frame, Kind, Message
 from dtfctl.runtime.rendezvous.reactor import REACTOR
 from dtfctl.runtime.rendezvous.transports.base import Link
-from dtfctl.runtime.services.step import Step
-from dtfctl.runtime.services.threads import submit
 from dtfctl.runtime.services.worker import Worker
+from dtfctl.runtime.steps.part import Part
+from dtfctl.runtime.steps.reports import report_of
+from dtfctl.runtime.steps.step import Step
+from dtfctl.runtime.steps.threads import submit
 
 log = logging.getLogger(__name__)
 NUMBER = 8
@@ -40,52 +42,30 @@ MAX_PARTITIONS = 1 << 16
 
 
 class _Part:
-    """A partition as a client runs it: with values in the client's order."""
+    """A partition as a client runs it: with values in the client's order.
+
+    Raises:
+        OpError: it is not known, is not of that session, or has other feeds and fetches than the client thinks.
+    """
 
     def __init__(self, worker: Worker, proto: worker_pb2.ClientPartition) -> None:
-        partition = worker.partition(proto.handle)
-        if partition.session.handle != proto.session:
+        self.partition = worker.partition(proto.handle)
+        if self.partition.session.handle != proto.session:
             raise AbortedError(f"Graph handle is not found: {proto.handle}. It is not of session {proto.session}.")
-        self.partition = partition
         self.is_quiet = proto.quiet
         self._worker = worker
-        self._feeds, self._fetches = list(proto.feed), list(proto.fetch)
-        executors = partition.executors
-        ends = [e.ends for e in executors]
-        if {n for e in ends for n in e.feeds} != set(self._feeds) or {n for e in ends for n in e.fetches} != set(
-            self._fetches
-        ):
-            raise InvalidArgumentError("A client's partition has other feeds and fetches than were registered")
-        self._is_plain = len(executors) == 1 and not executors[0].is_gpu
-        if self._is_plain:
-            self._args = [self._feeds.index(name) for name in ends[0].feeds]
-            self._results = [ends[0].fetches[name] for name in self._fetches]
+        self._feeds = len(proto.feed)
+        self._part = Part(self.partition, list(proto.feed), list(proto.fetch))
 
     def run(self, step: Step, values: list[Any]) -> list[Any]:
-        """The fetched values, `DEAD` for those on a branch not taken.
+        """Give the fetched values, `DEAD` for those on a branch not taken.
 
         Raises:
             OpError: what ended the step in this task, which is then cancelled.
         """
-        if len(values) != len(self._feeds):
-            raise InvalidArgumentError(f"Expected {len(self._feeds)} feed tensors, but got {len(values)}")
-        partition, worker = self.partition, self._worker
-        if self._is_plain:
-            results = partition.executors[0].results()
-            worker.run_part(partition, step, [values[i] for i in self._args], results)
-            return [results[i] for i in self._results]
-        table = step.table
-        for name, value in zip(self._feeds, values):
-            table.send(client_key(name), value, False)
-        worker.run(partition, step)
-        return [self._fetched(step, name) for name in self._fetches]
-
-    def _fetched(self, step: Step, name: str) -> Any:
-        found = step.table.take(client_key(name))
-        if found is None:
-            raise InternalError(f"The step ended without a value for {name}")
-        value, dead = found
-        return DEAD if dead else value
+        if len(values) != self._feeds:
+            raise InvalidArgumentError(f"Expected {self._feeds} feed tensors, but got {len(values)}")
+        return self._worker.run(self._part, step, values)[0]
 
 
 class ClientParts:
@@ -194,9 +174,8 @@ class ClientParts:
             self._failed(link, step_id, InternalError(f"{type(e).__name__}: {e}"))
 
     def _failed(self, link: Link, step_id: int, error: OpError) -> None:
-        report = worker_pb2.StepReport(code=error.error_code, message=error.text, derived=error.derived)
         try:
-            link.send((Message(Kind.DONE, step_id, "", report.SerializeToString()),))
+            link.send((Message(Kind.DONE, step_id, "", report_of(error).SerializeToString()),))
         except OpError:
             # The client is gone; `ended` cleans up after it.
             return

@@ -11,20 +11,10 @@ from dtfctl.runtime.executor.keys import SENDS, ClientEnds
 from dtfctl.runtime.framework.node_graph import Node, NodeGraph
 from dtfctl.runtime.rendezvous.routing import task_of_device
 from dtfctl.runtime.rendezvous.transports.handshake import this_place
+from dtfctl.runtime.steps.path import StepFacts, StepPath, choose_path
 
 if TYPE_CHECKING:
     from dtfctl.runtime.services.master_session import MasterSession
-
-
-def why_through_master(session: MasterSession) -> str:
-    """Why clients on the master's host cannot start the parts of a session's steps themselves; "" if they can.
-
-    Asked once for a session: what its tasks' places are does not change during their lives.
-    """
-    for task in session.remote:
-        if task.place != this_place():
-            return f"{task.task} is not on the host of the session's master"
-    return ""
 
 
 def quiet_parts(parts: Mapping[str, NodeGraph], ends: Mapping[str, ClientEnds]) -> frozenset[str]:
@@ -69,12 +59,16 @@ def client_plan(
         OpError: as `Signatures.get`.
     """
     master = session.local.task
-    plan = worker_pb2.ClientPlan(master=master, reason=why_through_master(session))
-    if plan.reason:
+    plan = worker_pb2.ClientPlan(master=master)
+    # Places of tasks do not change during their lives, so this is the same for all signatures of a session.
+    away = [task.task for task in session.remote if task.place != this_place()]
+    if away:
+        plan.reason = choose_path(StepFacts(elsewhere=away[0])).reason
         return plan
     compiled = session.signatures.get(feeds, fetches, targets, everywhere=True)
-    if not compiled.remote:
-        plan.reason = "only the master's own task has a part in it"
+    choice = choose_path(StepFacts(others=list(compiled.remote)))
+    plan.reason = choice.reason
+    if choice.path is not StepPath.CLIENT:
         return plan
     handles = {task: part.handle for task, part in compiled.remote.items()}
     if compiled.local is not None:

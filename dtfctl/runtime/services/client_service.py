@@ -23,19 +23,18 @@ from dtfctl.runtime.rendezvous.reactor import REACTOR
 from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, this_place
 from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
-from dtfctl.runtime.services.abandon import when_late
 from dtfctl.runtime.services.calls import Call, Handler, Unary
 from dtfctl.runtime.services.client_parts import ClientParts, send_fetched
 from dtfctl.runtime.services.client_plans import client_plan
-from dtfctl.runtime.services.compiled_step import StepOptions
-from dtfctl.runtime.services.direct import DirectStep
+from dtfctl.runtime.services.compiled_step import CompiledStep, StepOptions
 from dtfctl.runtime.services.grpc_tools import service, unary
 from dtfctl.runtime.services.master import Master
 from dtfctl.runtime.services.master_session import MasterSession
-from dtfctl.runtime.services.spread import SpreadStep
-from dtfctl.runtime.services.threads import submit
+from dtfctl.runtime.services.prepared_step import PreparedStep
 from dtfctl.runtime.services.worker import Worker
-from dtfctl.runtime.services.worker_session import LIGHT_S
+from dtfctl.runtime.steps.abandon import when_late
+from dtfctl.runtime.steps.threads import submit
+from dtfctl.runtime.steps.worker_session import LIGHT_S
 
 log = logging.getLogger(__name__)
 NAME = "dtf.ClientService"
@@ -147,33 +146,28 @@ class _Signature:
     def __init__(self, session: MasterSession, proto: worker_pb2.ClientSignature) -> None:
         self._session = session
         self._feeds, self._fetches, self._targets = list(proto.feed), list(proto.fetch), list(proto.target)
-        self._direct: DirectStep | SpreadStep | None = None
-        self._is_known = False
+        self._prepared: PreparedStep | None = None
         self._busy_s = 1.0
 
     @property
     def is_light(self) -> bool:
-        return self._is_known and self._busy_s < LIGHT_S
+        return self._busy_s < LIGHT_S
 
     def run(self, values: list[Any], token: CancellationToken) -> list[Any]:
-        """The fetched values.
+        """Give the fetched values.
 
         Raises:
             OpError: the step failed.
         """
-        if len(values) != len(self._feeds):
-            raise InvalidArgumentError(f"Expected {len(self._feeds)} feed tensors, but got {len(values)}")
-        session = self._session
-        if not self._is_known:
-            self._direct = session.direct_step(self._feeds, self._fetches, self._targets)
+        prepared = self._prepared
+        if prepared is None:
+            prepared = self._prepared = self._session.prepare(self._feeds, self._fetches, self._targets)
         started = time.perf_counter()
-        if self._direct is not None:
-            return self._measured(self._direct(values, token), started)
-        how = StepOptions(None, None, token)
-        return self._measured(session.run(dict(zip(self._feeds, values)), self._fetches, self._targets, how), started)
+        values = prepared.run(values, StepOptions(cancellation=token, is_waited_for=False))
+        self._measure(prepared.compiled, started)
+        return values
 
-    def _measured(self, values: list[Any], started: float) -> list[Any]:
-        compiled = self._session.signatures.get(self._feeds, self._fetches, self._targets)
+    def _measure(self, compiled: CompiledStep, started: float) -> None:
         local = compiled.local
         if compiled.remote:
             # Waiting is for frames, which is what the reactor's thread does anyway.
@@ -183,8 +177,6 @@ class _Signature:
         else:
             busy = time.perf_counter() - started
             self._busy_s += (busy - self._busy_s) * (0.5 if busy < self._busy_s else 0.25)
-        self._is_known = True
-        return values
 
 
 class _Client:

@@ -14,8 +14,8 @@ from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.services.tasks import RemotePart
-from dtfctl.runtime.services.worker_session import Partition
 from dtfctl.runtime.steps.coordinator import Parts
+from dtfctl.runtime.steps.worker_session import Partition
 
 
 @dataclass(eq=False)
@@ -66,6 +66,8 @@ class StepOptions:
         options: the client's RunOptions, if any.
         metadata: filled in when the options ask for it.
         cancellation: cancels the step from outside, as when the client is gone.
+        is_waited_for: the step's caller returns only with it; False where whoever gives `cancellation` does not wait
+            for what is told to end.
         wants_costs: describe in the metadata what each node costs.
     """
 
@@ -73,6 +75,12 @@ class StepOptions:
     metadata: config_pb2.RunMetadata | None = None
     cancellation: CancellationToken | None = None
     wants_costs: bool = False
+    is_waited_for: bool = True
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is asked but the values, and nobody cancels it whom its caller would have to wait for."""
+        return self.options is None and self.metadata is None and (self.cancellation is None or not self.is_waited_for)
 
     @property
     def wants_stats(self) -> bool:
@@ -89,3 +97,8 @@ class StepOptions:
     @property
     def graphs_sent(self) -> bool:
         return self.wants_graphs or self.wants_costs
+
+    @property
+    def reports(self) -> bool:
+        """Whether its parts report more than that they have ended."""
+        return self.traced or self.graphs_sent

@@ -16,14 +16,14 @@ from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import (
     FailedPreconditionError,
     InternalError,
-    InvalidArgumentError,
     OpError,
 )
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.rendezvous.local import LocalRendezvous
-from dtfctl.runtime.services.abandon import LONG_S, apart
-from dtfctl.runtime.services.worker import step_error
+from dtfctl.runtime.steps.abandon import LONG_S, apart
+from dtfctl.runtime.steps.part import ended_with
+from dtfctl.runtime.steps.reports import dead_fetch
 
 if TYPE_CHECKING:
     from dtfctl.runtime.services.compiled_step import CompiledStep
@@ -51,7 +51,7 @@ class DirectStep:
         self._compiled = compiled
         self._executor = executor
         self._run = executor.run_direct
-        self._running = session.direct_running
+        self._running = session.running
         self._idle: list[StepContext] = []
         self._fetches = list(fetches)
         # Where the plan's arguments and results are in the caller's lists; None where the orders agree.
@@ -97,7 +97,7 @@ class DirectStep:
                 withdraw()
             running.discard(outer or token)
             if session.is_closed:
-                session.direct_ended()
+                session.step_ended()
         compiled.is_long = time.monotonic() - started > LONG_S
         compiled.runs += 1
         session.local.worker.steps_run += 1
@@ -131,7 +131,7 @@ class DirectStep:
     def _failed(self, step: StepContext, error: BaseException) -> None:
         """End what the step may have left running, and drop what it holds."""
         if isinstance(error, OpError):
-            step_error(error, step.cancellation)
+            ended_with(error, step.cancellation)
         step.step_resources.clear()
 
     def _reported(self, step: StepContext, error: BaseException) -> BaseException:
@@ -141,16 +141,9 @@ class DirectStep:
             wrapped = InternalError(f"{type(error).__name__}: {error}")
             wrapped.__cause__ = error
             return wrapped
-        return self._session.reported(step_error(error, step.cancellation), step.cancellation)
+        return self._session.reported(ended_with(error, step.cancellation), step.cancellation)
 
 
 def cancel_as(token: CancellationToken, outer: CancellationToken) -> None:
     """Cancel for the reason of another token."""
     token.cancel(outer.reason)
-
-
-def dead_fetch(name: str, fetches: Sequence[str]) -> OpError:
-    """The error for a fetch on the branch not taken, with both of TensorFlow's texts for it."""
-    return InvalidArgumentError(
-        f"The tensor returned for {name} was not valid. Retval[{list(fetches).index(name)}] does not have value"
-    )

@@ -12,11 +12,12 @@ from dtfctl.runtime.rendezvous.frames import Frame, Kind, Message
 from dtfctl.runtime.rendezvous.reactor import REACTOR
 from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.services.peers import Peers
-from dtfctl.runtime.services.step import Step
 from dtfctl.runtime.services.tasks import GRAPHS, RUN, TRACE
-from dtfctl.runtime.services.threads import submit
 from dtfctl.runtime.services.worker import Worker, partition_graphs
-from dtfctl.runtime.services.worker_session import Partition
+from dtfctl.runtime.steps.part import Part
+from dtfctl.runtime.steps.reports import report_of
+from dtfctl.runtime.steps.step import Step
+from dtfctl.runtime.steps.threads import submit
 
 # Looking a member up in its enumeration takes as long as much else here.
 _TENSOR, _RUN, _DONE = Kind.TENSOR, Kind.RUN, Kind.DONE
@@ -86,46 +87,39 @@ class Exchange:
         steps[frame.step] = None
         try:
             partition = self._worker.partition(handle)
+            part = partition.unfed
             step = self._worker.begin(frame.step)
         except OpError as e:
-            self._answer(link, frame.step, worker_pb2.StepReport(code=e.error_code, message=e.text, derived=e.derived))
+            self._answer(link, frame.step, report_of(e))
             return
         step.peers.add(link.peer_task)
         if partition.is_light and not flags:
-            REACTOR.run_soon(lambda: self._run(link, partition, step, 0), submit)
+            REACTOR.run_soon(lambda: self._run(link, part, step, 0), submit)
         else:
-            submit(self._run, link, partition, step, flags)
+            submit(self._run, link, part, step, flags)
 
-    def _run(self, link: Link, partition: Partition, step: Step, flags: int) -> None:
+    def _run(self, link: Link, part: Part, step: Step, flags: int) -> None:
         step_id = step.step_id
+        trace = StepTrace() if flags & TRACE else None
+        try:
+            _, went = self._worker.run(
+                part, step, (), trace, None if flags else (link.peer_task, Message(_DONE, step_id))
+            )
+        except OpError as e:
+            self._answer(link, step_id, report_of(e))
+            return
         if not flags:
-            try:
-                last = link.peer_task, Message(_DONE, step_id)
-                if len(partition.executors) == 1 and not partition.executors[0].is_gpu and not partition.is_fed:
-                    went = self._worker.run_part(partition, step, [], [], last)
-                else:
-                    went = self._worker.run(partition, step, None, last)
-            except OpError as e:
-                report = worker_pb2.StepReport(code=e.error_code, message=e.text, derived=e.derived)
-                self._answer(link, step_id, report)
-                return
             # All that was sent to this part has been received, so nothing is left of the step here.
             self._forget(link, step_id)
-            self._worker.finish(step, partition)
+            self._worker.finish(step, part.partition)
             if not went:
                 self._answer(link, step_id, None)
             return
-        trace = StepTrace() if flags & TRACE else None
-        try:
-            self._worker.run(partition, step, trace)
-        except OpError as e:
-            report = worker_pb2.StepReport(code=e.error_code, message=e.text, derived=e.derived)
-        else:
-            report = worker_pb2.StepReport()
-            if trace is not None:
-                report.step_stats.CopyFrom(trace.to_proto())
-            if flags & GRAPHS:
-                report.partition_graph.extend(partition_graphs(partition))
+        report = worker_pb2.StepReport()
+        if trace is not None:
+            report.step_stats.CopyFrom(trace.to_proto())
+        if flags & GRAPHS:
+            report.partition_graph.extend(partition_graphs(part.partition))
         self._answer(link, step_id, report)
 
     def _forget(self, link: Link, step_id: int) -> None:

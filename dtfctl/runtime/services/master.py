@@ -24,8 +24,8 @@ from dtfctl.runtime.services.peers import Answer, Peers
 from dtfctl.runtime.services.request_ids import RecentRequestIds
 from dtfctl.runtime.services.step_run import StepRun
 from dtfctl.runtime.services.tasks import LocalTask, RemoteTask
-from dtfctl.runtime.services.threads import submit
 from dtfctl.runtime.services.worker import Worker
+from dtfctl.runtime.steps.threads import submit
 
 log = logging.getLogger(__name__)
 # Above this many sessions, one idle for IDLE_S is closed for each new one; without such, new ones are refused.

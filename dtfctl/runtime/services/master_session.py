@@ -20,26 +20,25 @@ from dtfctl.runtime.framework.errors import (
     CancelledError,
     DeadlineExceededError,
     FailedPreconditionError,
-    InternalError,
     InvalidArgumentError,
     OpError,
 )
 from dtfctl.runtime.framework.node_graph import NodeGraph
-from dtfctl.runtime.services.abandon import LONG_S, apart
 from dtfctl.runtime.services.compilation import SessionGraph
-from dtfctl.runtime.services.compiled_step import CompiledStep, StepOptions, check_feeds
+from dtfctl.runtime.services.compiled_step import CompiledStep, StepOptions
 from dtfctl.runtime.services.cost_graph import cost_graph
-from dtfctl.runtime.services.deadlines import DEADLINES
-from dtfctl.runtime.services.direct import DirectStep, dead_fetch
 from dtfctl.runtime.services.job_scope import EVERYONE, JobScope
+from dtfctl.runtime.services.prepared_step import PLAIN, PreparedStep
 from dtfctl.runtime.services.signatures import Signatures
-from dtfctl.runtime.services.spread import SpreadStep
-from dtfctl.runtime.services.step import Step
 from dtfctl.runtime.services.step_run import StepRun
 from dtfctl.runtime.services.tasks import GRAPHS, TRACE, LocalTask, RemoteTask
-from dtfctl.runtime.services.threads import submit
 from dtfctl.runtime.services.worker import partition_graphs
+from dtfctl.runtime.steps.deadlines import DEADLINES
 from dtfctl.runtime.steps.grace import GRACE_S
+from dtfctl.runtime.steps.part import Part
+from dtfctl.runtime.steps.path import tell
+from dtfctl.runtime.steps.step import Step
+from dtfctl.runtime.steps.threads import submit
 
 log = logging.getLogger(__name__)
 # Step ids leave the top seven bits clear, as TensorFlow's do.
@@ -48,9 +47,9 @@ _STEP_BITS = 56
 
 @dataclass(eq=False)
 class Callable_:
-    """A made callable: a compiled step with its options."""
+    """A made callable: a signature with its options."""
 
-    compiled: CompiledStep
+    prepared: PreparedStep
     options: config_pb2.CallableOptions
 
 
@@ -60,9 +59,6 @@ class PartialRunState(Protocol):
     def cancel(self, reason: OpError) -> None: ...
 
     def run(self, feeds: Mapping[str, Any], fetches: Sequence[str], how: StepOptions) -> tuple[list[Any], bool]: ...
-
-
-_PLAIN = StepOptions()
 
 
 class MasterSession:
@@ -104,10 +100,10 @@ class MasterSession:
         self.graph_version = 0
         self._lock = threading.Condition()
         self._closed: OpError | None = None
-        self._running: set[CancellationToken] = set()
-        # Of steps that run the short way. Added to and taken from without the lock: the closing session looks here
+        # What cancels the steps that run. Added to and taken from without the lock: the closing session looks here
         # after it has set `_closed`, a step looks at `_closed` after it has added itself.
-        self.direct_running: set[CancellationToken] = set()
+        self.running: set[CancellationToken] = set()
+        self._prepared: dict[tuple[tuple[str, ...], ...], PreparedStep] = {}
         # Connections of clients that run steps of it themselves, which this master does not see.
         self.runners: set[object] = set()
         self._count = 0
@@ -169,74 +165,34 @@ class MasterSession:
         feeds: Mapping[str, Any],
         fetches: Sequence[str],
         targets: Sequence[str],
-        how: StepOptions = _PLAIN,
+        how: StepOptions = PLAIN,
     ) -> list[Any]:
         """Run one step; the values of `fetches`, in their order.
 
         Raises:
             OpError: the step failed. FailedPreconditionError: the session is closed.
         """
-        self._enter()
-        try:
-            return self._run(self.signatures.get(list(feeds), fetches, targets), feeds, fetches, how)
-        finally:
-            self._leave()
+        return self.prepare(list(feeds), fetches, targets).run(list(feeds.values()), how)
 
-    def direct_step(
-        self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]
-    ) -> DirectStep | SpreadStep | None:
-        """The short way to run a signature's plain steps, if it has one.
+    def prepare(self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]) -> PreparedStep:
+        """Give what runs a signature, with values in the order of these feeds and fetches.
 
         Raises:
-            OpError: as `Signatures.get`.
+            OpError: as `Signatures.get`. FailedPreconditionError: the session is closed.
         """
-        if self.config.operation_timeout_in_ms > 0:
-            return None
         self._enter()
         try:
-            compiled = self.signatures.get(feeds, fetches, targets)
+            key = tuple(feeds), tuple(fetches), tuple(targets)
+            found = self._prepared.get(key)
+            if found is None:
+                compiled = self.signatures.get(feeds, fetches, targets)
+                found = self._prepared[key] = PreparedStep(self, compiled, feeds, fetches)
+                tell(found.path, feeds, fetches, targets)
+            return found
         finally:
             self._leave()
-        local = compiled.local
-        if compiled.remote:
-            return SpreadStep.of(self, compiled, feeds, fetches)
-        if local is None or len(local.executors) != 1:
-            return None
-        executor = local.executors[0]
-        if not executor.is_self_contained or set(executor.ends.feeds) != set(feeds):
-            return None
-        return DirectStep(self, compiled, executor, feeds, fetches)
 
-    def _run(
-        self, compiled: CompiledStep, feeds: Mapping[str, Any], fetches: Sequence[str], how: StepOptions
-    ) -> list[Any]:
-        compiled.runs += 1
-        if how.metadata is not None and self._is_measured(compiled.runs):
-            how = replace(how, wants_costs=True)
-        check_feeds(feeds.items(), compiled.feed_types)
-        step = self.local.worker.begin(self.new_step_id())
-        token = step.token
-        release = self.attach(token, how)
-
-        def work() -> list[Any]:
-            started = time.monotonic()
-            try:
-                for name, value in feeds.items():
-                    step.table.send(f"client;{name}", value, False)
-                self.execute(compiled, step, how)
-                if token.reason is not None:
-                    raise self.reported(token.reason, token)
-                return self.collect(step, fetches)
-            finally:
-                compiled.is_long = time.monotonic() - started > LONG_S
-                release()
-                self.local.worker.cleanup(step.step_id)
-
-        if compiled.is_long or self._timeout_s(how) > 0:
-            return apart(work, token)
-        return work()
-
-    def _is_measured(self, run: int) -> bool:
+    def is_measured(self, run: int) -> bool:
         """Whether the configuration asks what the nodes cost in a signature's run of that number."""
         options = self.config.graph_options
         counted = run - options.build_cost_model_after
@@ -245,65 +201,75 @@ class MasterSession:
     def new_step_id(self) -> int:
         return self._random.getrandbits(_STEP_BITS) or 1
 
-    def attach(self, token: CancellationToken, how: StepOptions) -> Callable[[], None]:
+    def attach(self, step: Step, how: StepOptions) -> Callable[[], None]:
         """Let whatever may stop a step do so; returns a function that ends that.
 
         Raises:
-            FailedPreconditionError: the session was closed meanwhile.
+            FailedPreconditionError: the session was closed meanwhile; the step is forgotten.
         """
-        outer, timeout_s = how.cancellation, self._timeout_s(how)
-        tokens = {token} if outer is None else {token, outer}
-        with self._lock:
-            self._check_open()
-            self._running |= tokens
+        token, outer, timeout_s = step.token, how.cancellation, self.timeout_s(how)
+        self.last_used = time.monotonic()
+        attached = token if outer is None else outer
+        self.running.add(attached)
         withdrawals: list[Callable[[], None]] = []
+
+        def release() -> None:
+            for withdraw in withdrawals:
+                withdraw()
+            self.running.discard(attached)
+            if self._closed is not None:
+                self.step_ended()
+
+        if self._closed is not None:
+            release()
+            self.local.worker.cleanup(step.step_id)
+            self._check_open()
         if outer is not None:
             withdrawals.append(outer.on_cancel(lambda: _cancel(token, outer.reason)))
         if timeout_s > 0:
             expired = DeadlineExceededError("Timed out waiting for notification")
             withdrawals.append(DEADLINES.after(timeout_s, lambda: _cancel(token, expired)))
-
-        def release() -> None:
-            for withdraw in withdrawals:
-                withdraw()
-            with self._lock:
-                self._running -= tokens
-                self._lock.notify_all()
-
         return release
 
-    def _timeout_s(self, how: StepOptions) -> float:
+    def timeout_s(self, how: StepOptions) -> float:
         """How long a step may take; 0 without a bound."""
         asked_ms = how.options.timeout_in_ms if how.options is not None else 0
         return float(asked_ms or self.config.operation_timeout_in_ms) / 1000
 
-    def execute(self, compiled: CompiledStep, step: Step, how: StepOptions) -> None:
-        """Run all parts of a step that has its feeds; returns when all have ended.
+    def execute(
+        self, compiled: CompiledStep, step: Step, how: StepOptions, part: Part | None, values: Sequence[Any] = ()
+    ) -> list[Any]:
+        """Run all parts of a step; returns, when all have ended, the values fetched from the own one.
+
+        Args:
+            part: the own one, with the values that are fed to it.
 
         Raises:
             OpError: the error to report.
         """
         trace = StepTrace() if how.traced else None
         remote = compiled.remote
-        keeps = how.traced or how.graphs_sent
-        if keeps:
+        if how.reports:
             flags = (TRACE if how.traced else 0) | (GRAPHS if how.graphs_sent else 0)
-            remote = {task: part.reporting(flags) for task, part in remote.items()}
+            remote = {task: found.reporting(flags) for task, found in remote.items()}
+        fetched: list[Any] = []
 
         def here() -> None:
-            assert compiled.local is not None
+            nonlocal fetched
+            assert part is not None
             try:
-                self.local.worker.run(compiled.local, step, trace)
+                fetched, _ = self.local.worker.run(part, step, values, trace)
             except OpError as e:
                 raise self.reported(e, step.token) from e.__cause__
 
-        run = self.step_runs[step.step_id] = StepRun(step, self.handle, compiled.parts, remote, keeps)
+        run = self.step_runs[step.step_id] = StepRun(step, self.handle, compiled.parts, remote, how.reports)
         try:
             run.execute(here)
         finally:
             del self.step_runs[step.step_id]
-        if how.metadata is not None and keeps:
+        if how.metadata is not None and how.reports:
             self._describe(compiled, how, trace, run.reports)
+        return fetched
 
     def reported(self, error: OpError, token: CancellationToken) -> OpError:
         """What a client is told of an error in this task."""
@@ -318,25 +284,6 @@ class MasterSession:
         located = type(error)(f"From {self.local.task}:\n{error.message}", error.node)
         located.__cause__ = error.__cause__
         return located
-
-    def collect(self, step: Step, fetches: Sequence[str]) -> list[Any]:
-        """Take fetched values off the table.
-
-        Raises:
-            InvalidArgumentError: one is dead. InternalError: one was not computed.
-        """
-        out: dict[str, Any] = {}
-        for name in fetches:
-            if name in out:
-                continue
-            found = step.table.take(f"client;{name}")
-            if found is None:
-                raise InternalError(f"The step ended without a value for {name}")
-            value, dead = found
-            if dead:
-                raise dead_fetch(name, fetches)
-            out[name] = value
-        return [out[name] for name in fetches]
 
     def _describe(
         self, compiled: CompiledStep, how: StepOptions, trace: StepTrace | None, reports: Sequence[Any]
@@ -375,14 +322,14 @@ class MasterSession:
         self._check_open()
         if options.tensor_connection:
             raise InvalidArgumentError("Tensor connections of callables are not supported; build the graph connected")
-        compiled = self.signatures.get(list(options.feed), list(options.fetch), list(options.target))
+        prepared = self.prepare(list(options.feed), list(options.fetch), list(options.target))
         with self._lock:
             handle = self._next_callable
             self._next_callable += 1
-            self._callables[handle] = Callable_(compiled, options)
+            self._callables[handle] = Callable_(prepared, options)
         return handle
 
-    def run_callable(self, handle: int, values: Sequence[Any], how: StepOptions = _PLAIN) -> list[Any]:
+    def run_callable(self, handle: int, values: Sequence[Any], how: StepOptions = PLAIN) -> list[Any]:
         """Run a callable with values for its feeds, in order.
 
         Raises:
@@ -395,16 +342,9 @@ class MasterSession:
                 if 0 <= handle < self._next_callable:
                     raise InvalidArgumentError(f"Attempted to run callable after handle was released: {handle}")
                 raise InvalidArgumentError(f"No such callable handle: {handle}")
-        feeds = made.options.feed
-        if len(values) != len(feeds):
-            raise InvalidArgumentError(f"Expected {len(feeds)} feed tensors, but got {len(values)}")
         if how.options is None and made.options.HasField("run_options"):
-            how = StepOptions(made.options.run_options, how.metadata, how.cancellation)
-        self._enter()
-        try:
-            return self._run(made.compiled, dict(zip(feeds, values)), list(made.options.fetch), how)
-        finally:
-            self._leave()
+            how = replace(how, options=made.options.run_options)
+        return made.prepared.run(values, how)
 
     def callable_fetches(self, handle: int) -> list[str]:
         """Names of what a callable fetches; none for a handle that is not known."""
@@ -438,7 +378,7 @@ class MasterSession:
             if self._closed is not None:
                 return
             self._closed = FailedPreconditionError("Session is closed.")
-            running = [*self._running, *self.direct_running]
+            running = list(self.running)
         cancelled = reason or CancelledError("Step was cancelled by an explicit call to `Session::Close()`.")
         for partial in list(self.partial_runs.values()):
             partial.cancel(cancelled)
@@ -447,6 +387,7 @@ class MasterSession:
         with self._lock:
             self._lock.wait_for(lambda: self.is_idle, timeout=GRACE_S)
         self.signatures.clear()
+        self._prepared.clear()
         self._callables.clear()
         ends = [submit(self._delete_at, task, cancelled) for task in self.remote]
         self.local.delete_session(self.handle, cancelled)
@@ -462,14 +403,14 @@ class MasterSession:
 
     @property
     def is_idle(self) -> bool:
-        return self._count == 0 and not self.direct_running and not self._running
+        return self._count == 0 and not self.running
 
     @property
     def is_closed(self) -> bool:
         return self._closed is not None
 
-    def direct_ended(self) -> None:
-        """A step that ran the short way has ended after the session was closed."""
+    def step_ended(self) -> None:
+        """Wake who closes the session: a step of it has ended."""
         with self._lock:
             self._lock.notify_all()
 

@@ -9,11 +9,12 @@ from typing import Any
 from dtfctl.errors import Signal
 from dtfctl.runtime.compiler.prune import check_partial_fetches
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError
-from dtfctl.runtime.services.abandon import wait
 from dtfctl.runtime.services.compiled_step import CompiledStep, StepOptions, check_feeds
-from dtfctl.runtime.services.direct import dead_fetch
 from dtfctl.runtime.services.master_session import MasterSession
-from dtfctl.runtime.services.threads import submit
+from dtfctl.runtime.steps.abandon import wait
+from dtfctl.runtime.steps.part import Part
+from dtfctl.runtime.steps.reports import dead_fetch
+from dtfctl.runtime.steps.threads import submit
 
 
 class PartialRuns:
@@ -71,6 +72,7 @@ class _PartialRun:
         self._fetched = dict.fromkeys(fetches, False)
         self._step_id = session.new_step_id()
         self._step = session.local.worker.begin(self._step_id)
+        self._part = None if compiled.local is None else Part(compiled.local)
         self._execution: Future[None] | None = None
 
     def cancel(self, reason: OpError) -> None:
@@ -88,7 +90,7 @@ class _PartialRun:
         for name in fetches:
             self._fetched[name] = True
         last = all(self._fed.values()) and all(self._fetched.values())
-        release = self._session.attach(self._step.token, how)
+        release = self._session.attach(self._step, how)
         try:
             for name, value in feeds.items():
                 self._step.table.send(f"client;{name}", value, False)
@@ -108,7 +110,7 @@ class _PartialRun:
 
     def _execute(self, how: StepOptions) -> None:
         try:
-            self._session.execute(self._compiled, self._step, how)
+            self._session.execute(self._compiled, self._step, how, self._part)
         except OpError as e:
             self._step.token.cancel(e)
             raise

@@ -21,7 +21,7 @@ from dtfctl.runtime.framework.errors import (
 from dtfctl.runtime.rendezvous.frames import Message
 from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.services.links import LinkMaker
-from dtfctl.runtime.services.threads import submit
+from dtfctl.runtime.steps.threads import submit
 
 log = logging.getLogger(__name__)
 

@@ -21,9 +21,9 @@ from dtfctl.net.address import UNIX
 from dtfctl.net.tls import Identity
 from dtfctl.net.unix import short
 from dtfctl.runtime.services.calls import Call, Handler, Unary
-from dtfctl.runtime.services.deadlines import DEADLINES
 from dtfctl.runtime.services.grpc_tools import CHANNEL_OPTIONS, listen_tcp, new_server
 from dtfctl.runtime.services.master_service import NAME
+from dtfctl.runtime.steps.deadlines import DEADLINES
 
 LOOK_S = 5.0
 _WAITS = frozenset({f"/{NAME}/CreateSession", f"/{NAME}/Reset"})

@@ -21,7 +21,6 @@ from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.rendezvous.transports.handshake import TaskTls
 from dtfctl.runtime.services.calls import CallServer
 from dtfctl.runtime.services.client_service import ClientService
-from dtfctl.runtime.services.deadlines import DEADLINES
 from dtfctl.runtime.services.exchange import Exchange
 from dtfctl.runtime.services.gpu import find_gpus
 from dtfctl.runtime.services.grpc_tools import CHANNEL_OPTIONS, listen_tcp, listen_unix, new_server
@@ -31,9 +30,10 @@ from dtfctl.runtime.services.master import Master
 from dtfctl.runtime.services.master_service import MasterService
 from dtfctl.runtime.services.peers import Peers
 from dtfctl.runtime.services.pulse import CallProbe, Probe, Pulse, ReactorProbe
-from dtfctl.runtime.services.threads import submit
 from dtfctl.runtime.services.worker import ORPHAN_S, Worker
 from dtfctl.runtime.services.worker_service import WorkerService
+from dtfctl.runtime.steps.deadlines import DEADLINES
+from dtfctl.runtime.steps.threads import submit
 
 log = logging.getLogger(__name__)
 LOOK_S = 5.0

@@ -12,8 +12,8 @@ from dtfctl.runtime.services.client_plans import quiet_parts
 from dtfctl.runtime.services.compilation import SessionGraph
 from dtfctl.runtime.services.compiled_step import CompiledStep
 from dtfctl.runtime.services.tasks import LocalTask, RemotePart, RemoteTask
-from dtfctl.runtime.services.worker_session import Partition
 from dtfctl.runtime.steps.coordinator import Parts
+from dtfctl.runtime.steps.worker_session import Partition
 
 # Feeds, fetches, targets, whether it is for partial runs, and whether clients meet all tasks (see `compile_step`).
 _Key: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], bool, bool]

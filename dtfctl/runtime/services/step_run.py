@@ -11,11 +11,11 @@ from dtfctl.protocol import worker_pb2
 from dtfctl.runtime.framework.errors import CancelledError, OpError
 from dtfctl.runtime.rendezvous.frames import Kind
 from dtfctl.runtime.rendezvous.reactor import REACTOR, Slot
-from dtfctl.runtime.services.deadlines import DEADLINES
-from dtfctl.runtime.services.step import Step
 from dtfctl.runtime.services.tasks import RemotePart
 from dtfctl.runtime.steps.coordinator import Coordinator, Do, Instructions, Parts
+from dtfctl.runtime.steps.deadlines import DEADLINES
 from dtfctl.runtime.steps.reports import error_of, located
+from dtfctl.runtime.steps.step import Step
 
 log = logging.getLogger(__name__)
 # How long after a time at which a step should have ended it is looked at again.
@@ -41,7 +41,7 @@ class StepRun:
         self._remote = remote
         self._coordinator = Coordinator(parts, keeps)
         self._lock = threading.Lock()
-        self._ended = Slot()
+        self._ended = Slot() if remote else None
         self._withdraw: Callable[[], None] | None = None
 
     @property
@@ -92,7 +92,7 @@ class StepRun:
 
     def wait(self) -> None:
         """Wait until nothing of the step is waited for."""
-        if not self._ended.is_set:
+        if self._ended is not None and not self._ended.is_set:
             # Who computes for long does not come back soon to serve the links, so it leaves that to their own thread.
             REACTOR.wait(self._ended, self.step.table.leads)
         if self._withdraw is not None:
@@ -150,7 +150,8 @@ class StepRun:
             if do is Do.RUN:
                 to_run = part
             elif do is Do.FINISHED:
-                self._ended.set()
+                if self._ended is not None:
+                    self._ended.set()
             elif part in self._remote:
                 # The own part ends with the step's token, and is forgotten by the thread that runs it.
                 kind = Kind.CANCEL if do is Do.CANCEL else Kind.CLEANUP

@@ -13,8 +13,8 @@ from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.rendezvous.frames import Kind, Message
 from dtfctl.runtime.services.peers import Peers
 from dtfctl.runtime.services.worker import Worker
-from dtfctl.runtime.services.worker_session import Partition
 from dtfctl.runtime.steps.grace import GRACE_S
+from dtfctl.runtime.steps.worker_session import Partition
 
 # Payload of a RUN frame: handle of the partition, and what to report.
 RUN = struct.Struct("<QB")

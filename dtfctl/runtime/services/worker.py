@@ -15,28 +15,25 @@ from dtfctl.runtime.compiler.partition import split_by_device
 from dtfctl.runtime.executor.executor import Executor
 from dtfctl.runtime.executor.keys import RECVS, SENDS, is_client_terminated
 from dtfctl.runtime.executor.trace import StepTrace
-from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import (
     AbortedError,
     CancelledError,
-    InternalError,
     InvalidArgumentError,
     OpError,
 )
 from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
-from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.control import tensor_list_wire
 from dtfctl.runtime.platform import kept_memory, shared_memory
 from dtfctl.runtime.rendezvous.frames import Frame, Message
-from dtfctl.runtime.rendezvous.routing import Routes, RoutingRendezvous, task_of_device
+from dtfctl.runtime.rendezvous.routing import Routes, task_of_device
 from dtfctl.runtime.rendezvous.transports.base import Transport
-from dtfctl.runtime.services.deadlines import DEADLINES
-from dtfctl.runtime.services.step import Step
-from dtfctl.runtime.services.threads import submit
-from dtfctl.runtime.services.worker_session import Partition, WorkerSession
-from dtfctl.runtime.steps.coordinator import first_error
+from dtfctl.runtime.steps.deadlines import DEADLINES
+from dtfctl.runtime.steps.part import Part
+from dtfctl.runtime.steps.step import Step
+from dtfctl.runtime.steps.threads import submit
+from dtfctl.runtime.steps.worker_session import Partition, WorkerSession
 
 log = logging.getLogger(__name__)
 # What may arrive from other tasks must be decodable before a kernel here has dealt with it.
@@ -247,115 +244,18 @@ class Worker:
         return step
 
     def run(
-        self, partition: Partition, step: Step, trace: StepTrace | None = None, last: tuple[str, Message] | None = None
-    ) -> bool:
-        """Run a partition in a step; returns when all of it has ended.
-
-        Args:
-            last: a message, and the task it is for, to go out with the last tensors for that task. Returns whether
-                it did.
-
-        Raises:
-            OpError: the first error that is not derived, else the first. The step is then cancelled in this task.
-        """
-        step.peers |= partition.peers
-        rendezvous = step.rendezvous
-        is_light = partition.is_light
-        step.table.leads = is_light
-        if isinstance(rendezvous, RoutingRendezvous):
-            rendezvous.holds_back = is_light
-        with self._lock:
-            step.running += 1
-        started = time.perf_counter()
-        went = False
-        try:
-            executors = partition.executors
-            if len(executors) == 1:
-                error = self._run_device(executors[0], partition, step, trace)
-                if error is None and isinstance(rendezvous, RoutingRendezvous):
-                    went = rendezvous.flush(*(last or ()))
-            else:
-                others = [submit(self._run_device, e, partition, step, trace) for e in executors[1:]]
-                errors = [self._run_device(executors[0], partition, step, trace), *(f.result() for f in others)]
-                error = first_error(e for e in errors if e is not None)
-        finally:
-            with self._lock:
-                step.running -= 1
-                self.steps_run += 1
-        if error is not None:
-            raise error
-        partition.ran(time.perf_counter() - started, step.table)
-        return went
-
-    def run_part(
         self,
-        partition: Partition,
+        part: Part,
         step: Step,
-        args: list[Any],
-        results: list[Any],
+        values: Sequence[Any] = (),
+        trace: StepTrace | None = None,
         last: tuple[str, Message] | None = None,
-    ) -> bool:
-        """Run a partition of one host device with what is fed and fetched by hand; see `run`.
-
-        Raises:
-            OpError: what ended the step in this task, which is then cancelled.
-        """
-        step.peers |= partition.peers
-        rendezvous, table = step.rendezvous, step.table
-        executor, session = partition.executors[0], partition.session
-        device = executor.device
-        table.leads = rendezvous.holds_back = partition.is_light
-        context = StepContext(
-            step.step_id,
-            device,
-            session.resources[device.name],
-            step.resources,
-            step.token,
-            rendezvous,
-            executor.functions,
-            session_handle=session.handle,
-        )
-        started = time.perf_counter()
+    ) -> tuple[list[Any], bool]:
+        """Run a part in a step; see `Part.run`."""
         try:
-            step.token.check()
-            executor.run_direct(context, args, results)
-            went = rendezvous.flush(*last) if last is not None else rendezvous.flush()
-        except OpError as e:
-            raise step_error(e, step.token) from e.__cause__
-        except Exception as e:
-            error = InternalError(f"{type(e).__name__}: {e}")
-            raise step_error(error, step.token) from e
+            return part.run(step, values, trace, last)
         finally:
             self.steps_run += 1
-        partition.ran(time.perf_counter() - started, table)
-        return went
-
-    def _run_device(
-        self, executor: Executor, partition: Partition, step: Step, trace: StepTrace | None
-    ) -> OpError | None:
-        device, session = executor.device, partition.session
-        context = StepContext(
-            step.step_id,
-            device,
-            session.resources[device.name],
-            step.resources,
-            step.token,
-            step.rendezvous,
-            executor.functions,
-            session_handle=session.handle,
-            trace=trace,
-        )
-        try:
-            step.token.check()
-            executor.run(context)
-        except OpError as e:
-            error = e
-        except Exception as e:
-            error = InternalError(f"{type(e).__name__}: {e}")
-            error.__cause__ = e
-        else:
-            return None
-        return step_error(error, step.token)
 
     def cancel(self, step_id: int, reason: OpError | None = None) -> None:
         """Make a step's runs in this task end soon, with `reason`; nothing when it runs nothing here."""
@@ -398,7 +298,7 @@ class Worker:
         """Forget steps that got tensors but were never started, so that a dead master leaves nothing behind."""
         limit = time.monotonic() - ORPHAN_S
         for step_id, step in list(self._steps.items()):
-            if not step.running and not step.peers and step.created < limit:
+            if not step.is_begun and not step.peers and step.created < limit:
                 self.cleanup(step_id)
 
     @property
@@ -412,15 +312,6 @@ class Worker:
     def cancel_all(self, reason: OpError) -> None:
         for step in list(self._steps.values()):
             step.token.cancel(reason)
-
-
-def step_error(error: OpError, token: CancellationToken) -> OpError:
-    """What ended a device's part of a step: the error, or why the step was cancelled; it is cancelled now."""
-    reason = token.reason
-    if reason is not None and error.derived:
-        return reason if not reason.derived else error
-    token.cancel(error)
-    return error
 
 
 def _trim_soon() -> None:

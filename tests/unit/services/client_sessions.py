@@ -14,6 +14,7 @@ import numpy as np
 
 from dtfctl.protocol import config_pb2, graph_pb2
 from dtfctl.runtime.client.grpc_backend import GrpcBackend
+from dtfctl.runtime.steps.path import StepPath
 from tests.support.clusters import InProcessCluster
 from tests.support.waiting import eventually
 
@@ -32,8 +33,10 @@ def opened(cluster: InProcessCluster, graph: graph_pb2.GraphDef, grpc: bool = Fa
 
 
 def through_master(backend: GrpcBackend) -> str:
-    assert backend._line is not None
-    return backend._line.through_master
+    """Why steps of the signature planned last go through the master; "" where the client starts all parts."""
+    assert backend._line is not None and backend._line.path is not None
+    choice = backend._line.path
+    return "" if choice.path is StepPath.CLIENT else choice.reason
 
 
 def nothing_is_left(cluster: InProcessCluster) -> None:

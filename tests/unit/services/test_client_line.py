@@ -52,8 +52,7 @@ def test_steps_take_the_short_way(cluster: InProcessCluster, device: str) -> Non
     for i in range(30):
         assert backend.run({"a:0": ONE * i, "b:0": ONE * 3}, ["y:0", "y:0"], []) == [3.0 * i] * 2
     assert backend._line is not None
-    function = backend.direct(["a:0", "b:0"], ["y:0"], [])
-    assert function is not None
+    function = backend.prepare(["a:0", "b:0"], ["y:0"], [])
     assert function([ONE * 2, ONE * 2]) == [4.0]
     backend.close()
 
@@ -193,8 +192,7 @@ def test_clients_of_other_places_are_sent_to_grpc(cluster: InProcessCluster) -> 
 
 def test_too_few_feeds_are_refused(cluster: InProcessCluster) -> None:
     backend = opened(cluster, mul_graph())
-    function = backend.direct(["a:0", "b:0"], ["y:0"], [])
-    assert function is not None
+    function = backend.prepare(["a:0", "b:0"], ["y:0"], [])
     with pytest.raises(InvalidArgumentError, match="Expected 2 feed tensors, but got 1"):
         function([ONE])
     backend.close()

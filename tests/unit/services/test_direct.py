@@ -12,6 +12,8 @@ import pytest
 
 import dtfctl.runtime as tf
 from dtfctl.protocol import config_pb2
+from dtfctl.runtime.services.prepared_step import PreparedStep
+from dtfctl.runtime.steps.path import StepPath
 
 F = np.float32
 
@@ -23,19 +25,17 @@ def graph() -> Iterator[Any]:
 
 
 def takes_the_short_way(session: Any, fetches: Any, feeds: Any = None) -> bool:
-    """True when a step of the signature does not come past `MasterSession.run`."""
-    inner = session._backend._session
-    usual, calls = inner.run, []
+    """True when a step of the signature is one call of its plan."""
+    with pytest.MonkeyPatch.context() as patch:
+        calls = []
 
-    def counted(*args: Any) -> Any:
-        calls.append(args)
-        return usual(*args)
+        def counted(prepared: PreparedStep, *args: Any) -> Any:
+            calls.append(args)
+            return usual(prepared, *args)
 
-    inner.run = counted
-    try:
+        usual = PreparedStep.run
+        patch.setattr(PreparedStep, "run", counted)
         session.run(fetches, feeds)
-    finally:
-        del inner.run
     return not calls
 
 
@@ -112,6 +112,22 @@ def test_options_and_time_limits_take_the_usual_way() -> None:
         assert not takes_the_short_way(session, y)
 
 
+def test_the_log_says_which_way_steps_go_and_why(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", "dtfctl.runtime.steps")
+    x = tf.placeholder(tf.float32, [], name="x")
+    y = tf.add(x, 1.0, name="y")
+    with tf.Session() as session:
+        for _ in range(3):
+            session.run(y, {x: 1.0})
+    assert caplog.messages == ["steps of y:0 (fed: x:0): direct: it is one plan of the master's own task"]
+    caplog.clear()
+    with tf.Session(config=config_pb2.ConfigProto(operation_timeout_in_ms=60_000)) as session:
+        session.run(y, {x: 1.0})
+        (prepared,) = session._backend._session._prepared.values()
+    assert prepared.path.path is StepPath.MASTER
+    assert caplog.messages == ["steps of y:0 (fed: x:0): master: the session has an operation_timeout_in_ms"]
+
+
 def test_closing_cancels_a_step_that_waits() -> None:
     queue = tf.FIFOQueue(1, tf.float32)
     take, put = queue.dequeue(), queue.enqueue(1.0)
@@ -131,7 +147,7 @@ def test_closing_cancels_a_step_that_waits() -> None:
     thread = threading.Thread(target=wait)
     thread.start()
     until = time.monotonic() + 60
-    while not session._backend._session.direct_running and time.monotonic() < until:
+    while not session._backend._session.running and time.monotonic() < until:
         time.sleep(0.001)
     session.close()
     thread.join(60.0)

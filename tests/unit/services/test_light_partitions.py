@@ -13,11 +13,14 @@ from dtfctl.runtime.rendezvous.local import LocalRendezvous
 from dtfctl.runtime.rendezvous.reactor import Slot
 from dtfctl.runtime.rendezvous.routing import Routes
 from dtfctl.runtime.services import step_run
-from dtfctl.runtime.services.step import Step
 from dtfctl.runtime.services.step_run import StepRun
-from dtfctl.runtime.services.threads import submit
-from dtfctl.runtime.services.worker_session import LIGHT_S, Partition
+from dtfctl.runtime.services.tasks import RemotePart
 from dtfctl.runtime.steps.coordinator import Parts
+from dtfctl.runtime.steps.step import Step
+from dtfctl.runtime.steps.threads import submit
+from dtfctl.runtime.steps.worker_session import LIGHT_S, Partition
+
+PS = "/job:ps/replica:0/task:0"
 
 
 @dataclass
@@ -69,7 +72,7 @@ def test_who_computes_long_does_not_take_the_links_from_their_own_thread_at_the_
     """It would be gone when the next call arrives, which nobody would read until the own thread looked again."""
     step = Step(1, Routes("/job:worker/replica:0/task:0"), None, 0.0)
     step.table.leads = not computes_long
-    run = StepRun(step, "session", Parts(["/job:ps/replica:0/task:0"]), {})
+    run = StepRun(step, "session", Parts([PS]), {PS: cast(RemotePart, None)})
     led: list[bool] = []
 
     class Links:

@@ -20,7 +20,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.attrs import encode_attr
 from dtfctl.runtime.framework.errors import CancelledError, DeadlineExceededError
 from dtfctl.runtime.kernels.control.py_func import register_py_func, unregister_py_func
-from dtfctl.runtime.services.abandon import LONG_S
+from dtfctl.runtime.steps.abandon import LONG_S
 from tests.support.clusters import InProcessCluster
 from tests.support.waiting import in_thread
 from tests.unit.services.client_sessions import PS, WORKER, nothing_is_left, opened

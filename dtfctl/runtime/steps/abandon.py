@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import CancelledError
-from dtfctl.runtime.services.deadlines import DEADLINES
-from dtfctl.runtime.services.threads import submit
+from dtfctl.runtime.steps.deadlines import DEADLINES
 from dtfctl.runtime.steps.grace import GRACE_S, is_told
+from dtfctl.runtime.steps.threads import submit
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

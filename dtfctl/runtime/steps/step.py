@@ -10,7 +10,7 @@ from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.rendezvous.local import LocalRendezvous
 from dtfctl.runtime.rendezvous.routing import Routes, RoutingRendezvous
 from dtfctl.runtime.rendezvous.transports.base import Transport
-from dtfctl.runtime.services.abandon import when_late
+from dtfctl.runtime.steps.abandon import when_late
 
 _ENDED = CancelledError("Step has ended", derived=True)
 
@@ -23,11 +23,12 @@ class Step:
         rendezvous: what kernels use: the table itself in a lone task, with routes to the others in a cluster.
         token: cancelled when the step fails or must stop; aborts the table.
         resources: what ends with the step (TensorArrays, stacks).
+        is_begun: something of it runs here, or has.
         peers: tasks this step cannot finish without; grows as partitions start.
         late: called when its part here was told to end and has not in time, by whoever answers for it.
     """
 
-    __slots__ = ("created", "late", "peers", "rendezvous", "resources", "running", "step_id", "table", "token")
+    __slots__ = ("created", "is_begun", "late", "peers", "rendezvous", "resources", "step_id", "table", "token")
 
     def __init__(self, step_id: int, routes: Routes, transport: Transport | None, created: float = 0.0) -> None:
         self.step_id = step_id
@@ -38,7 +39,7 @@ class Step:
         self.token = CancellationToken(self._abort)
         self.resources = ResourceManager()
         self.peers: set[str] = set()
-        self.running = 0
+        self.is_begun = False
         self.created = created
         self.late: Callable[[], None] | None = None
 

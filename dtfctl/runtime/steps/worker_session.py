@@ -13,6 +13,7 @@ from dtfctl.runtime.framework.errors import FailedPreconditionError, OpError
 from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.rendezvous.local import LocalRendezvous
+from dtfctl.runtime.steps.part import Part
 
 # A partition that computes for less than this (s) before it waits or ends runs where its start was read, without a hop
 # to another thread.
@@ -39,9 +40,13 @@ class Partition:
     is_light: bool = False
 
     @cached_property
-    def is_fed(self) -> bool:
-        """True when feeds or fetches of the client come in or go out here."""
-        return any(e.ends.feeds or e.ends.fetches for e in self.executors)
+    def unfed(self) -> Part:
+        """The part as those run it that feed and fetch nothing here by hand.
+
+        Raises:
+            InvalidArgumentError: it is fed or fetched from.
+        """
+        return Part(self)
 
     def ran(self, taken_s: float, table: LocalRendezvous) -> None:
         """Take note of how long a run has taken, and of what it has waited for."""
