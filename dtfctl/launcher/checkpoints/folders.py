@@ -46,7 +46,7 @@ class Folders:
         return tuple(replica.report() for replica in self._replicas.values())
 
     def list_files(self, request: ListFilesRequest) -> FileList:
-        """What is here of a folder; nothing but the tag where the caller has that list.
+        """Return what is here of a folder; nothing but the tag where the caller has that list.
 
         Raises:
             NotFound: no job has that folder, or not yet.
@@ -58,7 +58,7 @@ class Folders:
         return FileList(tag, () if tag == request.tag else tuple(record.entries.values()), age_s)
 
     def read_file(self, request: ReadFileRequest) -> FilePiece:
-        """A piece of a file. Raises NotFound."""
+        """Read a piece of a file. Raises NotFound."""
         record = self._replica(request.folder).record
         return FilePiece(data=record.read(request.path, request.sha256, request.offset))
 

@@ -19,7 +19,8 @@ OLD_S = 3600.0
 
 
 def prove(folder: str, token: str, host: str, step: SharedStep, find_s: float = FIND_S) -> str:
-    """What speaks against it here; empty when nothing does. A host that finds the token must be able to write, too."""
+    """Return what speaks against it here; empty when nothing does. A host that finds the token must be able to
+    write."""
     if not re.fullmatch(r"[0-9a-f]{16,64}", token):
         return "that is no token"
     root = Path(folder).expanduser()
