@@ -27,7 +27,7 @@ ELSEWHERE = {
     "launcher/controller/serve/metrics_page.py:_try_again",
     "launcher/providers/ssh.py:run_forever",
     "runtime/kernels/into/crew.py:_serve",
-    "runtime/platform/kept_memory.py:_look_after",
+    "runtime/memory/kept_memory.py:_look_after",
     "runtime/rendezvous/pumps.py:_serve",
 }
 """Not in this cluster: `tests/unit/test_loops.py` has them."""

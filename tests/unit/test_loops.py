@@ -24,7 +24,7 @@ from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.ssh import SshProvider
 from dtfctl.launcher.spec.model import ClusterSpec, Metrics, TaskGroup
 from dtfctl.runtime.kernels.into.crew import Crew
-from dtfctl.runtime.platform import kept_memory
+from dtfctl.runtime.memory import kept_memory
 from dtfctl.runtime.rendezvous.pumps import Pumps
 from dtfctl.runtime.steps.deadlines import Deadlines
 from dtfctl.runtime.train.event_file import EventFileWriter

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.platform.region import Memory
+from dtfctl.runtime.memory.region import Memory
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import numpy as np
 from dtfctl.protocol import config_pb2, device_pb2, graph_pb2
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.memory.ownership import is_sole
-from dtfctl.runtime.platform import kept_memory
+from dtfctl.runtime.memory.sharing import may_be_given_away
 from dtfctl.runtime.services.compiled_step import StepOptions
 from dtfctl.runtime.services.master import Master
 from dtfctl.runtime.services.master_session import MasterSession
@@ -147,13 +147,7 @@ def own_values(values: list[Any]) -> list[Any]:
         if isinstance(value, np.ndarray) and value.ndim:
             values[i] = None
             # Flags hold their array, so they must not have a name while its references are counted.
-            values[i] = value if is_sole(value) and _may_be_kept(value) else value.copy()
+            values[i] = value if is_sole(value) and may_be_given_away(value) else value.copy()
         else:
             values[i] = as_host(value)
     return values
-
-
-def _may_be_kept(value: Any) -> bool:
-    """Whether it is an array that can be written and whose memory is its own."""
-    flags = value.flags
-    return bool(flags.writeable and (flags.owndata or kept_memory.owns(value)))

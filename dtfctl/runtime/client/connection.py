@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from dtfctl.protocol import worker_pb2
-from dtfctl.runtime.platform.shared_memory import LEAST, Loans, Place
+from dtfctl.runtime.memory.borrowed import Mapping
+from dtfctl.runtime.memory.shared_memory import LEAST, Loans, Place
 from dtfctl.runtime.rendezvous.frames import Frame, FrameReader, FrameWriter, Kind, Message, host_array
-from dtfctl.runtime.rendezvous.transports.arena import Mapping
 from dtfctl.runtime.rendezvous.transports.handshake import Offer, connect_unix
 
 _OFFSET = struct.Struct("<Q")

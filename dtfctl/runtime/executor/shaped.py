@@ -28,7 +28,7 @@ from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.into.crew import in_parts
 from dtfctl.runtime.kernels.into.registry import Into, Spec, load_makers
 from dtfctl.runtime.kernels.promises import Promises
-from dtfctl.runtime.platform import shared_memory
+from dtfctl.runtime.memory import shared_memory
 
 # Smaller results are left to numpy, which keeps room for them at hand.
 _LEAST_BYTES = 1024

@@ -36,7 +36,7 @@ from dtfctl.runtime.executor.straight_line import (
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.registry import op_promises
 from dtfctl.runtime.kernels.variable import Variable
-from dtfctl.runtime.platform import shared_memory
+from dtfctl.runtime.memory import shared_memory
 
 # Nodes a function: enough to make the cost of passing values vanish, few enough for the compiler to stay linear.
 CHUNK = 2000

@@ -27,8 +27,9 @@ from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import FailedPreconditionError
 from dtfctl.runtime.framework.resource_manager import Resource
 from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.memory import shared_memory
 from dtfctl.runtime.memory.ownership import is_sole
-from dtfctl.runtime.platform import kept_memory, shared_memory
+from dtfctl.runtime.memory.sharing import like, may_be_written, owns_memory
 
 # How long a read waits for the end of an update before it looks whether another one has begun meanwhile.
 _LOOK_S = 0.001
@@ -99,7 +100,7 @@ class Variable(Resource):
             self._has_value = True
             if not mapped:
                 self._spare = None
-            elif _owns_memory(old):
+            elif owns_memory(old):
                 # A restored value is copied there. Nothing of it has to be given back, and fetched again.
                 self._spare = old
             self.version += 1
@@ -177,10 +178,10 @@ class Variable(Resource):
         try:
             self._value = None
             if snapshot is None:
-                is_mine = is_sole(value) and _is_own(value)
+                is_mine = is_sole(value) and may_be_written(value)
             else:
                 # If it has ended meanwhile, it may be somebody else's reference that was counted.
-                is_mine = is_sole(value, 1) and not snapshot.is_over and _is_own(value)
+                is_mine = is_sole(value, 1) and not snapshot.is_over and may_be_written(value)
             if is_mine:
                 if snapshot is not None:
                     snapshot.keep(rows, value.itemsize * math.prod(value.shape[depth:]))
@@ -208,7 +209,7 @@ class Variable(Resource):
             raise self._uninitialized()
         try:
             self._value = None
-            if is_sole(value) and _is_own(value):
+            if is_sole(value) and may_be_written(value):
                 write(value, value)
             else:
                 # Others go on reading it.
@@ -241,15 +242,13 @@ class Variable(Resource):
             and (spare.shape, spare.strides, spare.dtype) == (value.shape, value.strides, value.dtype)
         ):
             return spare
-        if value.flags.c_contiguous and _is_common(value):
-            return shared_memory.empty(value.shape, value.dtype)
-        return np.empty_like(value)
+        return like(value)
 
     def _replace(self, value: Any, by: Any) -> None:
         self._value = by
         self._now_holds(by, value)
         # What lies in the arena is found there again when it is free.
-        self._spare = value if value.nbytes >= _SPARE and _owns_memory(value) else None
+        self._spare = value if value.nbytes >= _SPARE and owns_memory(value) else None
 
     def close(self) -> None:
         self._has_value = False
@@ -276,25 +275,3 @@ def change_all(variables: Sequence[Variable], write: Callable[..., object], rows
         first.change(lambda array: change_all(rest, lambda *others: write(array, *others), rows), rows)
     else:
         first.change(write, rows)
-
-
-def _owns_memory(value: Any) -> bool:
-    """True for an array that can be written and is no view of other memory."""
-    flags = getattr(value, "flags", None)
-    if flags is None or isinstance(value, np.generic):
-        return False
-    return bool(flags.owndata and getattr(flags, "writeable", True))
-
-
-def _is_common(value: Any) -> bool:
-    """True for an array of its own in the memory that other tasks see."""
-    arena = shared_memory.found_arena()
-    return arena is not None and arena.owns(value)
-
-
-def _is_own(value: Any) -> bool:
-    """True for an array that can be written, is no view of other memory, and that no other task looks at."""
-    if _owns_memory(value) or kept_memory.owns(value):
-        return True
-    arena = shared_memory.found_arena()
-    return arena is not None and isinstance(value, np.ndarray) and arena.owns(value) and not arena.is_lent(value)

@@ -22,8 +22,8 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor
-from dtfctl.runtime.platform import kept_memory
-from dtfctl.runtime.platform.shared_memory import Place
+from dtfctl.runtime.memory import kept_memory
+from dtfctl.runtime.memory.shared_memory import Place
 
 MAGIC = 0xD7F1
 VERSION = 3

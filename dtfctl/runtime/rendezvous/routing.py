@@ -7,7 +7,7 @@ from typing import Any
 
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import InvalidArgumentError
-from dtfctl.runtime.platform.shared_memory import LEAST
+from dtfctl.runtime.memory.shared_memory import LEAST
 from dtfctl.runtime.rendezvous.frames import Kind, Message
 from dtfctl.runtime.rendezvous.local import Done, LocalRendezvous
 from dtfctl.runtime.rendezvous.transports.base import Transport

@@ -11,7 +11,7 @@ import grpc
 
 from dtfctl.protocol import worker_pb2
 from dtfctl.runtime.framework.errors import OpError, UnavailableError
-from dtfctl.runtime.platform.shared_memory import common_arena
+from dtfctl.runtime.memory.shared_memory import common_arena
 from dtfctl.runtime.rendezvous.transports.base import Link, LinkOwner
 from dtfctl.runtime.rendezvous.transports.grpc_stream import ClientLink
 from dtfctl.runtime.rendezvous.transports.handshake import (

@@ -25,7 +25,7 @@ from dtfctl.runtime.framework.errors import (
 from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.kernels.control import tensor_list_wire
-from dtfctl.runtime.platform import kept_memory, shared_memory
+from dtfctl.runtime.memory import kept_memory, shared_memory
 from dtfctl.runtime.rendezvous.frames import Frame, Message
 from dtfctl.runtime.rendezvous.routing import Routes, task_of_device
 from dtfctl.runtime.rendezvous.transports.base import Transport

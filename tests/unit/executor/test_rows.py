@@ -16,7 +16,7 @@ from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.kernels.state import scatter_update
-from dtfctl.runtime.platform.shared_memory import common_arena
+from dtfctl.runtime.memory.shared_memory import common_arena
 from tests.unit.executor.harness import GraphText, LocalRendezvous, Runner
 from tests.unit.executor.test_fusion import done_by_others, planned
 

@@ -21,7 +21,7 @@ from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.kernels.control.py_func import register_py_func
 from dtfctl.runtime.kernels.into import updates
 from dtfctl.runtime.kernels.variable import Variable
-from dtfctl.runtime.platform.shared_memory import common_arena
+from dtfctl.runtime.memory.shared_memory import common_arena
 from tests.support.golden import Case, cases
 from tests.unit.executor.harness import GraphText, LocalRendezvous, Runner
 

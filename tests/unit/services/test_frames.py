@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError
 from dtfctl.runtime.framework.resource_handle import ResourceHandle
 from dtfctl.runtime.framework.tensor_codec import object_array
-from dtfctl.runtime.platform.shared_memory import Place
+from dtfctl.runtime.memory.shared_memory import Place
 from dtfctl.runtime.rendezvous.frames import (
     BUFFER,
     CHUNK,

@@ -11,7 +11,7 @@ import pytest
 
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import OpError, UnavailableError
-from dtfctl.runtime.platform.shared_memory import LEAST
+from dtfctl.runtime.memory.shared_memory import LEAST
 from dtfctl.runtime.rendezvous.frames import Kind, Message
 from dtfctl.runtime.rendezvous.local import LocalRendezvous
 from dtfctl.runtime.rendezvous.routing import Routes, RoutingRendezvous

@@ -22,11 +22,11 @@ from hypothesis import given, settings, strategies as st
 from dtfctl.launcher.identity.certificates import ensure_authority, ensure_certificate
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError, UnauthenticatedError, UnavailableError
 from dtfctl.runtime.framework.tensor_codec import object_array
-from dtfctl.runtime.platform.region import Blocks
-from dtfctl.runtime.platform.shared_memory import Arena, common_arena
+from dtfctl.runtime.memory.borrowed import Mapping
+from dtfctl.runtime.memory.region import Blocks
+from dtfctl.runtime.memory.shared_memory import Arena, common_arena
 from dtfctl.runtime.rendezvous.frames import Frame, Kind, Message
 from dtfctl.runtime.rendezvous.transports import handshake
-from dtfctl.runtime.rendezvous.transports.arena import Mapping
 from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.rendezvous.transports.grpc_stream import METHOD, ClientLink, ServerLink
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, TaskTls, connect_tcp, connect_unix

@@ -19,7 +19,7 @@ from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit, makes
 from dtfctl.runtime.kernels.into.updates import finder
 from dtfctl.runtime.kernels.registry import KernelBuild
 from dtfctl.runtime.kernels.state.scatter_update import SIGNS, row_loop, scatter_rows
-from dtfctl.runtime.platform import shared_memory
+from dtfctl.runtime.memory import shared_memory
 
 _INDICES = frozenset(["i4", "i8"])
 _largest: Any = np.maximum.reduce

@@ -22,7 +22,7 @@ from dtfctl.runtime.framework.local_path import local_path
 from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.variable import Variable
-from dtfctl.runtime.platform import shared_memory
+from dtfctl.runtime.memory import shared_memory
 
 
 def _texts(value: Any) -> list[str]:

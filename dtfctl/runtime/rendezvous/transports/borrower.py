@@ -8,7 +8,7 @@ import socket
 import threading
 
 from dtfctl.net.owner import credentials_of
-from dtfctl.runtime.platform.shared_memory import Loans
+from dtfctl.runtime.memory.shared_memory import Loans
 from dtfctl.runtime.rendezvous.reactor import REACTOR
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class Borrower:
     def outlive(self, loans: Loans) -> None:
         """Go on without the link, and so without who would say what the process still looks at. All of it stays
         until the
-        process has ended, or says over another link that it looks at nothing of it any more (remains.py)."""
+        process has ended, or says over another link that it looks at nothing of it any more (memory/remains.py)."""
         if self._pidfd < 0:
             return
         if not loans:

@@ -31,7 +31,7 @@ from dtfctl.net.owner import credentials_of
 from dtfctl.net.tls import Identity, common_name, role_and_name, task_host
 from dtfctl.runtime.framework.device_spec import DeviceSpec, task_name
 from dtfctl.runtime.framework.errors import UnauthenticatedError, UnavailableError
-from dtfctl.runtime.platform.shared_memory import Arena, default_size
+from dtfctl.runtime.memory.shared_memory import Arena, default_size
 
 if TYPE_CHECKING:
     from dtfctl.net.records import Records

@@ -25,14 +25,14 @@ from dtfctl.runtime.framework.errors import (
     UnavailableError,
     error_from_code,
 )
-from dtfctl.runtime.platform.shared_memory import LEAST, Arena, Loans, Place
+from dtfctl.runtime.memory.borrowed import Mapping
+from dtfctl.runtime.memory.remains import Remains, remains_of
+from dtfctl.runtime.memory.shared_memory import LEAST, Arena, Loans, Place
 from dtfctl.runtime.rendezvous.frames import Frame, FrameReader, FrameWriter, Kind, Message, host_array
 from dtfctl.runtime.rendezvous.reactor import REACTOR, TICK_S
-from dtfctl.runtime.rendezvous.transports.arena import Mapping
 from dtfctl.runtime.rendezvous.transports.base import LinkOwner
 from dtfctl.runtime.rendezvous.transports.borrower import Borrower
 from dtfctl.runtime.rendezvous.transports.handshake import Joined
-from dtfctl.runtime.rendezvous.transports.remains import Remains, remains_of
 
 # A peer says something at least this often, and counts as gone when it has been silent for so many ticks.
 PING_S = 4.0

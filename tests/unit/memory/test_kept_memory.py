@@ -17,9 +17,9 @@ from dtfctl.runtime.client.backend import own_values
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.variable import Variable
-from dtfctl.runtime.platform import kept_memory
-from dtfctl.runtime.platform.kept_memory import Kept
-from dtfctl.runtime.platform.region import Memory, Region, address
+from dtfctl.runtime.memory import kept_memory
+from dtfctl.runtime.memory.kept_memory import Kept
+from dtfctl.runtime.memory.region import Memory, Region, address
 from dtfctl.runtime.rendezvous.frames import Kind, Message
 from tests.unit.services.test_transports import Pair, tensor
 

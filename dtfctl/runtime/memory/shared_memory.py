@@ -22,8 +22,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from dtfctl.runtime.platform import kept_memory
-from dtfctl.runtime.platform.region import ALIGN, Array, Memory, Region, address
+from dtfctl.runtime.memory import kept_memory
+from dtfctl.runtime.memory.region import ALIGN, Array, Memory, Region, address
 
 # Smaller tensors travel with their frames.
 LEAST = 1 << 16

@@ -1,4 +1,4 @@
-"""A peer's arena (platform/shared_memory.py) as the one that receives tensors in it sees it."""
+"""A peer's arena (memory/shared_memory.py) as the one that receives tensors in it sees it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError, UnavailableError
-from dtfctl.runtime.platform.region import ALIGN, address
-from dtfctl.runtime.platform.shared_memory import Place
+from dtfctl.runtime.memory.region import ALIGN, address
+from dtfctl.runtime.memory.shared_memory import Place
 
 _MADV_POPULATE_READ = 22
 _WORD = 8

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl import guard
-from dtfctl.runtime.platform.region import ALIGN, Array, Memory, Region
+from dtfctl.runtime.memory.region import ALIGN, Array, Memory, Region
 
 log = logging.getLogger(__name__)
 # Smaller arrays are left to the allocator, which keeps such memory itself.

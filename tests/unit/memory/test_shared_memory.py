@@ -22,8 +22,8 @@ from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import InvalidArgumentError, UnavailableError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.variable import Variable
-from dtfctl.runtime.platform import region, shared_memory
-from dtfctl.runtime.platform.shared_memory import Arena, Loans, Place, common_arena
+from dtfctl.runtime.memory import region, shared_memory
+from dtfctl.runtime.memory.shared_memory import Arena, Loans, Place, common_arena
 from dtfctl.runtime.rendezvous.frames import Frame, FrameReader, FrameWriter, Kind, Message
 from dtfctl.runtime.rendezvous.reactor import REACTOR
 from dtfctl.runtime.rendezvous.transports.borrower import Borrower
@@ -245,7 +245,7 @@ def test_a_job_leaves_no_shared_memory_behind(monkeypatch: pytest.MonkeyPatch) -
 
 PEER = """
 import json, sys, time
-from dtfctl.runtime.platform.shared_memory import common_arena
+from dtfctl.runtime.memory.shared_memory import common_arena
 from dtfctl.runtime.rendezvous.transports.handshake import Offer, connect_unix
 from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
 class Owner:

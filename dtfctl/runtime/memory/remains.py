@@ -10,9 +10,8 @@ import threading
 import weakref
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
-from dtfctl.runtime.platform.shared_memory import Loans
-from dtfctl.runtime.rendezvous.transports.arena import Held
-from dtfctl.runtime.rendezvous.transports.base import LinkOwner
+from dtfctl.runtime.memory.borrowed import Held
+from dtfctl.runtime.memory.shared_memory import Loans
 
 
 class Remains:
@@ -40,8 +39,6 @@ class Remains:
         with self._lock:
             is_returned = self._there.pop(name, False)
             self._held[name] = held
-            # Of those that nobody will say anything about: the peer's process has ended.
-            self._lent = {n: lent for n, lent in self._lent.items() if lent}
             if not is_returned:
                 self._lent[name] = loans
         if is_returned:
@@ -73,10 +70,10 @@ class Remains:
 
 
 _lock = threading.Lock()
-_all: weakref.WeakKeyDictionary[LinkOwner, dict[str, Remains]] = weakref.WeakKeyDictionary()
+_all: weakref.WeakKeyDictionary[object, dict[str, Remains]] = weakref.WeakKeyDictionary()
 
 
-def remains_of(owner: LinkOwner, peer_task: str, peer_life: int) -> Remains:
+def remains_of(owner: object, peer_task: str, peer_life: int) -> Remains:
     """Return what is left of an owner's links to a life of a peer; of lives before it nothing is."""
     with _lock:
         peers = _all.setdefault(owner, {})
