@@ -60,15 +60,26 @@ def in_step(kernel: Callable[..., Any], takes_step: bool) -> Callable[..., Any]:
     return run
 
 
-def each(values: Iterable[Any]) -> Iterator[Any]:
+def each(values: Iterable[Any]) -> Iterable[Any]:
     """Go through items, those of an array as Python's own, in the order of its memory, and look every now and then."""
     if isinstance(values, np.ndarray):
-        flat = values.reshape(-1)
-        for start in range(0, flat.size, ITEMS):
-            look()
-            yield from flat[start : start + ITEMS].tolist()
-        return
-    items = iter(values)
+        if values.size > ITEMS:
+            return _each_of_array(values.reshape(-1))
+        look()
+        return values.reshape(-1).tolist()
+    if isinstance(values, list) and len(values) <= ITEMS:
+        look()
+        return values
+    return _each_of(iter(values))
+
+
+def _each_of_array(flat: Any) -> Iterator[Any]:
+    for start in range(0, flat.size, ITEMS):
+        look()
+        yield from flat[start : start + ITEMS].tolist()
+
+
+def _each_of(items: Iterator[Any]) -> Iterator[Any]:
     while part := list(itertools.islice(items, ITEMS)):
         look()
         yield from part
@@ -123,14 +134,25 @@ def update_at(ufunc: np.ufunc, target: Any, index: Any, values: Any) -> None:
 
 def joined(parts: Sequence[bytes], separator: bytes = b"") -> bytes:
     """Join strings, as `separator.join` does."""
-    if len(parts) <= ITEMS and sum(map(len, parts)) + len(parts) * len(separator) <= BYTES:
+    if len(parts) <= ITEMS and _is_short(parts, separator):
         return separator.join(parts)
     out = io.BytesIO()
-    for i, part in enumerate(each(parts)):
-        if i:
+    for block in blocks(len(parts), ITEMS):
+        if block.start:
             _write(out, separator)
-        _write(out, part)
+        some = parts[block]
+        if _is_short(some, separator):
+            out.write(separator.join(some))
+            continue
+        for i, part in enumerate(some):
+            if i:
+                _write(out, separator)
+            _write(out, part)
     return out.getvalue()
+
+
+def _is_short(parts: Sequence[bytes], separator: bytes) -> bool:
+    return sum(map(len, parts)) + len(parts) * len(separator) <= BYTES
 
 
 def _write(out: io.BytesIO, part: bytes) -> None:

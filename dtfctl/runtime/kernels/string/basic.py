@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import WIRE_NAME
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OutOfRangeError, UnimplementedError
 from dtfctl.runtime.framework.tensor_codec import object_array, object_scalar
-from dtfctl.runtime.kernels.pieces import BYTES, changed, each, filled, joined, listed
+from dtfctl.runtime.kernels.pieces import BYTES, ITEMS, changed, each, filled, joined, listed
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.string.elementwise import map_strings, map_to, only
 from dtfctl.runtime.kernels.string.summarize import summarize
@@ -113,6 +114,10 @@ def _numbers(x: Any) -> Any:
     return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind in "fV" else x
 
 
+def _join(parts: Sequence[bytes], separator: bytes) -> bytes:
+    return separator.join(parts)
+
+
 @register_kernel("StringJoin", pieces=True)
 def string_join(k: KernelBuild) -> Kernel:
     separator = k.attr("separator")
@@ -129,7 +134,9 @@ def string_join(k: KernelBuild) -> Kernel:
                 raise InvalidArgumentError(f"Input shapes do not match: {_shape(shape)} vs. {_shape(i.shape)}")
         count = shaped[0].size
         columns = [each(i) if i.ndim else itertools.repeat(only(i), count) for i in inputs]
-        return object_array([joined(row, separator) for row in zip(*columns)], shape)
+        # Of many rows none is long.
+        join = joined if count <= ITEMS else _join
+        return object_array([join(row, separator) for row in zip(*columns)], shape)
 
     return run
 
@@ -187,7 +194,7 @@ def unsorted_segment_join(k: KernelBuild) -> Kernel:
         rest = inputs.shape[ids.ndim :]
         width = int(np.prod(rest, dtype=np.int64))
         parts: list[list[bytes]] = [[] for _ in each(range(count * width))]
-        values = each(inputs)
+        values = iter(each(inputs))
         for i in each(ids):
             for column in range(width):
                 parts[i * width + column].append(next(values))

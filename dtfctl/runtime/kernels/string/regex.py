@@ -10,7 +10,7 @@ import re2
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
-from dtfctl.runtime.kernels.pieces import joined, look
+from dtfctl.runtime.kernels.pieces import ITEMS, joined, look
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.string.elementwise import map_strings, map_to, only
 
@@ -77,7 +77,8 @@ def replace(pattern: Any, rewrite: bytes, everywhere: bool, text: bytes) -> byte
     out: list[bytes] = []
     at, last_end = 0, -1
     while at <= len(text):
-        look()
+        if not len(out) % ITEMS:
+            look()
         match = pattern.search(text, at)
         if match is None:
             break

@@ -48,11 +48,13 @@ def _cut(value: bytes, marks: re.Pattern[bytes]) -> Iterator[bytes]:
 def string_split(k: KernelBuild) -> Kernel:
     skip_empty = k.attr("skip_empty")
 
-    def tokens(value: bytes, delimiters: bytes) -> list[bytes]:
-        if not delimiters:
+    def tokens(value: bytes, marks: re.Pattern[bytes] | None) -> list[bytes]:
+        if marks is None:
             return [bytes([b]) for b in each(value)]
-        marks = re.compile(b"[" + re.escape(delimiters) + b"]")
-        parts = [part for piece in _cut(value, marks) for part in marks.split(piece)] if value else []
+        if len(value) <= BYTES:
+            parts = marks.split(value) if value else []
+        else:
+            parts = [part for piece in _cut(value, marks) for part in marks.split(piece)]
         return [p for p in parts if p] if skip_empty else parts
 
     def run(values: Any, delimiter: Any) -> Any:
@@ -61,7 +63,8 @@ def string_split(k: KernelBuild) -> Kernel:
         if delimiter.ndim != 0:
             raise InvalidArgumentError(f"delimiter must be a scalar, got shape: {_shape(delimiter)}")
         chars = only(delimiter)
-        return _sparse([tokens(v, chars) for v in each(values)])
+        marks = re.compile(b"[" + re.escape(chars) + b"]") if chars else None
+        return _sparse([tokens(v, marks) for v in each(values)])
 
     return run
 
