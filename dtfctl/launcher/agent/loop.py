@@ -22,9 +22,8 @@ from dtfctl.launcher.agent.start.keyring import Keyring
 from dtfctl.launcher.agent.start.preparations import Preparations
 from dtfctl.launcher.agent.start.seeds import Seed
 from dtfctl.launcher.agent.tell.reports import Reports
-from dtfctl.launcher.agent.units.health_check import judge, stands_still
 from dtfctl.launcher.agent.units.lifecycle import hangs
-from dtfctl.launcher.agent.units.supervisor import Roster
+from dtfctl.launcher.agent.units.supervisor import Supervisor
 from dtfctl.launcher.agent.units.unit import Unit
 from dtfctl.launcher.errors import NotFound, Superseded
 from dtfctl.launcher.messages.orders import HostOrders
@@ -83,13 +82,14 @@ class Agent:
         self._facts_at = 0.0
         self.keyring = Keyring(host, certificates, folder)
         logs = private_folder(log_folder)
-        self._roster = Roster(host, folder, logs, self.keyring, advertise, self._selector, self.look_again)
-        self._selector.register(self._roster.line.socket, selectors.EVENT_READ, None)
+        self._units = Supervisor(host, folder, logs, self.keyring, advertise, self._selector, self.look_again)
+        self._state = self._units.state
+        self._selector.register(self._state.socket.socket, selectors.EVENT_READ, None)
         self._lease = Lease()
         self._controller = ""
         self._watched: Callable[[], Echo] | None = None
         """The stream of reports that was begun last, while it is open."""
-        self._lease.renew(time.monotonic(), self._roster.orders.lease_s)
+        self._lease.renew(time.monotonic(), self._state.orders.lease_s)
 
     @property
     def folders(self) -> Folders:
@@ -98,23 +98,23 @@ class Agent:
         Raises:
             NotFound: there are none.
         """
-        if self._roster.folders is None:
+        if self._state.folders is None:
             raise NotFound("no job keeps checkpoints here")
-        return self._roster.folders
+        return self._state.folders
 
     def listens_at(self, address: str) -> None:
         """Other hosts reach it there."""
-        self._roster.address = address
+        self._state.address = address
 
     @property
     def boot(self) -> str:
         """Names this life of the agent."""
-        return self._roster.boot
+        return self._state.boot
 
     @property
     def reports(self) -> Reports:
         """What it sees, for any thread."""
-        return self._roster.reports
+        return self._state.reports
 
     # ------------------------------------------------------------------ calls from other threads
 
@@ -130,34 +130,34 @@ class Agent:
 
     def apply(self, orders: HostOrders, controller: str = "") -> None:
         """Take over the orders of the controller, whose calls come from `controller`. Loop thread."""
-        now = self._roster.orders
+        now = self._state.orders
         if orders.epoch < now.epoch:
             raise Superseded(f"orders of controller epoch {orders.epoch} come after those of {now.epoch}")
         if orders.epoch == now.epoch and orders.revision < now.revision:
             return
-        self._roster.take(orders)
+        self._units.take(orders)
         self._heard(controller)
 
     def renew(self, epoch: int, revision: int, controller: str) -> int:
         """The controller still wants what these orders say: the revision of those that there are. Loop thread."""
-        now = self._roster.orders
+        now = self._state.orders
         if (epoch, revision) == (now.epoch, now.revision):
             self._heard(controller)
         return now.revision if epoch == now.epoch else 0
 
     def _heard(self, controller: str) -> None:
-        self._controller, self._roster.is_told = controller, True
+        self._controller, self._state.is_told = controller, True
         if self._lease.has_ended:
-            self._roster.happened("host.lease-renewed", f"host:{self.host}", "the controller is there again")
-        self._lease.renew(time.monotonic(), self._roster.orders.lease_s)
-        self._roster.is_cut_off = False
+            self._state.happened("host.lease-renewed", f"host:{self.host}", "the controller is there again")
+        self._lease.renew(time.monotonic(), self._state.orders.lease_s)
+        self._state.is_cut_off = False
 
     def _look_at_lease(self, now: float) -> None:
         outlook = self._lease.look(now)
         if outlook == "ended":
-            self._roster.is_cut_off = True
+            self._state.is_cut_off = True
             text = f"no word of the controller for {self._lease.length_s:.0f} s: stops its tasks"
-            self._roster.happened("host.lease-ended", f"host:{self.host}", text)
+            self._state.happened("host.lease-ended", f"host:{self.host}", text)
         elif outlook == "ask":
             controller = way_back(self._controller, self.advertise, self._came_from)
             watched = self._watched
@@ -191,21 +191,21 @@ class Agent:
     @property
     def preparations(self) -> Preparations:
         """Of jobs; its files may be used by any thread."""
-        return self._roster.preparations
+        return self._state.preparations
 
     def shutdown(self, grace_s: float, delete_logs: bool = False) -> None:
         """Stop all processes; `run` returns when they have ended. Loop thread."""
         self._may_end = True
         self._delete_logs = delete_logs
-        self._roster.end_all(grace_s)
+        self._units.end_all(grace_s)
 
     def log_of(self, process: str) -> Path:
         """The log file of `worker/1`, `job:ID.UID:worker/0` or `agent`."""
-        return self._roster.log_of(process)
+        return self._state.log_of(process)
 
     def surroundings(self, process: str, job_folder: str = "") -> launch.Surroundings:
         """Of a command in the environment of `worker/1` or `job:ID:worker/0`, or of the host (""). Loop thread."""
-        return self._roster.surroundings(process, job_folder)
+        return self._state.surroundings(process, job_folder)
 
     # ------------------------------------------------------------------ the loop
 
@@ -214,36 +214,34 @@ class Agent:
         guard.run(self._work, name="the agent's loop")
         self._mailbox.close()
         if self._delete_logs:
-            self._roster.delete_logs()
-        self._roster.close()
+            self._state.delete_logs()
+        self._units.close()
 
     def _work(self) -> None:
-        roster = self._roster
+        units, state = self._units, self._state
         while not self.finished:
             self.pulse.beat()
             has_news = self._wait()
-            roster.take_beats()
+            units.take_beats()
             now = time.monotonic()
-            if not (has_news or roster.dirty) and now < self._due_at:
+            if not (has_news or state.dirty) and now < self._due_at:
                 continue  # beats of tasks that are as they were: nearly every turn is one of these
             self._mailbox.run_all()
-            roster.learn_pids()
+            units.learn_pids()
             if now >= self._next_tick:
                 self._tick(now)
-                self._next_tick = now + roster.orders.health.beat_s
+                self._next_tick = now + state.orders.health.beat_s
             elif now >= self._look_at:
                 self._look_for_the_silent(now)
-            roster.advance_all(now)
-            roster.peers.flush()
-            is_over = self._may_end and roster.is_empty
-            if roster.dirty or is_over:
-                roster.publish(self._facts, now)
+            units.advance_all(now)
+            state.peers.flush()
+            is_over = self._may_end and units.is_empty
+            if state.dirty or is_over:
+                units.publish(self._facts, now)
             self.finished = is_over
             now = time.monotonic()
             self._due_at = (
-                now
-                if roster.dirty
-                else max(now + SHORTEST_S, min(self._next_tick, self._look_at, roster.next_time(now)))
+                now if state.dirty else max(now + SHORTEST_S, min(self._next_tick, self._look_at, units.next_time(now)))
             )
 
     def _wait(self) -> bool:
@@ -251,54 +249,53 @@ class Agent:
         has_news = False
         ended = []
         for key, _ in self._selector.select(min(LONGEST_S, max(0.0, self._due_at - time.monotonic()))):
-            if key.fileobj is self._roster.line.socket:
+            if key.fileobj is self._state.socket.socket:
                 continue
             if key.fd == self._wake_read:
                 os.read(self._wake_read, 4096)
             elif isinstance(key.data, Seed):
-                self._roster.hear_seed(key.data)
+                self._units.hear_seed(key.data)
             elif isinstance(key.data, str):
                 ended.append(key.data)
             has_news = True
         if ended:
-            self._roster.processes_ended(ended)
+            self._units.processes_ended(ended)
         return has_news
 
     def _tick(self, now: float) -> None:
         """Every beat: look at processes, judge their health, renew the report."""
         self._look_at_lease(now)
-        for unit in self._roster.units.values():
+        for unit in self._state.units():
             if unit.record.is_alive:
                 unit.look(now)
                 self._judge(unit, now)
-            self._roster.read_progress(unit, now)
-        if self._roster.problem:
-            self._roster.save_or_note()
-        self._roster.hands.look_at_seeds()
+        for process in self._state.jobs.values():
+            process.read_progress(now)
+        if self._units.problem:
+            self._units.save_or_note()
+        self._units.control.look_at_seeds()
         if now - self._facts_at >= FACTS_S:
             self._facts, self._facts_at = read_facts(self.folder), now
-        self._roster.dirty = True
+        self._state.dirty = True
         self._look_at = self._next_look(now)
 
     def _look_for_the_silent(self, now: float) -> None:
         """Judge the tasks between two ticks, by their beats alone."""
-        for unit in self._roster.units.values():
-            if unit.record.is_alive and unit.is_task:
-                self._judge(unit, now)
+        for task in self._state.tasks.values():
+            if task.record.is_alive:
+                self._judge(task, now)
         self._look_at = self._next_look(now)
 
     def _next_look(self, now: float) -> float:
-        units = self._roster.units.values()
-        return min((unit.monitor.look_at(now) for unit in units if unit.monitor is not None), default=math.inf)
+        tasks = self._state.tasks.values()
+        return min((task.monitor.look_at(now) for task in tasks if task.monitor is not None), default=math.inf)
 
     def _judge(self, unit: Unit, now: float) -> None:
-        finding = judge(unit, self._roster.orders.health, now)
-        if finding is None and not unit.is_task:
-            finding = stands_still(unit, self._roster.orders.health, now, is_whole=self._roster.peers.is_whole())
+        finding = unit.judge(self._state.orders.health, now)
         if finding is None:
             return
         if finding.verdict == "down":
             dumping = finding.wants_stacks and unit.task is not None and dump_stacks(unit.task)
-            self._roster.set(unit, hangs(unit.record, finding.reason, now + (DUMP_S if dumping else 0.0)))
+            self._state.set(unit, hangs(unit.record, finding.reason, now + (DUMP_S if dumping else 0.0)))
         else:
-            self._roster.happened(f"task.{finding.verdict}", unit.name, finding.reason, unit.record.incarnation)
+            self._state.happened(f"task.{finding.verdict}", unit.name, finding.reason, unit.record.incarnation)

@@ -58,6 +58,17 @@ class TaskOrder:
         return f"{self.job}/{self.index}"
 
 
+def job_process(name: str) -> tuple[str, str] | None:
+    """Split the name of a job's process (`job:ID:worker/0`, or its log's `job:KEY:worker/0`); None: it names no such.
+
+    >>> job_process("job:digits-1:worker/0"), job_process("worker/0")
+    (('digits-1', 'worker/0'), None)
+    """
+    kind, _, rest = name.partition(":")
+    job, _, task = rest.partition(":")
+    return (job, task) if kind == "job" else None
+
+
 def key_of(job_id: str, uid: str) -> str:
     """What the folders of a job are called: no other job has them, were its id the same."""
     return f"{job_id}.{uid}" if uid else job_id

@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 
 from dtfctl.health.restart import Ending, RestartPolicy
 from dtfctl.launcher.agent.tell.peers import PeerBoard
-from dtfctl.launcher.agent.tell.task_socket import TaskLine
+from dtfctl.launcher.agent.tell.task_socket import TaskSocket
 from dtfctl.launcher.agent.units import ports, progress
 from dtfctl.launcher.agent.units.lifecycle import Order, Record, advance, ended, ready
 from dtfctl.launcher.agent.units.state_file import Saved
@@ -183,7 +183,7 @@ def test_orders_tell_a_host_about_the_tasks_of_the_others() -> None:
 
 
 def test_a_place_that_is_known_is_not_taken_back_by_a_controller_that_has_not_heard_of_it(tmp_path: Path) -> None:
-    line = TaskLine(tmp_path)
+    line = TaskSocket(tmp_path)
     try:
         board = PeerBoard(line, {}, "b")
         running = Peer("ps", 0, "a:1", 3, up=True)

@@ -22,7 +22,7 @@ from dtfctl.values import value
 if TYPE_CHECKING:
     from dtfctl.launcher.agent.start.keyring import Keyring
     from dtfctl.launcher.agent.start.preparations import Prepared
-    from dtfctl.launcher.agent.tell.task_socket import TaskLine
+    from dtfctl.launcher.agent.tell.task_socket import TaskSocket
 
 NOT_INHERITED = ("OPENBLAS_CORETYPE", "GRPC_VERBOSITY", "GRPC_ENABLE_FORK_SUPPORT")
 """Settings of the launcher's own processes, or of a build of numpy that would slow the kernels down."""
@@ -123,7 +123,7 @@ class Context:
 
     agent_folder: Path
     run_folder: Path
-    line: TaskLine
+    line: TaskSocket
     orders: HostOrders
     addresses: Mapping[str, str]
     cores: int

@@ -7,19 +7,44 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from dtfctl.health import beats
-from dtfctl.launcher.agent.tell.task_socket import TaskLine
-from dtfctl.launcher.agent.units.unit import Unit
+from dtfctl.launcher.agent.tell.task_socket import TaskSocket
 from dtfctl.launcher.messages.orders import Peer
+from dtfctl.launcher.model import TaskState
+
+
+class Standing(Protocol):
+    """What is told of a task's record."""
+
+    @property
+    def port(self) -> int: ...
+    @property
+    def incarnation(self) -> int: ...
+    @property
+    def state(self) -> TaskState: ...
+    @property
+    def reason(self) -> str: ...
+
+
+class LocalTask(Protocol):
+    """A task of this host."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def is_wanted(self) -> bool: ...
+    @property
+    def record(self) -> Standing: ...
 
 
 class PeerBoard:
-    """This host's tasks (`units`, shared with the loop that owns them) and those of other hosts."""
+    """This host's tasks (`tasks`, shared with the loop that owns them) and those of other hosts."""
 
-    def __init__(self, line: TaskLine, units: Mapping[str, Unit], advertise: str) -> None:
-        self._line = line
-        self._units = units
+    def __init__(self, socket: TaskSocket, tasks: Mapping[str, LocalTask], advertise: str) -> None:
+        self._socket = socket
+        self._tasks = tasks
         self._advertise = advertise
         self._others: dict[str, Peer] = {}
         self._wanted: frozenset[str] = frozenset()
@@ -28,9 +53,9 @@ class PeerBoard:
     def addresses(self) -> dict[str, str]:
         """Every task's `host:port`, as far as it is known."""
         known = {peer.name: peer.address for peer in self._others.values() if peer.address}
-        for unit in self._units.values():
-            if self._is_here(unit.name) and unit.record.port:
-                known[unit.name] = f"{self._advertise}:{unit.record.port}"
+        for task in self._tasks.values():
+            if self._is_here(task.name) and task.record.port:
+                known[task.name] = f"{self._advertise}:{task.record.port}"
         return known
 
     def missing(self, expected: Iterable[str]) -> list[str]:
@@ -38,14 +63,14 @@ class PeerBoard:
         return [name for name in expected if not self._has_place(name) and not self._gave_up(name)]
 
     def _has_place(self, name: str) -> bool:
-        unit, other = self._units.get(name), self._others.get(name)
-        if unit is not None and unit.record.port and self._is_here(name):
+        task, other = self._tasks.get(name), self._others.get(name)
+        if task is not None and task.record.port and self._is_here(name):
             return True
         return other is not None and bool(other.address)
 
     def _gave_up(self, name: str) -> bool:
-        unit, other = self._units.get(name), self._others.get(name)
-        return (unit is not None and unit.record.state == "failed") or (other is not None and not other.address)
+        task, other = self._tasks.get(name), self._others.get(name)
+        return (task is not None and task.record.state == "failed") or (other is not None and not other.address)
 
     def know(self, others: Iterable[Peer], expected: Iterable[str]) -> None:
         """Take over what a former agent knew; the tasks have heard it."""
@@ -72,70 +97,70 @@ class PeerBoard:
             del self._others[name]
         self._wanted = wanted
 
-    def went_away(self, unit: Unit) -> None:
+    def went_away(self, task: LocalTask) -> None:
         """A task of this host was taken out of the cluster, and has ended."""
-        self._tell_all_gone(self._peer_of(unit, up=False))
+        self._tell_all_gone(self._peer_of(task, up=False))
 
     def _is_here(self, name: str) -> bool:
         """Whether it is a task that this host is to have: one that was moved elsewhere may still be ending."""
-        unit = self._units.get(name)
-        return unit is not None and unit.is_task and unit.order is not None
+        task = self._tasks.get(name)
+        return task is not None and task.is_wanted
 
     def is_whole(self) -> bool:
         """Whether every task of the cluster is up."""
         for name in self._wanted:
-            unit, other = self._units.get(name), self._others.get(name)
-            if unit is not None and unit.order is not None:
-                if unit.record.state != "running":
+            task, other = self._tasks.get(name), self._others.get(name)
+            if task is not None and task.is_wanted:
+                if task.record.state != "running":
                     return False
             elif other is None or not other.up:
                 return False
         return True
 
-    def went_down(self, unit: Unit, reason: str) -> None:
+    def went_down(self, task: LocalTask, reason: str) -> None:
         """A task of this host."""
-        self._tell_all(self._peer_of(unit, up=False, reason=reason))
+        self._tell_all(self._peer_of(task, up=False, reason=reason))
 
-    def came_up(self, unit: Unit) -> None:
+    def came_up(self, task: LocalTask) -> None:
         """A task of this host: the others hear of it, and it hears who else is up."""
-        self._tell_all(self._peer_of(unit, up=True))
-        for other in self._units.values():
-            if self._is_here(other.name) and other is not unit and other.record.incarnation:
+        self._tell_all(self._peer_of(task, up=True))
+        for other in self._tasks.values():
+            if self._is_here(other.name) and other is not task and other.record.incarnation:
                 up = other.record.state == "running"
-                self._line.tell((unit.name,), _note(self._peer_of(other, up=up, reason=other.record.reason)))
+                self._socket.tell((task.name,), _note(self._peer_of(other, up=up, reason=other.record.reason)))
         for peer in self._others.values():
             if peer.name not in self._wanted:
-                self._line.tell((unit.name,), _packed(beats.PeerGone(peer.job, peer.index, peer.reason, lost=True)))
+                self._socket.tell((task.name,), _packed(beats.PeerGone(peer.job, peer.index, peer.reason, lost=True)))
             elif peer.up or peer.incarnation:
-                self._line.tell((unit.name,), _note(peer))
+                self._socket.tell((task.name,), _note(peer))
 
     def job_ended(self, job_id: str) -> None:
         """This host's tasks drop what they hold for that job."""
-        self._line.tell(self._running(), _packed(beats.JobEnded(job_id)))
+        self._socket.tell(self._running(), _packed(beats.JobEnded(job_id)))
 
     def flush(self) -> None:
         """Send what waits."""
-        self._line.flush(lambda name: (unit := self._units.get(name)) is not None and unit.record.state == "running")
+        self._socket.flush(lambda name: (task := self._tasks.get(name)) is not None and task.record.state == "running")
 
     def _tell_all(self, peer: Peer) -> None:
-        self._line.tell(self._running(but=peer.name), _note(peer))
+        self._socket.tell(self._running(but=peer.name), _note(peer))
 
     def _running(self, but: str = "") -> list[str]:
         """Tasks of this host that listen."""
-        units = self._units.values()
-        return [unit.name for unit in units if unit.is_task and unit.name != but and unit.record.state == "running"]
+        tasks = self._tasks.values()
+        return [task.name for task in tasks if task.name != but and task.record.state == "running"]
 
     def _tell_all_gone(self, peer: Peer, *, lost: bool = False) -> None:
         """`lost`: it is one of the cluster, and comes back when there is a place for it."""
         reason = peer.reason or "taken out of the cluster"
-        self._line.tell(self._running(but=peer.name), _packed(beats.PeerGone(peer.job, peer.index, reason, lost)))
+        self._socket.tell(self._running(but=peer.name), _packed(beats.PeerGone(peer.job, peer.index, reason, lost)))
 
-    def _peer_of(self, unit: Unit, *, up: bool, reason: str = "") -> Peer:
-        job, _, index = unit.name.partition("/")
-        address = f"{self._advertise}:{unit.record.port}" if unit.record.port and self._is_here(unit.name) else ""
-        if not address and unit.name in self._others:
-            address = self._others[unit.name].address
-        return Peer(job, int(index), address, unit.record.incarnation, up, reason)
+    def _peer_of(self, task: LocalTask, *, up: bool, reason: str = "") -> Peer:
+        job, _, index = task.name.partition("/")
+        address = f"{self._advertise}:{task.record.port}" if task.record.port and self._is_here(task.name) else ""
+        if not address and task.name in self._others:
+            address = self._others[task.name].address
+        return Peer(job, int(index), address, task.record.incarnation, up, reason)
 
 
 def _note(peer: Peer) -> bytes:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Collection, Mapping
 from threading import Condition
 
-from dtfctl.launcher.agent.units.unit import Unit
-from dtfctl.launcher.messages.reports import Happening, Report
+from dtfctl.launcher.messages.reports import ClientReport, Happening, Report, TaskReport
 from dtfctl.launcher.system.host_facts import HostFacts
 from dtfctl.values import replace
 
@@ -71,16 +69,14 @@ class Reports:
 def compose(
     head: Report,
     facts: HostFacts,
-    units: Collection[Unit],
-    addresses: Mapping[str, str],
-    advertise: str,
-    now: float,
+    tasks: tuple[TaskReport, ...],
+    clients: tuple[ClientReport, ...],
 ) -> Report:
-    """`head` with the host's numbers and the state of all its processes."""
+    """Add the host's numbers and the state of all its processes to `head`."""
     return replace(
         head,
-        tasks=tuple(unit.task_report(addresses.get(unit.name, ""), now) for unit in units if unit.is_task),
-        clients=tuple(unit.client_report(advertise) for unit in units if not unit.is_task),
+        tasks=tasks,
+        clients=clients,
         cores=facts.cores,
         load=facts.load,
         memory_bytes=facts.memory_bytes,

@@ -1,4 +1,4 @@
-"""The datagram sockets between the agent and its tasks; see health/beats.py."""
+"""Hear the beats of the host's tasks and tell them about peers, over datagram sockets; see health/beats.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECEIVE_BYTES = 2**20
 LARGEST_SENT = 32768
 
 
-class TaskLine:
+class TaskSocket:
     """Takes the beats of all tasks of the host and tells them about their peers. Owned by the agent's loop."""
 
     def __init__(self, folder: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import selectors
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -23,10 +23,11 @@ from dtfctl.launcher.system.procfs import identify, kill_group, send_signal
 from dtfctl.values import replace
 
 
-class Hands:
-    """Of one agent; in its loop's thread. `selector` wakes the loop when a keeper ends, with the unit's name."""
+class ProcessControl:
+    """The processes of one agent; owned by its loop's thread."""
 
     def __init__(self, agent_folder: Path, selector: selectors.BaseSelector) -> None:
+        """`selector` wakes the loop when a keeper ends, with the unit's name."""
         self._agent_folder = agent_folder
         self._runs = agent_folder / "runs"
         self._selector = selector
@@ -69,21 +70,21 @@ class Hands:
         unit.pidfd = fd
         self._selector.register(fd, selectors.EVENT_READ, unit.name)
 
-    def hear(self, seed: seeds.Seed, units: Mapping[str, Unit]) -> list[tuple[Unit, OSError | LauncherError]]:
+    def hear(self, seed: seeds.Seed, unit_of: Callable[[str], Unit]) -> list[tuple[Unit, OSError | LauncherError]]:
         """A seed has something to say: that a keeper runs, or nothing any more: then programs are started instead.
         Those that cannot be started."""
         heard = self._seeds.hear(seed)
         if isinstance(heard, tuple):
             name, pid, pidfd = heard
-            self._note_keeper(units[name], pid)
-            self._wake_at(units[name], pidfd)
+            self._note_keeper(unit_of(name), pid)
+            self._wake_at(unit_of(name), pidfd)
             return []
         failed: list[tuple[Unit, OSError | LauncherError]] = []
         for name, request in heard:
             try:
-                self._start_instead(units[name], seed, request)
+                self._start_instead(unit_of(name), seed, request)
             except (OSError, LauncherError) as error:
-                failed.append((units[name], error))
+                failed.append((unit_of(name), error))
         return failed
 
     def _start_instead(self, unit: Unit, seed: seeds.Seed, request: seeds.Request) -> None:

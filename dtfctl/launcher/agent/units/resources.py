@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
 
 from dtfctl.launcher.agent.start.limits import allowed_cores, cores_for
 from dtfctl.launcher.agent.units import ports
@@ -13,37 +14,34 @@ from dtfctl.launcher.messages.orders import ClientOrder, TaskOrder
 from dtfctl.launcher.system.host_facts import gpu_count
 from dtfctl.values import replace
 
+if TYPE_CHECKING:
+    from dtfctl.launcher.agent.units.task_unit import TaskUnit
 
-def first_ports(units: Collection[Unit]) -> list[tuple[Unit, Record]]:
+
+def first_ports(tasks: Collection[TaskUnit]) -> list[tuple[TaskUnit, Record]]:
     """New tasks' records with a port, or failed for want of one.
 
     Tasks get their ports before any of them starts, because each must know the addresses of all.
     """
-    taken = {unit.record.port for unit in units if unit.is_task}
+    taken = {task.record.port for task in tasks}
     changed = []
-    for unit in units:
-        order = unit.order
-        if not isinstance(order, TaskOrder) or unit.record.port or unit.record.state != "pending":
+    for task in tasks:
+        order = task.order
+        if order is None or task.record.port or task.record.state != "pending":
             continue
         try:
             port = ports.choose(order.first_port, order.last_port, taken)
         except LauncherError as error:
             if order.run:
-                changed.append((unit, cannot_start(unit.record, error.message)))
+                changed.append((task, cannot_start(task.record, error.message)))
             continue
         taken.add(port)
-        changed.append((unit, replace(unit.record, port=port)))
+        changed.append((task, replace(task.record, port=port)))
     return changed
 
 
-def for_start(unit: Unit, record: Record, units: Collection[Unit]) -> Record:
-    """The record of a start, with the port it had if that is still free, and GPUs nobody uses; or failed."""
-    order = unit.order
-    if isinstance(order, ClientOrder):
-        return _of_client(unit, order, record, units)
-    if order is None:
-        return record
-    others = [other for other in units if other is not unit]
+def of_task(order: TaskOrder, record: Record, others: Collection[Unit]) -> Record:
+    """The record of a task's start, with the port it had if that is still free, and GPUs nobody uses; or failed."""
     try:
         port = ports.choose(order.first_port, order.last_port, {o.record.port for o in others}, record.port)
         return replace(record, port=port, gpus=_choose_gpus(order.gpus, others))
@@ -51,10 +49,9 @@ def for_start(unit: Unit, record: Record, units: Collection[Unit]) -> Record:
         return cannot_start(record, error.message)
 
 
-def for_generation(unit: Unit, units: Collection[Unit]) -> Record:
+def for_generation(order: ClientOrder, record: Record, units: Iterable[Unit]) -> Record:
     """The record of a job's process, with the ports of its order's generation as soon as the former has ended."""
-    record, order = unit.record, unit.order
-    if not isinstance(order, ClientOrder) or not order.ports or record.is_alive or record.ports_of == order.generation:
+    if not order.ports or record.is_alive or record.ports_of == order.generation:
         return record
     taken = {port for other in units for port in (other.record.port, *other.record.ports)}
     found: list[int] = []
@@ -66,17 +63,20 @@ def for_generation(unit: Unit, units: Collection[Unit]) -> Record:
     return replace(record, ports=tuple(found), ports_of=order.generation)
 
 
-def _of_client(unit: Unit, order: ClientOrder, record: Record, units: Collection[Unit]) -> Record:
-    """Of a job's process: the cores it is kept on, and its GPUs, those of its slot before others that nobody has."""
-    others = [other for other in units if other is not unit]
+def of_job_process(order: ClientOrder, record: Record, tasks: Collection[Unit], jobs: Collection[Unit]) -> Record:
+    """The record of a start: the cores it is kept on, and its GPUs, those of its slot before others that nobody has.
+
+    `jobs`: the other processes of jobs on this host.
+    """
+    others = [*tasks, *jobs]
     if order.cpus:
         taken = [other.record.cores for other in others if other.record.is_alive]
         record = replace(record, cores=cores_for(order.cpus, allowed_cores(), taken))
     if order.gpu_count is None:
         return record
-    slot = next((other.record.gpus for other in others if other.name == order.slot), ())
+    slot = next((other.record.gpus for other in tasks if other.name == order.slot), ())
     used = {gpu for other in others if other.record.is_alive for gpu in other.record.gpus}
-    busy = {gpu for other in others if not other.is_task and other.record.is_alive for gpu in other.record.gpus}
+    busy = {gpu for other in jobs if other.record.is_alive for gpu in other.record.gpus}
     mine = [gpu for gpu in slot if gpu not in busy]
     mine += [gpu for gpu in range(gpu_count()) if gpu not in used] if order.gpus != "host" else []
     if len(mine) < order.gpu_count:

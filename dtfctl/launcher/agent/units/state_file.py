@@ -23,6 +23,8 @@ class Saved:
     socket_folder: str = ""
     orders: HostOrders = field(default_factory=HostOrders)
     records: dict[str, Record] = field(default_factory=dict)
+    processes: tuple[str, ...] = ()
+    """Those of `records` that are processes of jobs; the others are tasks."""
     going_down: bool = False
     """The cluster is being taken down: an agent that is started now starts nothing any more."""
 
@@ -41,7 +43,7 @@ def load(path: Path) -> Saved:
         name: replace(record, retry_at=None, kill_at=None, started_at=None, keeper_pid=0, task_pid=0)
         for name, record in saved.records.items()
     }
-    return Saved(boot_id(), "", saved.orders, records, saved.going_down)
+    return Saved(boot_id(), "", saved.orders, records, saved.processes, saved.going_down)
 
 
 def content(path: Path) -> bytes:
@@ -52,7 +54,6 @@ def content(path: Path) -> bytes:
         return b""
 
 
-def save(path: Path, socket_folder: Path, orders: HostOrders, records: dict[str, Record], going_down: bool) -> None:
+def save(path: Path, saved: Saved) -> None:
     """Raises NoSpace; the former file is then still whole."""
-    saved = Saved(boot_id(), str(socket_folder), orders, records, going_down)
     write_whole(path, codec.encode(saved).encode())

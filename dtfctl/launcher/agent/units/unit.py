@@ -1,33 +1,61 @@
-"""One process in the agent's hands: its record, its order, and what only a living agent knows about it."""
+"""Hold one process in the agent's hands: its record, its order, and what only a living agent knows about it.
+
+All units live one life (`lifecycle.py`, driven by `supervisor.py`). Where a task and a job's process differ, the life
+calls a hook: `task_unit.py` and `job_unit.py` say there what is theirs. In the order of a life:
+
+    wanted, may_start, claim, start_of -> on_started -> (judge) -> on_last_words, record_at_end, on_out_of_memory
+    -> on_change -> on_forgotten
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import time
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar
 
-from dtfctl.health.monitor import HealthLimits, Monitor
-from dtfctl.health.restart import RestartPolicy
+from dtfctl.health.monitor import HealthLimits
+from dtfctl.health.restart import Ending, RestartPolicy
+from dtfctl.launcher.agent.start.launch import Context, Start
 from dtfctl.launcher.agent.start.seeds import Seed
 from dtfctl.launcher.agent.units.lifecycle import Order, Record
-from dtfctl.launcher.agent.units.progress import ProgressFile
 from dtfctl.launcher.messages.orders import ClientOrder, TaskOrder
-from dtfctl.launcher.messages.reports import ClientReport, TaskReport
-from dtfctl.launcher.model import TaskHealth
 from dtfctl.launcher.system.procfs import ProcessId, ProcessStat, read_stat
-from dtfctl.values import replace
+from dtfctl.values import value
 
-LITTLE_CPU = 0.05
-"""Of a processor."""
+if TYPE_CHECKING:
+    from dtfctl.launcher.agent.units.health_check import Finding
+    from dtfctl.launcher.agent.units.host_units import HostUnits
+
+LEASE_GRACE_S = 2.0
+"""Between SIGTERM and SIGKILL when the lease has ended: others take the tasks' places already."""
+UNASKED_GRACE_S = 10.0
+"""As much, for what the controller has stopped speaking of."""
 
 
-class Unit:
+@value
+class Event:
+    """What a change of a record means to those who are told; see `messages.agent.Happening`."""
+
+    kind: str
+    reason: str
+    incarnation: int
+    failure: bool
+
+
+class Unit(ABC):
     """A task or a job's process. Owned by the agent's loop; no other thread touches it."""
 
-    def __init__(self, name: str, record: Record) -> None:
+    kind: ClassVar[str]
+    """What events call it."""
+    is_forked: ClassVar[bool]
+    """A seed may start it; otherwise it is a program always."""
+
+    def __init__(self, name: str, record: Record, state: HostUnits) -> None:
         self.name = name
         self.record = record
-        self._log_name = name
+        self.state = state
         self.order: TaskOrder | ClientOrder | None = None
         self.pidfd = -1
         self.popen: subprocess.Popen[bytes] | None = None
@@ -35,44 +63,81 @@ class Unit:
         """Whether the record has the pid of the task itself, not only its keeper's."""
         self.seed: Seed | None = None
         """Of which it is a fork, or is to be one: then its keeper's pid is not known yet."""
-        self.monitor: Monitor | None = None
-        self.health: TaskHealth = "unknown"
-        self.steps = 0
-        self.transport = ""
-        self.blas = ""
-        self.faults = 0
         self.stat: ProcessStat | None = None
         self.stat_at = 0.0
         self.cpu_percent: float | None = None
         self.stopped_since: float | None = None
         self.started_stamp = ""
         self.last_lines: tuple[str, ...] = ()
-        self.progress: ProgressFile | None = None
-        self.advanced_at = 0.0
-        """When it last got further, or could not be expected to."""
-        self.has_advanced = False
-        """It has reported progress since its start."""
-        self.unreachable: tuple[str, ...] = ()
-        self.stuck = ""
-        """What of it does not serve, as it says itself."""
 
-    @property
-    def is_task(self) -> bool:
-        return not self.name.startswith("job:")
-
-    @property
-    def task_name(self) -> str:
-        """`worker/1`: itself, or the task that this process works with."""
-        if isinstance(self.order, ClientOrder) and self.order.slot:
-            return self.order.slot
-        return self.name.rpartition(":")[2]
+    # ------------------------------------------------------------------ where the kinds differ
 
     @property
     def log_name(self) -> str:
         """What its log is asked for by, also when nobody wants the process any more."""
-        if isinstance(self.order, ClientOrder):
-            self._log_name = self.order.log_name
-        return self._log_name
+        return self.name
+
+    @abstractmethod
+    def ordered(self) -> Order:
+        """Say what its order wants of it; there is one."""
+
+    @abstractmethod
+    def policy(self, default: RestartPolicy) -> RestartPolicy:
+        """Choose what its restarts follow, where `default` is the host's."""
+
+    @abstractmethod
+    def may_start(self) -> bool:
+        """Whether all is there that it needs, or what is missing is known never to come: its start says why."""
+
+    def claim_early(self) -> Record:
+        """Give its record what others must know before it starts; changes nothing that is alive."""
+        return self.record
+
+    @abstractmethod
+    def claim(self, record: Record) -> Record:
+        """Give the record of a start ports, GPUs and cores that no other unit has; or let it fail."""
+
+    @abstractmethod
+    def start_of(self, context: Context) -> Start:
+        """Prepare its start: command, environment, files.
+
+        Raises:
+            LauncherError, OSError: it cannot be started.
+        """
+
+    def on_started(self) -> None:
+        """Its keeper runs, or its seed was asked for one."""
+        return
+
+    @abstractmethod
+    def judge(self, limits: HealthLimits, now: float) -> Finding | None:
+        """Find what has changed about its health, if anything."""
+
+    def on_last_words(self) -> None:
+        """It has ended; what it told before can be read now."""
+        return
+
+    def record_at_end(self, ending: Ending) -> Record:
+        """Its record, without what this end has shown to be wrong."""
+        return self.record
+
+    @abstractmethod
+    def on_out_of_memory(self, record: Record, ending: Ending, why: str) -> tuple[Record, Ending]:
+        """Its limit has ended it: the record and the ending that say so."""
+
+    def on_change(self, old: Record) -> None:
+        """Its state or incarnation is another than in `old`."""
+        return
+
+    def on_forgotten(self) -> None:
+        """It has ended, and nobody wants to know about it any more."""
+        return
+
+    def on_cpu(self, used_s: float, elapsed_s: float, now: float) -> None:
+        """It has used this much CPU time in that time."""
+        return
+
+    # ------------------------------------------------------------------ what all have
 
     @property
     def is_on_its_way(self) -> bool:
@@ -85,37 +150,37 @@ class Unit:
             return None
         return ProcessId(self.record.task_pid, self.record.task_ticks)
 
-    def lifecycle_order(self, shutdown_grace_s: float | None) -> Order:
-        """What is wanted of it; without an order of the controller, that it ends."""
-        order = self.order
-        if order is None or shutdown_grace_s is not None:
-            grace = shutdown_grace_s if shutdown_grace_s is not None else getattr(order, "grace_s", 10.0)
-            return Order(run=False, grace_s=grace)
-        if isinstance(order, TaskOrder):
-            return Order(order.run, order.incarnation_floor, order.restart_request, order.grace_s, order.now)
-        return Order(order.run, restart_request=order.generation, grace_s=order.grace_s)
+    def wanted(self) -> Order:
+        """Say what is wanted of it; without an order of the controller, that it ends."""
+        state = self.state
+        if state.is_cut_off:
+            return Order(run=False, grace_s=LEASE_GRACE_S, why="stopped: its host was cut off from the controller")
+        if state.shutdown_grace_s is not None:
+            return Order(run=False, grace_s=state.shutdown_grace_s)
+        return Order(run=False, grace_s=UNASKED_GRACE_S) if self.order is None else self.ordered()
 
-    def policy(self, default: RestartPolicy) -> RestartPolicy:
-        if isinstance(self.order, ClientOrder):
-            return self.order.restart
-        earlier = self.order.earlier_failures if self.order is not None else 0
-        return replace(default, attempts=max(0, default.attempts - earlier)) if earlier else default
+    def event_of(self, old: Record, now: float) -> Event | None:
+        """Say what happened between `old` and its record as it is now."""
+        record = self.record
+        failed = record.history != old.history
+        if record.state == "pending":
+            if not old.is_alive:
+                return None
+            wait = 0.0 if record.retry_at is None else max(0.0, record.retry_at - now)
+            return Event(
+                f"{self.kind}.ended", f"{record.reason}; starts again in {wait:.1f} s", old.incarnation, failed
+            )
+        text = record.hung if record.state == "stopping" else record.reason
+        return Event(f"{self.kind}.{record.state}", text, record.incarnation, failed and not record.is_alive)
 
     def watch(self, limits: HealthLimits, now: float) -> None:
         """Begin to watch a process that has just been started or adopted."""
-        self.health = "unknown"
         self.stat = None
         self.cpu_percent = None
         self.stopped_since = None
-        self.advanced_at = now
-        self.has_advanced = False
-        self.unreachable = ()
-        self.stuck = ""
-        self.monitor = Monitor(limits) if self.is_task else None
-        if self.monitor is not None and self.record.state == "running":
-            self.monitor.beat(now)
 
     def unwatch(self) -> None:
+        """Let go of a process that has ended."""
         if self.pidfd >= 0:
             os.close(self.pidfd)
             self.pidfd = -1
@@ -125,15 +190,13 @@ class Unit:
         if self.seed is not None:
             self.seed.release(self.name)
             self.seed = None
-        self.monitor = None
-        self.health = "unknown"
         self.stat = None
         self.cpu_percent = None
         self.stopped_since = None
         self.resolved = False
 
     def look(self, now: float) -> None:
-        """Read the process's numbers; CPU time that grows is a sign of life."""
+        """Read the process's numbers."""
         task = self.task
         if task is None:
             return
@@ -141,12 +204,10 @@ class Unit:
         if stat is None or stat.id != task:
             return
         if self.stat is not None and now > self.stat_at:
-            used = stat.cpu_s - self.stat.cpu_s
-            self.cpu_percent = 100.0 * used / (now - self.stat_at)
-            # The thread that says that all others are stuck needs a little, too.
-            least = LITTLE_CPU * (now - self.stat_at) if self.stuck else 0.0
-            if used > least and self.monitor is not None and stat.state != "T":
-                self.monitor.working(now)
+            used, elapsed = stat.cpu_s - self.stat.cpu_s, now - self.stat_at
+            self.cpu_percent = 100.0 * used / elapsed
+            if stat.state != "T":
+                self.on_cpu(used, elapsed, now)
         self.stat, self.stat_at = stat, now
         if stat.state != "T":
             self.stopped_since = None
@@ -154,70 +215,9 @@ class Unit:
             self.stopped_since = now
 
     def mark_start(self) -> None:
+        """Forget the numbers of the former incarnation, and note when this one began."""
         second = time.time()
         whole = int(second)
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
         self.started_stamp = f"{stamp}.{int((second - whole) * 1000):03d}Z"
-        self.steps = 0
-        self.transport = ""
-        self.blas = ""
-        self.faults = 0
         self.last_lines = ()
-
-    def task_report(self, address: str, now: float) -> TaskReport:
-        record = self.record
-        job, _, index = self.name.partition("/")
-        return TaskReport(
-            job=job,
-            index=int(index),
-            state=record.state,
-            health=self.health,
-            pid=record.task_pid or None,
-            address=address,
-            incarnation=record.incarnation,
-            restarts=record.restarts,
-            uptime_s=None if record.started_at is None else now - record.started_at,
-            cpu_percent=self.cpu_percent,
-            rss_bytes=None if self.stat is None else self.stat.rss_bytes,
-            steps=self.steps,
-            transport=self.transport,
-            blas=self.blas,
-            faults=self.faults,
-            silence_s=None if self.monitor is None else self.monitor.silence_s(now),
-            retry_in_s=None if record.retry_at is None else max(0.0, record.retry_at - now),
-            exit_code=record.exit_code,
-            last_error=record.reason,
-            last_lines=self.last_lines,
-            restart_handled=record.restart_handled,
-            unreachable=self.unreachable if record.state == "running" else (),
-        )
-
-    def _held_generation(self) -> int:
-        """The generation that this host is ready to start, or has started."""
-        order = self.order
-        if not isinstance(order, ClientOrder) or (order.ports and self.record.ports_of != order.generation):
-            return 0
-        return order.generation
-
-    def client_report(self, advertise: str) -> ClientReport:
-        _, job_id, task = self.name.split(":")
-        job, _, index = task.partition("/")
-        record = self.record
-        return ClientReport(
-            job_id=job_id,
-            job=job,
-            index=int(index),
-            state=record.state,
-            pid=record.task_pid or None,
-            exit_code=record.exit_code,
-            restarts=record.restarts,
-            last_error=record.reason,
-            last_lines=self.last_lines,
-            progress=None if self.progress is None else self.progress.latest,
-            generation=record.restart_handled if record.incarnation else 0,
-            held=self._held_generation(),
-            addresses=tuple(f"{advertise}:{port}" for port in record.ports),
-            rss_bytes=None if self.stat is None else self.stat.rss_bytes,
-            limits=record.limits,
-            out_of_memory=record.out_of_memory,
-        )

@@ -7,7 +7,10 @@ import pytest
 from dtfctl.cli._tables import limit_words
 from dtfctl.health.restart import Ending, GiveUp, RestartHistory, RestartPolicy, decide
 from dtfctl.launcher.agent.units import resources
+from dtfctl.launcher.agent.units.host_units import HostUnits
+from dtfctl.launcher.agent.units.job_unit import JobUnit
 from dtfctl.launcher.agent.units.lifecycle import Record
+from dtfctl.launcher.agent.units.task_unit import TaskUnit
 from dtfctl.launcher.agent.units.unit import Unit
 from dtfctl.launcher.controller.jobs import lifecycle
 from dtfctl.launcher.messages.orders import ClientOrder, GpuView, TaskOrder
@@ -15,21 +18,30 @@ from dtfctl.launcher.messages.reports import ClientReport
 from dtfctl.launcher.model import ClientStatus, JobStatus, TaskStatus
 
 
-def task(name: str, *gpus: int) -> Unit:
-    unit = Unit(name, Record(state="running", gpus=gpus))
+def task(state: HostUnits, name: str, *gpus: int) -> TaskUnit:
     role, _, index = name.partition("/")
+    unit = state.tasks[name] = TaskUnit(name, Record(state="running", gpus=gpus), state)
     unit.order = TaskOrder(role, int(index), gpus=len(gpus))
     return unit
 
 
-def client(slot: str, count: int | None, *, gpus: tuple[int, ...] = (), view: GpuView = "own", cpus: float = 0) -> Unit:
-    unit = Unit(f"job:a:{slot}", Record(state="running" if gpus else "pending", gpus=gpus))
+def client(
+    state: HostUnits,
+    slot: str,
+    count: int | None,
+    *,
+    gpus: tuple[int, ...] = (),
+    view: GpuView = "own",
+    cpus: float = 0,
+) -> JobUnit:
+    record = Record(state="running" if gpus else "pending", gpus=gpus)
+    unit = state.jobs[f"job:a:{slot}"] = JobUnit(f"job:a:{slot}", record, state)
     unit.order = ClientOrder("a", "worker", 0, slot=slot, gpu_count=count, gpus=view, cpus=cpus, generation=3)
     return unit
 
 
-def given(unit: Unit, *others: Unit) -> Record:
-    return resources.for_start(unit, unit.record, [unit, *others])
+def given(unit: Unit) -> Record:
+    return unit.claim(unit.record)
 
 
 @pytest.fixture(autouse=True)
@@ -39,31 +51,34 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resources, "allowed_cores", lambda: [0, 1, 2, 3])
 
 
-def test_a_process_gets_its_slots_gpus_before_others() -> None:
-    mine, other = task("worker/0", 2), task("worker/1", 0)
-    assert given(client("worker/0", None), mine, other).gpus == (), "what its slot has, by its order"
-    assert given(client("worker/0", 1), mine, other).gpus == (2,)
-    assert given(client("worker/0", 3), mine, other).gpus == (2, 1, 3), "never those of another task"
-    assert given(client("worker/0", 0), mine, other).gpus == ()
-    taken = client("worker/1", 2, gpus=(0, 1))
-    assert given(client("worker/0", 2), mine, other, taken).gpus == (2, 3)
+def test_a_process_gets_its_slots_gpus_before_others(state: HostUnits) -> None:
+    task(state, "worker/0", 2)
+    task(state, "worker/1", 0)
+    assert given(client(state, "worker/0", None)).gpus == (), "what its slot has, by its order"
+    assert given(client(state, "worker/0", 1)).gpus == (2,)
+    assert given(client(state, "worker/0", 3)).gpus == (2, 1, 3), "never those of another task"
+    assert given(client(state, "worker/0", 0)).gpus == ()
+    client(state, "worker/1", 2, gpus=(0, 1))
+    assert given(client(state, "worker/0", 2)).gpus == (2, 3)
 
 
-def test_gpus_that_are_not_there_fail_the_generation() -> None:
-    record = given(client("worker/0", 4), task("worker/0", 2), task("worker/1", 0))
+def test_gpus_that_are_not_there_fail_the_generation(state: HostUnits) -> None:
+    task(state, "worker/0", 2)
+    record = given(client(state, "worker/0", 2, view="host"))
+    assert record.reason == "needs 2 GPUs, its slot has 1 for it", "a group sees the GPUs of its slots by their ranks"
+    task(state, "worker/1", 0)
+    record = given(client(state, "worker/0", 4))
     assert (record.state, record.restart_handled) == ("failed", 3)
     assert record.reason == "needs 4 GPUs, this host has 3 for it"
-    record = given(client("worker/0", 2, view="host"), task("worker/0", 2))
-    assert record.reason == "needs 2 GPUs, its slot has 1 for it", "a group sees the GPUs of its slots by their ranks"
 
 
-def test_processes_are_kept_on_different_cores_while_there_are_any() -> None:
-    first = client("worker/0", None, cpus=1.5)
+def test_processes_are_kept_on_different_cores_while_there_are_any(state: HostUnits) -> None:
+    first = client(state, "worker/0", None, cpus=1.5)
     first.record = given(first)
     assert first.record.cores == (0, 1)
     first.record = Record(state="running", cores=first.record.cores)
-    assert given(client("worker/1", None, cpus=2), first).cores == (2, 3)
-    assert given(client("worker/1", None, cpus=3), first).cores == (0, 2, 3)
+    assert given(client(state, "worker/1", None, cpus=2)).cores == (2, 3)
+    assert given(client(state, "worker/1", None, cpus=3)).cores == (0, 2, 3)
 
 
 def test_an_end_whose_cause_stays_is_final_whatever_the_rules() -> None:

@@ -1,0 +1,179 @@
+"""Say what is a job's own in the life of a unit: what it waits for, its progress file, ports of its generation."""
+
+from __future__ import annotations
+
+import sys
+from typing import ClassVar
+
+from dtfctl.health.monitor import HealthLimits
+from dtfctl.health.restart import Ending, RestartPolicy
+from dtfctl.launcher.agent.start.launch import (
+    Context,
+    Start,
+    client_start,
+    interpreter,
+    lent_modules,
+    progress_path,
+)
+from dtfctl.launcher.agent.units import resources
+from dtfctl.launcher.agent.units.health_check import Finding, judge_progress, judge_stopped
+from dtfctl.launcher.agent.units.host_units import HostUnits
+from dtfctl.launcher.agent.units.lifecycle import Order, Record, ready
+from dtfctl.launcher.agent.units.progress import ProgressFile
+from dtfctl.launcher.agent.units.unit import Event, Unit
+from dtfctl.launcher.messages.orders import ClientOrder, job_process
+from dtfctl.launcher.messages.reports import ClientReport
+from dtfctl.values import replace
+
+
+class JobUnit(Unit):
+    """A process of a job (`job:ID:worker/0`), beside a task of the cluster or alone."""
+
+    kind: ClassVar[str] = "process"
+    is_forked: ClassVar[bool] = False
+    order: ClientOrder | None
+
+    def __init__(self, name: str, record: Record, state: HostUnits) -> None:
+        super().__init__(name, record, state)
+        found = job_process(name)
+        assert found is not None
+        self.job_id, self._own_task = found
+        self._log_name = name
+        self.progress: ProgressFile | None = None
+        self.advanced_at = 0.0
+        """When it last got further, or could not be expected to."""
+        self.has_advanced = False
+        """It has reported progress since its start."""
+
+    @property
+    def slot(self) -> str:
+        """The task that it works with; without one, its own name within the job."""
+        return self.order.slot if self.order is not None and self.order.slot else self._own_task
+
+    @property
+    def log_name(self) -> str:
+        if self.order is not None:
+            self._log_name = self.order.log_name
+        return self._log_name
+
+    def ordered(self) -> Order:
+        order = self.order
+        assert order is not None
+        return Order(order.run, restart_request=order.generation, grace_s=order.grace_s)
+
+    def policy(self, default: RestartPolicy) -> RestartPolicy:
+        return default if self.order is None else self.order.restart
+
+    def may_start(self) -> bool:
+        """Once its files and packages are there, and its slot's task runs."""
+        order = self.order
+        if order is None or not self._is_prepared(order):
+            return False
+        task = self.state.tasks.get(self.slot)
+        return not order.needs_task or task is None or task.record.state == "running"
+
+    def _is_prepared(self, order: ClientOrder) -> bool:
+        """Whether its files and packages are there, or cannot be: its start says why."""
+        command = (*interpreter(order.command), sys.executable)[0]
+        waits_for = self.state.preparations.look(order, command, lent_modules(order.command))
+        if waits_for and waits_for != self.record.reason and self.record.state == "pending":
+            self.state.set(self, replace(self.record, reason=waits_for))
+        return not waits_for
+
+    def claim_early(self) -> Record:
+        """The ports of its order's generation, as soon as the former has ended."""
+        return (
+            self.record if self.order is None else resources.for_generation(self.order, self.record, self.state.units())
+        )
+
+    def claim(self, record: Record) -> Record:
+        if self.order is None:
+            return record
+        jobs = [unit for unit in self.state.jobs.values() if unit is not self]
+        return resources.of_job_process(self.order, record, self.state.tasks.values(), jobs)
+
+    def start_of(self, context: Context) -> Start:
+        assert self.order is not None
+        start = client_start(context, self.order, self.state.preparations.result(self.order), self.record.gpus)
+        self.progress = self.progress or ProgressFile(progress_path(self.state.folder, self.order))
+        return start
+
+    def on_started(self) -> None:
+        """It serves nobody: it runs when it is started."""
+        self.state.set(self, ready(self.record))
+
+    def watch(self, limits: HealthLimits, now: float) -> None:
+        super().watch(limits, now)
+        self.advanced_at = now
+        self.has_advanced = False
+
+    def find_progress(self) -> None:
+        """Go on where a former agent has read its progress file, and told of it."""
+        if self.order is not None:
+            self.progress = ProgressFile(progress_path(self.state.folder, self.order))
+            self.progress.poll()
+            self.progress.take_notes()
+
+    def read_progress(self, now: float) -> None:
+        """Read how far it says that it is, and tell what it notes."""
+        if self.progress is None:
+            return
+        if self.progress.poll():
+            self.advanced_at, self.has_advanced = now, True
+        for text in self.progress.take_notes():
+            self.state.happened("job.note", f"job:{self.job_id}", f"{self.slot}: {text}", self.record.incarnation)
+
+    def on_last_words(self) -> None:
+        self.read_progress(self.advanced_at)
+
+    def judge(self, limits: HealthLimits, now: float) -> Finding | None:
+        if self.record.state == "running":
+            stopped = judge_stopped(self.stopped_since, limits, now)
+            if stopped is not None:
+                return stopped
+        latest = None if self.progress is None else self.progress.latest
+        if self.record.state != "running" or latest is None or not self.state.peers.is_whole():
+            self.advanced_at = now
+            return None
+        return judge_progress(latest, now - self.advanced_at, limits, has_advanced=self.has_advanced)
+
+    def on_out_of_memory(self, record: Record, ending: Ending, why: str) -> tuple[Record, Ending]:
+        """It would use as much again; its whole job may be tried again by --retries."""
+        if not ending.is_failure:
+            return record, ending
+        return replace(record, hung=why, out_of_memory=True), replace(ending, final=True)
+
+    def event_of(self, old: Record, now: float) -> Event | None:
+        if self.record.state == "stopped" and not old.is_alive:
+            return None  # it is only held until all of its job may start
+        return super().event_of(old, now)
+
+    def report(self) -> ClientReport:
+        """Say how it is."""
+        record = self.record
+        job, _, index = self._own_task.partition("/")
+        return ClientReport(
+            job_id=self.job_id,
+            job=job,
+            index=int(index),
+            state=record.state,
+            pid=record.task_pid or None,
+            exit_code=record.exit_code,
+            restarts=record.restarts,
+            last_error=record.reason,
+            last_lines=self.last_lines,
+            progress=None if self.progress is None else self.progress.latest,
+            generation=record.restart_handled if record.incarnation else 0,
+            held=self._held_generation(),
+            addresses=tuple(f"{self.state.advertise}:{port}" for port in record.ports),
+            rss_bytes=None if self.stat is None else self.stat.rss_bytes,
+            limits=record.limits,
+            out_of_memory=record.out_of_memory,
+        )
+
+    def _held_generation(self) -> int:
+        """The generation that this host is ready to start, or has started."""
+        order = self.order
+        if order is None or (order.ports and self.record.ports_of != order.generation):
+            return 0
+        return order.generation
