@@ -21,7 +21,6 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from dtfctl.launcher.errors import Conflict, ControllerUnreachable, DeadlineExpired, LauncherError, NotFound
-from dtfctl.launcher.identity import ownership
 from dtfctl.launcher.messages import controller_calls
 from dtfctl.launcher.messages.agent import InspectRequest
 from dtfctl.launcher.messages.controller import CancelRequest, CertificatesRequest, JobsRequest, Nothing, StatusRequest
@@ -48,6 +47,7 @@ from dtfctl.launcher.operator import (
 from dtfctl.launcher.operator.controller_client import Connection
 from dtfctl.launcher.operator.ssh_command import ssh_command
 from dtfctl.launcher.paths import ClusterPaths, home
+from dtfctl.launcher.providers import ownership
 from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.transfer import trees
 from dtfctl.launcher.transfer.trees import Received
@@ -475,8 +475,8 @@ class Cluster:
             raise Conflict(f"cluster {self.name} has no metrics page", "add `metrics: {port: 9464}` to its spec")
         paths = self._connection.paths
         try:
-            seat = self._connection.seat
-            return read_page(seat.reach(f"{self._metrics_host()}:{port}"), paths, timeout_s)
+            controller = self._connection.controller
+            return read_page(controller.reach(f"{self._metrics_host()}:{port}"), paths, timeout_s)
         except OSError as error:
             log = paths.logs / "controller.log"
             raise ControllerUnreachable(
@@ -494,7 +494,7 @@ class Cluster:
 
     def _metrics_host(self) -> str:
         """The machine of the metrics page, which is the controller's."""
-        if not self._connection.seat.host:
+        if not self._connection.controller.host:
             return "127.0.0.1"
         return self._connection.call(controller_calls.PING, Nothing()).address.rpartition(":")[0]
 

@@ -14,6 +14,10 @@ TaskState: TypeAlias = Literal[
     "pending", "starting", "running", "stopping", "done", "failed", "crashed", "stopped", "lost"
 ]
 """`crashed`: the restart policy gave up. `lost`: its host is gone, the outcome is unknown."""
+ALIVE: frozenset[TaskState] = frozenset({"starting", "running", "stopping"})
+"""Its process runs."""
+GAVE_UP: frozenset[TaskState] = frozenset({"done", "failed", "crashed"})
+"""It ended, and starts again only when a person asks for it."""
 SETTLED: frozenset[TaskState] = frozenset({"running", "failed", "crashed", "stopped", "done", "lost"})
 """States that last."""
 TaskHealth: TypeAlias = Literal["unknown", "healthy", "suspect", "down"]

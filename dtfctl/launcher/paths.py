@@ -114,7 +114,7 @@ class ClusterPaths:
         return self.certificates / "metrics"
 
     @property
-    def seat(self) -> Path:
+    def controller_place(self) -> Path:
         """Exists where the controller runs on a host of the cluster: which one."""
         return self.folder / "seat.json"
 

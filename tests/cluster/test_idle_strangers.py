@@ -78,7 +78,7 @@ def test_a_controller_that_cannot_be_reached_but_lives_is_left_alone(up: Up, mon
     cluster = up(spec_of())
     paths = ClusterPaths.of(cluster.name)
     before = controller_pid(cluster)
-    found = local_controller.LocalSeat(paths)
+    found = local_controller.LocalController(paths)
     assert "its loop turned" in found.does_not_answer()
     assert controller_pid(cluster) == before
     os.kill(before, signal.SIGSTOP)

@@ -30,6 +30,49 @@ RUNTIME = [
     {"runtime.api", "runtime"},
     {"runtime.programs", "contrib"},
 ]
+LAUNCHER = [
+    {"launcher.errors", "launcher.model"},
+    {"launcher.system"},
+    {"launcher.paths", "launcher.selectors", "launcher.identity", "launcher.transfer", "launcher.spec"},
+    {"launcher.rpc"},
+    {"launcher.messages"},
+    {"launcher.checkpoints"},
+    {"launcher.agent"},
+    {"launcher.providers"},
+    {"launcher.controller"},
+    {"launcher.operator"},
+    {"launcher.api"},
+]
+"""The rooms of the launcher."""
+AGENT = [
+    {"launcher.agent.tell"},
+    {"launcher.agent.start"},
+    {"launcher.agent.units"},
+    {"launcher.agent.lease", "launcher.agent.loop"},
+    {"launcher.agent.access"},
+    {"launcher.agent.program", "launcher.agent.__main__", "launcher.agent.fork"},
+]
+CONTROLLER = [
+    {"launcher.controller.jobs.frameworks"},
+    {"launcher.controller.jobs.lifecycle"},
+    {"launcher.controller.store", "launcher.controller.desired_state"},
+    {"launcher.controller.tasks", "launcher.controller.jobs"},
+    {"launcher.controller.reconcile"},
+    {"launcher.controller.hosts"},
+    {"launcher.controller.statuses"},
+    {
+        "launcher.controller.tasks.task_manager",
+        "launcher.controller.jobs.job_manager",
+        "launcher.controller.jobs.files",
+    },
+    {"launcher.controller.rebuild", "launcher.controller.loop"},
+    {"launcher.controller.serve"},
+    {"launcher.controller.__main__"},
+]
+"""Pure decisions below, what carries them out above: `jobs` and `tasks` have both."""
+OVERHEARD = {("launcher.controller.rebuild", "launcher.agent.units.state_file")}
+"""Controller and agent know of each other what they say (`launcher.messages`); and a controller that has lost its
+database reads what agents had written for themselves."""
 FREE = {"task", "seed", "plaintext_port", "run", "__main__", ""}
 """May import anything: the meeting places, which nobody imports, and the package itself."""
 SHARED = {"errors", "_version", "net", "protocol", "values", "durable", "copied", "guard", "later"}
@@ -52,6 +95,25 @@ def may_import(importer: str, imported: str) -> bool:
         heights = {name: height for height, names in enumerate(stack) for name in names}
         if importer in heights and imported in heights:
             return heights[imported] <= heights[importer]
+    return False
+
+
+def room(module: str, rooms: list[set[str]]) -> int | None:
+    """The height of the room that a module is in, by the longest name that is its own or its package's."""
+    heights = {f"dtfctl.{name}": height for height, names in enumerate(rooms) for name in names}
+    while module:
+        if module in heights:
+            return heights[module]
+        module = module.rpartition(".")[0]
+    return None
+
+
+def climbs(importer: str, imported: str) -> bool:
+    """Whether it is an import from a room of the launcher to one above it."""
+    for rooms in (LAUNCHER, AGENT, CONTROLLER):
+        own, other = room(importer, rooms), room(imported, rooms)
+        if own is not None and other is not None and other > own:
+            return True
     return False
 
 
@@ -99,9 +161,26 @@ def test_imports_point_downward(path: Path) -> None:
     wrong = [
         name
         for name in sorted(imports(ast.parse(path.read_text("utf-8")), module, is_package))
-        if not may_import(layer(module), layer(name))
+        if not may_import(layer(module), layer(name)) or climbs(module, name)
     ]
     assert not wrong, f"{module} ({layer(module)}) imports upward: {', '.join(wrong)}"
+
+
+def test_the_controller_knows_of_agents_only_what_they_say() -> None:
+    found = set()
+    for path in (ROOT / "launcher" / "controller").rglob("*.py"):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        names = imports(ast.parse(path.read_text("utf-8")), f"dtfctl.{module}", path.name == "__init__.py")
+        found |= {(module, name.removeprefix("dtfctl.")) for name in names if name.startswith("dtfctl.launcher.agent")}
+    assert found == OVERHEARD
+
+
+def test_every_module_of_the_launcher_is_in_a_room() -> None:
+    names = {
+        ".".join(path.relative_to(ROOT.parent).with_suffix("").parts) for path in (ROOT / "launcher").rglob("*.py")
+    }
+    homeless = {name for name in names if room(name.removesuffix(".__init__"), LAUNCHER) is None}
+    assert homeless == {"dtfctl.launcher.__init__"}
 
 
 def test_the_rules_tell_up_from_down() -> None:
@@ -117,6 +196,11 @@ def test_the_rules_tell_up_from_down() -> None:
     assert may_import("plaintext_port", "runtime.services")
     assert not may_import("cli", "plaintext_port")
     assert not may_import("launcher", "plaintext_port")
+    assert climbs("dtfctl.launcher.agent.loop", "dtfctl.launcher.controller.store")
+    assert not climbs("dtfctl.launcher.controller.loop", "dtfctl.launcher.messages.agent")
+    assert climbs("dtfctl.launcher.agent.tell.peers", "dtfctl.launcher.agent.units.unit")
+    assert climbs("dtfctl.launcher.controller.jobs.queue", "dtfctl.launcher.controller.jobs.job_manager")
+    assert not climbs("dtfctl.launcher.controller.jobs.job_manager", "dtfctl.launcher.controller.jobs.queue")
 
 
 def test_imports_are_found_in_every_form() -> None:

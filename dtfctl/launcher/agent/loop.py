@@ -18,7 +18,6 @@ from dtfctl import guard
 from dtfctl.durable import remove_left
 from dtfctl.launcher.agent.lease import Lease, can_reach, is_forwarded, stream_says, way_back
 from dtfctl.launcher.agent.start import launch
-from dtfctl.launcher.agent.start.keyring import Keyring
 from dtfctl.launcher.agent.start.preparations import Preparations
 from dtfctl.launcher.agent.start.seeds import Seed
 from dtfctl.launcher.agent.tell.reports import Reports
@@ -26,6 +25,7 @@ from dtfctl.launcher.agent.units.lifecycle import hangs
 from dtfctl.launcher.agent.units.supervisor import Supervisor
 from dtfctl.launcher.agent.units.unit import Unit
 from dtfctl.launcher.errors import NotFound, Superseded
+from dtfctl.launcher.identity.keyring import Keyring
 from dtfctl.launcher.messages.orders import HostOrders
 from dtfctl.launcher.rpc.frames import Echo
 from dtfctl.launcher.system.files import private_folder

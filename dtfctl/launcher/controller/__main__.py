@@ -15,7 +15,7 @@ from typing import Any
 
 from dtfctl import guard
 from dtfctl.launcher.controller import rebuild
-from dtfctl.launcher.controller.loop import Engine
+from dtfctl.launcher.controller.loop import ControllerLoop
 from dtfctl.launcher.controller.serve import metrics
 from dtfctl.launcher.controller.serve.certificate_service import CertificateService
 from dtfctl.launcher.controller.serve.metrics_page import MetricsPage
@@ -66,7 +66,7 @@ def run(paths: ClusterPaths) -> int:
     problem = rebuild.damage(paths)
     if problem:
         rebuild.rebuild(paths, providers, problem)
-    engine = Engine(paths, created, providers)
+    engine = ControllerLoop(paths, created, providers)
     tls = TlsFiles.of(paths.certificates, "controller")
     page = MetricsPage(lambda: _metrics(engine), tls, TlsFiles.of(paths.readers, "metrics"))
     services = (ControllerService(engine, page.open), Relay(engine), CertificateService(engine))
@@ -106,7 +106,7 @@ def _serve(handlers: Mapping[Method[Any, Any], Handler], tls: TlsFiles, listen: 
     return serve(handlers, tls, f"{listen}:0", socket_path)
 
 
-def _metrics(engine: Engine) -> str:
+def _metrics(engine: ControllerLoop) -> str:
     status, events = engine.call(lambda: (engine.status()[0], engine.store.last_event()))
     return metrics.render(status, events, guard.faults())
 

@@ -12,7 +12,7 @@ from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.system.procfs import boot_id
 
 
-class Memory:
+class DesiredState:
     """Desired state. Owned by the controller's loop; what is changed here is put into the store first."""
 
     def __init__(self, store: Store) -> None:

@@ -18,15 +18,15 @@ from typing import TypeVar
 
 from dtfctl import guard
 from dtfctl._version import VERSION
-from dtfctl.launcher.controller import view
-from dtfctl.launcher.controller.desired_state import Memory
+from dtfctl.launcher.controller import statuses
+from dtfctl.launcher.controller.desired_state import DesiredState
 from dtfctl.launcher.controller.hosts.certify import OwnCertificates
-from dtfctl.launcher.controller.hosts.host_manager import HostBoard
+from dtfctl.launcher.controller.hosts.host_manager import HostManager
 from dtfctl.launcher.controller.hosts.state_copies import CopyMaker
-from dtfctl.launcher.controller.jobs.job_manager import JobBoard
+from dtfctl.launcher.controller.jobs.job_manager import JobManager
 from dtfctl.launcher.controller.jobs.orders import working_folder
 from dtfctl.launcher.controller.store import Store, is_damage
-from dtfctl.launcher.controller.tasks.task_manager import TaskBoard
+from dtfctl.launcher.controller.tasks.task_manager import TaskManager
 from dtfctl.launcher.errors import ClusterFailed, NoSpace
 from dtfctl.launcher.messages.reports import LogPosition
 from dtfctl.launcher.model import ClusterStatus, ControllerStatus
@@ -46,7 +46,7 @@ NO_SPACE_RETRY_S = 1.0
 NO_SPEC = "nobody has said yet what it is to be: dtfctl up FILE"
 
 
-class Engine:
+class ControllerLoop:
     """One cluster's controller, apart from its server."""
 
     def __init__(self, paths: ClusterPaths, created: float, provider: Provider) -> None:
@@ -64,15 +64,15 @@ class Engine:
         self._last_event = 0
         self.finished = False
         self._damage: ClusterFailed | None = None
-        self._memory = Memory(self.store)
-        self.hosts = HostBoard(paths, self._memory, self._epoch, provider, self._mailbox, self._no_space)
+        self._desired_state = DesiredState(self.store)
+        self.hosts = HostManager(paths, self._desired_state, self._epoch, provider, self._mailbox, self._no_space)
         self.hosts.on_superseded = self._superseded
         self._certificates = OwnCertificates(paths, self.hosts.lifetime_s)
-        self.tasks = TaskBoard(paths, self._memory, self.hosts)
-        self.jobs = JobBoard(paths, self._memory, self.hosts, self._mailbox)
-        self.copies = CopyMaker(paths, self._memory, self._epoch)
+        self.tasks = TaskManager(paths, self._desired_state, self.hosts)
+        self.jobs = JobManager(paths, self._desired_state, self.hosts, self._mailbox)
+        self.copies = CopyMaker(paths, self._desired_state, self._epoch)
         self.hosts.ensure_all()
-        count = len(self._memory.tasks)
+        count = len(self._desired_state.tasks)
         adopted = f"adopts {count} tasks" if self._epoch > 1 and count else ""
         self.store.add_event(
             "controller.started", "controller", f"epoch {self._epoch}, pid {os.getpid()} {adopted}".strip()
@@ -84,7 +84,7 @@ class Engine:
         """Run `function` in the loop's thread, in one transaction with its events, and wait for its result."""
 
         def run() -> T:
-            self._memory.changed = True
+            self._desired_state.changed = True
             try:
                 with self.store.transaction():
                     return function()
@@ -152,11 +152,11 @@ class Engine:
 
     def _turn(self, is_tick: bool) -> None:
         """Decide, commit, tell; no more work than there is news."""
-        memory = self._memory
-        if memory.spec is None or memory.going_down:
+        desired_state = self._desired_state
+        if desired_state.spec is None or desired_state.going_down:
             self._publish()
             return
-        if not is_tick and not memory.changed:
+        if not is_tick and not desired_state.changed:
             return
         with self.store.transaction():
             if is_tick:
@@ -164,25 +164,25 @@ class Engine:
                 self.tasks.look_at_links()
                 if renewed := self._certificates.look(time.monotonic()):
                     self.store.add_event("controller.certified", "controller", f"new: {', '.join(renewed)}")
-            if memory.changed:
+            if desired_state.changed:
                 self.tasks.move()
             self._step_jobs()
         self.copies.look(time.monotonic(), self.hosts.links())
-        if memory.changed:
-            memory.changed = False
+        if desired_state.changed:
+            desired_state.changed = False
             self.tasks.send_orders()
         self._problem = ""
         self._publish()
 
     def _step_jobs(self) -> None:
-        jobs = self._memory.jobs
+        jobs = self._desired_state.jobs
         if all(job.is_final for job in jobs):
             return
         self.jobs.files.look(time.monotonic())
         before = list(jobs)
         self.jobs.step(self.tasks.statuses())
         if len(before) != len(jobs) or any(old is not new for old, new in zip(before, jobs, strict=False)):
-            self._memory.changed = True
+            self._desired_state.changed = True
 
     def _publish(self) -> None:
         newest = self.store.last_event()
@@ -199,22 +199,22 @@ class Engine:
         time.sleep(NO_SPACE_RETRY_S)
 
     def _load(self) -> None:
-        self._memory.load()
+        self._desired_state.load()
         self.hosts.ensure_all()
 
     # ------------------------------------------------------------------ what status shows (loop thread)
 
     def status(self) -> tuple[ClusterStatus, int, bool, bool]:
         """(status, version, usable, settled); see `StatusReply`."""
-        memory, hosts = self._memory, self.hosts.all
+        desired_state, hosts = self._desired_state, self.hosts.all
         tasks = self.tasks.statuses()
-        counts = Counter(row.host for row in memory.tasks.values())
+        counts = Counter(row.host for row in desired_state.tasks.values())
         status = ClusterStatus(
             name=self.paths.name,
             created=self._created,
             controller=self.controller_status(),
             hosts=tuple(
-                view.host_status(name, host, memory.host(name), counts[name], time.monotonic())
+                statuses.host_status(name, host, desired_state.host(name), counts[name], time.monotonic())
                 for name, host in sorted(hosts.items())
             ),
             tasks=tuple(tasks),
@@ -222,25 +222,25 @@ class Engine:
             problems=tuple(
                 ([self._problem] if self._problem else [])
                 + self.tasks.links.problems()
-                + view.problems(hosts, memory.hosts, tasks)
-                + ([] if memory.spec is not None else [NO_SPEC])
+                + statuses.problems(hosts, desired_state.hosts, tasks)
+                + ([] if desired_state.spec is not None else [NO_SPEC])
             ),
-            notes=memory.notes,
+            notes=desired_state.notes,
         )
-        is_known = not memory.changed and not self.hosts.sharing.is_due
-        settled = memory.spec is not None and is_known and view.is_settled(tasks, hosts)
-        return status, self._version, view.is_usable(memory.spec, tasks), settled
+        is_known = not desired_state.changed and not self.hosts.sharing.is_due
+        settled = desired_state.spec is not None and is_known and statuses.is_settled(tasks, hosts)
+        return status, self._version, statuses.is_usable(desired_state.spec, tasks), settled
 
     def current_spec(self) -> ClusterSpec | None:
         """What the cluster is to be like. Loop thread."""
-        return self._memory.spec
+        return self._desired_state.spec
 
     def job_folder(self, process: str, host: str) -> str:
         """Where the job of `job:ID:worker/0` runs, or ran, on that host; empty for what is none. Loop thread."""
-        wanted, spec = job_id(process), self._memory.spec
+        wanted, spec = job_id(process), self._desired_state.spec
         if wanted is None or spec is None:
             return ""
-        return working_folder(spec, self._memory.find_job(wanted.partition(":")[0]), host)
+        return working_folder(spec, self._desired_state.find_job(wanted.partition(":")[0]), host)
 
     def controller_status(self) -> ControllerStatus:
         uptime = time.monotonic() - self._started
@@ -252,15 +252,15 @@ class Engine:
         """(host, start) of every process that `selector` names."""
         wanted = job_id(selector)
         if wanted is not None:
-            job = self._memory.find_job(wanted)
-            where = {row.name: row.host for row in self._memory.tasks.values()}
+            job = self._desired_state.find_job(wanted)
+            where = {row.name: row.host for row in self._desired_state.tasks.values()}
             now = job if job.is_final else job.noting(where)
             return [
                 (host, LogPosition(f"job:{job.key}:{placed.name}"))
                 for placed in job.processes
                 for host in now.ran_on.get(placed.name, ())
             ]
-        rows = [self._memory.tasks[task.name] for task in select(selector, self.tasks.statuses())]
+        rows = [self._desired_state.tasks[task.name] for task in select(selector, self.tasks.statuses())]
         return [(host, LogPosition(row.name)) for row in rows for host in (*row.ran_on, row.host)]
 
     def is_over(self, selector: str) -> bool:
@@ -283,12 +283,12 @@ class Engine:
         """From now on nothing is started. Any thread."""
 
         def begin() -> None:
-            self._memory.going_down = True
+            self._desired_state.going_down = True
             self.hosts.start_none()
 
         self.call(begin)
         try:
-            self.call(self._memory.store_going_down)
+            self.call(self._desired_state.store_going_down)
         except NoSpace as error:  # a full disk is a reason to go down, not one to stay
             log.warning("going down is not noted: %s", error.message)
 

@@ -21,17 +21,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dtfctl import guard
-from dtfctl.launcher.agent.access import state_copy
 from dtfctl.launcher.agent.units import state_file
-from dtfctl.launcher.agent.units.lifecycle import ALIVE
 from dtfctl.launcher.controller.hosts import state_copies
 from dtfctl.launcher.controller.jobs import ledger
 from dtfctl.launcher.controller.jobs.lifecycle import JobRecord
 from dtfctl.launcher.controller.store import Store, TaskRow
 from dtfctl.launcher.errors import ClusterFailed, LauncherError
 from dtfctl.launcher.identity.certificates import TlsFiles
-from dtfctl.launcher.messages import agent_calls, codec
+from dtfctl.launcher.messages import agent_calls, codec, state_copy
 from dtfctl.launcher.messages.agent import RecallRequest
+from dtfctl.launcher.model import ALIVE
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import Provider
 from dtfctl.launcher.rpc.client import Channel

@@ -1,1 +1,1 @@
-"""Who a process is and whose a cluster is: the cluster's certificates and its owner's stamp."""
+"""Who a process is: the certificates of a cluster, and which of them a host's processes have."""

@@ -23,8 +23,8 @@ from dtfctl.launcher.errors import Conflict, ControllerUnreachable, LoginError, 
 from dtfctl.launcher.identity.certificates import FORMER
 from dtfctl.launcher.messages import codec
 from dtfctl.launcher.operator import controller_client
-from dtfctl.launcher.operator.local_controller import LocalSeat, end_controller, find_controller
-from dtfctl.launcher.operator.remote_controller import FarSeat, Place, settle_on
+from dtfctl.launcher.operator.local_controller import LocalController, end_controller, find_controller
+from dtfctl.launcher.operator.remote_controller import Place, RemoteController, settle_on
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import LOGIN_CAUSES, HostFailed, OnStage
 from dtfctl.launcher.spec.model import ClusterSpec
@@ -46,7 +46,7 @@ def take_over(paths: ClusterPaths, spec: ClusterSpec, on_stage: OnStage) -> None
     """
     if spec.is_local:
         raise UsageError("--adopt is for clusters on other hosts", "this one is on this machine alone")
-    if paths.seat.exists() and _is_there(paths):
+    if paths.controller_place.exists() and _is_there(paths):
         return
     is_new = controller_client.read_created(paths) is None
     created = controller_client.prepare(paths, spec.security.lifetime)
@@ -54,25 +54,25 @@ def take_over(paths: ClusterPaths, spec: ClusterSpec, on_stage: OnStage) -> None
         found, failed = _ask(paths, spec, on_stage)
     except BaseException:
         if is_new:
-            LocalSeat(paths).forget(keep_logs=False)
+            LocalController(paths).forget(keep_logs=False)
         raise
     ours = paths.database.exists() and all(item["ours"] for item in found.values())
-    if ours and not paths.seat.exists():
+    if ours and not paths.controller_place.exists():
         return
     running = find_controller(paths)
     if running is not None:
         end_controller(running[0])
-    LocalSeat(paths).wait_gone()
+    LocalController(paths).wait_gone()
     _trust_both(paths, found)
     recalled = [Recalled.of(host, item["copy"].encode(), item["state"].encode()) for host, item in found.items()]
     former = {item["former"] for item in found.values() if item["former"]}
-    lost = codec.decode(Place, paths.seat.read_bytes()).host if paths.seat.exists() else ""
+    lost = codec.decode(Place, paths.controller_place.read_bytes()).host if paths.controller_place.exists() else ""
     why = f"taken over from {', '.join(sorted(former)) or f'the controller on {lost}' * bool(lost) or 'nobody'}"
     if spec.controller.place == "host":
         rebuild.hand_over(paths, recalled, sorted(failed), why, spec.controller)
         settle_on(paths, spec, created, _place_of(spec, found))
         return
-    paths.seat.unlink(missing_ok=True)
+    paths.controller_place.unlink(missing_ok=True)
     shutil.rmtree(paths.login, ignore_errors=True)
     paths.controller_info.unlink(missing_ok=True)
     rebuild.write(paths, recalled, sorted(failed), why, spec.controller)
@@ -80,13 +80,13 @@ def take_over(paths: ClusterPaths, spec: ClusterSpec, on_stage: OnStage) -> None
 
 def _is_there(paths: ClusterPaths) -> bool:
     """Whether this user's controller runs on its host, or can be started there again: nothing is to be taken over."""
-    seat = FarSeat(paths)
+    controller = RemoteController(paths)
     try:
-        return (seat.find() or seat.start()) != ""
+        return (controller.find() or controller.start()) != ""
     except (LoginError, ControllerUnreachable, NoSuchCluster):
         return False
     finally:
-        seat.close()
+        controller.close()
 
 
 def _place_of(spec: ClusterSpec, found: Collection[str]) -> str:

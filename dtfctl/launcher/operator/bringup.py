@@ -19,7 +19,6 @@ from dtfctl.launcher.errors import (
     NoSuchCluster,
     PartlyDone,
 )
-from dtfctl.launcher.identity import ownership
 from dtfctl.launcher.messages import controller_calls
 from dtfctl.launcher.messages.controller import ApplyRequest, DownRequest, Nothing, StatusReply, StatusRequest
 from dtfctl.launcher.model import SETTLED, ClusterStatus, Event, HostStatus, TaskStatus
@@ -27,6 +26,7 @@ from dtfctl.launcher.operator import completion, controller_client, history, rem
 from dtfctl.launcher.operator.adopt import take_over
 from dtfctl.launcher.operator.controller_client import Connection
 from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.providers import ownership
 from dtfctl.launcher.providers.base import LOGIN_CAUSES, OnStage, Stage
 from dtfctl.launcher.selectors import chosen_of
 from dtfctl.launcher.spec.available import require_available
@@ -119,13 +119,13 @@ def _prepare(
     is_new = controller_client.read_created(paths) is None
     created = controller_client.prepare(paths, spec.security.lifetime)
     has_begun = paths.database.exists() or (paths.folder / "hosts").exists()
-    if not paths.seat.exists() and (has_begun or not remote_controller.host_of(spec)):
+    if not paths.controller_place.exists() and (has_begun or not remote_controller.host_of(spec)):
         return Connection(paths)
     try:
-        remote_controller.FarSeat.prepare(paths, spec, created, _on_stage(on_hosts)).close()
+        remote_controller.RemoteController.prepare(paths, spec, created, _on_stage(on_hosts)).close()
     except LauncherError:
-        if is_new and paths.seat.exists():
-            remote_controller.FarSeat(paths).give_up()
+        if is_new and paths.controller_place.exists():
+            remote_controller.RemoteController(paths).give_up()
         raise
     return Connection(paths)
 
@@ -286,13 +286,13 @@ def _down(paths: ClusterPaths, grace_s: float, force: bool, keep_logs: bool) -> 
             if not force:
                 raise
             ownership.give_up(paths)
-            connection.seat.forget(keep_logs)
+            connection.controller.forget(keep_logs)
             return (f"nothing was stopped: {error.message}",)
         except (LoginError, ControllerUnreachable, NoSuchCluster, Conflict) as error:
-            if not force or not isinstance(connection.seat, remote_controller.FarSeat):
+            if not force or not isinstance(connection.controller, remote_controller.RemoteController):
                 raise
             ownership.give_up(paths)
-            connection.seat.give_up()
+            connection.controller.give_up()
             return (error.message,)
         try:
             request = DownRequest(grace_s=grace_s, force=force, delete_logs=not keep_logs)
@@ -301,8 +301,8 @@ def _down(paths: ClusterPaths, grace_s: float, force: bool, keep_logs: bool) -> 
                 ownership.give_up(paths)
         except PartlyDone as error:
             return (error.message,)
-        connection.seat.wait_gone()
-        connection.seat.forget(keep_logs)
+        connection.controller.wait_gone()
+        connection.controller.forget(keep_logs)
     finally:
         connection.close()
     return left

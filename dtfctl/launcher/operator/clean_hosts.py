@@ -15,11 +15,11 @@ from typing import Any
 import asyncssh
 
 from dtfctl.launcher.errors import Conflict
-from dtfctl.launcher.identity import ownership
 from dtfctl.launcher.messages import codec
 from dtfctl.launcher.operator import controller_client
 from dtfctl.launcher.operator.local_controller import end_controller, find_controller, forget
 from dtfctl.launcher.paths import ClusterPaths, home
+from dtfctl.launcher.providers import ownership
 from dtfctl.launcher.providers.base import HostFailed
 from dtfctl.launcher.providers.bundle import Bundles
 from dtfctl.launcher.providers.conversation import Conversation
@@ -83,7 +83,7 @@ def _forget_here(paths: ClusterPaths) -> None:
     """What this machine knows of a cluster that was up, and of which no host has anything any more."""
     if controller_client.read_created(paths) is None:
         return
-    paths.seat.unlink(missing_ok=True)
+    paths.controller_place.unlink(missing_ok=True)
     shutil.rmtree(paths.login, ignore_errors=True)
     forget(paths)
 

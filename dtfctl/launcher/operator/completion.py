@@ -48,8 +48,8 @@ def names_of(cluster: str | None) -> Names:
             jobs=tuple(job.id for job in status.jobs),
             active=tuple(job.id for job in status.jobs if not job.is_final),
         )
-    if paths.seat.exists():
-        return Names(hosts=tuple(host.name for host in codec.decode(Place, paths.seat.read_bytes()).hosts))
+    if paths.controller_place.exists():
+        return Names(hosts=tuple(host.name for host in codec.decode(Place, paths.controller_place.read_bytes()).hosts))
     if paths.spec.exists():
         spec = codec.decode(ClusterSpec, paths.spec.read_bytes())
         return Names(tasks=tuple(spec.task_names), hosts=tuple(host.name for host in spec.hosts))
@@ -58,9 +58,9 @@ def names_of(cluster: str | None) -> Names:
 
 def status_of(paths: ClusterPaths) -> ClusterStatus | None:
     """What a controller says that is at hand; None where there is none, or it does not answer at once."""
-    seat = controller_client.seat_of(paths)
+    controller = controller_client.controller_of(paths)
     try:
-        address = seat.at_hand()
+        address = controller.at_hand()
         if address is None:
             return None
         channel = Channel(address, TlsFiles.of(paths.certificates, "cli"), "controller", paths.name)
@@ -71,4 +71,4 @@ def status_of(paths: ClusterPaths) -> ClusterStatus | None:
     except LauncherError:
         return None
     finally:
-        seat.close()
+        controller.close()

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from dtfctl.launcher import paths as layout
 from dtfctl.launcher.errors import Conflict, ControllerUnreachable, NoSuchCluster
-from dtfctl.launcher.identity import ownership
 from dtfctl.launcher.identity.certificates import (
     LIFETIME_S,
     TlsFiles,
@@ -21,8 +20,9 @@ from dtfctl.launcher.identity.certificates import (
 from dtfctl.launcher.messages import controller_calls
 from dtfctl.launcher.messages.controller import Nothing
 from dtfctl.launcher.model import ClusterInfo
-from dtfctl.launcher.operator.local_controller import LocalSeat, Seat
+from dtfctl.launcher.operator.local_controller import ControllerProcess, LocalController
 from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.providers import ownership
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.rpc.method import Method, PeerUnavailable, Reply, Request
 from dtfctl.launcher.system.files import private_folder, try_lock, unlock, write_whole
@@ -54,11 +54,11 @@ def _made() -> list[tuple[float, ClusterPaths]]:
 
 
 def _is_alive(paths: ClusterPaths) -> bool:
-    seat = seat_of(paths)
+    controller = controller_of(paths)
     try:
-        return seat.find() is not None
+        return controller.find() is not None
     finally:
-        seat.close()
+        controller.close()
 
 
 def names() -> list[str]:
@@ -147,7 +147,7 @@ class Connection:
         self.paths = paths
         self._takes_down = takes_down
         self._channel: Channel | None = None
-        self._seat: Seat | None = None
+        self._controller: ControllerProcess | None = None
         self._outlook = ""
 
     def call(self, method: Method[Request, Reply], request: Request, *, timeout_s: float = CALL_S) -> Reply:
@@ -177,42 +177,42 @@ class Connection:
     def _connect(self) -> Channel:
         if read_created(self.paths) is None:
             raise NoSuchCluster(f"cluster {self.paths.name} is not up", "start it: dtfctl up FILE")
-        found = self.seat.find()
+        found = self.controller.find()
         if found is None and self.paths.going_down.exists() and not self._takes_down:
             raise NoSuchCluster(f"cluster {self.paths.name} is being taken down", "wait until that has finished")
         renew_if_due(self.paths.certificates, self.paths.name, "cli")
         tls = TlsFiles.of(self.paths.certificates, "cli")
-        channel = Channel(found or self.seat.start(), tls, "controller", self.paths.name)
+        channel = Channel(found or self.controller.start(), tls, "controller", self.paths.name)
         try:
             channel.call(controller_calls.PING, Nothing(), timeout_s=ANSWER_S)
         except PeerUnavailable:
             channel.close()
             if found is not None:
-                self._outlook = self.seat.does_not_answer()
+                self._outlook = self.controller.does_not_answer()
             raise
         self._channel = channel
         return channel
 
     @property
-    def seat(self) -> Seat:
+    def controller(self) -> ControllerProcess:
         """Where the controller runs."""
-        if self._seat is None:
-            self._seat = seat_of(self.paths)
-        return self._seat
+        if self._controller is None:
+            self._controller = controller_of(self.paths)
+        return self._controller
 
     def close(self) -> None:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
-        if self._seat is not None:
-            self._seat.close()
-            self._seat = None
+        if self._controller is not None:
+            self._controller.close()
+            self._controller = None
 
 
-def seat_of(paths: ClusterPaths) -> Seat:
+def controller_of(paths: ClusterPaths) -> ControllerProcess:
     """Where the controller of a cluster runs."""
-    if not paths.seat.exists():
-        return LocalSeat(paths)
-    from dtfctl.launcher.operator.remote_controller import FarSeat
+    if not paths.controller_place.exists():
+        return LocalController(paths)
+    from dtfctl.launcher.operator.remote_controller import RemoteController
 
-    return FarSeat(paths)
+    return RemoteController(paths)

@@ -15,7 +15,7 @@ from dtfctl.launcher.model import Event, LogLine, TaskStatus
 from dtfctl.launcher.operator import controller_client, host_access, output
 from dtfctl.launcher.operator.controller_client import Connection
 from dtfctl.launcher.operator.output import Batch
-from dtfctl.launcher.operator.remote_controller import FarSeat
+from dtfctl.launcher.operator.remote_controller import RemoteController
 from dtfctl.launcher.selectors import select
 
 POLL_S = 5.0
@@ -127,8 +127,8 @@ def _batches(connection: Connection, query: LogQuery, tail: int) -> Iterator[Bat
             return _remote_agent(
                 host_access.Command(connection, host_access.Target(query.selector, host, ""), _tail(host, query))
             )
-    if query.selector == "controller" and isinstance(connection.seat, FarSeat):
-        return output.far_lines(connection.seat.log(), query.selector, query.follow)
+    if query.selector == "controller" and isinstance(connection.controller, RemoteController):
+        return output.far_lines(connection.controller.log(), query.selector, query.follow)
     if query.selector.startswith(DAEMONS):
         return output.daemon_lines(
             connection.paths.logs,

@@ -1,4 +1,4 @@
-"""Where the controller of a cluster runs, and how its process is found, started and put away: here, by `LocalSeat`.
+"""Find, start and put away the controller of a cluster on this machine; say what any place of one can do.
 
 `remote_controller.py` has the same for a controller that runs on one of the cluster's hosts.
 """
@@ -26,7 +26,7 @@ POLL_S = 0.01
 DYING_S = 0.5
 
 
-class Seat(Protocol):
+class ControllerProcess(Protocol):
     """Where a controller runs. Calls block."""
 
     host: str
@@ -64,7 +64,7 @@ class Seat(Protocol):
         """Let go of connections."""
 
 
-class LocalSeat:
+class LocalController:
     """A controller on this machine."""
 
     host = ""
@@ -130,7 +130,7 @@ def start_controller(paths: ClusterPaths) -> str:
     log = private_folder(paths.logs) / "controller.log"
     lock = paths.controller_lock
     # On a host nobody's next command starts it again, so a shell does.
-    kept = paths.login.exists() and not paths.seat.exists()
+    kept = paths.login.exists() and not paths.controller_place.exists()
 
     def begin() -> bool:
         return start_daemon("dtfctl.launcher.controller", [str(paths.folder)], log=log, lock=lock, kept=kept)

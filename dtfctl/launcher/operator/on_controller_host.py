@@ -19,7 +19,7 @@ from dtfctl.launcher.messages import controller_calls
 from dtfctl.launcher.messages.controller import Nothing
 from dtfctl.launcher.operator import controller_client
 from dtfctl.launcher.operator.controller_client import Connection
-from dtfctl.launcher.operator.local_controller import LocalSeat
+from dtfctl.launcher.operator.local_controller import LocalController
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.system.files import private_folder, write_whole
 
@@ -71,9 +71,9 @@ def stop(cluster: str, created: float, keep_logs: bool = True, **_: Any) -> dict
     """After `down` has reached the controller, or to give up what it left."""
     paths = ClusterPaths.of(cluster)
     if controller_client.read_created(paths) == created:
-        seat = LocalSeat(paths)
-        seat.wait_gone()
-        seat.forget(keep_logs)
+        controller = LocalController(paths)
+        controller.wait_gone()
+        controller.forget(keep_logs)
         with contextlib.suppress(OSError):  # logs stay
             paths.folder.rmdir()
     return {}

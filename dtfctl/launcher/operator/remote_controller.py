@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from dtfctl.launcher import paths as layout
 from dtfctl.launcher.errors import Conflict, ControllerUnreachable, LauncherError, LoginError
-from dtfctl.launcher.identity import ownership
 from dtfctl.launcher.messages import codec
 from dtfctl.launcher.paths import ClusterPaths
+from dtfctl.launcher.providers import ownership
 from dtfctl.launcher.providers.base import LOGIN_CAUSES, HostFailed, OnStage, silent
 from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, Ssh
 from dtfctl.launcher.system.files import private_folder, write_whole
@@ -57,23 +57,25 @@ def host_of(spec: ClusterSpec) -> str:
 
 
 def settle_on(paths: ClusterPaths, spec: ClusterSpec, created: float, host: str) -> None:
-    """The next `FarSeat.prepare` puts the controller there."""
+    """The next `RemoteController.prepare` puts the controller there."""
     names = tuple(HostName(host.name, host.user) for host in spec.hosts)
-    write_whole(paths.seat, codec.encode(Place(host, created, spec.ssh, names, spec.home)).encode())
+    write_whole(paths.controller_place, codec.encode(Place(host, created, spec.ssh, names, spec.home)).encode())
     paths.controller_info.unlink(missing_ok=True)
 
 
-class FarSeat:
+class RemoteController:
     """See the module. Use `close`."""
 
     def __init__(self, paths: ClusterPaths) -> None:
         self._paths = paths
-        self._place = codec.decode(Place, paths.seat.read_bytes())
+        self._place = codec.decode(Place, paths.controller_place.read_bytes())
         self.host = self._place.host
         self._operator: Operator | None = None
 
     @classmethod
-    def prepare(cls, paths: ClusterPaths, spec: ClusterSpec, created: float, on_stage: OnStage = silent) -> FarSeat:
+    def prepare(
+        cls, paths: ClusterPaths, spec: ClusterSpec, created: float, on_stage: OnStage = silent
+    ) -> RemoteController:
         """Put all that the controller needs on its host and start it, or find it there; lets it into all hosts.
 
         Raises:
@@ -81,7 +83,7 @@ class FarSeat:
             ControllerUnreachable, ClusterFailed: it cannot be started.
         """
         names = [HostName(host.name, host.user) for host in spec.hosts]
-        before = codec.decode(Place, paths.seat.read_bytes()) if paths.seat.exists() else None
+        before = codec.decode(Place, paths.controller_place.read_bytes()) if paths.controller_place.exists() else None
         host = before.host if before else host_of(spec)
         if all(name.name != host for name in names):
             raise Conflict(
@@ -95,17 +97,17 @@ class FarSeat:
             )
         older = [name for name in (before.hosts if before else ()) if name.name not in {item.name for item in names}]
         place = Place(host, created, spec.ssh, (*names, *older), spec.home)
-        write_whole(paths.seat, codec.encode(place).encode())
-        seat = cls(paths)
+        write_whole(paths.controller_place, codec.encode(place).encode())
+        controller = cls(paths)
         try:
-            seat._settle(spec, on_stage)
+            controller._settle(spec, on_stage)
         except HostFailed as error:
-            seat.close()
+            controller.close()
             raise _login_error(host, error) from None
         except BaseException:
-            seat.close()
+            controller.close()
             raise
-        return seat
+        return controller
 
     def _settle(self, spec: ClusterSpec, on_stage: OnStage) -> None:
         from dtfctl.launcher.providers.own_login import MET, hosts_file, met_before
@@ -157,7 +159,7 @@ class FarSeat:
             uploads[item.hash] = operator.send(self.host, syncs.archive(item))
         return manifest, uploads
 
-    # ------------------------------------------------------------------ a Seat
+    # ------------------------------------------------------------------ a ControllerProcess
 
     def find(self) -> str | None:
         address, direct = self._known()
@@ -215,7 +217,7 @@ class FarSeat:
         shutil.rmtree(self._paths.certificates, ignore_errors=True)
         shutil.rmtree(self._paths.login, ignore_errors=True)
         shutil.rmtree(self._paths.run, ignore_errors=True)
-        for path in (self._paths.controller_info, self._paths.seat, self._paths.info, self._paths.owner):
+        for path in (self._paths.controller_info, self._paths.controller_place, self._paths.info, self._paths.owner):
             path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self._paths.logs.rmdir()

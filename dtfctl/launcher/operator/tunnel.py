@@ -55,11 +55,11 @@ class Tunnel:
         self._tls = TlsFiles.of(paths.certificates, "cli")
         self._channel: Channel | None = None
         self._channel_address = ""
-        self._seat = controller_client.seat_of(paths)
+        self._controller = controller_client.controller_of(paths)
         self._address = found.address
         self._process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "dtfctl.plaintext_port", self._seat.reach(found.address), str(port)),
+                *(sys.executable, "-m", "dtfctl.plaintext_port", self._controller.reach(found.address), str(port)),
                 *(str(trusted_of_tasks(paths.certificates)), str(self._tls.cert), str(self._tls.key)),
                 server_name("task", paths.name, found.name),
             ],
@@ -101,7 +101,7 @@ class Tunnel:
             address = self._look()
             if address and address != self._address:
                 self._address = address
-                self._tell(self._seat.reach(address))
+                self._tell(self._controller.reach(address))
 
     def _tell(self, address: str) -> None:
         assert self._process.stdin is not None
@@ -112,7 +112,7 @@ class Tunnel:
 
     def _look(self) -> str:
         """The task's address now, or "" where nobody can say. Starts no controller: the cluster may be going down."""
-        found = self._seat.find()
+        found = self._controller.find()
         if found is None:
             return ""
         if self._channel is None or self._channel_address != found:
@@ -134,7 +134,7 @@ class Tunnel:
     def close(self) -> None:
         """Close the port; what runs through it is cancelled."""
         self._forget_channel()
-        self._seat.close()
+        self._controller.close()
         if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()

@@ -20,11 +20,10 @@ import asyncssh
 
 from dtfctl import guard
 from dtfctl.launcher.errors import LauncherError
-from dtfctl.launcher.identity import ownership
 from dtfctl.launcher.identity.certificates import ensure_certificate
 from dtfctl.launcher.messages import codec
 from dtfctl.launcher.paths import ClusterPaths, home
-from dtfctl.launcher.providers import host_base
+from dtfctl.launcher.providers import host_base, ownership
 from dtfctl.launcher.providers.base import AgentEndpoint, HostFailed, OnStage, Stage, silent
 from dtfctl.launcher.providers.bundle import Bundles, Platform
 from dtfctl.launcher.providers.conversation import ASK_S, HELLO_S, Conversation

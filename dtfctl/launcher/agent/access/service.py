@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from dtfctl.launcher.agent.access.state_copy import Copybook
+from dtfctl.launcher.agent.access.state_copy import StateCopyFile
 from dtfctl.launcher.agent.loop import Agent
 from dtfctl.launcher.agent.start import launch, logs
 from dtfctl.launcher.agent.units import state_file
@@ -69,7 +69,7 @@ class AgentService:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self._copybook = Copybook(agent.folder)
+        self._state_copy = StateCopyFile(agent.folder)
 
     def handlers(self) -> dict[Method, Handler]:  # type: ignore[type-arg]
         return {
@@ -101,12 +101,12 @@ class AgentService:
         return Applied(self._agent.call(lambda: self._agent.renew(request.epoch, request.revision, controller)))
 
     def keep(self, request: KeepRequest) -> Applied:
-        self._copybook.take(request.epoch, request.revision, request.base, request.entries, request.removed)
+        self._state_copy.take(request.epoch, request.revision, request.base, request.entries, request.removed)
         return Applied(request.revision)
 
     def recall(self, request: RecallRequest) -> RecallReply:
         return RecallReply(
-            copy=self._copybook.content(),
+            copy=self._state_copy.content(),
             state=state_file.content(self._agent.folder / state_file.FILE),
             boot=self._agent.boot,
             happening=self._agent.reports.newest_happening,

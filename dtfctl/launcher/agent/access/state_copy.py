@@ -1,7 +1,4 @@
-"""What this host keeps for the controller: a copy of what is wanted of the whole cluster, written by the controller.
-
-A controller whose database is lost begins again with the newest copy that any host has; see `controller/rebuild.py`.
-"""
+"""Keep, for the controller, a copy of what is wanted of the whole cluster; see `messages/state_copy.py`."""
 
 from __future__ import annotations
 
@@ -11,28 +8,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from dtfctl.launcher.errors import Conflict
-from dtfctl.launcher.messages import codec
+from dtfctl.launcher.messages.state_copy import Copy, parse
 from dtfctl.launcher.system.files import write_whole
-from dtfctl.values import field, value
 
 FILE = "copy.json"
 
 
-@value
-class Copy:
-    """One copy. Of two the one with the higher epoch, or of the same epoch with the higher revision, is newer."""
-
-    epoch: int = 0
-    revision: int = 0
-    entries: Mapping[str, str] = field(default_factory=dict)
-
-
-def parse(content: bytes) -> Copy:
-    """Raises ValueError."""
-    return codec.decode(Copy, content) if content else Copy()
-
-
-class Copybook:
+class StateCopyFile:
     """The host's copy, on disk; for any thread."""
 
     def __init__(self, folder: Path) -> None:

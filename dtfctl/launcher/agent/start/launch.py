@@ -20,9 +20,9 @@ from dtfctl.launcher.system.host_facts import gpu_list
 from dtfctl.values import value
 
 if TYPE_CHECKING:
-    from dtfctl.launcher.agent.start.keyring import Keyring
     from dtfctl.launcher.agent.start.preparations import Prepared
     from dtfctl.launcher.agent.tell.task_socket import TaskSocket
+    from dtfctl.launcher.identity.keyring import Keyring
 
 NOT_INHERITED = ("OPENBLAS_CORETYPE", "GRPC_VERBOSITY", "GRPC_ENABLE_FORK_SUPPORT")
 """Settings of the launcher's own processes, or of a build of numpy that would slow the kernels down."""

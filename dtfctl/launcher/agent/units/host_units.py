@@ -24,11 +24,11 @@ from dtfctl.launcher.system.host_facts import usable_cores
 from dtfctl.values import replace
 
 if TYPE_CHECKING:
-    from dtfctl.launcher.agent.start.keyring import Keyring
     from dtfctl.launcher.agent.units.job_unit import JobUnit
     from dtfctl.launcher.agent.units.task_unit import TaskUnit
     from dtfctl.launcher.agent.units.unit import Unit
     from dtfctl.launcher.checkpoints.folders import Folders
+    from dtfctl.launcher.identity.keyring import Keyring
 
 log = logging.getLogger(__name__)
 

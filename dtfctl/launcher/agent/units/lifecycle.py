@@ -23,13 +23,11 @@ import signal
 from typing import Literal, TypeAlias
 
 from dtfctl.health.restart import Ending, GiveUp, RestartHistory, RestartPolicy, decide
-from dtfctl.launcher.model import TaskState
+from dtfctl.launcher.model import ALIVE, GAVE_UP, TaskState
 from dtfctl.values import field, replace, value
 
 Action: TypeAlias = Literal["start", "terminate", "kill"]
 
-ALIVE: frozenset[TaskState] = frozenset({"starting", "running", "stopping"})
-GAVE_UP: frozenset[TaskState] = frozenset({"done", "failed", "crashed"})
 NO_SPACE_RETRY_S = 1.0
 STOPPED = "stopped on request"
 KILL_AGAIN_S = 5.0

@@ -18,7 +18,6 @@ from pathlib import Path
 from dtfctl import guard
 from dtfctl.health.restart import Ending
 from dtfctl.launcher.agent.start import logs
-from dtfctl.launcher.agent.start.keyring import Keyring
 from dtfctl.launcher.agent.start.seeds import Seed
 from dtfctl.launcher.agent.tell.reports import compose
 from dtfctl.launcher.agent.units import resources, state_file
@@ -38,9 +37,10 @@ from dtfctl.launcher.agent.units.start_budget import FORK, PROGRAM, StartBudget
 from dtfctl.launcher.agent.units.task_unit import TaskUnit
 from dtfctl.launcher.agent.units.unit import Unit
 from dtfctl.launcher.errors import LauncherError, NoSpace
+from dtfctl.launcher.identity.keyring import Keyring
+from dtfctl.launcher.messages.deltas import complete, remembered
 from dtfctl.launcher.messages.orders import HostOrders
 from dtfctl.launcher.messages.reports import Report
-from dtfctl.launcher.messages.deltas import complete, remembered
 from dtfctl.launcher.paths import make_socket_folder
 from dtfctl.launcher.system.files import private_folder
 from dtfctl.launcher.system.host_facts import HostFacts

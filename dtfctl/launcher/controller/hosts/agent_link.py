@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from dtfctl import guard
-from dtfctl.launcher.agent.access.state_copy import Copy
 from dtfctl.launcher.controller.hosts.certify import HostCertificates
-from dtfctl.launcher.controller.hosts.file_sender import FileShipper
+from dtfctl.launcher.controller.hosts.file_sender import FileSender
 from dtfctl.launcher.errors import LauncherError, OtherVersion, Superseded
 from dtfctl.launcher.identity.certificates import TlsFiles
 from dtfctl.launcher.messages import agent_calls
@@ -34,6 +33,7 @@ from dtfctl.launcher.messages.agent import (
 from dtfctl.launcher.messages.deltas import ReportMerger, order_changes
 from dtfctl.launcher.messages.orders import HostOrders
 from dtfctl.launcher.messages.reports import LogChunk, LogPosition, Report
+from dtfctl.launcher.messages.state_copy import Copy
 from dtfctl.launcher.providers.base import LASTING_CAUSES, AgentEndpoint, HostFailed, Provider
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.rpc.method import PeerUnavailable
@@ -96,7 +96,7 @@ class AgentLink:
         self._read_script = read_script
         """The stored script of a job, by the job's id."""
         self._shipped: set[tuple[str, str]] = set()
-        self._files = FileShipper(host, blobs)
+        self._files = FileSender(host, blobs)
         self._is_new = True
         """What certificates the agent has is not known."""
         self._on_report = on_report

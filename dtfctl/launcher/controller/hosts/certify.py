@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from dtfctl.launcher.agent.start.keyring import AUTHORITY
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.identity.certificates import (
     AUTHORITY_LIFETIME_S,
@@ -27,6 +26,7 @@ from dtfctl.launcher.identity.certificates import (
     renew_authority,
     renew_certificate,
 )
+from dtfctl.launcher.identity.keyring import AUTHORITY
 from dtfctl.launcher.messages import agent_calls
 from dtfctl.launcher.messages.agent import Certificate, CertifyRequest
 from dtfctl.launcher.messages.orders import HostOrders

@@ -19,7 +19,7 @@ PIECE_S = 60.0
 AGAIN_S = 1.0
 
 
-class FileShipper:
+class FileSender:
     """Of one host; `ship` and `forget` come from any thread.
 
     A host is asked what it has once for every job: it may have deleted what an earlier one needed.

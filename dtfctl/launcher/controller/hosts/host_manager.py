@@ -12,17 +12,18 @@ from pathlib import Path
 from dtfctl import guard
 from dtfctl.health.monitor import Monitor
 from dtfctl.launcher.controller import reconcile
-from dtfctl.launcher.controller.desired_state import Memory
+from dtfctl.launcher.controller.desired_state import DesiredState
 from dtfctl.launcher.controller.hosts.agent_link import AgentLink
 from dtfctl.launcher.controller.hosts.certify import HostCertificates
-from dtfctl.launcher.controller.hosts.set_aside import HostBook
-from dtfctl.launcher.controller.hosts.shared_folder import Sharing
+from dtfctl.launcher.controller.hosts.host import Host
+from dtfctl.launcher.controller.hosts.set_aside import SetAside
+from dtfctl.launcher.controller.hosts.shared_folder import SharedFolder
 from dtfctl.launcher.controller.store import Failure
 from dtfctl.launcher.controller.tasks.moves import Standing
-from dtfctl.launcher.controller.view import FINAL, Host
 from dtfctl.launcher.errors import LauncherError, NoSpace, NoSuchTask
 from dtfctl.launcher.identity.certificates import LIFETIME_S, TlsFiles
 from dtfctl.launcher.messages.reports import Happening, LogChunk, LogPosition, Report
+from dtfctl.launcher.model import GAVE_UP
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.base import AgentEndpoint, HostFailed, Provider
 from dtfctl.launcher.system.mailbox import Mailbox
@@ -35,42 +36,42 @@ DOWN_SAID_EVERY_S = 5.0
 MOST_NAMED = 8
 
 
-class HostBoard:
+class HostManager:
     """All hosts. Its methods belong to the controller's loop, except where they say otherwise."""
 
     def __init__(
         self,
         paths: ClusterPaths,
-        memory: Memory,
+        desired_state: DesiredState,
         epoch: int,
         provider: Provider,
         mailbox: Mailbox,
         on_no_space: Callable[[NoSpace], None],
     ) -> None:
         self._paths = paths
-        self._memory = memory
+        self._desired_state = desired_state
         self._epoch = epoch
         self._provider = provider
         self._tls = TlsFiles.of(paths.certificates, "controller")
         self._mailbox = mailbox
         self._on_no_space = on_no_space
         self._blobs = Blobs(paths.blobs)
-        self.book = HostBook(memory)
+        self.book = SetAside(desired_state)
         self.all: dict[str, Host] = {}
         self.on_superseded: Callable[[str], None] = lambda _: None
         """Another controller of the cluster has spoken to a host."""
         self.awaited: frozenset[str] = frozenset()
         """Hosts that tasks are about to leave."""
-        self.sharing = Sharing(memory, mailbox, self.all)
+        self.sharing = SharedFolder(desired_state, mailbox, self.all)
         provider.on_stage = lambda *told: mailbox.post(lambda: self._on_stage(*told))
 
     def ensure(self, name: str) -> Host | None:
         """The host, watched from now on; None before there is a spec."""
         if name in self.all:
             return self.all[name]
-        if self._memory.spec is None:
+        if self._desired_state.spec is None:
             return None
-        boot, _, number = (self._memory.store.get(f"seen:{name}") or " 0").partition(" ")
+        boot, _, number = (self._desired_state.store.get(f"seen:{name}") or " 0").partition(" ")
         link = AgentLink(
             name,
             self._paths.name,
@@ -87,15 +88,15 @@ class HostBoard:
             on_renewed=lambda host, names: self._mailbox.post(lambda: self._on_renewed(host, names)),
         )
         link.on_superseded = lambda text: self._mailbox.post(lambda: self.on_superseded(text))
-        if self._memory.going_down:
+        if self._desired_state.going_down:
             link.start_none()
-        host = self.all[name] = Host(link, Monitor(reconcile.health_limits(self._memory.spec)), time.monotonic())
+        host = self.all[name] = Host(link, Monitor(reconcile.health_limits(self._desired_state.spec)), time.monotonic())
         link.start()
         return host
 
     def _read_script(self, job_id: str) -> bytes:
         """Any thread."""
-        script = Path(self._memory.find_job(job_id).script)
+        script = Path(self._desired_state.find_job(job_id).script)
         return script.read_bytes()
 
     def links(self) -> list[AgentLink]:
@@ -104,12 +105,12 @@ class HostBoard:
 
     def lifetime_s(self) -> float:
         """Of new certificates. Any thread."""
-        spec = self._memory.spec
+        spec = self._desired_state.spec
         return LIFETIME_S if spec is None else spec.security.lifetime
 
     def _on_renewed(self, name: str, certificates: list[str]) -> None:
-        with self._memory.store.transaction():
-            self._memory.store.add_event("host.certified", f"host:{name}", f"new: {', '.join(certificates)}")
+        with self._desired_state.store.transaction():
+            self._desired_state.store.add_event("host.certified", f"host:{name}", f"new: {', '.join(certificates)}")
 
     def start_none(self) -> None:
         """From now on an agent that has died stays so, unless it is needed to stop what it left."""
@@ -118,11 +119,11 @@ class HostBoard:
 
     def ensure_all(self) -> None:
         """Watch every host of the spec, spares included, and those that still have tasks; let go of the others."""
-        memory = self._memory
-        if memory.spec is not None:
-            self._provider.configure(memory.spec)
-        wanted = {host.name for host in memory.spec.hosts} if memory.spec else set()
-        wanted |= {name for row in memory.tasks.values() for name in (row.host, row.move_to) if name}
+        desired_state = self._desired_state
+        if desired_state.spec is not None:
+            self._provider.configure(desired_state.spec)
+        wanted = {host.name for host in desired_state.spec.hosts} if desired_state.spec else set()
+        wanted |= {name for row in desired_state.tasks.values() for name in (row.host, row.move_to) if name}
         for name in sorted(wanted):
             self.ensure(name)
         for name in sorted(self.all.keys() - wanted):
@@ -132,9 +133,9 @@ class HostBoard:
     def _let_go(self, name: str) -> None:
         host = self.all[name]
         host.is_leaving = True
-        self._memory.store.add_event("host.removed", f"host:{name}", "not in the spec any more")
-        self._memory.store.delete_host(name)
-        self._memory.hosts.pop(name, None)
+        self._desired_state.store.add_event("host.removed", f"host:{name}", "not in the spec any more")
+        self._desired_state.store.delete_host(name)
+        self._desired_state.hosts.pop(name, None)
 
         def work() -> None:
             problem = self._stop(name, host, 10.0)
@@ -159,97 +160,97 @@ class HostBoard:
             host.stage = ""
 
     def _on_report(self, name: str, report: Report, counts: bool) -> None:
-        host, memory = self.all.get(name), self._memory
+        host, desired_state = self.all.get(name), self._desired_state
         if host is None or host.is_leaving:
             return
         host.monitor.beat(time.monotonic())
         was_behind = host.is_behind(self._epoch)
         host.report = report
         if was_behind and not host.is_behind(self._epoch) and name in self.awaited:
-            memory.changed = True
+            desired_state.changed = True
         host.last_error = report.problem
         is_back = host.state != "up"
         if counts or is_back:
             host.tasks = {task.name: task for task in report.tasks}
-            memory.changed = True
+            desired_state.changed = True
         else:
             host.tasks.update((task.name, task) for task in report.tasks)
         if not (report.happenings or counts or is_back):
             return
         try:
-            with memory.store.transaction():
+            with desired_state.store.transaction():
                 if is_back:
                     host.state = "up"
                     host.link.renews = True
-                    memory.store.add_event("host.up", f"host:{name}", f"agent pid {report.pid}")
+                    desired_state.store.add_event("host.up", f"host:{name}", f"agent pid {report.pid}")
                 for item in report.happenings:
                     self._happened(name, item)
                 if report.happenings:
-                    memory.store.put(f"seen:{name}", f"{report.boot} {report.happenings[-1].number}")
+                    desired_state.store.put(f"seen:{name}", f"{report.boot} {report.happenings[-1].number}")
                 self._note_tasks(name, report)
         except NoSpace as error:
             self._on_no_space(error)
 
     def _happened(self, name: str, item: Happening) -> None:
-        memory = self._memory
-        memory.store.add_event(item.kind, item.subject, item.reason, item.incarnation, item.time)
-        row, now = memory.tasks.get(item.subject), time.monotonic()
-        if item.failure and row is not None and memory.spec is not None:
-            within = memory.spec.restart.within
+        desired_state = self._desired_state
+        desired_state.store.add_event(item.kind, item.subject, item.reason, item.incarnation, item.time)
+        row, now = desired_state.tasks.get(item.subject), time.monotonic()
+        if item.failure and row is not None and desired_state.spec is not None:
+            within = desired_state.spec.restart.within
             recent = tuple(failure for failure in row.failures if now - failure.time < within)
-            memory.put_task(replace(row, failures=(*recent, Failure(name, now))))
+            desired_state.put_task(replace(row, failures=(*recent, Failure(name, now))))
             self.book.task_failed(name, self.all, now)
         elif item.kind == "host.bad":
             self.book.quarantine(name, item.reason, now)
 
     def _note_tasks(self, name: str, report: Report) -> None:
         """Numbers that a later start must exceed, and which tasks their agent has given up."""
-        memory = self._memory
+        desired_state = self._desired_state
         for task in report.tasks:
-            row = memory.tasks.get(task.name)
+            row = desired_state.tasks.get(task.name)
             if row is None:
                 continue
             new = row
             if task.incarnation > row.incarnation:
                 new = replace(new, incarnation=task.incarnation)
-            if row.host == name and task.state in FINAL and task.restart_handled >= row.restart_request > row.gave_up:
+            if row.host == name and task.state in GAVE_UP and task.restart_handled >= row.restart_request > row.gave_up:
                 new = replace(new, gave_up=row.restart_request)
             if new is not row:
-                memory.put_task(new)
+                desired_state.put_task(new)
 
     def _on_stage(self, name: str, stage: str, detail: str) -> None:
         """Work on a host has come so far; told only while nothing runs there yet."""
         host = self.all.get(name)
-        if host is None or self._memory.going_down or host.is_leaving:
+        if host is None or self._desired_state.going_down or host.is_leaving:
             return
         if stage not in ("layer", "note"):
             host.stage = f"{stage} {detail}".strip()
         if "%" in detail:
             return  # how far an upload is, is for who watches, not for the history
-        with self._memory.store.transaction():
-            self._memory.store.add_event(f"host.{stage}", f"host:{name}", detail)
+        with self._desired_state.store.transaction():
+            self._desired_state.store.add_event(f"host.{stage}", f"host:{name}", detail)
 
     def _on_lost(self, name: str, problem: LauncherError) -> None:
         host = self.all.get(name)
-        if self._memory.going_down or host is None or host.is_leaving:
+        if self._desired_state.going_down or host is None or host.is_leaving:
             return
         why = host.last_error = problem.message
         host.stage = ""
         host.failure = problem if isinstance(problem, HostFailed) else None
-        with self._memory.store.transaction():
+        with self._desired_state.store.transaction():
             if host.failure is not None and host.state == "pending":
                 where = f" ({host.failure.where})" if host.failure.where else ""
                 self._lost(name, host, "host.failed", why + where)
             elif host.state == "up":
                 host.state = "suspect"
-                self._memory.store.add_event("host.suspect", f"host:{name}", why)
+                self._desired_state.store.add_event("host.suspect", f"host:{name}", why)
 
     # ------------------------------------------------------------------ clocks
 
     def judge(self) -> None:
         """Look at the clocks: which hosts are silent, whose quarantine is over."""
-        now, memory = time.monotonic(), self._memory
-        assert memory.spec is not None
+        now, desired_state = time.monotonic(), self._desired_state
+        assert desired_state.spec is not None
         for name, host in self.all.items():
             verdict = host.monitor.tick(now)
             silence = host.monitor.silence_s(now)
@@ -257,11 +258,13 @@ class HostBoard:
                 self._lost(name, host, "host.down", f"its agent is silent for {silence:.1f} s")
             elif verdict == "suspect" and host.state == "up":
                 host.state = "suspect"
-                memory.store.add_event("host.suspect", f"host:{name}", "its agent is silent")
+                desired_state.store.add_event("host.suspect", f"host:{name}", "its agent is silent")
             elif verdict == "healthy" and host.state == "suspect" and not host.last_error:
                 host.state = "up"
-                memory.store.add_event("host.up", f"host:{name}", "its agent reports again")
-            elif host.state == "pending" and host.last_error and now - host.since > memory.spec.health.down_after:
+                desired_state.store.add_event("host.up", f"host:{name}", "its agent reports again")
+            elif (
+                host.state == "pending" and host.last_error and now - host.since > desired_state.spec.health.down_after
+            ):
                 self._lost(name, host, "host.down", host.last_error)
             if host.state != "up" and not host.is_leaving and host.link.hangs(now):
                 host.link.replace_agent()
@@ -272,8 +275,8 @@ class HostBoard:
     def _lost(self, name: str, host: Host, kind: str, why: str) -> None:
         host.state = "down"
         host.link.renews = False
-        self._memory.changed = True
-        self._memory.store.add_event(kind, f"host:{name}", why)
+        self._desired_state.changed = True
+        self._desired_state.store.add_event(kind, f"host:{name}", why)
 
     def _probe(self, name: str) -> None:
         host = self.all[name]
@@ -291,7 +294,7 @@ class HostBoard:
             return
         host.is_probed = False
         try:
-            with self._memory.store.transaction():
+            with self._desired_state.store.transaction():
                 self.book.probed(name, problem, time.monotonic())
         except NoSpace as error:
             self._on_no_space(error)
@@ -300,8 +303,8 @@ class HostBoard:
 
     def standings(self) -> dict[str, Standing]:
         """What may be done with each host."""
-        assert self._memory.spec is not None
-        wanted = {host.name for host in self._memory.spec.hosts}
+        assert self._desired_state.spec is not None
+        wanted = {host.name for host in self._desired_state.spec.hosts}
         return {name: self.book.standing(name, host, name in wanted) for name, host in self.all.items()}
 
     def reports(self) -> dict[str, Report]:
@@ -341,7 +344,7 @@ class HostBoard:
 
     def refresh(self) -> None:
         """The spec, or the files that it names, may have changed: look at every host whose agent runs."""
-        spec = self._memory.spec
+        spec = self._desired_state.spec
         if spec is None or not (spec.sync or spec.setup):
             return
         for name, host in self.all.items():
@@ -366,8 +369,8 @@ class HostBoard:
         host.refreshing -= 1
         host.stage, host.outdated = "", problem
         if problem is not None:
-            with self._memory.store.transaction():
-                self._memory.store.add_event("host.outdated", f"host:{name}", problem.message)
+            with self._desired_state.store.transaction():
+                self._desired_state.store.add_event("host.outdated", f"host:{name}", problem.message)
 
     def desire(self, names: Sequence[str], verb: str, reason: str) -> list[str]:
         """`drain`, `undrain` or `release` hosts: those that were changed. In a transaction."""

@@ -7,28 +7,28 @@ from dataclasses import replace
 
 from dtfctl.health import quarantine
 from dtfctl.health.quarantine import QuarantinePolicy
-from dtfctl.launcher.controller.desired_state import Memory
+from dtfctl.launcher.controller.desired_state import DesiredState
+from dtfctl.launcher.controller.hosts.host import Host
 from dtfctl.launcher.controller.tasks.moves import Standing
-from dtfctl.launcher.controller.view import Host
 from dtfctl.launcher.errors import NoSuchHost, UsageError
 
 PROBE_AGAIN_S = 10.0
 
 
-class HostBook:
+class SetAside:
     """Decisions about hosts. Owned by the controller's loop; changes are made within one of its transactions."""
 
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
+    def __init__(self, desired_state: DesiredState) -> None:
+        self._desired_state = desired_state
 
     def _policy(self) -> QuarantinePolicy:
-        assert self._memory.spec is not None
-        rules = self._memory.spec.quarantine
+        assert self._desired_state.spec is not None
+        rules = self._desired_state.spec.quarantine
         return QuarantinePolicy(rules.failures, rules.within, rules.lasts, rules.max)
 
     def standing(self, name: str, host: Host, wanted: bool) -> Standing:
         """What may be done with a host, by all that is known of it."""
-        row = self._memory.host(name)
+        row = self._desired_state.host(name)
         if host.state == "down":
             return Standing(is_down=True, takes_new=False, why=f"lost ({host.last_error or 'its agent is silent'})")
         if not wanted:
@@ -43,29 +43,31 @@ class HostBook:
 
     def task_failed(self, name: str, hosts: Mapping[str, Host], now: float) -> None:
         """A task has failed there: the host may be at fault."""
-        policy, row = self._policy(), self._memory.host(name)
+        policy, row = self._policy(), self._desired_state.host(name)
         row = replace(row, failures=(*quarantine.recent(policy, row.failures, now), now))
-        self._memory.put_host(row)
-        others = [self._memory.host(other).failures for other, host in hosts.items() if other != name and _works(host)]
+        self._desired_state.put_host(row)
+        others = [
+            self._desired_state.host(other).failures for other, host in hosts.items() if other != name and _works(host)
+        ]
         if row.quarantined_until is None and quarantine.stands_out(policy, row.failures, others, now):
             count = len(row.failures)
             self.quarantine(name, f"{count} failures of tasks on it within {now - row.failures[0]:.0f} s", now)
 
     def quarantine(self, name: str, why: str, now: float) -> None:
-        policy, row = self._policy(), self._memory.host(name)
+        policy, row = self._policy(), self._desired_state.host(name)
         if row.quarantined_until is not None:
             return
         did_well = row.released_at and now - row.released_at > policy.within_s
         before = 0 if did_well else row.quarantines
         length = quarantine.length_s(policy, before)
-        self._memory.put_host(replace(row, quarantined_until=now + length, quarantines=before + 1, why=why))
-        self._memory.store.add_event("host.quarantined", f"host:{name}", f"for {length:.0f} s: {why}")
+        self._desired_state.put_host(replace(row, quarantined_until=now + length, quarantines=before + 1, why=why))
+        self._desired_state.store.add_event("host.quarantined", f"host:{name}", f"for {length:.0f} s: {why}")
 
     def to_probe(self, hosts: Mapping[str, Host], now: float) -> list[str]:
         """Hosts whose time is over and whose agent is there to be asked."""
         return [
             name
-            for name, row in self._memory.hosts.items()
+            for name, row in self._desired_state.hosts.items()
             if row.quarantined_until is not None
             and row.quarantined_until <= now
             and (host := hosts.get(name)) is not None
@@ -75,19 +77,19 @@ class HostBook:
 
     def probed(self, name: str, problem: str, now: float) -> None:
         """What a probe of a quarantined host came to."""
-        row = self._memory.host(name)
+        row = self._desired_state.host(name)
         if row.quarantined_until is None:
             return
         if problem:
-            self._memory.put_host(replace(row, quarantined_until=now + PROBE_AGAIN_S))
-            self._memory.store.add_event("host.probe-failed", f"host:{name}", problem)
+            self._desired_state.put_host(replace(row, quarantined_until=now + PROBE_AGAIN_S))
+            self._desired_state.store.add_event("host.probe-failed", f"host:{name}", problem)
             return
         self._release(name, now, "its time is over and a probe of it succeeded")
 
     def _release(self, name: str, now: float, why: str) -> None:
-        row = self._memory.host(name)
-        self._memory.put_host(replace(row, quarantined_until=None, failures=(), released_at=now, why=""))
-        self._memory.store.add_event("host.released", f"host:{name}", why)
+        row = self._desired_state.host(name)
+        self._desired_state.put_host(replace(row, quarantined_until=None, failures=(), released_at=now, why=""))
+        self._desired_state.store.add_event("host.released", f"host:{name}", why)
 
     # ------------------------------------------------------------------ commands
 
@@ -100,15 +102,15 @@ class HostBook:
             raise UsageError(f"{verb!r} is nothing to do with hosts", "one of: drain, undrain, release")
         changed = []
         for name in names:
-            row = self._memory.host(name)
+            row = self._desired_state.host(name)
             if verb == "drain" and not row.drained:
-                self._memory.put_host(replace(row, drained=True, why=reason))
-                self._memory.store.add_event("host.drained", f"host:{name}", reason or "by the user")
+                self._desired_state.put_host(replace(row, drained=True, why=reason))
+                self._desired_state.store.add_event("host.drained", f"host:{name}", reason or "by the user")
             elif verb == "undrain" and row.drained:
-                self._memory.put_host(replace(row, drained=False, why=""))
-                self._memory.store.add_event("host.undrained", f"host:{name}", "by the user")
+                self._desired_state.put_host(replace(row, drained=False, why=""))
+                self._desired_state.store.add_event("host.undrained", f"host:{name}", "by the user")
             elif verb == "release" and row.quarantined_until is not None:
-                self._memory.put_host(replace(row, quarantines=0))
+                self._desired_state.put_host(replace(row, quarantines=0))
                 self._release(name, now, "by the user")
             else:
                 continue

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from dtfctl import guard
-from dtfctl.launcher.controller.desired_state import Memory
+from dtfctl.launcher.controller.desired_state import DesiredState
 from dtfctl.launcher.controller.hosts.agent_link import AgentLink
-from dtfctl.launcher.controller.view import Host
+from dtfctl.launcher.controller.hosts.host import Host
 from dtfctl.launcher.errors import LauncherError, NoSpace
 from dtfctl.launcher.messages.agent import SharedStep
 from dtfctl.launcher.providers.base import HostFailed
@@ -30,11 +30,11 @@ MOST_AT_ONCE = 64
 ADVICE = "mount the shared disk there, or leave checkpoints.path out: checkpoints are then copied between hosts"
 
 
-class Sharing:
+class SharedFolder:
     """Owned by the controller's loop."""
 
-    def __init__(self, memory: Memory, mailbox: Mailbox, hosts: Mapping[str, Host]) -> None:
-        self._memory = memory
+    def __init__(self, desired_state: DesiredState, mailbox: Mailbox, hosts: Mapping[str, Host]) -> None:
+        self._desired_state = desired_state
         self._mailbox = mailbox
         self._hosts = hosts
         self._folder = ""
@@ -51,7 +51,7 @@ class Sharing:
 
     def _asked(self) -> dict[str, Host]:
         """Hosts that can be asked; none where there is nothing to ask."""
-        spec = self._memory.spec
+        spec = self._desired_state.spec
         if spec is None or not spec.checkpoints.path or spec.is_local:
             return {}
         wanted = {host.name for host in spec.hosts}
@@ -77,14 +77,14 @@ class Sharing:
         for name, host in asked.items():
             if host.unshared is not None:
                 return f"{name}: {host.unshared.message}"
-        spec = self._memory.spec
+        spec = self._desired_state.spec
         if spec is None or not self._unknown(asked):
             return ""
         return f"it is not known yet whether all hosts share {spec.checkpoints.path}"
 
     def look(self, now: float) -> None:
         """Ask where it is not known."""
-        spec = self._memory.spec
+        spec = self._desired_state.spec
         folder = (spec.checkpoints.path or "") if spec is not None else ""
         if folder != self._folder:
             self._folder = folder
@@ -118,7 +118,7 @@ class Sharing:
             return
         self._known.update({name: life for name, life in lives.items() if name in found})
         try:
-            with self._memory.store.transaction():
+            with self._desired_state.store.transaction():
                 for name, problem in found.items():
                     self._note(name, problem)
         except NoSpace as error:
@@ -131,9 +131,9 @@ class Sharing:
             return
         old, host.unshared = host.unshared, HostFailed("shared", problem) if problem else None
         if problem and (old is None or old.message != problem):
-            self._memory.store.add_event("host.not-shared", f"host:{name}", problem)
+            self._desired_state.store.add_event("host.not-shared", f"host:{name}", problem)
         elif old is not None and not problem:
-            self._memory.store.add_event("host.shared", f"host:{name}", f"{self._folder} is shared")
+            self._desired_state.store.add_event("host.shared", f"host:{name}", f"{self._folder} is shared")
 
 
 def ask(folder: str, links: Sequence[tuple[str, AgentLink]]) -> dict[str, str]:

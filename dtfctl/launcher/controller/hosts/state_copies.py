@@ -17,13 +17,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dtfctl.launcher.agent.access.state_copy import Copy
-from dtfctl.launcher.controller.desired_state import Memory
+from dtfctl.launcher.controller.desired_state import DesiredState
 from dtfctl.launcher.controller.hosts.agent_link import AgentLink
 from dtfctl.launcher.controller.jobs.lifecycle import JobRecord
 from dtfctl.launcher.controller.store import HostRow, TaskRow
 from dtfctl.launcher.errors import NoSpace
 from dtfctl.launcher.messages import codec
+from dtfctl.launcher.messages.state_copy import Copy
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.system.files import write_whole
@@ -84,9 +84,9 @@ def read(entries: dict[str, str]) -> Contents:
 class CopyMaker:
     """Makes the copies. Owned by the controller's loop."""
 
-    def __init__(self, paths: ClusterPaths, memory: Memory, epoch: int) -> None:
+    def __init__(self, paths: ClusterPaths, desired_state: DesiredState, epoch: int) -> None:
         self._paths = paths
-        self._memory = memory
+        self._desired_state = desired_state
         self._epoch = epoch
         self._copy = Copy(epoch)
         self._due_at = 0.0
@@ -97,9 +97,9 @@ class CopyMaker:
 
     def look(self, now: float, links: Sequence[AgentLink]) -> None:
         """Once a turn: write a new copy where the last one is old, and hand it to the links."""
-        memory = self._memory
-        known = (memory.spec, len(memory.jobs), memory.task_command)
-        self._is_old = self._is_old or memory.changed
+        desired_state = self._desired_state
+        known = (desired_state.spec, len(desired_state.jobs), desired_state.task_command)
+        self._is_old = self._is_old or desired_state.changed
         if known != self._known or (self._is_old and now >= self._due_at):
             self._known, self._is_old, self._due_at = known, False, now + EVERY_S
             entries = self._entries()
@@ -120,20 +120,22 @@ class CopyMaker:
             log.warning("no copy of the spec: %s", error.message)
 
     def _entries(self) -> dict[str, str]:
-        memory = self._memory
-        found = {"about": codec.encode(About(memory.task_command))}
-        if memory.spec is not None:
-            found["spec"] = codec.encode(memory.spec)
+        desired_state = self._desired_state
+        found = {"about": codec.encode(About(desired_state.task_command))}
+        if desired_state.spec is not None:
+            found["spec"] = codec.encode(desired_state.spec)
         by_host: dict[str, list[TaskRow]] = {}
-        for row in memory.tasks.values():
+        for row in desired_state.tasks.values():
             by_host.setdefault(row.host, []).append(replace(row, incarnation=0, failures=()))
         found.update({f"tasks:{host}": codec.encode(_Rows(tasks=tuple(rows))) for host, rows in by_host.items()})
-        drained = tuple(HostRow(row.name, drained=True, why=row.why) for row in memory.hosts.values() if row.drained)
+        drained = tuple(
+            HostRow(row.name, drained=True, why=row.why) for row in desired_state.hosts.values() if row.drained
+        )
         found["hosts"] = codec.encode(_Rows(hosts=drained))
-        ended = [job.id for job in memory.jobs if job.is_final]
+        ended = [job.id for job in desired_state.jobs if job.is_final]
         old = frozenset(ended[:-KEPT_JOBS])
         scripts: dict[str, str] = {}
-        for job in memory.jobs:
+        for job in desired_state.jobs:
             if job.id in old:
                 continue
             found[f"job:{job.id}"] = codec.encode(job if job.is_final else replace(job, clients=()))

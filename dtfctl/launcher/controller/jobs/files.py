@@ -10,9 +10,9 @@ import time
 from collections.abc import Mapping, Sequence
 
 from dtfctl import guard
-from dtfctl.launcher.controller.desired_state import Memory
+from dtfctl.launcher.controller.desired_state import DesiredState
 from dtfctl.launcher.controller.hosts.agent_link import AgentLink
-from dtfctl.launcher.controller.view import Host
+from dtfctl.launcher.controller.hosts.host import Host
 from dtfctl.launcher.errors import LauncherError, NotFound
 from dtfctl.launcher.messages.agent_calls import GET_BLOB, PUT_BLOB
 from dtfctl.launcher.messages.files import BlobPiece
@@ -31,8 +31,8 @@ LOOK_S = 600.0
 class JobFiles:
     """Owned by the controller's loop."""
 
-    def __init__(self, memory: Memory, mailbox: Mailbox, hosts: Mapping[str, Host], blobs: Blobs) -> None:
-        self._memory = memory
+    def __init__(self, desired_state: DesiredState, mailbox: Mailbox, hosts: Mapping[str, Host], blobs: Blobs) -> None:
+        self._desired_state = desired_state
         self._mailbox = mailbox
         self._hosts = hosts
         self._blobs = blobs
@@ -54,10 +54,10 @@ class JobFiles:
 
     def look(self, now: float) -> None:
         """See to it that every file is here and on two hosts, in a thread."""
-        spec = self._memory.spec
+        spec = self._desired_state.spec
         if spec is None or spec.is_local or self._works:
             return
-        needed = frozenset(name for job in self._memory.jobs if not job.is_final for name in job.needs.files)
+        needed = frozenset(name for job in self._desired_state.jobs if not job.is_final for name in job.needs.files)
         up = {
             name: host
             for name, host in sorted(self._hosts.items())
@@ -92,7 +92,7 @@ class JobFiles:
         self._lost = missing if all_heard else frozenset()
         if failed or missing:
             self._due_at = time.monotonic() + AGAIN_S
-        self._memory.changed = True
+        self._desired_state.changed = True
 
 
 def fetch(blobs: Blobs, names: frozenset[str], links: Sequence[AgentLink]) -> frozenset[str]:

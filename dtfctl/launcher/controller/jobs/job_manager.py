@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dtfctl.launcher.controller import reconcile, view
-from dtfctl.launcher.controller.desired_state import Memory
-from dtfctl.launcher.controller.hosts.host_manager import HostBoard
+from dtfctl.launcher.controller import reconcile, statuses
+from dtfctl.launcher.controller.desired_state import DesiredState
+from dtfctl.launcher.controller.hosts.host_manager import HostManager
 from dtfctl.launcher.controller.jobs import checkpoint_folders, ledger, lifecycle, queue
 from dtfctl.launcher.controller.jobs.files import JobFiles
 from dtfctl.launcher.errors import Conflict, ScriptError, UsageError
@@ -33,25 +33,25 @@ BLOBS_BYTES = 8 * 2**30
 JOB_ID = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
-class JobBoard:
+class JobManager:
     """The cluster's jobs. Owned by the controller's loop; every method runs within one of its transactions."""
 
-    def __init__(self, paths: ClusterPaths, memory: Memory, hosts: HostBoard, mailbox: Mailbox) -> None:
+    def __init__(self, paths: ClusterPaths, desired_state: DesiredState, hosts: HostManager, mailbox: Mailbox) -> None:
         self._paths = paths
-        self._memory = memory
+        self._desired_state = desired_state
         self._hosts = hosts
         self.blobs = Blobs(paths.blobs)
         """What was sent for jobs; any thread."""
-        self.files = JobFiles(memory, mailbox, hosts.all, self.blobs)
+        self.files = JobFiles(desired_state, mailbox, hosts.all, self.blobs)
 
     # ------------------------------------------------------------------ a turn
 
     def step(self, tasks: Sequence[TaskStatus]) -> None:
         """Let every job see what has happened to its processes, then start the next one."""
-        now, spec = time.time(), self._memory.spec
-        if spec is None or all(job.is_final for job in self._memory.jobs):
+        now, spec = time.time(), self._desired_state.spec
+        if spec is None or all(job.is_final for job in self._desired_state.jobs):
             return
-        records = self._memory.jobs
+        records = self._desired_state.jobs
         by_name = {task.name: task for task in tasks}
         seen = self._view(spec)
         for at, job in enumerate(records):
@@ -64,7 +64,7 @@ class JobBoard:
 
     def _held_back(self) -> dict[str, str]:
         """Jobs that must not begin now, and why."""
-        waiting = [job for job in self._memory.jobs if job.state == "queued"]
+        waiting = [job for job in self._desired_state.jobs if job.state == "queued"]
         unshared = self._hosts.sharing.problem if waiting else ""
         if unshared:
             return {job.id: unshared for job in waiting}
@@ -72,7 +72,7 @@ class JobBoard:
 
     def _view(self, spec: ClusterSpec) -> lifecycle.JobView:
         """What the hosts say about the processes that belong to them; what one says that lost a task is old."""
-        places = {row.name: row.host for row in self._memory.tasks.values()}
+        places = {row.name: row.host for row in self._desired_state.tasks.values()}
         clock = lifecycle.Clock(boot_id(), time.clock_gettime(time.CLOCK_BOOTTIME))
         every = {
             (host, client.job_id, client.name): client
@@ -80,7 +80,7 @@ class JobBoard:
             for client in report.clients
         }
         found: dict[str, dict[str, ClientReport]] = {}
-        for job in self._memory.jobs:
+        for job in self._desired_state.jobs:
             for placed in job.processes if job.is_active else ():
                 report = every.get((places.get(placed.task, ""), job.id, placed.name))
                 if report is not None:
@@ -88,32 +88,32 @@ class JobBoard:
         return lifecycle.JobView(found, places, reconcile.restart_policy(spec), random.random(), clock)
 
     def _set(self, at: int, job: lifecycle.JobRecord) -> None:
-        before = self._memory.jobs[at]
+        before = self._desired_state.jobs[at]
         if job == before:
             return
-        self._memory.jobs[at] = job
+        self._desired_state.jobs[at] = job
         if replace(job, clients=()) == replace(before, clients=()):
             return  # only its processes' numbers moved: nothing worth a write
-        self._memory.store.put_job(job)
+        self._desired_state.store.put_job(job)
         subject = f"job:{job.id}"
         if job.generation != before.generation:
-            self._memory.store.add_event("job.starts-again", subject, job.why_again, job.generation)
+            self._desired_state.store.add_event("job.starts-again", subject, job.why_again, job.generation)
         if job.state != before.state:
             reason = job.reason if job.exit_code is None else f"exit code {job.exit_code} {job.reason}".strip()
             if job.state == "running" and before.state == "queued":
                 reason = f"on {', '.join(placed.task for placed in job.placed)}"
-            self._memory.store.add_event(f"job.{job.state}", subject, reason, job.generation)
+            self._desired_state.store.add_event(f"job.{job.state}", subject, reason, job.generation)
 
     # ------------------------------------------------------------------ commands
 
     def submit(self, request: JobRequest, source: bytes, sha256: str, needs: JobNeeds) -> tuple[str, bool]:
         """Store the script and queue the job: (id, whether this submission was known already)."""
-        memory = self._memory
-        if memory.spec is None:
+        desired_state = self._desired_state
+        if desired_state.spec is None:
             raise Conflict("the cluster has no spec yet", "wait for `dtfctl up` to finish")
-        if memory.going_down:
+        if desired_state.going_down:
             raise Conflict(f"cluster {self._paths.name} is going down")
-        for job in memory.jobs:
+        for job in desired_state.jobs:
             if job.request.submission_id == request.submission_id:
                 return job.id, True
             if job.id == request.id:
@@ -126,12 +126,12 @@ class JobBoard:
             raise ScriptError(f"{request.script} was damaged on its way", "submit it again")
         for name in needs.files:
             self.blobs.path(name)
-        living = {name for job in memory.jobs if not job.is_final for name in job.needs.files}
+        living = {name for job in desired_state.jobs if not job.is_final for name in job.needs.files}
         self.blobs.prune(living | set(needs.files), BLOBS_BYTES)
         queue.check(
-            request, [TaskStatus(row.job, row.index, "pending", host=row.host) for row in memory.tasks.values()]
+            request, [TaskStatus(row.job, row.index, "pending", host=row.host) for row in desired_state.tasks.values()]
         )
-        request = replace(request, success=request.success or memory.spec.jobs.success)
+        request = replace(request, success=request.success or desired_state.spec.jobs.success)
         past = ledger.read(self._paths.ledger)
         resumed = self._resumed(request.resume, past) if request.resume else None
         job_id, uid = self._new_id(request, past), secrets.token_hex(4)
@@ -142,8 +142,8 @@ class JobBoard:
         if resumed is not None:
             checkpoint = Path(resumed)
         else:
-            checkpoint = self._checkpoints_of(key, memory.spec)
-        if memory.spec.is_local:
+            checkpoint = self._checkpoints_of(key, desired_state.spec)
+        if desired_state.spec.is_local:
             checkpoint = private_folder(checkpoint.expanduser())
         record = lifecycle.JobRecord(
             id=job_id,
@@ -158,9 +158,9 @@ class JobBoard:
         )
         # First for good: what comes of the job after that may be lost, but its id is never another one's.
         ledger.write(self._paths.ledger, past.with_job(job_id, ledger.PastJob(uid, str(checkpoint))))
-        memory.jobs.append(memory.store.add_job(record))
+        desired_state.jobs.append(desired_state.store.add_job(record))
         again = f", goes on from the checkpoints of {request.resume}" if request.resume else ""
-        memory.store.add_event("job.queued", f"job:{job_id}", f"{Path(request.script).name}{again}")
+        desired_state.store.add_event("job.queued", f"job:{job_id}", f"{Path(request.script).name}{again}")
         return job_id, False
 
     def _checkpoints_of(self, key: str, spec: ClusterSpec) -> Path:
@@ -192,14 +192,14 @@ class JobBoard:
         Raises:
             NoSuchTask: there was none. Conflict: it still runs.
         """
-        running = next((job for job in self._memory.jobs if job.id == job_id and not job.is_final), None)
+        running = next((job for job in self._desired_state.jobs if job.id == job_id and not job.is_final), None)
         if running is not None:
             raise Conflict(
                 f"{job_id} has not ended, and two jobs do not write the same checkpoints",
                 f"wait for it, or end it: dtfctl cancel {job_id}",
             )
         known = past.jobs.get(job_id)
-        return self._memory.find_job(job_id).checkpoint_dir if known is None else known.checkpoint_dir
+        return self._desired_state.find_job(job_id).checkpoint_dir if known is None else known.checkpoint_dir
 
     def _new_id(self, request: JobRequest, past: ledger.Ledger) -> str:
         """An id that no job of this cluster has, nor any of an earlier one of its name had."""
@@ -217,32 +217,32 @@ class JobBoard:
             return request.id
         stem = request.name or Path(request.script).stem
         base = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:40] or "job"
-        return f"{base}-{past.next_number(base, {job.id for job in self._memory.jobs})}"
+        return f"{base}-{past.next_number(base, {job.id for job in self._desired_state.jobs})}"
 
     def cancel(self, ids: Sequence[str], grace_s: float) -> list[str]:
         """End these jobs, or (none named) all that have not ended: their ids."""
-        memory = self._memory
-        chosen = list(ids) or [job.id for job in memory.jobs if not job.is_final]
+        desired_state = self._desired_state
+        chosen = list(ids) or [job.id for job in desired_state.jobs if not job.is_final]
         for job_id in chosen:
-            at = memory.jobs.index(memory.find_job(job_id))
-            job = lifecycle.cancel(memory.jobs[at], grace_s)
-            if job is not memory.jobs[at]:
-                memory.jobs[at] = job
-                memory.store.put_job(job)
-                memory.store.add_event("job.cancelling", f"job:{job_id}", "on request")
+            at = desired_state.jobs.index(desired_state.find_job(job_id))
+            job = lifecycle.cancel(desired_state.jobs[at], grace_s)
+            if job is not desired_state.jobs[at]:
+                desired_state.jobs[at] = job
+                desired_state.store.put_job(job)
+                desired_state.store.add_event("job.cancelling", f"job:{job_id}", "on request")
         return chosen
 
     def statuses(self, ids: Sequence[str]) -> list[JobStatus]:
         """Those jobs, or all, the newest first."""
-        every = self._memory.jobs
-        wanted = [self._memory.find_job(job_id) for job_id in ids] if ids else list(reversed(every))
-        spec, reports, lost = self._memory.spec, self._hosts.reports(), self._hosts.lost()
+        every = self._desired_state.jobs
+        wanted = [self._desired_state.find_job(job_id) for job_id in ids] if ids else list(reversed(every))
+        spec, reports, lost = self._desired_state.spec, self._hosts.reports(), self._hosts.lost()
         copies = 0 if spec is None else min(spec.checkpoints.copies, len(spec.hosts))
         found = []
-        for job, status in zip(wanted, view.job_statuses(wanted, every), strict=True):
+        for job, status in zip(wanted, statuses.job_statuses(wanted, every), strict=True):
             name, hosts = checkpoint_folders.acknowledged(job, copies, reports, lost)
             found.append(replace_value(status, checkpoint=name, checkpoint_hosts=hosts) if name else status)
         return found
 
     def is_final(self, job_id: str) -> bool:
-        return self._memory.find_job(job_id).is_final
+        return self._desired_state.find_job(job_id).is_final

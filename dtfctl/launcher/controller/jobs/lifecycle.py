@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from dtfctl.health.restart import Ending as ProcessEnding, GiveUp, RestartHistory, RestartPolicy, decide
-from dtfctl.launcher.agent.units.lifecycle import ALIVE
 from dtfctl.launcher.controller.jobs import frameworks
 from dtfctl.launcher.controller.jobs.frameworks import Member
 from dtfctl.launcher.messages.orders import RETRYABLE_EXIT, JobNeeds, key_of
 from dtfctl.launcher.messages.reports import ClientReport
 from dtfctl.launcher.model import (
+    ALIVE,
     TERMINAL_JOB_STATES,
     ClientStatus,
     JobRequest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from dtfctl.launcher.controller.hosts.certify import own_ends, renew_own
-from dtfctl.launcher.controller.loop import Engine
+from dtfctl.launcher.controller.loop import ControllerLoop
 from dtfctl.launcher.messages.controller import CertificatesReply, CertificatesRequest
 from dtfctl.launcher.messages.controller_calls import CERTIFICATES
 from dtfctl.launcher.model import CertificateStatus
@@ -18,7 +18,7 @@ RENEW_S = 20.0
 class CertificateService:
     """Handlers; each runs in a thread of the server."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: ControllerLoop) -> None:
         self._engine = engine
 
     def handlers(self) -> dict[Method, Handler]:  # type: ignore[type-arg]

@@ -26,7 +26,7 @@ from dtfctl.launcher.rpc.server import Call
 from dtfctl.values import replace
 
 if TYPE_CHECKING:
-    from dtfctl.launcher.controller.loop import Engine
+    from dtfctl.launcher.controller.loop import ControllerLoop
 
 INSPECT_S = 10.0
 EXAMINE_S = 60.0
@@ -36,7 +36,7 @@ T = TypeVar("T")
 class Relay:
     """Handlers; each runs in a thread of the server."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: ControllerLoop) -> None:
         self._engine = engine
 
     def handlers(self) -> dict[Method, Handler]:  # type: ignore[type-arg]

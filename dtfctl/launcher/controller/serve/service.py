@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 
-from dtfctl.launcher.controller.loop import Engine
+from dtfctl.launcher.controller.loop import ControllerLoop
 from dtfctl.launcher.controller.store import read_events
 from dtfctl.launcher.controller.tasks.task_manager import Applied
 from dtfctl.launcher.errors import LauncherError, NoSuchTask, PartlyDone
@@ -65,7 +65,7 @@ AGENT_AWAY_S = 0.1
 class ControllerService:
     """Handlers; each runs in a thread of the server and asks the engine's loop."""
 
-    def __init__(self, engine: Engine, on_spec: Callable[[ClusterSpec], None]) -> None:
+    def __init__(self, engine: ControllerLoop, on_spec: Callable[[ClusterSpec], None]) -> None:
         """`on_spec` hears of a spec before it is taken over, and may refuse it."""
         self._engine = engine
         self._on_spec = on_spec

@@ -15,10 +15,10 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from dtfctl.launcher.agent.units.lifecycle import ALIVE
 from dtfctl.launcher.controller.store import TaskRow
 from dtfctl.launcher.controller.tasks.placement import Placer, rooms
 from dtfctl.launcher.messages.reports import TaskReport
+from dtfctl.launcher.model import ALIVE
 from dtfctl.launcher.spec.model import ClusterSpec
 
 LOST_STARTS = 1000

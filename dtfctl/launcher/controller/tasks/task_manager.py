@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dtfctl.launcher.controller import reconcile, view
-from dtfctl.launcher.controller.desired_state import Memory
-from dtfctl.launcher.controller.hosts.host_manager import HostBoard
+from dtfctl.launcher.controller import reconcile, statuses
+from dtfctl.launcher.controller.desired_state import DesiredState
+from dtfctl.launcher.controller.hosts.host_manager import HostManager
 from dtfctl.launcher.controller.jobs import lifecycle
 from dtfctl.launcher.controller.store import TaskRow
 from dtfctl.launcher.controller.tasks import moves
@@ -35,12 +35,12 @@ class Applied:
     """With `only`: the tasks it names."""
 
 
-class TaskBoard:
+class TaskManager:
     """The cluster's tasks. Owned by the controller's loop."""
 
-    def __init__(self, paths: ClusterPaths, memory: Memory, hosts: HostBoard) -> None:
+    def __init__(self, paths: ClusterPaths, desired_state: DesiredState, hosts: HostManager) -> None:
         self._paths = paths
-        self._memory = memory
+        self._desired_state = desired_state
         self._hosts = hosts
         self._revision = 0
         self.links = LinkFaults()
@@ -51,43 +51,45 @@ class TaskBoard:
         self, spec: ClusterSpec, task_command: tuple[str, ...], dry_run: bool, only: str = "", prune: bool = False
     ) -> Applied:
         """Take over a spec; with `only`, other tasks stay as they are, also (unless `prune`) those it does not have."""
-        memory = self._memory
-        if memory.going_down:
+        desired_state = self._desired_state
+        if desired_state.going_down:
             raise Conflict(f"cluster {self._paths.name} is going down")
-        newest = memory.store.last_event()
-        if memory.spec is not None:
-            check_possible(memory.spec, spec)
-        standings = self._hosts.standings() if memory.spec is not None else {}
+        newest = desired_state.store.last_event()
+        if desired_state.spec is not None:
+            check_possible(desired_state.spec, spec)
+        standings = self._hosts.standings() if desired_state.spec is not None else {}
         closed = {name for name, standing in standings.items() if standing.is_down or not standing.takes_new}
-        kept = {row.name: row.move_to or row.host for row in memory.tasks.values()}
+        kept = {row.name: row.move_to or row.host for row in desired_state.tasks.values()}
         placed = place(spec, kept, closed, self._hosts.gpus())
         chosen: frozenset[str] | None = None
         if only:
             chosen = frozenset(chosen_of(only, self.statuses(), placed))
-            if memory.spec is not None and not prune:
-                spec = with_others(memory.spec, spec, chosen)
+            if desired_state.spec is not None and not prune:
+                spec = with_others(desired_state.spec, spec, chosen)
                 placed = place(spec, kept, closed, self._hosts.gpus())
-        change = take_over(memory.spec, spec, memory.tasks, placed, task_command != memory.task_command, chosen)
+        change = take_over(
+            desired_state.spec, spec, desired_state.tasks, placed, task_command != desired_state.task_command, chosen
+        )
         meant = tuple(name for name in placed if chosen is not None and name in chosen)
         if not dry_run:
-            memory.forget_notes()
+            desired_state.forget_notes()
             self._hosts.try_again()
         if dry_run or not change.lines:
             if not dry_run:
                 self._hosts.refresh()
             return Applied(change.lines, newest, meant)
-        memory.store.put_tasks(list(change.rows))
-        memory.store.put("task_command", codec.encode(task_command))
-        memory.store.set_spec(spec)
-        for job in memory.jobs:
+        desired_state.store.put_tasks(list(change.rows))
+        desired_state.store.put("task_command", codec.encode(task_command))
+        desired_state.store.set_spec(spec)
+        for job in desired_state.jobs:
             rest = lifecycle.without(job, change.removed, time.time())
             if rest is not job:
-                memory.store.put_job(rest)
-        memory.store.add_event("cluster.applied", "cluster", "; ".join(change.lines))
+                desired_state.store.put_job(rest)
+        desired_state.store.add_event("cluster.applied", "cluster", "; ".join(change.lines))
         for row in change.rows:
-            if row.held and row.name not in memory.tasks:
-                memory.store.add_event("task.left-out", row.name, f"`up --only {only}` has left it out")
-        memory.load()
+            if row.held and row.name not in desired_state.tasks:
+                desired_state.store.add_event("task.left-out", row.name, f"`up --only {only}` has left it out")
+        desired_state.load()
         self._hosts.ensure_all()
         self._hosts.refresh()
         return Applied(change.lines, newest, meant)
@@ -98,50 +100,50 @@ class TaskBoard:
         Raises:
             Conflict: there is no room for them.
         """
-        memory = self._memory
-        if memory.spec is None:
+        desired_state = self._desired_state
+        if desired_state.spec is None:
             raise Conflict("the cluster has no spec yet", "wait for `dtfctl up` to finish")
         try:
-            return self.apply(scaled(memory.spec, counts), memory.task_command, dry_run)
+            return self.apply(scaled(desired_state.spec, counts), desired_state.task_command, dry_run)
         except SpecError as error:
             raise Conflict(error.message, error.hint) from None
 
     def desire(self, selector: str, verb: str, grace_s: float) -> list[str]:
         """`restart`, `stop` or `start` tasks: their names."""
-        memory = self._memory
+        desired_state = self._desired_state
         chosen = [task.name for task in select(selector, self.statuses())]
         for name in chosen:
-            row = memory.tasks[name]
+            row = desired_state.tasks[name]
             if verb == "restart":
                 request = row.restart_request + 1
                 row = replace(row, run=True, restart_request=request, grace_s=grace_s, failures=(), owed="")
             else:
                 row = replace(row, run=verb == "start", grace_s=grace_s)
             row = replace(row, held=False)
-            memory.put_task(row)
-            memory.store.add_event(f"task.{verb}-requested", name, "by the user")
+            desired_state.put_task(row)
+            desired_state.store.add_event(f"task.{verb}-requested", name, "by the user")
         return chosen
 
     # ------------------------------------------------------------------ a turn
 
     def statuses(self) -> list[TaskStatus]:
-        return view.task_statuses(list(self._memory.tasks.values()), self._hosts.all)
+        return statuses.task_statuses(list(self._desired_state.tasks.values()), self._hosts.all)
 
     def move(self) -> None:
         """Let tasks leave hosts on which they cannot stay. In a transaction."""
-        memory = self._memory
-        assert memory.spec is not None
+        desired_state = self._desired_state
+        assert desired_state.spec is not None
         seen = {
             row.name: report
-            for row in memory.tasks.values()
+            for row in desired_state.tasks.values()
             if (host := self._hosts.all.get(row.host)) is not None and (report := host.tasks.get(row.name)) is not None
         }
         standings, behind = self._hosts.standings(), self._hosts.behind()
-        for move in moves.moves(memory.spec, memory.tasks, standings, seen, self._hosts.gpus(), behind):
-            before: TaskRow = memory.tasks[move.row.name]
-            memory.put_task(move.row)
-            memory.store.add_event(move.kind, move.row.name, move.reason, before.incarnation)
-        self._hosts.awaited = frozenset(row.host for row in memory.tasks.values() if row.move_to)
+        for move in moves.moves(desired_state.spec, desired_state.tasks, standings, seen, self._hosts.gpus(), behind):
+            before: TaskRow = desired_state.tasks[move.row.name]
+            desired_state.put_task(move.row)
+            desired_state.store.add_event(move.kind, move.row.name, move.reason, before.incarnation)
+        self._hosts.awaited = frozenset(row.host for row in desired_state.tasks.values() if row.move_to)
         self._hosts.ensure_all()
 
     def look_at_links(self) -> None:
@@ -157,7 +159,7 @@ class TaskBoard:
             return
         tasks = {task.name: task for task in self.statuses()}
         for item in self.links.look(tasks, unreachable, time.monotonic()):
-            self._memory.store.add_event(item.kind, item.subject, item.reason)
+            self._desired_state.store.add_event(item.kind, item.subject, item.reason)
 
     def send_orders(self) -> None:
         """Hand every host's link what the host has not been told yet."""
@@ -172,12 +174,12 @@ class TaskBoard:
             host.link.set_orders(host.orders)
 
     def _desired(self) -> reconcile.Desired:
-        memory = self._memory
-        assert memory.spec is not None
+        desired_state = self._desired_state
+        assert desired_state.spec is not None
         return reconcile.Desired(
             cluster=self._paths.name,
-            spec=memory.spec,
-            tasks=tuple(memory.tasks.values()),
-            jobs=tuple(memory.jobs),
-            task_command=memory.task_command,
+            spec=desired_state.spec,
+            tasks=tuple(desired_state.tasks.values()),
+            jobs=tuple(desired_state.jobs),
+            task_command=desired_state.task_command,
         )

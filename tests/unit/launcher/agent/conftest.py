@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dtfctl.launcher.agent.start.keyring import Keyring
 from dtfctl.launcher.agent.units.host_units import HostUnits
+from dtfctl.launcher.identity.keyring import Keyring
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from dtfctl.health.restart import Ending, RestartPolicy
 from dtfctl.launcher.agent.units.lifecycle import (
-    GAVE_UP,
     Order,
     Record,
     advance,
@@ -20,6 +19,7 @@ from dtfctl.launcher.agent.units.lifecycle import (
     next_time,
     ready,
 )
+from dtfctl.launcher.model import GAVE_UP
 
 POLICY = RestartPolicy(jitter=0.0)
 RUN = Order(run=True, grace_s=2.0)

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from dtfctl.health.restart import Ending, RestartPolicy
-from dtfctl.launcher.agent.start.keyring import Keyring
 from dtfctl.launcher.agent.units import state_file
 from dtfctl.launcher.agent.units.host_units import HostUnits
 from dtfctl.launcher.agent.units.job_unit import JobUnit
 from dtfctl.launcher.agent.units.lifecycle import Record
 from dtfctl.launcher.agent.units.supervisor import Supervisor
 from dtfctl.launcher.agent.units.task_unit import TaskUnit
+from dtfctl.launcher.identity.keyring import Keyring
 from dtfctl.launcher.messages.orders import ADDRESS_IN_USE_EXIT, ClientOrder, HostOrders, TaskOrder
 from dtfctl.launcher.system.procfs import boot_id
 

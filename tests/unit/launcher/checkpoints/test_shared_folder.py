@@ -12,10 +12,10 @@ import pytest
 
 from dtfctl.health.monitor import HealthLimits, Monitor
 from dtfctl.launcher.checkpoints.shared import PREFIX, prove
-from dtfctl.launcher.controller.desired_state import Memory
-from dtfctl.launcher.controller.hosts.shared_folder import AGAIN_S, Sharing, ask
+from dtfctl.launcher.controller.desired_state import DesiredState
+from dtfctl.launcher.controller.hosts.shared_folder import AGAIN_S, SharedFolder, ask
+from dtfctl.launcher.controller.statuses import Host, problems
 from dtfctl.launcher.controller.store import Store, read_events
-from dtfctl.launcher.controller.view import Host, problems
 from dtfctl.launcher.messages.agent import SharedStep
 from dtfctl.launcher.messages.reports import Report
 from dtfctl.launcher.rpc.method import PeerUnavailable
@@ -87,16 +87,16 @@ class World:
 
     def __init__(self, tmp_path: Path, **roots: Path) -> None:
         self.mailbox = Mailbox()
-        self.memory = Memory(Store(tmp_path / "db"))
+        self.desired_state = DesiredState(Store(tmp_path / "db"))
         self.hosts = {name: self.host(Link(name, root)) for name, root in roots.items()}
-        self.sharing = Sharing(self.memory, self.mailbox, self.hosts)
+        self.sharing = SharedFolder(self.desired_state, self.mailbox, self.hosts)
         self.set_folder("/ckpt")
 
     def set_folder(self, folder: str | None) -> None:
         names = tuple(HostName(name) for name in self.hosts)
         groups = {"all": HostGroup(names)}
         kept = Checkpoints(path=folder)
-        self.memory.spec = ClusterSpec("t", {"worker": TaskGroup(2)}, host_groups=groups, checkpoints=kept)
+        self.desired_state.spec = ClusterSpec("t", {"worker": TaskGroup(2)}, host_groups=groups, checkpoints=kept)
 
     def host(self, link: Any) -> Host:
         host = Host(link, Monitor(HealthLimits()))

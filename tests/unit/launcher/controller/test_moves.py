@@ -11,8 +11,6 @@ from hypothesis import example, given, settings, strategies as st
 from dtfctl.health.restart import Ending
 from dtfctl.launcher.agent.lease import Lease
 from dtfctl.launcher.agent.units.lifecycle import (
-    ALIVE,
-    GAVE_UP,
     Order,
     Record,
     advance,
@@ -28,7 +26,7 @@ from dtfctl.launcher.controller.tasks.moves import Standing
 from dtfctl.launcher.controller.tasks.placement import place
 from dtfctl.launcher.messages.orders import HostOrders
 from dtfctl.launcher.messages.reports import Report, TaskReport
-from dtfctl.launcher.model import TaskState
+from dtfctl.launcher.model import ALIVE, GAVE_UP, TaskState
 from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, Restart, TaskGroup
 
 HOSTS = ("a", "b", "c", "z")
@@ -155,7 +153,7 @@ class World:
                 self.deliver(host, agent)
 
     def behind(self) -> set[str]:
-        """As `HostBoard.behind`."""
+        """As `HostManager.behind`."""
         return {host for host in HOSTS if host not in self.told or self.held[host] != self.told[host].revision}
 
     def deliver(self, host: str, agent: FakeAgent) -> None:

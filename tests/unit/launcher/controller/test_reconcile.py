@@ -20,9 +20,9 @@ from dtfctl.launcher.agent.units.lifecycle import (
 )
 from dtfctl.launcher.controller import reconcile
 from dtfctl.launcher.controller.jobs import lifecycle, queue
+from dtfctl.launcher.controller.statuses import Host, task_statuses
 from dtfctl.launcher.controller.store import TaskRow
 from dtfctl.launcher.controller.tasks import placement
-from dtfctl.launcher.controller.view import Host, task_statuses
 from dtfctl.launcher.messages.deltas import remembered
 from dtfctl.launcher.messages.orders import ClientOrder, HostOrders, Peer, TaskOrder
 from dtfctl.launcher.messages.reports import ClientReport, Report, TaskReport

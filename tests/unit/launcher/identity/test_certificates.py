@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from dtfctl.launcher.agent.start.keyring import Keyring
 from dtfctl.launcher.controller.hosts.certify import due_names
 from dtfctl.launcher.errors import UsageError
 from dtfctl.launcher.identity import certificates
 from dtfctl.launcher.identity.certificates import Authority, ensure_authority, ensure_certificate, expiry, is_due
+from dtfctl.launcher.identity.keyring import Keyring
 
 DAY_S = 86400.0
 
