@@ -33,9 +33,10 @@ RUNTIME = [
 LAUNCHER = [
     {"launcher.errors", "launcher.model"},
     {"launcher.system"},
-    {"launcher.paths", "launcher.selectors", "launcher.identity", "launcher.transfer", "launcher.spec"},
+    {"launcher.paths", "launcher.selectors", "launcher.identity", "launcher.spec"},
     {"launcher.rpc"},
     {"launcher.messages"},
+    {"launcher.transfer"},
     {"launcher.checkpoints"},
     {"launcher.agent"},
     {"launcher.providers"},
