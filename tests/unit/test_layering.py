@@ -34,7 +34,7 @@ LAUNCHER = [
     {"launcher.errors", "launcher.model"},
     {"launcher.system"},
     {"launcher.paths", "launcher.selectors", "launcher.identity", "launcher.spec"},
-    {"launcher.rpc"},
+    {"launcher.rpc", "launcher.messages.codec"},
     {"launcher.messages"},
     {"launcher.transfer"},
     {"launcher.checkpoints"},
