@@ -18,8 +18,8 @@ from dtfctl.runtime.steps.reports import error_of, located
 from dtfctl.runtime.steps.step import Step
 
 log = logging.getLogger(__name__)
-# How long after a time at which a step should have ended it is looked at again.
-_AGAIN_S = 0.3
+# The time to end of a part that was being started when all were told to end, if theirs is over.
+_LATE_START_S = 0.3
 
 
 class StepRun:
@@ -73,6 +73,8 @@ class StepRun:
                 except OpError as e:
                     self.lost(part, e)
                 part = self._happened(coordinator.started, part)
+                if coordinator.is_ending:
+                    self._watch(_LATE_START_S)
             self.wait()
         except BaseException:
             self._happened(coordinator.abandoned, CancelledError("The step was interrupted"))
@@ -125,21 +127,21 @@ class StepRun:
             self._watch()
         return part
 
-    def _watch(self) -> None:
-        """See to it that a step that is to end does."""
+    def _watch(self, at_least_s: float = 0.0) -> None:
+        """See to it that a step that is to end does, though not before so long a time."""
         ends_by = self._coordinator.ends_by
         if ends_by is None:
             return
-
-        def late() -> None:
-            self._withdraw = None
-            self._happened(self._coordinator.tick, max(time.monotonic(), ends_by))
-            if not self._coordinator.is_finished:
-                self._withdraw = DEADLINES.after(_AGAIN_S, late)
-
         with self._lock:
             if self._withdraw is None:
-                self._withdraw = DEADLINES.after(max(ends_by - time.monotonic(), 0.0), late)
+                self._withdraw = DEADLINES.after(max(ends_by - time.monotonic(), at_least_s), self._late)
+
+    def _late(self) -> None:
+        # What is being started is not given up: when it was, `execute` sees to it.
+        self._withdraw = None
+        ends_by = self._coordinator.ends_by
+        if ends_by is not None:
+            self._happened(self._coordinator.tick, max(time.monotonic(), ends_by))
 
     def _happened(self, event: Callable[..., Instructions], *about: object) -> str:
         """Tell the coordinator, and do what it says. Gives the part that it wants to be run, if any."""
