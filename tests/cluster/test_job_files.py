@@ -33,8 +33,8 @@ def project(tmp_path: Path) -> Path:
     """A folder with a script that uses a module and a data file beside it, and things that nobody wants to send."""
     root = tmp_path / "project"
     for name, text in {
-        "src/train.py": "import os, sys\nimport helper\n"
-        "print(helper.WORD, open('data.txt').read(), sorted(os.listdir('.')))\nopen('made.txt', 'w').write('here')\n",
+        "src/train.py": "import os, sys\nthere = sorted(os.listdir('.'))\nimport helper\n"
+        "print(helper.WORD, open('data.txt').read(), there)\nopen('made.txt', 'w').write('here')\n",
         "helper.py": "WORD = 'from helper'\n",
         "data.txt": "some data",
         ".gitignore": "*.log\n",
