@@ -21,6 +21,7 @@ CLEAN = {
     "dtfctl/launcher/checkpoints",
     "dtfctl/launcher/spec",
     *(f"dtfctl/runtime/{room}" for room in ("api", "checkpoint", "compiler", "data", "eager", "export", "platform")),
+    "dtfctl/runtime/executor",
     *(f"dtfctl/runtime/{room}" for room in ("programs", "rendezvous", "testing", "train")),
 }
 """Folders in these that have none any more. The list may only become longer."""

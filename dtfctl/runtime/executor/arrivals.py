@@ -41,7 +41,7 @@ class Group(NamedTuple):
         return range(self.stages[0].start, self.stages[-1].stop)
 
     def left_and_done(self, at: int, left: Sequence[int]) -> tuple[set[int], set[int]]:
-        """Which nodes before position `at`, in one of the stages, have not run, and which after it have.
+        """Find the positions before `at`, which is in a stage, that have not run, and those after it that have.
 
         Args:
             left: the stages that have not begun.
@@ -54,7 +54,7 @@ class Group(NamedTuple):
 
 
 def find_groups(order: Sequence[Node], placed: Container[tuple[Node, int]]) -> list[Group]:
-    """The groups of a plan.
+    """Find the groups of stages in a plan that may run in the order in which their receives arrive.
 
     Args:
         placed: outputs that are in buffers of the plan.
@@ -83,7 +83,7 @@ def _stage_end(
     first: int,
     placed: Container[tuple[Node, int]],
 ) -> int:
-    """Where the stage that begins at `start` ends, in a group that began at `first`; `start` if it is none."""
+    """Find the end of the stage that begins at `start`, in a group that began at `first`; `start` if there is none."""
     if not _is_receive(order[start]) or order[start].inputs or order[start].control_inputs:
         return start
     found = False
@@ -123,5 +123,5 @@ def _is_receive(node: Node) -> bool:
 
 
 def _is_read(node: Node) -> bool:
-    """Whether the node reads a variable by reference, and does nothing else."""
+    """Tell whether the node reads a variable by reference, and does nothing else."""
     return node.op == "Identity" and bool(reads_of(node)) and not node.control_inputs

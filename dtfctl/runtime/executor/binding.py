@@ -43,11 +43,11 @@ class Environment:
     _function_attrs: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def build(self, node: Node) -> KernelBuild:
-        """What makers of kernels want to know of a node."""
+        """Gather what makers of kernels want to know of a node."""
         return KernelBuild(node, self.device, self.resources, self.library, self.functions)
 
     def bind(self, node: Node) -> BoundKernel:
-        """The node's kernel, made once a plan.
+        """Make the node's kernel, once a plan.
 
         Raises:
             OpError: there is none, or it refuses the node; located at the node.
@@ -83,7 +83,7 @@ class Environment:
         self._function_attrs[op] = ()
 
     def _bind_call(self, node: Node) -> BoundKernel:
-        """A node whose op is a function of the library."""
+        """Make a kernel that calls a function of the library, for a node whose op is its name."""
         body = self.functions.prepare(_called(node))
         is_single = len(node.output_types) == 1
 
@@ -94,7 +94,7 @@ class Environment:
         return BoundKernel(KernelSpec(node.op, lambda k: call, (self.device.device_type,), {}, step=True), call)
 
     def may_block(self, node: Node) -> bool:
-        """True when running the node may wait for other nodes or steps."""
+        """Tell whether running the node may wait for other nodes or steps."""
         if self.bind(node).spec.blocking:
             return True
         functions = self._function_attrs.get(node.op)
@@ -112,7 +112,7 @@ class Environment:
 
 
 def _called(node: Node) -> graph_pb2.NameAttrList:
-    """The function a node calls by having its name as op."""
+    """Return the function that a node calls by having its name as op, with its attributes."""
     attrs = {k: v for k, v in node.raw_attrs.items() if not k.startswith("_")}
     return graph_pb2.NameAttrList(name=node.op, attr=attrs)
 
@@ -152,12 +152,12 @@ def has_list_output(node: Node) -> bool:
 
 
 def single(result: Any) -> Any:
-    """The only output of an op whose outputs are a list."""
+    """Unpack the only output of a kernel whose outputs may be a list."""
     return result[0] if isinstance(result, (tuple, list)) else result
 
 
 def placing_inputs(node: Node, bound: BoundKernel, xp: Any) -> Callable[..., Any]:
-    """The kernel with its inputs brought to the memory it wants them in."""
+    """Wrap a kernel so that its inputs are brought to the memory it wants them in: the host's, or the one of `xp`."""
     host = frozenset(argument_positions(node, node.signature.inputs, bound.spec.host_inputs))
     count = len(node.inputs)
     call, skip = bound.call, int(bound.spec.step)

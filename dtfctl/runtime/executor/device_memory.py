@@ -35,14 +35,14 @@ def device_scope(device: Device) -> AbstractContextManager[Any]:
 
 
 def to_host(value: Any) -> Any:
-    """The value as a numpy array; anything that is no GPU array as it is."""
+    """Copy a GPU array to a numpy array; anything else is returned as it is."""
     if isinstance(value, (np.ndarray, np.generic)) or not hasattr(value, "get"):
         return value
     return value.get()
 
 
 def _variants_to_host(value: Any) -> Any:
-    """A tensor of variants with the tensors they hold in host memory; any other value as it is."""
+    """Bring the tensors that a tensor of variants holds to host memory; any other value is returned as it is."""
     if not isinstance(value, np.ndarray) or not value.dtype.hasobject:
         return value
     items = value.reshape(-1).tolist()
@@ -53,7 +53,7 @@ def _variants_to_host(value: Any) -> Any:
 
 
 def to_device(value: Any, xp: Any) -> Any:
-    """The value in the memory `xp` computes in; object arrays stay on the host."""
+    """Bring a value to the memory `xp` computes in; object arrays stay on the host."""
     if isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
         return xp.asarray(value)
     return value

@@ -98,8 +98,9 @@ class Executor:
         self.plan = plan
 
     def retire(self) -> None:
-        """No further run is to begin: break the cycles this is part of, so that what it holds goes with it and not with
-        a full collection. Runs that have begun end as they would have.
+        """Break the cycles the executor is part of, so that what it holds goes with it and not with a full collection.
+
+        No further run is to begin. Runs that have begun end as they would have.
         """
         self.plan = self.plan.general
 
@@ -125,7 +126,7 @@ class Executor:
         return [DEAD] * len(self.ends.fetches)
 
     def run_direct(self, step: StepContext, args: list[Any], results: list[Any]) -> None:
-        """The same with feeds and fetches by hand, in the order of `ends`.
+        """Run the partition's part of a step with feeds and fetches by hand, in the order of `ends`.
 
         Raises:
             OpError: see `run`. Neither it nor the lists hold the step's tensors then.

@@ -174,7 +174,7 @@ class Flow:
             self._end(frame)
 
     def _end(self, frame: Frame) -> None:
-        """A frame has run out: what it never gave out is dead."""
+        """End a frame that has run out: what it never gave out is dead."""
         parent = frame.parent
         if parent is None or parent.children.get(frame.static) is not frame:
             return

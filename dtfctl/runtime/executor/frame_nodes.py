@@ -130,7 +130,7 @@ class NodeEntry:
 
 
 def build_entries(graph: NodeGraph, env: Environment, heavy: frozenset[Node]) -> tuple[StaticFrame, list[NodeEntry]]:
-    """The root frame and all nodes, in rank order; `heavy` are worth a thread of their own.
+    """Make the root frame and the entries of all nodes, in rank order; `heavy` are worth a thread of their own.
 
     Raises:
         InvalidArgumentError: the loops are malformed.
@@ -263,7 +263,7 @@ def check_cycles(graph: NodeGraph) -> None:
 
 
 def static_frames(graph: NodeGraph) -> tuple[StaticFrame, dict[Node, StaticFrame], dict[Node, StaticFrame]]:
-    """The root, the frame each node runs in, and the frame each Enter leads to."""
+    """Find the root frame, the frame each node runs in, and the frame each Enter leads to."""
     root = StaticFrame("", None)
     frames: dict[Node, StaticFrame] = {}
     source: dict[Node, Node] = {}

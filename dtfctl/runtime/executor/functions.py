@@ -130,7 +130,7 @@ class _Function:
 
 
 def _needed(body: FunctionBody) -> NodeGraph:
-    """The nodes a call has to run: what results and control outputs depend on, and whatever has state."""
+    """Find the nodes a call has to run: what results and control outputs depend on, and whatever has state."""
     stateful = [n for n in body.graph if n.signature.is_stateful and n.op != "_Arg"]
     stack: list[Node] = [*body.results, *body.controls, *stateful]
     needed: set[Node] = set()

@@ -52,15 +52,17 @@ class Seen(Protocol):
     """What an observed step had."""
 
     def spec(self, output: Output) -> Spec | None:
-        """What is known of an output; None if it is no array."""
+        """Return the shape and dtype of an output; None if it is no array."""
 
 
 @dataclass
 class Folds:
-    """Attributes:
-    work: what the line of a node does that does more than the node, but for chains.
-    chains: by the last node of each, all of them in order.
-    folded: nodes that another's line does, and its position.
+    """What is done for several nodes at once, found by a `Fuser`.
+
+    Attributes:
+        work: what the line of a node does that does more than the node, but for chains.
+        chains: by the last node of each, all of them in order.
+        folded: nodes that another's line does, and its position.
     """
 
     work: dict[Node, Work] = field(default_factory=dict)
@@ -135,7 +137,7 @@ class Fuser:
                 self._sum_bias(node)
 
     def users(self, output: Output) -> list[int]:
-        """The positions of those who take an output."""
+        """Return the positions of the nodes that take an output."""
         return self._users.get(output, [])
 
     def _only_user(self, output: Output) -> bool:
@@ -200,7 +202,7 @@ class Fuser:
             return
 
     def _biased(self, node: Node, bias: Spec) -> Into | None:
-        """What the node gives with a bias added to each of its rows, at once."""
+        """Find a call that does the node's work and adds a bias to each row; None where there is none."""
         if node.op == "Conv2D":
             convolution = self._convolution(node)
             return None if convolution is None else convolutions.biased(convolution)
@@ -279,7 +281,7 @@ class Fuser:
         return node.text_attr("data_format", "NHWC") == "NHWC" and not reads_of(node)
 
     def _is_gradient_of(self, node: Node, image: Output) -> bool:
-        """Whether the node gives the gradient of a rectifier whose result, `image`, was pooled; of nothing else."""
+        """Tell whether the node gives the gradient of a rectifier whose result, `image`, was pooled, and that only."""
         if node.op != "ReluGrad" or reads_of(node) or self.root(node.inputs[1]) != image:
             return False
         gradient = self.root(node.inputs[0])
@@ -320,7 +322,7 @@ class Fuser:
                     break
 
     def _is_long(self, node: Node, work: Work) -> bool:
-        """Whether the node's work is worth being done in pieces; it must not do another's work yet."""
+        """Tell whether the node's work is worth being done in pieces; it must not do another's work yet."""
         if not work.into.by_rows or node in self.folds.folded or node in self.folds.work:
             return False
         return self.stage(work).nbytes >= crew.LEAST_BYTES
@@ -394,7 +396,7 @@ class Fuser:
         return None if into is None else Work(into, list(operands), outputs)
 
     def _is_loop(self, work: Work) -> bool:
-        """Whether work that is no chain is worth a loop."""
+        """Tell whether work that is no chain is worth a loop."""
         formula = work.into.formula
         if takes_passes(formula):
             return True
@@ -404,10 +406,10 @@ class Fuser:
         return [self._hidden.get(o) or self._seen.spec(o) for o in operands]
 
     def stage(self, work: Work) -> crew.Stage:
-        """The work as a stage of a chain."""
+        """Make work a stage of a chain."""
         return crew.stage_of(work.into, self._specs(work.operands), [spec for _, spec in work.outputs])
 
 
 def takes_passes(formula: str) -> bool:
-    """Whether numpy goes through its arrays several times for a formula, or slowly."""
+    """Tell whether numpy goes through its arrays several times for a formula, or slowly."""
     return " if " in formula or formula.count("{") > 2

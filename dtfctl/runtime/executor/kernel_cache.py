@@ -32,7 +32,7 @@ class KernelCache:
         self._stateful: dict[tuple[str, str, str, str], BoundKernel] = {}
 
     def get(self, build: KernelBuild, scope: str = "") -> BoundKernel:
-        """The kernel of a node.
+        """Return the kernel of a node: the one made before where the op keeps state, else a new one.
 
         Raises:
             NotFoundError: none is registered for the op, its types and the device.
@@ -70,7 +70,7 @@ def _make(build: KernelBuild) -> BoundKernel:
 
 
 def _in_step(spec: KernelSpec, build: KernelBuild) -> tuple[KernelSpec, Kernel]:
-    """The kernel, which ends with its step if it works in pieces."""
+    """Make a kernel that ends with its step if it works in pieces."""
     kernel = spec.factory(build)
     if not spec.pieces:
         return spec, kernel

@@ -26,12 +26,12 @@ def is_client_terminated(node: Node) -> bool:
 
 
 def client_key(tensor_name: str) -> str:
-    """The key of what a client feeds or fetches."""
+    """Name what a client feeds or fetches in a rendezvous."""
     return f"client;{tensor_name}"
 
 
 def key_prefix(node: Node) -> str:
-    """The key of a send or receive up to its frame; the whole key when the client is at the other end."""
+    """Make the key of a send or receive up to its frame; the whole key when the client is at the other end."""
     name = node.text_attr("tensor_name")
     if is_client_terminated(node):
         return client_key(name)
@@ -40,7 +40,7 @@ def key_prefix(node: Node) -> str:
 
 
 def rendezvous_key(node: Node, frame: str = ROOT_FRAME) -> str:
-    """The whole key of a send or receive that runs in `frame` ("FRAME:ITERATION")."""
+    """Make the whole key of a send or receive that runs in `frame` ("FRAME:ITERATION")."""
     prefix = key_prefix(node)
     return prefix if is_client_terminated(node) else prefix + frame
 
@@ -65,13 +65,13 @@ class ClientEnds:
         return ends
 
     def argument(self, node: Node) -> int | None:
-        """Which argument the node gives, None when it gives none."""
+        """Find which argument the node gives, None when it gives none."""
         if node.op == "_Arg":
             return int(node.attr("index"))
         return self.feeds.get(node.text_attr("tensor_name")) if self._is_end(node, RECVS) else None
 
     def result(self, node: Node) -> int | None:
-        """Which result the node takes, None when it takes none."""
+        """Find which result the node takes, None when it takes none."""
         if node.op == "_Retval":
             return int(node.attr("index"))
         return self.fetches.get(node.text_attr("tensor_name")) if self._is_end(node, SENDS) else None

@@ -31,7 +31,7 @@ ALWAYS: Condition = frozenset()
 
 
 def guard(condition: Condition) -> str:
-    """The condition as an expression, "" when it always holds."""
+    """Write a condition as an expression of Python, "" when it always holds."""
     return " and ".join(literal.text for literal in sorted(condition))
 
 
@@ -96,7 +96,7 @@ def _taken(at: int, text: str, slot: int, *, is_switch: bool) -> Literal:
 
 
 def _joined(conditions: list[Condition]) -> Condition | None:
-    """When at least one of the conditions holds, if that is a condition again."""
+    """Find when at least one of the conditions holds; None if that is no single condition."""
     common = conditions[0].intersection(*conditions[1:])
     if common in conditions:
         return common

@@ -55,7 +55,7 @@ class _Irregular(Signal):
 
 
 def fold_loops(graph: NodeGraph, env: Environment, may_block: Callable[[Node], bool]) -> NodeGraph | None:
-    """The graph with every loop folded into a node, or None when some loop cannot be.
+    """Fold every loop of a graph into a node; None when some loop cannot be folded.
 
     Raises:
         InvalidArgumentError: the loops are malformed.
@@ -97,8 +97,9 @@ class _Folder:
         outputs: dict[tuple[Node, int], Edge],
         controls: dict[Node, Node],
     ) -> NodeGraph:
-        """The nodes of one frame, loops in it folded. `replaced` stand for nodes at the frame's border; `outputs` and
-        `controls` say what stands for edges from nodes outside it."""
+        """Copy the nodes of one frame, loops in it folded. `replaced` stand for nodes at the frame's border; `outputs`
+        and `controls` say what stands for edges from nodes outside it.
+        """
         new = NodeGraph(self.graph.library)
         for node in dict.fromkeys((*controls.values(), *replaced.values())):
             new.add(node)
@@ -138,7 +139,7 @@ class _Folder:
         return new
 
     def _loop(self, frame: StaticFrame) -> tuple[Node, list[Node]]:
-        """The node that runs a frame, and the Exit nodes its outputs stand for."""
+        """Make the node that runs a frame, and find the Exit nodes its outputs stand for."""
         members, enters = self.members[frame], self.enters[frame]
         merges = [n for n in members if n.op == "Merge" and any(e.node.op == "NextIteration" for e in n.inputs)]
         exits = [n for n in members if n.op == "Exit"]
@@ -185,7 +186,7 @@ class _Folder:
         return node.op not in LOOP_OPS and node not in self.children and self.may_block(node)
 
     def _plan(self, graph: NodeGraph, nexts: list[Node], exits: list[Node]) -> StraightLine:
-        """The plan of an iteration, if its variables go round while the condition holds and leave when it does not."""
+        """Compile an iteration, if its variables go round while the condition holds and leave when it does not."""
         order = sequential_order(graph, lambda node: False).order
         liveness, root = _analysed(order)
         condition = next(n for n in order if n.op == "LoopCond")
@@ -241,7 +242,7 @@ def _boundary(name: str, op: str, dtype: DType, index: int) -> Node:
 
 
 def _runner(plan: StraightLine, first: list[int], constants: list[int], exits: int) -> Callable[..., Any]:
-    """The kernel of a loop node.
+    """Make the kernel of a loop node.
 
     Args:
         first: which input each loop variable starts with.

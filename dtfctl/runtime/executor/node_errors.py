@@ -15,7 +15,7 @@ _WRONG_RANKS = ("only 0-dimensional arrays", "len() of unsized object", "iterati
 
 
 def located(error: BaseException, node: str) -> OpError:
-    """The error as an OpError that names the node it came from."""
+    """Make of any error an OpError that names the node it came from."""
     if isinstance(error, OpError):
         return error.at(node)
     if isinstance(error, MemoryError):
@@ -28,7 +28,7 @@ def located(error: BaseException, node: str) -> OpError:
 
 
 def _of_wrong_rank(error: BaseException) -> bool:
-    """Whether numpy was asked for the number in an array of several, or for the items of one that is a number."""
+    """Tell whether numpy was asked for the number in an array of several, or for the items of one that is a number."""
     return isinstance(error, TypeError) and str(error).startswith(_WRONG_RANKS)
 
 

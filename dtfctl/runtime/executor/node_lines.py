@@ -143,7 +143,7 @@ class NodeLines:
             yield "del _"
 
     def _switch(self, node: Node) -> Iterator[str]:
-        """A switch only sets its predicate, unless another switch has set the same one before."""
+        """Write the lines of a switch: only its predicate is set, unless another switch has set the same one before."""
         assert self.liveness is not None
         predicate = self.liveness.predicates.get(node)
         if predicate is not None:
@@ -156,7 +156,7 @@ class NodeLines:
             yield f"{self.places[node, 0]} = {self._operand(node, 0, read=True)}"
 
     def _merge(self, node: Node) -> Iterator[str]:
-        """A merge takes its first live input."""
+        """Write the lines of a merge, which takes its first live input."""
         assert self.liveness is not None
         reads = reads_of(node)
         value, index = self.places.get((node, 0)), self.places.get((node, 1))
@@ -207,7 +207,7 @@ class NodeLines:
             yield "del _"
 
     def _plain(self, i: int, node: Node, kernel: Callable[..., Any], function: Any) -> str:
-        """The line of a kernel that is `function` with checks around it, which are left for when it fails."""
+        """Write the line of a kernel that is `function` with checks around it, which are left for when it fails."""
         reads = reads_of(node)
         places = [self.places[self._root(edge)] for edge in node.inputs]
         operands = ", ".join([f"{p}.read()" if n in reads else p for n, p in enumerate(places)] if reads else places)
@@ -231,7 +231,7 @@ class NodeLines:
         return f"{target} = {value}" if target else value
 
     def _may_outgrow(self, node: Node) -> bool:
-        """Whether what two operands are broadcast to may be large, and larger than all that was looked at before.
+        """Tell whether what two operands are broadcast to may be large, and larger than all that was looked at before.
 
         A shape is what it is broadcast from: known shapes, and outputs whose shape only a step knows.
         """
@@ -267,12 +267,12 @@ class NodeLines:
         return found
 
     def _keeps_shape(self, node: Node) -> bool:
-        """Whether the node's result has the shape of its first input."""
+        """Tell whether the node's result has the shape of its first input."""
         follows = self.env.bind(node).spec.promises.shape_from
         return follows is not None and follows.is_first
 
     def _shaped_call(self, i: int, node: Node) -> Iterator[str]:
-        """The line of a kernel that writes where it is told to."""
+        """Write the lines of a kernel that writes where it is told to."""
         into, arrays = self.shaped.calls[node]
         yield from self._initialized(node)
         given = self.shaped.operands.get(node)

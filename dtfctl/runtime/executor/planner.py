@@ -47,7 +47,7 @@ class Planner:
         self._observations = 0
 
     def may_block(self, node: Node) -> bool:
-        """Whether running the node may wait for other nodes or steps, receives aside."""
+        """Tell whether running the node may wait for other nodes or steps, receives aside."""
         return node.op not in BUILT_IN and self.env.may_block(node)
 
     def machine(self, heavy: frozenset[Node] = frozenset()) -> FrameMachine:
@@ -56,7 +56,7 @@ class Planner:
         return FrameMachine(graph, self.env, heavy, self._cores)
 
     def first(self) -> Plan:
-        """The plan for steps of any kind.
+        """Make the plan for steps of any kind.
 
         Raises:
             OpError: a node has no kernel, or its kernel refuses its attributes.
@@ -79,7 +79,7 @@ class Planner:
         return plan
 
     def tuned(self, general: Plan, use: Callable[[Plan], None]) -> Plan:
-        """The plan that finds out by measuring which one is best, and has that one used; the same where there is none.
+        """Make a plan that measures which is best and has that one used; return `general` where there is no choice.
 
         Args:
             use: called with a plan that is to be used from then on.

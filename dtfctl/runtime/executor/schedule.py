@@ -16,9 +16,11 @@ _RANK = attrgetter("rank")
 
 
 class Schedule(NamedTuple):
-    """Attributes:
-    order: the nodes, topologically.
-    is_safe: running them in that order cannot wait for ever; else nodes must be able to wait beside each other.
+    """An order in which the nodes of a graph run one after the other.
+
+    Attributes:
+        order: the nodes, topologically.
+        is_safe: running them in that order cannot wait for ever; else nodes must be able to wait beside each other.
     """
 
     order: list[Node]
@@ -26,7 +28,7 @@ class Schedule(NamedTuple):
 
 
 def sequential_order(graph: NodeGraph, may_block: Callable[[Node], bool]) -> Schedule:
-    """A topological order by rank in which whatever waits for others comes as late as it can.
+    """Order a graph topologically by rank, with whatever waits for others as late as it can be.
 
     Everything that can run before a receive, sends above all, does; pending receives are taken in rank order. With
     ranks from one topological order of all partitions no two partitions can wait for each other: of all receives
@@ -77,9 +79,10 @@ def sequential_order(graph: NodeGraph, may_block: Callable[[Node], bool]) -> Sch
 
 
 def _in_rank_order(graph: NodeGraph, may_block: Callable[[Node], bool]) -> list[Node] | None:
-    """The same order where it follows from ranks: no kernel may block, receives wait for nothing here, and every other
-    node has a higher rank than its inputs. The n-th receive then begins stage n, in which what needs it, and no later
-    one, runs by rank.
+    """Order the nodes as their ranks say, where that is enough; None where it is not.
+
+    It is where no kernel may block, receives wait for nothing here, and every other node has a higher rank than its
+    inputs. The n-th receive then begins stage n, in which what needs it, and no later one, runs by rank.
     """
     stage: dict[Node, int] = {}
     stages: list[list[Node]] = [[]]
@@ -111,7 +114,7 @@ def _in_rank_order(graph: NodeGraph, may_block: Callable[[Node], bool]) -> list[
 
 
 def _with_late_reads(order: list[Node], graph: NodeGraph) -> list[Node]:
-    """The same order with each plain read of a reference variable moved to just before its first user.
+    """Move each plain read of a reference variable to just before its first user.
 
     In TensorFlow the read's result shares the variable's memory, so a user sees the updates that ran before itself,
     not only those that ran before the read. Programs order the user, not the read, after an update: the tokens of

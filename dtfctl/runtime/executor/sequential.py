@@ -149,7 +149,7 @@ class Sequential:
         args: Sequence[Any],
         results: list[Any],
     ) -> Sequence[Any] | None:
-        """The node's outputs, or None when it is dead."""
+        """Run one node and return its outputs, or None when it is dead."""
         op = record.op
         if op in MERGES:
             return _merge(record, values)
@@ -205,7 +205,7 @@ def _merge(record: _Record, values: list[Any]) -> Sequence[Any] | None:
 
 
 def _is_built_in(node: Node) -> bool:
-    """True for nodes the interpreter runs itself; identities are those whose values just pass."""
+    """Tell whether the interpreter runs a node itself; of identities, those whose values just pass."""
     op = node.op
     return (
         op in NOTHING

@@ -63,7 +63,7 @@ class Observation:
 
 
 class Room(NamedTuple):
-    """In place of an array: an output that is in another one in each step."""
+    """Stand-in for an array: an output that is in another one in each step."""
 
     output: Output
     spec: Spec
@@ -107,7 +107,7 @@ def shape_plan(
     seen: Observation,
     aliases: Mapping[Output, Output],
 ) -> Shaped | None:
-    """How to run `order` with the shapes seen; None where that would change nothing.
+    """Plan how to run `order` with the shapes seen; None where that would change nothing.
 
     Args:
         aliases: outputs of identities, and the output whose value they are.
@@ -201,7 +201,7 @@ class _Planner:
                 self.shaped.fixed[node, slot] = value
 
     def _require(self, i: int, roots: Sequence[Output]) -> None:
-        """The node at position `i` relies on the shapes of what it gets."""
+        """Note that the node at position `i` relies on the shapes of what it gets."""
         for output in roots:
             self.needs[output] = min(self.needs.get(output, i), i)
 
@@ -221,7 +221,7 @@ class _Planner:
         return self.env.bind(node).spec.promises
 
     def _has_known_shape(self, node: Node) -> bool:
-        """Whether the shapes of the node's results are what they were seen to be where those of its inputs are."""
+        """Tell whether the node's results have the shapes seen wherever its inputs have theirs."""
         follows = self._promises(node).shape_from
         if follows is None or any(self.seen.spec(self.root(e)) is None for e in node.inputs):
             return False
@@ -235,7 +235,7 @@ class _Planner:
     # Who has which memory ---------------------------------------------------------------------------------------------
 
     def _find_views(self) -> None:
-        """Which outputs are others' memory."""
+        """Find the outputs that are others' memory."""
         for node in self.order:
             output = (node, 0)
             if output in self.shaped.fixed or not self._promises(node).is_view or node.inputs[0].dtype.is_ref:
@@ -249,14 +249,14 @@ class _Planner:
         return output
 
     def _uses(self) -> Iterator[tuple[int, Node, Output]]:
-        """Each node that does something with some memory, with its position."""
+        """List each node that does something with some memory, with its position."""
         for i, node in enumerate(self.order):
             if (node, 0) not in self.view_of and (node, 0) not in self.aliases:
                 for edge in node.inputs:
                     yield i, node, self._base(self.root(edge))
 
     def _find_captured(self) -> None:
-        """Which memory somebody may keep, and which goes to other tasks."""
+        """Find the memory somebody may keep, and the large memory that goes to other tasks."""
         for _, node, base in self._uses():
             if (node, 0) not in self.shaped.fixed and not self._promises(node).lets_go_at(node):
                 self.captured.add(base)
@@ -264,7 +264,7 @@ class _Planner:
                     self.sent.add(base)
 
     def _is_large(self, output: Output) -> bool:
-        """Whether it would travel in shared memory."""
+        """Tell whether an output would travel in shared memory."""
         spec = self.seen.spec(output)
         return spec is not None and spec.nbytes >= shared_memory.LEAST
 
@@ -280,7 +280,7 @@ class _Planner:
     # What is done -----------------------------------------------------------------------------------------------------
 
     def _works(self) -> dict[Node, Work]:
-        """What the line of each node does that has a form for these shapes."""
+        """Find what the line of each node does, where it has a form for these shapes."""
         works = dict(self.fuser.folds.work)
         for node in self.order:
             known = node in works or node in self.fuser.folds.folded or (node, 0) in self.view_of
@@ -294,7 +294,7 @@ class _Planner:
         return works
 
     def _made(self, node: Node) -> Work | None:
-        """The form of the node's kernel that fits, if its results may and should be in buffers."""
+        """Make the form of the node's kernel that fits; None where its results may not or should not be in buffers."""
         maker = self.makers.get(node.op)
         if maker is None:
             return None
@@ -323,7 +323,7 @@ class _Planner:
         return not any(output in self.captured and output not in self.sent for output, _ in work.outputs)
 
     def _in_parts(self, work: Work) -> Into:
-        """The work by several cores, if it is large."""
+        """Share work among several cores, if it is large."""
         if not work.into.by_rows:
             return work.into
         call = in_parts([self.fuser.stage(work)])
@@ -400,7 +400,7 @@ class _Planner:
         return arrays
 
     def _reusable(self, i: int, work: Work, later: list[Work], spec: Spec) -> Output | None:
-        """An operand in a buffer that nobody needs after this work."""
+        """Find an operand in a buffer that nobody needs after this work; None where there is none."""
         for position in work.into.in_place:
             operand = work.operands[position]
             base = self._base(operand)
@@ -449,7 +449,7 @@ class _Pool:
         self._free: list[_Block] = []
 
     def take(self, nbytes: int) -> _Block:
-        """The smallest free block that is not much too large, or a new one."""
+        """Take the smallest free block that is not much too large, or a new one."""
         fitting = [b for b in self._free if nbytes <= b.memory.nbytes <= 2 * nbytes + 4096]
         if not fitting:
             return _Block(nbytes)

@@ -50,7 +50,7 @@ _NO_CALL = NOTHING | BRANCHES | SENDS | RECVS | {"_Arg", "_Retval", "Const"}
 def compile_straight_line(
     order: list[Node], env: Environment, chunk_size: int = CHUNK, seen: Observation | None = None
 ) -> StraightLine:
-    """The plan that runs `order`, topological and without loops; branches of conditionals become `if` statements.
+    """Compile `order`, topological and without loops, to a plan; branches of conditionals become `if` statements.
 
     Args:
         seen: what a step's nodes gave: the plan is made for such shapes, and for one run at a time. It leaves what
@@ -196,7 +196,7 @@ class _Compiler(NodeLines):
             self.names[f"keys{group.left}"] = [self.names[f"key{stage.start}"] for stage in group.stages]
 
     def _in_group(self, i: int, lines: list[str]) -> Iterator[str]:
-        """The lines of the node at position `i` as part of its group."""
+        """Write the lines of the node at position `i` as part of its group."""
         group = self.groups[i]
         left, stages = group.left, group.stages
         if i == group.positions.start:
@@ -212,7 +212,7 @@ class _Compiler(NodeLines):
             yield from self._drop(self.ended[i])
 
     def _predicate(self, i: int) -> str:
-        """Where the predicate of the node at position `i` is kept."""
+        """Name the place where the predicate of the node at position `i` is kept."""
         if len(self.order) <= self.chunk_size:
             return f"p{i}"
         self.slots += 1
@@ -220,7 +220,7 @@ class _Compiler(NodeLines):
 
     @staticmethod
     def _is_alias(node: Node) -> bool:
-        """An identity of values; one that reads a variable takes its value at that moment instead."""
+        """Tell whether an identity just passes a value on; one that reads a variable takes its value at that moment."""
         return not reads_of(node)
 
     def _allocate(self) -> None:
@@ -337,7 +337,7 @@ class _Compiler(NodeLines):
         return (node.op in SENDS or node.op in RECVS) and not self._is_end(node)
 
     def _guard(self, node: Node) -> str:
-        """The condition on which the node's lines run; "" where they always do, or test it themselves."""
+        """Write the condition on which the node's lines run; "" where they always do, or test it themselves."""
         if self.liveness is None or self._transfers(node) or node.op in MERGES:
             return ""
         return guard(self.liveness.nodes[node])
@@ -357,5 +357,5 @@ class _Compiler(NodeLines):
 
 
 def short_scalar(value: Any) -> Any:
-    """A number without dimensions as numpy's scalar, which operators deal with much faster than with an array."""
+    """Make an array of one number without dimensions numpy's scalar, which operators deal with much faster."""
     return value[()] if value.__class__ is np.ndarray and not value.ndim and value.dtype.kind in "fiuc" else value

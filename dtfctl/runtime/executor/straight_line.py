@@ -161,7 +161,7 @@ class StraightLine:
         return Left(at, self._values(at, frame.f_locals, shared), isinstance(e, DeadValue), sorted(late), done)
 
     def _explained(self, error: Exception, at: int, frame: FrameType) -> Exception:
-        """What the checks that a line left out say of its operands, if they find fault with them."""
+        """Ask the checks that a line left out for their own error; the same error where they find no fault."""
         kernel, operands = self.careful.get(at, (None, ""))
         if kernel is not None and not isinstance(error, OpError):
             try:
@@ -171,7 +171,7 @@ class StraightLine:
         return error
 
     def _failure(self, trace: TracebackType | None) -> tuple[int, FrameType]:
-        """The position of the node a traceback passes through, and the generated function's frame."""
+        """Find the position of the node a traceback passes through, and the generated function's frame."""
         while trace is not None:
             table = self.lines.get(trace.tb_frame.f_code)
             if table is not None:
@@ -180,7 +180,7 @@ class StraightLine:
         raise AssertionError("an exception from nowhere in the plan")
 
     def _values(self, at: int, local_values: dict[str, Any], shared: list[Any]) -> dict[tuple[Node, int], Any]:
-        """The values that are alive before the node at position `at`, by the node output they are."""
+        """Collect the values that are alive before the node at position `at`, by the node output they are."""
         found: dict[tuple[Node, int], Any] = {}
         for place, givers in self.reused.items():
             value = local_values.get(place)
@@ -206,7 +206,7 @@ class StraightLine:
 
 
 def switch_index(index: Any, count: int) -> int:
-    """The branch `_SwitchN` takes: the last one for an index out of range."""
+    """Choose the branch `_SwitchN` takes: the last one for an index out of range."""
     i = int(index)
     return i if 0 <= i < count else count - 1
 

@@ -116,7 +116,7 @@ class Tuner:
 
 
 def worth_running_beside(spent: dict[Node, int]) -> frozenset[Node]:
-    """The heavy nodes, if running them beside each other could shorten the step enough; none otherwise."""
+    """Find the heavy nodes, if running them beside each other could shorten the step enough; none otherwise."""
     heavy = frozenset(n for n, t in spent.items() if t >= _HEAVY and n.op not in RECVS)
     total = sum(t for n, t in spent.items() if n.op not in RECVS)
     # Beside one who still has the value from before, an update of rows would have to copy all of it.
