@@ -22,6 +22,7 @@ CLEAN = {
     "dtfctl/launcher/spec",
     *(f"dtfctl/runtime/{room}" for room in ("api", "checkpoint", "compiler", "data", "eager", "export", "platform")),
     "dtfctl/runtime/executor",
+    "dtfctl/runtime/ops",
     *(f"dtfctl/runtime/{room}" for room in ("programs", "rendezvous", "testing", "train")),
 }
 """Folders in these that have none any more. The list may only become longer."""

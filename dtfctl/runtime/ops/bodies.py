@@ -40,7 +40,7 @@ def match_captures(bodies: Sequence[FuncGraph], arguments: int) -> list[Tensor]:
 
 
 def is_differentiable(tensor: Tensor) -> bool:
-    """Whether a gradient can flow into this tensor: floats, and handles and lists of floats."""
+    """Tell whether a gradient can flow into a tensor: floats, complex numbers, and handles and lists."""
     dtype = tensor.dtype.base_dtype
     return dtype.is_floating or dtype.is_complex or dtype in (dtypes.resource, dtypes.variant)
 
@@ -49,7 +49,7 @@ class BackwardGraph(FuncGraph):
     """The gradient of a body. Values of the forward body it needs become `saved`: placeholders to be filled later."""
 
     def __init__(self, name: str, forward: FuncGraph, outer_of: Mapping[Tensor, Tensor]) -> None:
-        """A graph to build the gradient of `forward` in.
+        """Start a graph to build the gradient of `forward` in.
 
         Args:
             outer_of: inputs of `forward` whose value never changes, with the outer tensors they were called with: these

@@ -136,7 +136,7 @@ def all_candidate_sampler(
 def compute_accidental_hits(
     true_classes: Any, sampled_candidates: Any, num_true: int, seed: int | None = None, name: str | None = None
 ) -> Any:
-    """Where sampled classes are among the true ones: rows, positions, and -FLOAT_MAX for each."""
+    """Find where sampled classes are among the true ones: rows, positions, and -FLOAT_MAX for each."""
     seed1, seed2 = get_seed(seed)
     return apply_op_outputs(
         "ComputeAccidentalHits",

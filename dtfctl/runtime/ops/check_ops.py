@@ -192,7 +192,7 @@ def assert_integer(x: Any, message: str | None = None, name: str | None = None) 
 
 
 def assert_same_float_dtype(tensors: Sequence[Any] | None = None, dtype: Any = None) -> Any:
-    """The one floating type of all tensors.
+    """Find the one floating type of all tensors.
 
     Raises:
         ValueError: they differ, or it is no floating type.

@@ -57,7 +57,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
 
 
 def global_norm(t_list: Sequence[Any], name: str | None = None) -> Tensor | None:
-    """The L2 norm of all tensors together; None entries are left out."""
+    """Compute the L2 norm of all tensors together; None entries are left out."""
     if not isinstance(t_list, Sequence) or isinstance(t_list, str):
         raise TypeError("t_list should be a sequence")
     with name_scope(name, "global_norm"):
@@ -71,7 +71,7 @@ def global_norm(t_list: Sequence[Any], name: str | None = None) -> Tensor | None
 def clip_by_global_norm(
     t_list: Sequence[Any], clip_norm: Any, use_norm: Tensor | None = None, name: str | None = None
 ) -> tuple[list[Any], Tensor | None]:
-    """All tensors scaled by one factor so that their common norm is at most `clip_norm`; and that norm."""
+    """Scale all tensors by one factor so that their common norm is at most `clip_norm`; give that norm too."""
     norm = global_norm(t_list, name) if use_norm is None else use_norm
     if norm is None:
         return list(t_list), None

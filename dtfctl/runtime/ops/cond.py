@@ -34,7 +34,7 @@ def cond(
     fn1: Callable[[], Any] | None = None,
     fn2: Callable[[], Any] | None = None,
 ) -> Any:
-    """The result of `true_fn()` when `pred` holds, else of `false_fn()`; only the chosen one's ops run.
+    """Run `true_fn()`'s ops when `pred` holds, else those of `false_fn()`, and give the result of the one that ran.
 
     Args:
         pred: a scalar bool tensor.
@@ -76,7 +76,7 @@ def _trace(name: str, function: Callable[[], Any], strict: bool) -> tuple[FuncGr
 
 
 def _as_value(item: Any) -> Any:
-    """What a branch returns, as tensors; an operation becomes a bool that is there once it has run."""
+    """Turn what a branch returns into tensors; an operation becomes a bool that is there once it has run."""
     if item is None or isinstance(item, (SparseTensor, IndexedSlices)):
         return item
     if isinstance(item, Operation):
@@ -117,7 +117,7 @@ def _common_shape(shapes: Sequence[TensorShape]) -> TensorShape:
 
 
 def _make(kind: str, selector: Tensor, bodies: list[FuncGraph]) -> Operation:
-    """An If or Case op over these bodies, whose captures are made equal."""
+    """Make an If or Case op over these bodies, whose captures are made equal."""
     graph = context.get_default_graph()
     captured = match_captures(bodies, 0)
     shapes = [_common_shape([b.outputs[i].shape for b in bodies]) for i in range(len(bodies[0].outputs))]
@@ -241,7 +241,7 @@ def _expose_saved(op: Operation, bodies: list[FuncGraph], backs: list[BackwardGr
 
 
 def _stand_in(tensor: Tensor) -> Tensor:
-    """A value of a type, for a branch that does not make the real one."""
+    """Make up a value of a type, for a branch that does not make the real one."""
     dtype = tensor.dtype.base_dtype
     if dtype.name == "variant":
         return apply_op(
@@ -295,7 +295,7 @@ def case(
     strict: bool = False,
     name: str = "case",
 ) -> Any:
-    """The result of the first pair whose predicate holds, else of `default()`.
+    """Run the function of the first pair whose predicate holds, else `default()`, and give its result.
 
     Args:
         pred_fn_pairs: (predicate, function) pairs, in order; or a dict.
@@ -345,7 +345,7 @@ def _require(condition: Tensor, message: str) -> Operation:
 def switch_case(
     branch_index: Any, branch_fns: Any, default: Callable[[], Any] | None = None, name: str = "switch_case"
 ) -> Any:
-    """The result of the branch with this index, else of `default` (the last branch when None)."""
+    """Run the branch with this index, else `default` (the last branch when None), and give its result."""
     by_index = isinstance(branch_fns, Mapping) or not callable(next(iter(branch_fns), None))
     numbered = dict(branch_fns if by_index else enumerate(branch_fns))
     if sorted(numbered) != list(range(len(numbered))):

@@ -189,7 +189,7 @@ class Defun:
 
 @register_gradient("PartitionedCall", "StatefulPartitionedCall")
 def _call_gradient(op: Operation, *grads: Any) -> list[Any]:
-    """A call's gradient is a call of the body's gradient; values it needs become further outputs of the forward op."""
+    """Differentiate a call by calling the body's gradient; values it needs become further outputs of the forward op."""
     if op._bodies is None:
         raise LookupError(f"The gradient of '{op.name}' ({op.type}) needs the program that built it; it was imported")
     (body,) = op._bodies

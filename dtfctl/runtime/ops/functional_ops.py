@@ -155,7 +155,7 @@ def scan(
     reverse: bool = False,
     name: str | None = None,
 ) -> Any:
-    """All intermediate results of a fold, stacked along the first axis."""
+    """Stack all intermediate results of a fold along the first axis."""
     if not callable(fn):
         raise TypeError("fn must be callable.")
     with context.get_default_graph().name_scope(name or "scan"):

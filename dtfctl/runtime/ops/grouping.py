@@ -26,7 +26,7 @@ def _operation(item: Any) -> Operation:
 
 
 def group(*inputs: Any, name: str | None = None, **kwargs: Any) -> Operation:
-    """An op that finishes when all inputs have; inputs on several devices are grouped by device first.
+    """Make an op that finishes when all inputs have; inputs on several devices are grouped by device first.
 
     Raises:
         TypeError: an input is no op, tensor or variable, or a keyword is unknown.
@@ -69,7 +69,7 @@ def with_dependencies(dependencies: Iterable[Any], output: Any, name: str | None
 
 
 def tuple_(tensors: Sequence[Any], name: str | None = None, control_inputs: Iterable[Any] | None = None) -> list[Any]:
-    """The same tensors, none of which is ready before all are (and the control inputs)."""
+    """Pass on the same tensors, none of which is ready before all are (and the control inputs)."""
     with name_scope(name, "tuple"):
         present = [_operation(t) for t in tensors if t is not None]
         if not present:

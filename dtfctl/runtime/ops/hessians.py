@@ -22,7 +22,7 @@ def hessians(
     gate_gradients: bool = False,
     aggregation_method: Any = None,
 ) -> list[Tensor]:
-    """For each x the second derivatives of the sum of `ys`, of shape x.shape + x.shape.
+    """Compute for each x the second derivatives of the sum of `ys`, of shape x.shape + x.shape.
 
     The graph grows by a gradient for each element of each x.
 
@@ -53,7 +53,7 @@ def hessians(
 
 
 def add_check_numerics_ops() -> Operation:
-    """An op that fails with InvalidArgumentError when a floating tensor made so far holds an infinity or NaN.
+    """Make an op that fails with InvalidArgumentError when a floating tensor made so far holds an infinity or NaN.
 
     Raises:
         ValueError: the graph has loops or conditions: their bodies would stay unchecked.

@@ -95,7 +95,7 @@ class ReaderBase:
         return make_op("ReaderResetV2", name, reader_handle=self._reader_ref)
 
     def serialize_state(self, name: str | None = None) -> Tensor:
-        """How far the reader is, for `restore_state`; only readers of whole files and of units themselves have it."""
+        """Save the place of the reader, for `restore_state`; only WholeFileReader and IdentityReader have one."""
         return apply_op("ReaderSerializeStateV2", name, reader_handle=self._reader_ref)
 
     def restore_state(self, state: Any, name: str | None = None) -> Operation:

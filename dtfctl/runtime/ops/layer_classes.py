@@ -106,14 +106,14 @@ class Layer:
         self.built = True
 
     def call(self, inputs: Any, **kwargs: Any) -> Any:
-        """The outputs for inputs."""
+        """Compute the outputs for inputs."""
         return inputs
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} does not say what shape its outputs have")
 
     def count_params(self) -> int:
-        """How many numbers its variables hold."""
+        """Count the numbers that the layer's variables hold."""
         return sum(v.shape.num_elements() or 0 for v in self._variables)
 
     def add_variable(
@@ -127,7 +127,7 @@ class Layer:
         constraint: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """A variable of this layer, under its scope."""
+        """Get a variable of this layer, under its scope."""
         variable = get_variable(
             name,
             None if shape is None else as_shape(shape),
@@ -217,7 +217,7 @@ class FunctionLayer(Layer):
     apply = __call__
 
     def call(self, inputs: Any, **kwargs: Any) -> Any:
-        """The outputs for inputs."""
+        """Compute the outputs for inputs."""
         return self(inputs, **kwargs)
 
 

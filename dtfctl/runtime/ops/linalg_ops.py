@@ -21,7 +21,7 @@ from dtfctl.runtime.ops.op_defs.linalg import (
 
 
 def cholesky(input: Any, name: str | None = None) -> Tensor:
-    """The lower factor of (each) positive definite matrix."""
+    """Compute the lower Cholesky factor of (each) positive definite matrix."""
     return apply_op("Cholesky", name, input=input)
 
 
@@ -33,7 +33,7 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
 
 
 def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
-    """The inverse of (each) square matrix."""
+    """Invert (each) square matrix."""
     return apply_op("MatrixInverse", name, input=input, adjoint=adjoint)
 
 
@@ -54,14 +54,14 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
 
 
 def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
-    """The x of a x = rhs."""
+    """Solve a x = rhs for x."""
     return apply_op("MatrixSolve", name, matrix=matrix, rhs=rhs, adjoint=adjoint)
 
 
 def matrix_triangular_solve(
     matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Tensor:
-    """The x of a x = rhs for triangular a."""
+    """Solve a x = rhs for x, where a is triangular."""
     return apply_op("MatrixTriangularSolve", name, matrix=matrix, rhs=rhs, lower=lower, adjoint=adjoint)
 
 
@@ -136,7 +136,7 @@ def tridiagonal_solve(diagonals: Any, rhs: Any, partial_pivoting: bool = True, n
 
 
 def adjoint(matrix: Any, name: str | None = None) -> Tensor:
-    """The conjugate transpose of (each) matrix."""
+    """Transpose and conjugate (each) matrix."""
     return array_ops.matrix_transpose(matrix, name=name or "adjoint", conjugate=True)
 
 
@@ -219,7 +219,7 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, name: str | None = None) -> Ten
 
 
 def pinv(a: Any, rcond: Any = None, name: str | None = None) -> Tensor:
-    """The Moore-Penrose inverse of real matrices, from their singular values."""
+    """Compute the Moore-Penrose inverse of real matrices, from their singular values."""
     with name_scope(name, "pinv"):
         x = convert_to_tensor(a)
         kind = x.dtype.base_dtype
@@ -238,7 +238,7 @@ def pinv(a: Any, rcond: Any = None, name: str | None = None) -> Tensor:
 
 
 def matrix_rank(a: Any, tol: Any = None, name: str | None = None) -> Tensor:
-    """How many singular values are not negligible."""
+    """Count the singular values that are not negligible."""
     with name_scope(name, "matrix_rank"):
         s = svd(a, compute_uv=False)
         if tol is None:
@@ -249,7 +249,7 @@ def matrix_rank(a: Any, tol: Any = None, name: str | None = None) -> Tensor:
 
 
 def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None) -> tuple[Tensor, Tensor]:
-    """The tensor divided by its norm, and the norm."""
+    """Divide a tensor by its norm; give the norm too."""
     with name_scope(name, "normalize"):
         x = convert_to_tensor(tensor)
         length = norm(x, ord=ord, axis=axis, keepdims=True)

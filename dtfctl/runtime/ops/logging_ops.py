@@ -34,7 +34,7 @@ def Print(
 
 
 def print_v2(*inputs: Any, **kwargs: Any) -> Operation:
-    """An op that writes its inputs, formatted, to the task's stderr (or `output_stream`)."""
+    """Make an op that writes its inputs, formatted, to the task's stderr (or `output_stream`)."""
     import sys
 
     stream = kwargs.pop("output_stream", sys.stderr)

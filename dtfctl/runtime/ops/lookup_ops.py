@@ -236,7 +236,7 @@ class DenseHashTable(_WritableTable):
 
 
 def tables_initializer(name: str = "init_all_tables") -> Operation:
-    """An op that initializes every table of the graph."""
+    """Make an op that initializes every table of the graph."""
     from dtfctl.runtime.ops.grouping import group
 
     return group(*get_collection(GraphKeys.TABLE_INITIALIZERS), name=name)
@@ -253,7 +253,7 @@ def index_table_from_tensor(
     dtype: Any = dtypes.string,
     name: str | None = None,
 ) -> StaticHashTable:
-    """From each word of a vocabulary to its position.
+    """Make a table from each word of a vocabulary to its position.
 
     Raises:
         ValueError: buckets for unknown words are asked for, which this function does not make.
@@ -277,7 +277,7 @@ def index_table_from_file(
     key_dtype: Any = dtypes.string,
     name: str | None = None,
 ) -> StaticHashTable:
-    """From each line of a file to its number."""
+    """Make a table from each line of a file to its number."""
     if num_oov_buckets:
         raise ValueError("num_oov_buckets is not supported: hash unknown words with string_to_hash_bucket_fast instead")
     source = TextFileInitializer(

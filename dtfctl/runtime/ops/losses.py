@@ -166,7 +166,7 @@ def log_loss(
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
-    """The cross entropy of probabilities, weighted and reduced."""
+    """Compute the cross entropy of probabilities, weighted and reduced."""
     with name_scope(scope, "log_loss") as scope:
         y, p = _pair(labels, predictions)
         eps, one = constant(epsilon, p.dtype), constant(1.0, p.dtype)
@@ -280,17 +280,17 @@ def add_loss(loss: Tensor, loss_collection: str | None = GraphKeys.LOSSES) -> No
 
 
 def get_losses(scope: str | None = None, loss_collection: str = GraphKeys.LOSSES) -> list[Tensor]:
-    """The losses in a collection."""
+    """Get the losses in a collection."""
     return context.get_default_graph().get_collection(loss_collection, scope)
 
 
 def get_regularization_losses(scope: str | None = None) -> list[Tensor]:
-    """The losses that regularizers added."""
+    """Get the losses that regularizers added."""
     return context.get_default_graph().get_collection(GraphKeys.REGULARIZATION_LOSSES, scope)
 
 
 def get_regularization_loss(scope: str | None = None, name: str = "total_regularization_loss") -> Tensor:
-    """The sum of the losses that regularizers added."""
+    """Add up the losses that regularizers added; 0 where there are none."""
     found = get_regularization_losses(scope)
     return apply_op("AddN", inputs=found, name=name) if found else constant(0.0)
 
@@ -298,7 +298,7 @@ def get_regularization_loss(scope: str | None = None, name: str = "total_regular
 def get_total_loss(
     add_regularization_losses: bool = True, name: str = "total_loss", scope: str | None = None
 ) -> Tensor:
-    """The sum of all losses collected.
+    """Add up all losses collected.
 
     Raises:
         ValueError: there are none.

@@ -13,7 +13,7 @@ from dtfctl.runtime.ops.variable_scope import get_variable, variable_scope
 
 
 def _grown(length: Any, kernel: int, stride: int, padding: str) -> Any:
-    """How long a transposed convolution makes an axis."""
+    """Compute how long a transposed convolution makes an axis."""
     return length * stride + (max(kernel - stride, 0) if padding.upper() == "VALID" else 0)
 
 
@@ -201,7 +201,7 @@ def separable_conv2d(
     name: str | None = None,
     reuse: Any = None,
 ) -> Tensor:
-    """A convolution of each channel by itself, then one of 1 x 1 over all."""
+    """Convolve each channel by itself, then all with a kernel of 1 x 1."""
     x = convert_to_tensor(inputs)
     dtype = x.dtype.base_dtype
     channels = _last_dimension(x, -1 if data_format == "channels_last" else 1)

@@ -25,7 +25,7 @@ def _has_dtype(value: Any) -> bool:
 
 
 def apply_mixed(op: str, x: Any, y: Any = None, name: str | None = None) -> Tensor:
-    """An elementwise op; a Python number as `y` takes the type of `x`."""
+    """Apply an elementwise op; a Python number beside a tensor takes the tensor's type."""
     if y is None:
         return apply_op(op, x=x, name=name)
     if isinstance(x, Tensor) and not isinstance(y, Tensor):
@@ -36,13 +36,13 @@ def apply_mixed(op: str, x: Any, y: Any = None, name: str | None = None) -> Tens
 
 
 def cast_to(value: Any, dtype: Any) -> Tensor:
-    """A tensor of type `dtype`: the value's own where it has that type already."""
+    """Convert a value to a tensor of type `dtype`; a tensor that has that type already stays as it is."""
     tensor = convert_to_tensor(value)
     return tensor if tensor.dtype.base_dtype is dtype else apply_op("Cast", x=tensor, DstT=dtype)
 
 
 def conj(x: Any, name: str | None = None) -> Tensor:
-    """The complex conjugate; real tensors as they are."""
+    """Conjugate complex numbers; real tensors stay as they are."""
     tensor = convert_to_tensor(x, name="x")
     if tensor.dtype.is_complex or tensor.dtype.base_dtype is dtypes.variant:
         return apply_op("Conj", name, input=tensor)

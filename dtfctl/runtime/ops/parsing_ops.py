@@ -98,7 +98,7 @@ def _collect(plan: _Plan, outputs: Sequence[Any]) -> dict[str, Any]:
 def parse_example(
     serialized: Any, features: Mapping[str, Any], name: str | None = None, example_names: Any = None
 ) -> dict[str, Any]:
-    """A batch of serialized Examples as a dict of tensors and SparseTensors."""
+    """Parse a batch of serialized Examples into a dict of tensors and SparseTensors."""
     plan = _plan(features)
     outputs = apply_op_nested(
         "ParseExample",
@@ -117,7 +117,7 @@ def parse_example(
 def parse_single_example(
     serialized: Any, features: Mapping[str, Any], name: str | None = None, example_names: Any = None
 ) -> dict[str, Any]:
-    """One serialized Example."""
+    """Parse one serialized Example into a dict of tensors and SparseTensors."""
     plan = _plan(features)
     outputs = apply_op_nested(
         "ParseSingleExample",

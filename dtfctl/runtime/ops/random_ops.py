@@ -147,13 +147,13 @@ def random_uniform(
 
 
 def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:
-    """The rows of a tensor in random order."""
+    """Put the rows of a tensor in random order."""
     seed1, seed2 = get_seed(seed)
     return apply_op("RandomShuffle", value=value, seed=seed1, seed2=seed2, name=name)
 
 
 def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None = None) -> Tensor:
-    """A part of the given size at a random place."""
+    """Cut out a part of the given size at a random place."""
     with name_scope(name, "random_crop") as scope:
         value = convert_to_tensor(value, name="value")
         size = convert_to_tensor(size, dtypes.int32, name="size")

@@ -99,7 +99,7 @@ def static_bidirectional_rnn(
     sequence_length: Any = None,
     scope: Any = None,
 ) -> tuple[list[Tensor], Any, Any]:
-    """Two cells over a list of [batch, n] inputs, one from the start and one from the end; their outputs side by side.
+    """Run two cells over a list of [batch, n] inputs, one from each end; their outputs stand side by side.
 
     Raises:
         ValueError: the list is empty.

@@ -71,7 +71,7 @@ class ResourceVariable(Variable):
         return self.handle.op
 
     def value(self) -> Tensor:
-        """The value read now: after what the current control dependencies name."""
+        """Read the value now: after what the current control dependencies name."""
         graph = context.get_default_graph()
         with graph.colocate_with(None, ignore_existing=True):
             handle = self.handle if self.handle.graph is graph else graph.capture(self.handle)
@@ -102,7 +102,7 @@ class ResourceVariable(Variable):
         return apply_op("VarIsInitializedOp", resource=self.handle, name=name)
 
     def _after(self, op: Operation) -> ResourceVariable:
-        """This variable as it is once `op` has run."""
+        """Make this variable stand for what it is once `op` has run."""
         return _Assigned(self, op)
 
     def _update(self, op_type: str, value: Any, name: str | None, read_value: bool) -> Any:
@@ -170,7 +170,7 @@ class _Assigned(ResourceVariable):
 
 
 def variable_shape(handle: Tensor, out_type: Any = dtypes.int32) -> Tensor:
-    """The shape of what a handle's variable holds: a constant when it is known."""
+    """Get the shape of what a handle's variable holds: a constant when it is known."""
     data = handle._handle_data
     if data is not None and data[1].is_fully_defined():
         return convert_to_tensor(list(data[1].known()), out_type)

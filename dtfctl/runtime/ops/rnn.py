@@ -153,7 +153,7 @@ def bidirectional_dynamic_rnn(
     time_major: bool = False,
     scope: Any = None,
 ) -> tuple[tuple[Tensor, Tensor], tuple[Any, Any]]:
-    """Two cells over a sequence, one from the start and one from the end: ((out_fw, out_bw), (state_fw, state_bw))."""
+    """Run two cells over a sequence, one from each end: ((out_fw, out_bw), (state_fw, state_bw))."""
     x = convert_to_tensor(inputs)
     time_axis, batch_axis = (0, 1) if time_major else (1, 0)
 

@@ -94,7 +94,7 @@ class RNNCell:
         partitioner: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """A variable of this cell, under its scope."""
+        """Get a variable of this cell, under its scope."""
         variable = get_variable(
             name,
             shape,
@@ -139,7 +139,7 @@ class RNNCell:
 
 
 def _snake_case(name: str) -> str:
-    """A class's name as TensorFlow makes a scope of it: "BasicLSTMCell" is "basic_lstm_cell"."""
+    """Make a scope's name of a class's, as TensorFlow does: "BasicLSTMCell" is "basic_lstm_cell"."""
     words = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
     snake = re.sub(r"([a-z])([A-Z])", r"\1_\2", words).lower()
     return f"private{snake}" if snake.startswith("_") else snake

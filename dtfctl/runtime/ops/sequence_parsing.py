@@ -20,7 +20,7 @@ def parse_single_sequence_example(
     example_name: Any = None,
     name: str | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """One serialized SequenceExample as two dicts: its context, and its feature lists.
+    """Parse one serialized SequenceExample into two dicts: its context, and its feature lists.
 
     Args:
         serialized: a string scalar.

@@ -80,7 +80,7 @@ def frame(
 
 
 def overlap_and_add(signal: Any, frame_step: int, name: str | None = None) -> Tensor:
-    """A signal from its frames [..., frames, frame_length], added where they overlap.
+    """Join frames [..., frames, frame_length] to a signal, added where they overlap.
 
     Raises:
         ValueError: the last two dimensions are not known.
@@ -100,7 +100,7 @@ def overlap_and_add(signal: Any, frame_step: int, name: str | None = None) -> Te
 
 
 def _at_least(t: Tensor, size: int) -> Tensor:
-    """A tensor whose last dimension, of known size, is filled up to a size with zeros."""
+    """Fill the last dimension of a tensor, of known size, up to a size with zeros."""
     dims = t.shape.as_list() if t.shape.rank is not None else [None]
     if dims[-1] is None:
         raise ValueError(f"The last dimension of {t.name} must be known, not {t.shape}")
@@ -122,7 +122,7 @@ def stft(
     pad_end: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """The short-time Fourier transform of [..., samples] floats: complex [..., frames, fft_length // 2 + 1].
+    """Compute the short-time Fourier transform of [..., samples] floats: complex [..., frames, fft_length // 2 + 1].
 
     Args:
         fft_length: the power of two that holds a frame, when None.
@@ -139,7 +139,7 @@ def stft(
 def inverse_stft_window_fn(
     frame_step: int, forward_window_fn: Callable[..., Any] = hann_window, name: str | None = None
 ) -> Callable[..., Tensor]:
-    """The window with which `inverse_stft` undoes `stft` with `forward_window_fn`."""
+    """Make the window with which `inverse_stft` undoes `stft` with `forward_window_fn`."""
 
     def window(frame_length: int, dtype: Any) -> Tensor:
         with name_scope(name, "inverse_stft_window_fn"):

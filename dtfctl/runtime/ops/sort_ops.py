@@ -49,7 +49,7 @@ def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | 
 def argsort(
     values: Any, axis: int = -1, direction: str = "ASCENDING", stable: bool = False, name: str | None = None
 ) -> Tensor:
-    """The indices that sort values along an axis."""
+    """Find the indices that sort values along an axis."""
     with name_scope(name, "argsort"):
         return _ordered(values, axis, direction, stable)[1]
 

@@ -13,7 +13,7 @@ from dtfctl.runtime.ops.variables import Variable
 
 
 def _ref(ref: Any) -> Any:
-    """The reference tensor behind a variable."""
+    """Get the reference tensor behind a variable."""
     return getattr(ref, "_variable", None) if isinstance(ref, Variable) else ref
 
 
@@ -66,7 +66,7 @@ def assign_sub(ref: Any, value: Any, use_locking: bool | None = None, name: str 
 
 
 def count_up_to(ref: Any, limit: int, name: str | None = None) -> Tensor:
-    """The value before it is incremented; OutOfRangeError once it has reached the limit."""
+    """Increment a value and give what it was before; OutOfRangeError once it has reached the limit."""
     if isinstance(ref, ResourceVariable):
         return apply_op("ResourceCountUpTo", resource=ref.handle, limit=limit, T=_dtype(ref), name=name)
     return apply_op("CountUpTo", ref=_ref(ref), limit=limit, name=name)

@@ -19,7 +19,7 @@ def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = N
 
 
 def string_split(source: Any, delimiter: Any = " ", skip_empty: bool = True, name: str | None = None) -> SparseTensor:
-    """The pieces of each string of a vector as rows of a SparseTensor."""
+    """Split each string of a vector into pieces, the rows of a SparseTensor."""
     separator = convert_to_tensor(delimiter, dtypes.string)
     indices, values, shape = apply_op_outputs(
         "StringSplit", name, input=source, delimiter=separator, skip_empty=skip_empty
@@ -31,7 +31,7 @@ def string_split(source: Any, delimiter: Any = " ", skip_empty: bool = True, nam
 
 
 def string_split_v2(source: Any, sep: Any = "", maxsplit: int = -1, name: str | None = None) -> SparseTensor:
-    """As Python's str.split."""
+    """Split each string of a vector as Python's str.split does, into rows of a SparseTensor."""
     separator = convert_to_tensor(sep, dtypes.string)
     indices, values, shape = apply_op_outputs("StringSplitV2", name, input=source, sep=separator, maxsplit=maxsplit)
     return SparseTensor(indices, values, shape)
@@ -52,21 +52,21 @@ def regex_replace(input: Any, pattern: Any, rewrite: Any, replace_global: bool =
 
 
 def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Any:
-    """Whether the pattern (RE2) matches each whole string."""
+    """Tell whether the pattern (RE2) matches each whole string."""
     if isinstance(pattern, (str, bytes)):
         return apply_op("StaticRegexFullMatch", name, input=input, pattern=pattern)
     return apply_op("RegexFullMatch", name, input=input, pattern=pattern)
 
 
 def string_to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int], name: str | None = None) -> Any:
-    """A bucket for each string by a keyed hash that resists crafted input."""
+    """Choose a bucket for each string by a keyed hash that resists crafted input."""
     return apply_op("StringToHashBucketStrong", name, input=input, num_buckets=num_buckets, key=list(key))
 
 
 def string_to_hash_bucket(
     string_tensor: Any = None, num_buckets: int | None = None, name: str | None = None, input: Any = None
 ) -> Any:
-    """A bucket for each string, by the hash of TF's first releases."""
+    """Choose a bucket for each string, by the hash of TF's first releases."""
     source = string_tensor if input is None else input
     return apply_op("StringToHashBucket", name, string_tensor=source, num_buckets=num_buckets)
 

@@ -31,12 +31,12 @@ def _emit(
 
 
 def scalar(name: str, tensor: Any, collections: Sequence[str] | None = None, family: str | None = None) -> Tensor:
-    """A summary of one number."""
+    """Summarize one number."""
     return _emit("ScalarSummary", name, family, collections, {"values": convert_to_tensor(tensor)})
 
 
 def histogram(name: str, values: Any, collections: Sequence[str] | None = None, family: str | None = None) -> Tensor:
-    """A summary of how values are distributed."""
+    """Summarize how values are distributed."""
     return _emit("HistogramSummary", name, family, collections, {"values": convert_to_tensor(values)})
 
 
@@ -85,14 +85,14 @@ def tensor_summary(
     collections: Sequence[str] | None = None,
     family: str | None = None,
 ) -> Tensor:
-    """Any tensor, with metadata that tells a plugin how to show it."""
+    """Summarize any tensor, with metadata that tells a plugin how to show it."""
     serialized = b"" if summary_metadata is None else summary_metadata.SerializeToString()
     arguments = {"tensor": convert_to_tensor(tensor), "serialized_summary_metadata": serialized}
     return _emit("TensorSummaryV2", name, family, collections, arguments)
 
 
 def merge(inputs: Sequence[Any], collections: Sequence[str] | None = None, name: str | None = None) -> Tensor:
-    """One summary of several."""
+    """Merge several summaries into one."""
     with name_scope(name, "Merge"):
         out = apply_op("MergeSummary", name, inputs=list(inputs))
     add_to_collections(list(collections or []), out)
@@ -100,6 +100,6 @@ def merge(inputs: Sequence[Any], collections: Sequence[str] | None = None, name:
 
 
 def merge_all(key: str = GraphKeys.SUMMARIES, scope: str | None = None, name: str | None = None) -> Tensor | None:
-    """One summary of all collected ones; None when there are none."""
+    """Merge all collected summaries into one; None when there are none."""
     found = get_collection(key, scope)
     return merge(found, name=name) if found else None

@@ -86,7 +86,7 @@ def make_template(
     custom_getter_: Any = None,
     **kwargs: Any,
 ) -> Template:
-    """A function that makes its variables (with `tf.get_variable`) once and shares them among its calls.
+    """Wrap a function so that it makes its variables (with `tf.get_variable`) once and shares them among its calls.
 
     Args:
         name_: of its variable scope, made unique.

@@ -124,7 +124,7 @@ class TensorArray:
         return value
 
     def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
-        """The array with element `index` set."""
+        """Set element `index`, in a new array."""
         tensor = convert_to_tensor(value, self._dtype)
         self._merge(tensor.shape)
         flow = apply_op(
@@ -139,7 +139,7 @@ class TensorArray:
         return self._with_flow(flow)
 
     def stack(self, name: str | None = None) -> Tensor:
-        """All elements, stacked along a new first axis."""
+        """Stack all elements along a new first axis."""
         # The names are those that TensorFlow's arrays give, which programs look up.
         with name_scope(name, "TensorArrayStack"):
             size = constant_value(self.size())
@@ -156,7 +156,7 @@ class TensorArray:
         return value
 
     def gather(self, indices: Any, name: str | None = None) -> Tensor:
-        """The elements at `indices` (1-D), stacked."""
+        """Stack the elements at `indices` (1-D)."""
         value: Tensor = apply_op(
             "TensorListGather",
             input_handle=self._flow,
@@ -170,7 +170,7 @@ class TensorArray:
         return value
 
     def concat(self, name: str | None = None) -> Tensor:
-        """All elements, concatenated along their first axis."""
+        """Concatenate all elements along their first axis."""
         dims = self._element_shape.dims_or_none
         value, _ = apply_op_outputs(
             "TensorListConcatV2",
@@ -185,14 +185,14 @@ class TensorArray:
         return value
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
-        """The array holding the slices of `value` along its first axis."""
+        """Fill an array with the slices of `value` along its first axis."""
         tensor = convert_to_tensor(value, self._dtype)
         self._merge(tensor.shape[1:])
         flow = apply_op("TensorListFromTensor", tensor=tensor, element_shape=self._shape_tensor(), name=name)
         return self._with_flow(flow)
 
     def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
-        """The array with the slices of `value` at `indices`."""
+        """Set the elements at `indices` to the slices of `value`, in a new array."""
         tensor = convert_to_tensor(value, self._dtype)
         self._merge(tensor.shape[1:])
         flow = apply_op(
@@ -206,7 +206,7 @@ class TensorArray:
         return self._with_flow(flow)
 
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
-        """The array holding pieces of `value` of these lengths along its first axis."""
+        """Fill an array with pieces of `value` of these lengths along its first axis."""
         tensor = convert_to_tensor(value, self._dtype)
         dims = tensor.shape.dims_or_none
         shape = constant(-1 if dims is None else [-1, *[-1 if d is None else d for d in dims[1:]]], dtypes.int32)
@@ -220,7 +220,7 @@ class TensorArray:
         return self._with_flow(flow)
 
     def size(self, name: str | None = None) -> Tensor:
-        """The number of elements, an int32 scalar."""
+        """Count the elements, as an int32 scalar."""
         if not self._dynamic_size and self._flow.op.type == "TensorListReserve":
             return apply_op("Identity", input=self._flow.op.inputs[1])
         return apply_op("TensorListLength", input_handle=self._flow, name=name)

@@ -39,7 +39,7 @@ def all_variables() -> list[Any]:
 
 
 def variables_initializer(var_list: Iterable[Variable], name: str = "init") -> Operation:
-    """An op that runs the initializers of all these variables."""
+    """Make an op that runs the initializers of all these variables."""
     from dtfctl.runtime.ops.grouping import group
 
     return group(*[v.initializer for v in var_list], name=name)
@@ -77,7 +77,7 @@ def report_uninitialized_variables(
 
 
 def assert_variables_initialized(var_list: Iterable[Variable] | None = None) -> Operation | None:
-    """An op that fails with FailedPreconditionError while a variable has no value."""
+    """Make an op that fails with FailedPreconditionError while a variable has no value."""
     from dtfctl.runtime.ops.grouping import group
 
     variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)

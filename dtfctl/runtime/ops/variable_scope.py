@@ -106,7 +106,7 @@ def _store() -> _Store:
 
 
 def get_variable_scope() -> VariableScope:
-    """The current scope of the default graph."""
+    """Get the current scope of the default graph."""
     return _store().scope
 
 
@@ -127,7 +127,7 @@ def get_variable(
     synchronization: VariableSynchronization = VariableSynchronization.AUTO,
     aggregation: VariableAggregation = VariableAggregation.NONE,
 ) -> Any:
-    """The variable of this name in the current scope: a new one, or the existing one when the scope reuses.
+    """Get the variable of this name in the current scope: a new one, or the existing one when the scope reuses.
 
     Raises:
         ValueError: it exists and the scope does not reuse, does not exist and the scope reuses, or shapes differ.
@@ -423,4 +423,4 @@ def variable_op_scope(values: Any, name_or_scope: Any, default_name: str | None 
 
 
 def no_regularizer(_: Any) -> None:
-    """For parts of a scope that shall not be regularized."""
+    """Leave a part of a scope without a regularizer."""

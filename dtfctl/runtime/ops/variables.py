@@ -132,7 +132,7 @@ class Variable:
         raise NotImplementedError
 
     def _make_initial(self, initial_value: Any, dtype: Any, scope: str, validate_shape: bool, shape: Any) -> Tensor:
-        """The initial value as a tensor, under ".../Initializer" when a function makes it, as in TF1."""
+        """Convert the initial value to a tensor, under ".../Initializer" when a function makes it, as in TF1."""
         wanted = None if dtype is None else as_dtype(dtype)
         if callable(initial_value):
             with name_scope("Initializer"), context.get_default_graph().device(None):
@@ -191,7 +191,7 @@ class Variable:
         return self._initial_value
 
     def initialized_value(self) -> Tensor:
-        """The value, or the initial value while the variable is uninitialized."""
+        """Read the value, or the initial value while the variable is uninitialized."""
         from dtfctl.runtime.ops.cond import cond
 
         return cond(self._is_initialized(), self.read_value, lambda: self._initial_value)  # type: ignore[no-any-return]
@@ -206,7 +206,7 @@ class Variable:
         raise NotImplementedError
 
     def _operand(self, as_ref: bool) -> Tensor:
-        """What an op takes for this variable; a reference where the op wants one and this kind has it."""
+        """Get what an op takes for this variable; a reference where the op wants one and this kind has it."""
         return self.value()
 
     def _as_graph_element(self) -> Tensor:
@@ -249,7 +249,7 @@ class Variable:
         return self.value()[item]
 
     def to_proto(self, export_scope: str | None = None) -> meta_graph_pb2.VariableDef | None:
-        """What the MetaGraph keeps of this variable; None when it is outside `export_scope`."""
+        """Describe this variable as the MetaGraph keeps it; None when it is outside `export_scope`."""
         if export_scope is not None and not self.name.startswith(export_scope):
             return None
 

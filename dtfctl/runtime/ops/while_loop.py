@@ -216,7 +216,7 @@ def _flatten_shapes(structure: Any) -> list[Any]:
 
 
 def _is_subshape(shape: TensorShape, of: TensorShape) -> bool:
-    """Whether every value of `shape` also fits `of`."""
+    """Tell whether every value of `shape` also fits `of`."""
     a, b = shape.dims_or_none, of.dims_or_none
     if b is None:
         return True

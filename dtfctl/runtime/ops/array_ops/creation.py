@@ -21,7 +21,7 @@ from dtfctl.runtime.ops.op_defs.array import matrix_set_diag
 
 
 def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
-    """A tensor of shape `dims`, every element `value`."""
+    """Make a tensor of shape `dims`, every element `value`."""
     return apply_op("Fill", name, dims=index_tensor(dims), value=value)
 
 

@@ -54,7 +54,7 @@ def parallel_stack(values: Sequence[Any], name: str = "parallel_stack") -> Tenso
 
 
 def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unstack") -> list[Tensor]:
-    """The slices of a tensor along an axis."""
+    """Take a tensor apart into its slices along an axis."""
     value = convert_to_tensor(value)
     if num is None:
         dims = value.shape.dims_or_none
@@ -70,7 +70,7 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unst
 def split(
     value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = None, name: str = "split"
 ) -> list[Tensor]:
-    """Into equal parts (a number) or parts of the given sizes."""
+    """Cut a tensor into equal parts (a number) or parts of the given sizes."""
     if isinstance(num_or_size_splits, (int, np.integer)):
         return apply_op_outputs("Split", name, split_dim=axis, value=value, num_split=int(num_or_size_splits))
     sizes = convert_to_tensor(index_tensor(num_or_size_splits))

@@ -13,17 +13,17 @@ from dtfctl.runtime.framework.tensor_shape import as_shape
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
-    """A tensor that every run must feed."""
+    """Make a tensor that every run must feed."""
     return apply_op("Placeholder", name, dtype=dtype, shape=as_shape(shape))
 
 
 def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
-    """A placeholder that has a value when it is not fed."""
+    """Make a placeholder that has a value when it is not fed."""
     return apply_op("PlaceholderWithDefault", name, input=input, shape=as_shape(shape))
 
 
 def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
-    """A SparseTensor to feed; the shape is fed too unless it is given."""
+    """Make a SparseTensor to feed; the shape is fed too unless it is given."""
     base = name or "Placeholder"
     rank = None
     if isinstance(shape, Tensor):
@@ -44,7 +44,7 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
 
 
 def identity(input: Any, name: str | None = None) -> Any:
-    """The same values as a new tensor."""
+    """Pass on the same values as a new tensor."""
     if isinstance(input, IndexedSlices):
         return IndexedSlices(identity(input.values, name), input.indices, input.dense_shape)
     if isinstance(input, SparseTensor):
@@ -53,10 +53,10 @@ def identity(input: Any, name: str | None = None) -> Any:
 
 
 def identity_n(input: Sequence[Any], name: str | None = None) -> list[Tensor]:
-    """The same values as new tensors, produced together."""
+    """Pass on the same values as new tensors, produced together."""
     return apply_op_outputs("IdentityN", name, input=list(input))
 
 
 def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
-    """The same values; a step where they do not have `shape` fails."""
+    """Pass on the same values; a step where they do not have `shape` fails."""
     return apply_op("EnsureShape", name, input=x, shape=as_shape(shape))

@@ -21,12 +21,12 @@ from dtfctl.runtime.ops.op_defs.array import batch_to_space_nd, space_to_batch_n
 
 
 def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
-    """The tensor repeated `multiples` times along each axis."""
+    """Repeat a tensor `multiples` times along each axis."""
     return apply_op("Tile", name, input=input, multiples=index_tensor(multiples))
 
 
 def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None = None) -> Tensor:
-    """Each element `repeats` times (a number, or one for each position along the axis)."""
+    """Repeat each element `repeats` times (a number, or one for each position along the axis)."""
     with name_scope(name, "Repeat"):
         x = convert_to_tensor(input)
         if axis is None:
@@ -56,7 +56,7 @@ def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool
 
 
 def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = False) -> Tensor:
-    """The last two axes swapped, conjugated if wanted."""
+    """Swap the last two axes, conjugated if wanted."""
     with name_scope(name):
         x = convert_to_tensor(a)
         known = x.shape.rank
@@ -71,7 +71,7 @@ def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = F
 
 
 def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
-    """The order of elements reversed along axes."""
+    """Reverse the order of elements along axes."""
     return apply_op("ReverseV2", name, tensor=tensor, axis=index_tensor(axis))
 
 
@@ -87,7 +87,7 @@ def reverse_sequence(
     seq_dim: int | None = None,
     batch_dim: int | None = None,
 ) -> Tensor:
-    """The first `seq_lengths` elements of each row reversed."""
+    """Reverse the first `seq_lengths` elements of each row."""
     seq = seq_dim if seq_axis is None else seq_axis
     batch = batch_dim if batch_axis is None else batch_axis
     return apply_op("ReverseSequence", name, input=input, seq_lengths=seq_lengths, seq_dim=seq, batch_dim=batch or 0)
@@ -96,7 +96,7 @@ def reverse_sequence(
 def pad(
     tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = None, constant_values: Any = 0
 ) -> Tensor:
-    """The tensor with a border of a constant, or of its mirrored edge."""
+    """Put a border of a constant, or of the mirrored edge, around a tensor."""
     mode = mode.upper()
     if mode == "CONSTANT":
         if not isinstance(constant_values, Tensor) and np.isscalar(constant_values) and constant_values == 0:

@@ -13,17 +13,17 @@ from dtfctl.runtime.ops.array_ops.shapes import reshape, shape
 
 
 def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
-    """The distinct elements in order of appearance, and which of them each element is."""
+    """Find the distinct elements in order of appearance, and which of them each element is."""
     return tuple(apply_op_outputs("Unique", name, x=x, out_idx=out_idx))
 
 
 def unique_with_counts(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Any:
-    """The distinct elements, which of them each element is, and how often each occurs."""
+    """Find the distinct elements, which of them each element is, and how often each occurs."""
     return tuple(apply_op_outputs("UniqueWithCounts", name, x=x, out_idx=out_idx))
 
 
 def setdiff1d(x: Any, y: Any, index_dtype: Any = dtypes.int32, name: str | None = None) -> Any:
-    """The elements of x that are not in y, and their positions."""
+    """Find the elements of x that are not in y, and their positions."""
     return tuple(apply_op_outputs("ListDiff", name, x=x, y=y, out_idx=index_dtype))
 
 
@@ -33,7 +33,7 @@ listdiff = setdiff1d
 def searchsorted(
     sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = dtypes.int32, name: str | None = None
 ) -> Tensor:
-    """Where each value would be inserted, row by row."""
+    """Find where each value would be inserted, row by row."""
     if side not in ("left", "right"):
         raise ValueError(f"Argument `side` must be either 'right' or 'left'. Received: `side` = '{side}'")
     rows = convert_to_tensor(sorted_sequence)

@@ -16,7 +16,7 @@ from dtfctl.runtime.framework.tensor_shape import Dimension, TensorShape, as_sha
 
 
 def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32, optimize: bool = True) -> Tensor:
-    """The shape of a tensor; a constant when it is known statically."""
+    """Get the shape of a tensor; a constant when it is known statically."""
     with name_scope(name, "Shape") as scope:
         if isinstance(input, SparseTensor):
             return apply_op("Cast", scope, x=input.dense_shape, DstT=out_type)
@@ -27,12 +27,12 @@ def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32, opt
 
 
 def shape_n(input: Sequence[Any], out_type: Any = dtypes.int32, name: str | None = None) -> list[Tensor]:
-    """The shapes of several tensors."""
+    """Get the shapes of several tensors."""
     return apply_op_outputs("ShapeN", name, input=list(input), out_type=out_type)
 
 
 def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
-    """The number of elements; a constant where it is known."""
+    """Get the number of elements; a constant where it is known."""
     with name_scope(name, "Size") as scope:
         if isinstance(input, SparseTensor):
             dims = apply_op("Cast", x=input.dense_shape, DstT=out_type)
@@ -45,7 +45,7 @@ def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> T
 
 
 def rank(input: Any, name: str | None = None) -> Tensor:
-    """The number of dimensions; a constant where it is known."""
+    """Get the number of dimensions; a constant where it is known."""
     with name_scope(name, "Rank") as scope:
         if isinstance(input, SparseTensor):
             return apply_op("Size", scope, input=input.dense_shape)
@@ -56,14 +56,14 @@ def rank(input: Any, name: str | None = None) -> Tensor:
 
 
 def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
-    """The same elements in another shape; one dimension may be -1."""
+    """Arrange the same elements in another shape; one dimension may be -1."""
     if isinstance(shape, (list, tuple)) and not len(shape):
         shape = np.zeros(0, np.int32)
     return apply_op("Reshape", name, tensor=tensor, shape=index_tensor(shape))
 
 
 def index_tensor(value: Any) -> Any:
-    """A list of ints, Dimensions and scalar tensors as something convertible to an integer tensor."""
+    """Turn a list of ints, Dimensions and scalar tensors into something convertible to an integer tensor."""
     if isinstance(value, (list, tuple)) and not any(isinstance(v, Tensor) for v in value):
         value = [v.value if isinstance(v, Dimension) else v for v in value]
         array = np.asarray(value)
@@ -86,7 +86,7 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims:
 
 
 def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
-    """A dimension of size 1 inserted at `axis`."""
+    """Insert a dimension of size 1 at `axis`."""
     axis = dim if axis is None else axis
     if axis is None:
         raise ValueError("Must specify an axis argument to tf.expand_dims()")
@@ -94,16 +94,16 @@ def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any 
 
 
 def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
-    """The tensor repeated along its dimensions of size 1 to fill `shape`."""
+    """Repeat a tensor along its dimensions of size 1 to fill `shape`."""
     return apply_op("BroadcastTo", name, input=input, shape=index_tensor(shape))
 
 
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
-    """The shape that two shapes known in the step broadcast to."""
+    """Compute the shape that two shapes known in the step broadcast to."""
     x = convert_to_tensor(index_tensor(shape_x))
     return apply_op("BroadcastArgs", s0=x, s1=convert_to_tensor(index_tensor(shape_y), x.dtype))
 
 
 def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
-    """The shape that two static shapes broadcast to."""
+    """Compute the shape that two static shapes broadcast to."""
     return broadcast_static(as_shape(shape_x), as_shape(shape_y))

@@ -43,7 +43,7 @@ def strided_slice(
     var: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """What numpy's `input_[begin:end:strides]` takes, with masks for open ends, new and dropped axes."""
+    """Take what numpy's `input_[begin:end:strides]` takes, with masks for open ends, new and dropped axes."""
     begin = convert_to_tensor(index_tensor(begin), name="begin")
     if strides is None:
         strides = ones_like(begin)

@@ -38,7 +38,7 @@ class ConditionalAccumulatorBase:
         return self._apply("AccumulatorNumAccumulated", name or f"{self._name}_NumAccumulated").outputs[0]
 
     def set_global_step(self, new_global_step: Any, name: str | None = None) -> Operation:
-        """From now on gradients of earlier steps are stale."""
+        """Make an op after which gradients of earlier steps than this are stale."""
         step = convert_to_tensor(new_global_step, dtypes.int64)
         return self._apply("AccumulatorSetGlobalStep", name or f"{self._name}_SetGlobalStep", new_global_step=step)
 

@@ -39,7 +39,7 @@ class QueueBase:
 
     @staticmethod
     def from_list(index: Any, queues: Sequence[QueueBase]) -> QueueBase:
-        """The queue `queues[index]`, chosen when the graph runs."""
+        """Choose the queue `queues[index]` when the graph runs."""
         first = queues[0]
         if any(q.dtypes != first.dtypes or q.names != first.names for q in queues):
             raise TypeError("Queues do not have matching dtypes or names.")
@@ -87,7 +87,7 @@ class QueueBase:
         return [convert_to_tensor(v, t, name=f"component_{i}") for i, (v, t) in enumerate(zip(vals, self._dtypes))]
 
     def enqueue(self, vals: Any, name: str | None = None) -> Operation:
-        """An op that adds one element, waiting for room."""
+        """Make an op that adds one element, waiting for room."""
         with name_scope(name, f"{self._name}_enqueue") as scope:
             values = self._components(vals)
             for value, shape in zip(values, self._shapes):
@@ -95,7 +95,7 @@ class QueueBase:
             return make_op("QueueEnqueueV2", scope, handle=self._queue_ref, components=values)
 
     def enqueue_many(self, vals: Any, name: str | None = None) -> Operation:
-        """An op that adds the slices of each component along its first axis."""
+        """Make an op that adds the slices of each component along its first axis."""
         with name_scope(name, f"{self._name}_EnqueueMany") as scope:
             values = self._components(vals)
             batch = TensorShape([None])
@@ -116,7 +116,7 @@ class QueueBase:
         return self._result(tensors)
 
     def dequeue(self, name: str | None = None) -> Any:
-        """One element; waits for it."""
+        """Take one element; the step waits for it."""
         outputs = apply_op_outputs(
             "QueueDequeueV2", name or f"{self._name}_Dequeue", handle=self._queue_ref, component_types=self._dtypes
         )

@@ -41,12 +41,12 @@ def sum_to(grad: Tensor, axes: Tensor, shape: Tensor) -> Tensor:
 
 
 def number_like(value: float, like: Tensor) -> Tensor:
-    """A scalar of the type of `like`."""
+    """Make a scalar of the type of `like`."""
     return constant(value, like.dtype.base_dtype)
 
 
 def static_shape(tensor: Tensor, dtype: Any = dtypes.int32) -> Tensor:
-    """The shape of a tensor: a constant when it is known, else computed."""
+    """Get the shape of a tensor: a constant when it is known, else computed."""
     dims = tensor.shape.dims_or_none
     if dims is not None and None not in dims:
         return constant(list(dims), dtype)

@@ -34,7 +34,7 @@ def _dynamic_stitch(op: Operation, grad: Any) -> Any:
 
 
 def _source(grad: Tensor) -> str:
-    """The part of a gradient's name that tells calls of `gradients` apart."""
+    """Cut out the part of a gradient's name that tells calls of `gradients` apart."""
     parts = grad.op.name.split("/")
     at = [i for i, p in enumerate(parts) if p.startswith("gradients")]
     if not at:

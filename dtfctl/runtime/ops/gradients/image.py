@@ -91,7 +91,7 @@ def _projective_v3(op: Operation, grad: Tensor) -> Any:
 
 
 def _projective_grad(op: Operation, grad: Tensor, rest: tuple[None, ...]) -> Any:
-    """The gradient image under the inverse transform."""
+    """Transform the gradient image by the inverse transform."""
     images, transforms = op.inputs[0], op.inputs[1]
     if images.dtype.base_dtype not in _ALLOWED:
         return (None, None, None, *rest)

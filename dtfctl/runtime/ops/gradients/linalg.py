@@ -134,7 +134,7 @@ def _safe_reciprocal(x: Tensor) -> Tensor:
 
 @register_gradient("Qr")
 def _qr(op: Operation, dq: Tensor, dr: Tensor) -> Any:
-    """For matrices at least as tall as wide; the QR factors of wide ones are not differentiated."""
+    """Differentiate QR of matrices at least as tall as wide; the factors of wide ones are not differentiated."""
     q, r = op.outputs
     dims = op.inputs[0].shape.dims_or_none
     if dims is None or dims[-1] is None or dims[-2] is None:
@@ -156,7 +156,7 @@ def _qr(op: Operation, dq: Tensor, dr: Tensor) -> Any:
 
 @register_gradient("Svd")
 def _svd(op: Operation, grad_s: Tensor, grad_u: Tensor, grad_v: Tensor) -> Any:
-    """For real matrices (of known shape when u and v matter)."""
+    """Differentiate SVD of real matrices (of known shape when u and v matter)."""
     a = op.inputs[0]
     if a.dtype.is_complex:
         raise NotImplementedError("The gradient of svd is implemented for real matrices")
@@ -271,7 +271,7 @@ def _einsum(op: Operation, grad: Tensor) -> Any:
 
 
 def _einsum_one(mine: str, x: Tensor, others: list[tuple[str, Tensor]], right: str, grad: Tensor) -> Tensor:
-    """The gradient of one operand: the einsum of the others with the output's gradient."""
+    """Differentiate by one operand: the einsum of the others with the output's gradient."""
     letters = "".join(dict.fromkeys(c for c in mine if c.isalpha()))
     dots = "..." if "..." in mine else ""
     known = set(right) | {c for label, _ in others for c in label}

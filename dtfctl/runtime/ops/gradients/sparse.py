@@ -82,7 +82,7 @@ def _matmul(op: Operation, grad: Tensor) -> Any:
 
 
 def _sum_to_dense(values: Tensor, indices: Tensor, dense: Tensor, shape: Tensor) -> Tensor:
-    """What flows back to the broadcast dense argument of a cwise op."""
+    """Sum what flows back to the broadcast dense argument of a cwise op."""
     dims = array_ops.shape(dense, out_type=dtypes.int64)
     lead = array_ops.size(shape) - array_ops.size(dims)
     ones = array_ops.fill(array_ops.expand_dims(lead, 0), array_ops.ones([], dtypes.int64))

@@ -50,7 +50,7 @@ def combined_non_max_suppression(
     clip_boxes: bool = True,
     name: str | None = None,
 ) -> Any:
-    """The best boxes of each class and image that do not overlap better ones."""
+    """Choose the best boxes of each class and image that do not overlap better ones."""
     return apply_op_outputs(
         "CombinedNonMaxSuppression",
         boxes=boxes,
@@ -77,7 +77,7 @@ def sample_distorted_bounding_box(
     use_image_if_no_bounding_boxes: bool | None = None,
     name: str | None = None,
 ) -> Any:
-    """A random part of an image that still shows enough of an object: begin, size, and the part as a box."""
+    """Choose a random part of an image that still shows enough of an object: begin, size, and the part as a box."""
     first, second = (seed, seed2) if seed2 is not None else get_seed(seed)
     return apply_op_outputs(
         "SampleDistortedBoundingBoxV2",

@@ -16,7 +16,7 @@ from dtfctl.runtime.ops.operands import apply_mixed, cast_to
 
 
 def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: str | None = None) -> Tensor:
-    """The same picture in another type; floats range over [0, 1], integers over the whole type."""
+    """Convert a picture to another type; floats range over [0, 1], integers over the whole type."""
     image = convert_to_tensor(image, name="image")
     wanted, have = as_dtype(dtype), image.dtype.base_dtype
     if wanted is have:
@@ -63,12 +63,12 @@ def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
 
 
 def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Tensor:
-    """The hue of RGB images turned by `delta` of a circle."""
+    """Turn the hue of RGB images by `delta` of a circle."""
     return _in_float(image, lambda x: apply_op("AdjustHue", images=x, delta=delta), name or "adjust_hue")
 
 
 def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = None) -> Tensor:
-    """The saturation of RGB images multiplied."""
+    """Multiply the saturation of RGB images."""
     return _in_float(
         image, lambda x: apply_op("AdjustSaturation", images=x, scale=saturation_factor), name or "adjust_saturation"
     )
@@ -113,7 +113,7 @@ def _check_range(lower: float, upper: float) -> None:
 
 
 def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
-    """The luminance of RGB images."""
+    """Compute the luminance of RGB images, [..., 3] to [..., 1], in their type."""
     with name_scope(name, "rgb_to_grayscale") as scope:
         images = convert_to_tensor(images, name="images")
         dtype = images.dtype.base_dtype

@@ -42,7 +42,7 @@ yuv_to_rgb = _mixer("yuv_to_rgb", _FROM_YUV, "YUV as RGB.")
 
 
 def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
-    """The differences to the pixel below and to the one on the right, 0 at the end: (dy, dx) of the shape of `image`.
+    """Subtract each pixel from the one below and the one on the right, 0 at the end: (dy, dx) of the shape of `image`.
 
     Raises:
         ValueError: the image is not [batch, height, width, channels].
@@ -80,7 +80,7 @@ def ssim(
     k1: float = 0.01,
     k2: float = 0.03,
 ) -> Tensor:
-    """The structural similarity of two batches of images (Wang et al., 2004), at most 1: float32 [batch].
+    """Compare two batches of images by structural similarity (Wang et al., 2004), at most 1: float32 [batch].
 
     Args:
         img1, img2: [batch, height, width, channels] of one type and shape, at least as large as the filter.

@@ -17,7 +17,7 @@ from dtfctl.runtime.ops.operands import apply_mixed
 def crop_to_bounding_box(
     image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int
 ) -> Tensor:
-    """The part of images at an offset, of a size."""
+    """Cut a part of a size, at an offset, out of images."""
     image = checked_image(image)
     rank = len(image.shape)
     begin, size = [0] * rank, [-1] * rank
@@ -30,7 +30,7 @@ def crop_to_bounding_box(
 def pad_to_bounding_box(
     image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int
 ) -> Tensor:
-    """The image on a black ground.
+    """Put images on a larger black ground, at an offset.
 
     Raises:
         ValueError: it does not fit.
@@ -61,7 +61,7 @@ resize_with_crop_or_pad = resize_image_with_crop_or_pad
 
 
 def central_crop(image: Any, central_fraction: float) -> Tensor:
-    """The central fraction of images."""
+    """Cut the central fraction out of images."""
     if not 0.0 < central_fraction <= 1.0:
         raise ValueError("central_fraction must be within (0, 1]")
     image = checked_image(image)

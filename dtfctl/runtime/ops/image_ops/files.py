@@ -28,5 +28,5 @@ def decode_image(
 
 
 def encode_jpeg(image: Any, format: str = "", quality: int = 95, name: str | None = None, **options: Any) -> Tensor:
-    """A JPEG of pixels."""
+    """Encode pixels as a JPEG."""
     return apply_op("EncodeJpeg", name, image=image, format=format, quality=quality, **options)

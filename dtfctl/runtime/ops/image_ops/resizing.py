@@ -64,7 +64,7 @@ def resize_images(
     preserve_aspect_ratio: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """A batch of images, or one, in another size.
+    """Resize a batch of images, or one.
 
     Raises:
         ValueError: images of another rank, a size that is no pair, or an unknown method.
@@ -95,7 +95,7 @@ resize = resize_images
 
 
 def _kept_ratio(images: Tensor, size: Tensor) -> Tensor:
-    """The largest size within `size` that has the images' proportions."""
+    """Compute the largest size within `size` that has the images' proportions."""
     have = apply_op("StridedSlice", input=apply_op("Shape", input=images), begin=[1], end=[3], strides=[1])
     have, limit = (apply_op("Cast", x=v, DstT=dtypes.float32) for v in (have, size))
     scale = reduce_over("Min", apply_mixed("RealDiv", limit, have), [0])

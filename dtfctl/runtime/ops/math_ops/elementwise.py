@@ -27,7 +27,7 @@ def abs(x: Any, name: str | None = None) -> Any:
 
 
 def round(x: Any, name: str | None = None) -> Tensor:
-    """To the nearest integer, halves to the even one."""
+    """Round to the nearest integer, halves to the even one."""
     x = convert_to_tensor(x, name="x")
     return x if x.dtype.is_integer else apply_op("Round", name, x=x)
 
@@ -53,7 +53,7 @@ mul = multiply
 
 
 def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
-    """A scalar times a tensor, or times the values of an IndexedSlices."""
+    """Multiply a tensor, or the values of an IndexedSlices, by a scalar."""
     scalar = convert_to_tensor(scalar, x.dtype.base_dtype, name="scalar")
     if scalar.shape.rank not in (None, 0):
         raise ValueError("Only scalar multiply works, got shape " + str(scalar.shape))
@@ -63,25 +63,25 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
 
 
 def equal(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """Whether x == y, element by element."""
+    """Tell whether x == y, element by element."""
     x, y = typed_pair(x, y)
     return apply_op("Equal", name, x=x, y=y)
 
 
 def not_equal(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """Whether x != y, element by element."""
+    """Tell whether x != y, element by element."""
     x, y = typed_pair(x, y)
     return apply_op("NotEqual", name, x=x, y=y)
 
 
 def approximate_equal(x: Any, y: Any, tolerance: float = 1e-5, name: str | None = None) -> Tensor:
-    """Whether |x - y| < tolerance, element by element."""
+    """Tell whether |x - y| < tolerance, element by element."""
     x, y = typed_pair(x, y)
     return apply_op("ApproximateEqual", name, x=x, y=y, tolerance=tolerance)
 
 
 def logical_xor(x: Any, y: Any, name: str = "LogicalXor") -> Tensor:
-    """Whether one of two truth values holds but not both."""
+    """Tell whether one of two truth values holds but not both."""
     return logical_and(logical_or(x, y), logical_not(logical_and(x, y)), name=name)
 
 
@@ -96,7 +96,7 @@ def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:
 
 
 def polyval(coeffs: Sequence[Any], x: Any, name: str | None = None) -> Tensor:
-    """The polynomial with these coefficients, highest power first."""
+    """Evaluate the polynomial with these coefficients, highest power first."""
     if not isinstance(coeffs, (list, tuple)):
         raise ValueError(f"Argument coeffs must be list type. Received type {type(coeffs)}.")
     with name_scope(name, "polyval"):

@@ -28,7 +28,7 @@ def matmul(
     name: str | None = None,
     output_type: Any = None,
 ) -> Tensor:
-    """The product of matrices, or of batches of them."""
+    """Multiply matrices, or batches of them."""
     if (transpose_a and adjoint_a) or (transpose_b and adjoint_b):
         raise ValueError("Only one of `transpose` and `adjoint` can be True.")
     a, b = typed_pair(a, b)
@@ -60,7 +60,7 @@ def matmul(
 
 
 def sparse_matmul(a: Any, b: Any, **options: Any) -> Tensor:
-    """A product of matrices of which many elements are zero."""
+    """Multiply matrices of which many elements are zero."""
     return apply_op("SparseMatMul", options.pop("name", None), a=a, b=b, **options)
 
 
@@ -129,6 +129,6 @@ def _tensordot_axes(a: Tensor, axes: Any) -> tuple[list[int], list[int]]:
 
 
 def trace(x: Any, name: str | None = None) -> Tensor:
-    """The sum of the diagonal of (each) matrix."""
+    """Add up the diagonal of (each) matrix."""
     with name_scope(name, "Trace"):
         return reduce_sum(apply_op("MatrixDiagPart", input=x), axis=[-1])

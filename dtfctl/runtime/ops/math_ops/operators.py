@@ -23,7 +23,7 @@ from dtfctl.runtime.ops.op_defs.elementwise import invert, logical_not, negative
 
 
 def _dense(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
-    """An IndexedSlices where a tensor is wanted: its rows, summed into zeros."""
+    """Sum the rows of an IndexedSlices into zeros, where a tensor is wanted."""
     from dtfctl.runtime.framework.gradients import as_dense
 
     if dtype is not None and as_dtype(dtype).base_dtype is not value.dtype.base_dtype:

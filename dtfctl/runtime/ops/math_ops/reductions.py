@@ -71,7 +71,7 @@ def count_nonzero(
     keep_dims: bool | None = None,
     input: Any = None,
 ) -> Tensor:
-    """How many elements are not zero (not empty, for strings)."""
+    """Count the elements that are not zero (not empty, for strings)."""
     axis = reduction_indices if axis is None else axis
     keep = keep_dims if keepdims is None else keepdims
     with name_scope(name, "count_nonzero"):
@@ -106,7 +106,7 @@ def reduce_logsumexp(
 
 
 def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
-    """The variance over axes (all when None)."""
+    """Compute the variance over axes (all when None)."""
     with name_scope(name, "reduce_variance"):
         x = convert_to_tensor(input_tensor)
         spread = square(abs(subtract(x, reduce_mean(x, axis=axis, keepdims=True))))
@@ -114,7 +114,7 @@ def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
 
 
 def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
-    """The standard deviation over axes (all when None)."""
+    """Compute the standard deviation over axes (all when None)."""
     with name_scope(name, "reduce_std"):
         return sqrt(reduce_variance(input_tensor, axis=axis, keepdims=keepdims))
 
@@ -152,7 +152,7 @@ cumsum, cumprod, cumulative_logsumexp = _scan("Cumsum"), _scan("Cumprod"), _scan
 
 
 def add_n(inputs: Sequence[Any], name: str | None = None) -> Tensor:
-    """The sum of tensors of one shape."""
+    """Add up tensors of one shape."""
     from dtfctl.runtime.framework.gradients import as_dense
 
     if not inputs or not isinstance(inputs, (list, tuple)):
@@ -166,7 +166,7 @@ def add_n(inputs: Sequence[Any], name: str | None = None) -> Tensor:
 
 
 def accumulate_n(inputs: Sequence[Any], shape: Any = None, tensor_dtype: Any = None, name: str | None = None) -> Tensor:
-    """The sum of tensors, like `add_n`."""
+    """Add up tensors, like `add_n`."""
     tensors = [convert_to_tensor(t, tensor_dtype) for t in inputs]
     if len(tensors) == 1 and name is None:
         return tensors[0]

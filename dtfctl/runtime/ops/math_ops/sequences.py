@@ -51,7 +51,7 @@ def bincount(
     dtype: Any = dtypes.int32,
     name: str | None = None,
 ) -> Tensor:
-    """How often each integer occurs in arr."""
+    """Count how often each integer occurs in arr."""
     with name_scope(name, "bincount"):
         arr = convert_to_tensor(arr, dtypes.int32, name="arr")
         some = greater(reduce_prod(apply_op("Shape", input=arr)), 0)
@@ -68,14 +68,14 @@ def bincount(
 
 
 def bucketize(input: Any, boundaries: Sequence[float], name: str | None = None) -> Tensor:
-    """Which of the buckets between boundaries each element falls into."""
+    """Find which of the buckets between boundaries each element falls into."""
     return apply_op("Bucketize", name, input=input, boundaries=list(boundaries))
 
 
 def histogram_fixed_width(
     values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: str | None = None
 ) -> Tensor:
-    """How many values fall into each of `nbins` bins of one width."""
+    """Count the values that fall into each of `nbins` bins of one width."""
     values = convert_to_tensor(values, name="values")
     return apply_op(
         "HistogramFixedWidth",
@@ -90,7 +90,7 @@ def histogram_fixed_width(
 def histogram_fixed_width_bins(
     values: Any, value_range: Any, nbins: Any = 100, dtype: Any = dtypes.int32, name: str | None = None
 ) -> Tensor:
-    """The bin each value falls into."""
+    """Find the bin each value falls into."""
     with name_scope(name, "histogram_fixed_width_bins"):
         tensor = convert_to_tensor(values)
         flat = apply_op("Reshape", tensor=tensor, shape=[-1])

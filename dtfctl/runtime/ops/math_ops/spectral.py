@@ -16,7 +16,7 @@ from dtfctl.runtime.ops.op_defs.binary import maximum
 
 
 def _filled_up(x: Tensor, rank: int, fft_length: Tensor, inverse: bool) -> Tensor:
-    """The input with zeros up to what a transform of `fft_length` reads, in its last `rank` dimensions.
+    """Fill the input with zeros up to what a transform of `fft_length` reads, in its last `rank` dimensions.
 
     Without one of its elements there is nothing to fill up, which the op then says.
     """

@@ -62,7 +62,7 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
 
 
 def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
-    """A complex tensor of its parts."""
+    """Make a complex tensor of its parts."""
     real = convert_to_tensor(real, name="real")
     imag = convert_to_tensor(imag, real.dtype.base_dtype, name="imag")
     out = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}.get(real.dtype.base_dtype)
@@ -88,7 +88,7 @@ def _part(op_type: str) -> Callable[..., Tensor]:
 
 
 def where_negative_pi(x: Tensor) -> Tensor:
-    """The angle of real numbers: pi where negative, else 0."""
+    """Compute the angle of real numbers: pi where negative, else 0."""
     return apply_op(
         "SelectV2", condition=less(x, 0), t=constant(np.pi, x.dtype.base_dtype), e=constant(0, x.dtype.base_dtype)
     )

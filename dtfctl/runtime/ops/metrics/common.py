@@ -31,7 +31,7 @@ def refuse_eager(metric: str) -> None:
 
 
 def metric_variable(shape: Any, dtype: DType, name: str) -> Variable:
-    """A variable of zeros in LOCAL_VARIABLES and METRIC_VARIABLES, not trained and not saved."""
+    """Make a variable of zeros in LOCAL_VARIABLES and METRIC_VARIABLES, not trained and not saved."""
     return Variable(
         lambda: array_ops.zeros(shape, dtype),
         trainable=False,
@@ -43,7 +43,7 @@ def metric_variable(shape: Any, dtype: DType, name: str) -> Variable:
 
 
 def finished(value: Tensor, update: Any, metrics_collections: Collections, updates_collections: Collections) -> Metric:
-    """The pair, after each half was put into its collections."""
+    """Put a metric's value and update into their collections, and pair them."""
     if metrics_collections:
         add_to_collections(metrics_collections, value)
     if updates_collections:
@@ -52,7 +52,7 @@ def finished(value: Tensor, update: Any, metrics_collections: Collections, updat
 
 
 def ratio(numerator: Any, denominator: Any, name: str | None = None) -> Tensor:
-    """The quotient, and 0 where the denominator is not positive."""
+    """Divide; the quotient is 0 where the denominator is not positive."""
     return math_ops.div_no_nan(numerator, math_ops.maximum(denominator, 0), name=name)
 
 
@@ -125,7 +125,7 @@ def _weights_by_rank(weights: Tensor, predictions: Tensor) -> Tensor:
 
 
 def assert_broadcastable(weights: Any, values: Any) -> Operation:
-    """An op that fails unless weights are a scalar, or have the rank of values and in each dimension 1 or its size.
+    """Make an op that fails unless weights are a scalar, or have values' rank and in each dimension 1 or its size.
 
     Raises:
         ValueError: the static shapes show that already.
@@ -187,14 +187,14 @@ def weighted(values: Tensor, weights: Any, dtype: DType) -> Tensor:
 
 
 def tensor_or_sparse(value: Any) -> Any:
-    """A SparseTensor (of one, or of a fetched value), or a tensor."""
+    """Convert to a SparseTensor (of one, or of a fetched value), or to a tensor."""
     if hasattr(value, "dense_shape"):
         return SparseTensor(value.indices, value.values, value.dense_shape)
     return convert_to_tensor(value)
 
 
 def flat(t: Any) -> Tensor:
-    """A tensor as a vector; one that is known to be a vector as it is."""
+    """Flatten a tensor to a vector; one that is known to be a vector stays as it is."""
     t = convert_to_tensor(t)
     return t if t.shape.rank == 1 else array_ops.reshape(t, [-1])
 

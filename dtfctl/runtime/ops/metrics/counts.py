@@ -22,7 +22,7 @@ from dtfctl.runtime.ops.variable_scope import variable_scope
 
 
 def _counted(condition: Tensor, weights: Any, metrics: Collections, updates: Collections) -> Metric:
-    """The weight of all elements so far for which the condition held."""
+    """Add up the weight of all elements so far for which the condition held."""
     count = metric_variable([], dtypes.float32, "count")
     values = weighted(math_ops.cast(condition, dtypes.float32), weights, dtypes.float32)
     return finished(count.read_value(), assign_add(count, math_ops.reduce_sum(values)), metrics, updates)

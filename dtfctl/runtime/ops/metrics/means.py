@@ -33,7 +33,7 @@ def mean(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Metric:
-    """The weighted mean of all values so far, float32; 0 before the first.
+    """Compute the weighted mean of all values so far, float32; 0 before the first.
 
     Args:
         values: a tensor of any shape and numeric type.
@@ -69,7 +69,7 @@ def mean_tensor(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Metric:
-    """The weighted mean of each element of a tensor, over the batches so far; float32, of the shape of `values`.
+    """Average each element of a tensor, weighted, over the batches so far; float32, of the shape of `values`.
 
     Raises:
         ValueError: the weights cannot be broadcast, or the shape of `values` is not known.
@@ -101,7 +101,7 @@ def accuracy(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Metric:
-    """How often predictions equal labels; arguments as for `mean`, predictions of the shape of labels.
+    """Measure how often predictions equal labels; arguments as for `mean`, predictions of the shape of labels.
 
     Raises:
         ValueError: shapes do not agree, or the weights cannot be broadcast.
@@ -123,7 +123,7 @@ def mean_absolute_error(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Metric:
-    """The mean of |predictions - labels|; arguments and errors as for `accuracy`."""
+    """Average |predictions - labels|; arguments and errors as for `accuracy`."""
     refuse_eager("mean_absolute_error")
     predictions, labels, weights = aligned(predictions, labels, weights)
     errors = math_ops.abs(predictions - labels)
@@ -138,7 +138,7 @@ def mean_squared_error(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Metric:
-    """The mean of (predictions - labels)^2; arguments and errors as for `accuracy`."""
+    """Average (predictions - labels)^2; arguments and errors as for `accuracy`."""
     refuse_eager("mean_squared_error")
     predictions, labels, weights = aligned(predictions, labels, weights)
     errors = math_ops.squared_difference(labels, predictions)
@@ -153,7 +153,7 @@ def root_mean_squared_error(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Metric:
-    """The root of `mean_squared_error`."""
+    """Compute the root of `mean_squared_error`."""
     refuse_eager("root_mean_squared_error")
     value, update = mean_squared_error(labels, predictions, weights, None, None, name or "root_mean_squared_error")
     return finished(math_ops.sqrt(value), math_ops.sqrt(update), metrics_collections, updates_collections)
@@ -168,7 +168,7 @@ def mean_relative_error(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Metric:
-    """The mean of |labels - predictions| / normalizer, 0 where the normalizer is; of the shape of `predictions`."""
+    """Average |labels - predictions| / normalizer, 0 where the normalizer is; it has the shape of `predictions`."""
     refuse_eager("mean_relative_error")
     predictions, labels, weights = aligned(predictions, labels, weights)
     predictions, normalizer = squeeze_pair(predictions, normalizer)
@@ -211,7 +211,7 @@ def percentage_below(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Metric:
-    """The share of values below a scalar threshold; weights as for `mean`."""
+    """Measure the share of values below a scalar threshold; weights as for `mean`."""
     refuse_eager("percentage_below")
     below = math_ops.cast(math_ops.less(values, threshold), dtypes.float32)
     return mean(below, weights, metrics_collections, updates_collections, name or "percentage_below_threshold")
@@ -226,7 +226,7 @@ def mean_per_class_accuracy(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Metric:
-    """The mean over classes of how often each was predicted where it was the label; the update gives each class's.
+    """Average over classes how often each was predicted where it was the label; the update gives each class's.
 
     Args:
         labels, predictions: class ids, of any rank; flattened.
@@ -259,7 +259,7 @@ def mean_iou(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Metric:
-    """The mean over classes of intersection over union; the update gives the confusion matrix, float64.
+    """Average intersection over union over classes; the update gives the confusion matrix, float64.
 
     Args:
         labels, predictions: class ids of one shape, flattened.

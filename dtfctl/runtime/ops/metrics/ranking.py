@@ -58,7 +58,7 @@ def _rank(labels: Any) -> Any:
 
 
 def _only(ids: Any, class_id: int) -> SparseTensor:
-    """The ids that are of one class."""
+    """Keep the ids that are of one class."""
     ids = tensor_or_sparse(ids)
     if isinstance(ids, SparseTensor):
         return sparse_retain(ids, math_ops.equal(ids.values, constant(class_id, ids.values.dtype.base_dtype)))
@@ -77,7 +77,7 @@ _SETS: dict[str, Callable[[Any, Any], SparseTensor]] = {
 
 
 def _counts(kind: str, labels: Any, predicted: Any, class_id: int | None, weights: Any) -> Tensor:
-    """For each row of predictions how many are of this kind, float64."""
+    """Count in each row of predictions how many are of this kind, float64."""
     if class_id is not None:
         labels, predicted = _only(labels, class_id), _only(predicted, class_id)
     count = math_ops.cast(set_size(_SETS[kind](predicted, labels)), dtypes.float64)
@@ -123,7 +123,7 @@ def precision_at_top_k(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Metric:
-    """The share of predicted classes that are among the labels, float64; NaN before anything was predicted.
+    """Measure the share of predicted classes that are among the labels, float64; NaN before anything was predicted.
 
     Args:
         labels: int64 class ids, [D1, ... DN, num_labels] or [D1, ... DN], dense or sparse.
@@ -147,7 +147,7 @@ def recall_at_top_k(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Metric:
-    """The share of labels that are among the predicted classes, float64; arguments as for `precision_at_top_k`."""
+    """Measure the share of labels among the predicted classes, float64; arguments as for `precision_at_top_k`."""
     refuse_eager("recall_at_top_k")
     collections = (metrics_collections, updates_collections)
     return _share("recall", "false_negative", labels, predictions_idx, k, class_id, weights, *collections, name)
@@ -199,7 +199,7 @@ def average_precision_at_k(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Metric:
-    """The mean over rows of the average precision of the k best classes, float64.
+    """Average over rows the average precision of the k best classes, float64.
 
     Args:
         labels: int64 class ids, [D1, ... DN, num_labels] or [D1, ... DN], dense or sparse; ids outside
@@ -245,7 +245,7 @@ def _known_only(labels: Any, classes: Tensor) -> Any:
 
 
 def _average_precision(labels: Any, best: Tensor, k: int) -> Tensor:
-    """For each row the mean, over its relevant items, of the precision at the rank of each."""
+    """Average for each row, over its relevant items, the precision at the rank of each."""
     labels = _expanded(labels, best)
     per_rank = array_ops.expand_dims(best, -1)
     relevant = _counts("true_positive", _repeated(labels, k), per_rank, None, None)
@@ -268,7 +268,7 @@ def _repeated(labels: Any, k: int) -> Any:
 
 
 def _relevant(labels: Any, k: int) -> Tensor:
-    """How many labels each row has, k at most."""
+    """Count the labels of each row, k at most."""
     if isinstance(labels, SparseTensor):
         return math_ops.minimum(set_size(labels), k)
     valid = math_ops.cast(math_ops.greater_equal(labels, 0), dtypes.int64)

@@ -38,7 +38,7 @@ _MARGIN = 1e-7
 def _counts(
     labels: Any, predictions: Any, thresholds: Sequence[float], weights: Any, kinds: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """For each kind of count the variable, [thresholds] float32, and its update.
+    """Make for each kind of count the variable, [thresholds] float32, and its update.
 
     A prediction is positive where it is greater than the threshold. Predictions outside [0, 1] fail the step.
     """
@@ -151,7 +151,7 @@ def auc(
     summation_method: str = "trapezoidal",
     thresholds: Sequence[float] | None = None,
 ) -> Metric:
-    """The area under a curve that is sampled at thresholds, a float32 scalar.
+    """Compute the area under a curve that is sampled at thresholds, a float32 scalar.
 
     Args:
         labels: taken as truth values.
@@ -210,7 +210,7 @@ def _area(of: dict[str, Any], curve: str, method: str, name: str) -> Tensor:
 
 
 def _interpolated_area(of: dict[str, Any], name: str) -> Tensor:
-    """The area under a PR curve where true and all positives change linearly between thresholds.
+    """Compute the area under a PR curve where true and all positives change linearly between thresholds.
 
     With tp = slope * p + intercept in an interval, the integral of tp / p is slope * (dp + intercept/slope * log ratio)
     of p, and the share of recall it covers is that over all that are positive (Davis and Goadrich 2006, section 4).
@@ -238,7 +238,7 @@ def sensitivity_at_specificity(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Metric:
-    """The recall of positives at the threshold whose specificity comes nearest to the given one.
+    """Measure the recall of positives at the threshold whose specificity comes nearest to the given one.
 
     Raises:
         ValueError: the specificity is not in [0, 1].
@@ -270,7 +270,7 @@ def specificity_at_sensitivity(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Metric:
-    """The recall of negatives at the last threshold whose sensitivity comes nearest to the given one.
+    """Measure the recall of negatives at the last threshold whose sensitivity comes nearest to the given one.
 
     Raises:
         ValueError: the sensitivity is not in [0, 1].

@@ -65,7 +65,7 @@ def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Ten
 
 
 def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Tensor:
-    """The bias added to each index of the channel dimension."""
+    """Add the bias to each index of the channel dimension."""
     if data_format is not None:
         if data_format not in ("NHWC", "NCHW", "NWC", "NCW", "NDHWC", "NCDHW", "N...C", "NC..."):
             raise ValueError(
@@ -164,7 +164,7 @@ def _along_last(op: str, logits: Any, axis: int | None, name: str | None) -> Ten
 
 
 def zero_fraction(value: Any, name: str | None = None) -> Tensor:
-    """The fraction of elements that are zero."""
+    """Compute the fraction of elements that are zero."""
     with name_scope(name, "zero_fraction"):
         value = convert_to_tensor(value, name="value")
         zero = apply_mixed("Equal", value, constant(0, value.dtype.base_dtype))

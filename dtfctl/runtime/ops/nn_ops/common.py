@@ -13,14 +13,14 @@ from dtfctl.runtime.framework.operation import Tensor
 
 
 def reduce_over(op: str, x: Any, axes: Any, keep_dims: bool = False, name: str | None = None) -> Tensor:
-    """A reduction op over `axes`."""
+    """Apply a reduction op over `axes`."""
     axes = list(axes) if isinstance(axes, (list, tuple, range)) else axes
     index = convert_to_tensor(axes, dtypes.int32)
     return apply_op(op, input=x, reduction_indices=index, keep_dims=keep_dims, name=name)
 
 
 def shape_of(x: Tensor) -> Tensor:
-    """A Shape op."""
+    """Apply a Shape op."""
     return apply_op("Shape", input=x)
 
 
@@ -38,7 +38,7 @@ def window(value: Any, count: int, data_format: str, name: str) -> list[int]:
 
 
 def padding_attrs(padding: Any) -> dict[str, Any]:
-    """The padding attributes of a window op: a scheme, or explicit sizes."""
+    """Make the padding attributes of a window op: a scheme, or explicit sizes."""
     if isinstance(padding, (list, tuple)):
         return {"padding": "EXPLICIT", "explicit_paddings": [int(p) for pair in padding for p in pair]}
     return {"padding": padding}

@@ -56,7 +56,7 @@ def conv2d_backprop_input(
     name: str | None = None,
     filters: Any = None,
 ) -> Tensor:
-    """The gradient of a convolution with respect to its input."""
+    """Compute the gradient of a convolution with respect to its input."""
     return apply_op(
         "Conv2DBackpropInput",
         input_sizes=input_sizes,
@@ -82,7 +82,7 @@ def conv2d_backprop_filter(
     dilations: Any = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
-    """The gradient of a convolution with respect to its filter."""
+    """Compute the gradient of a convolution with respect to its filter."""
     return apply_op(
         "Conv2DBackpropFilter",
         input=input,
@@ -109,7 +109,7 @@ def conv2d_transpose(
     filters: Any = None,
     dilations: Any = None,
 ) -> Tensor:
-    """The gradient of a convolution, used forward."""
+    """Apply the gradient of a convolution forward."""
     value = value if input is None else input
     filter = filter if filters is None else filters
     with name_scope(name, "conv2d_transpose") as scope:
@@ -137,7 +137,7 @@ def conv1d(
     input: Any = None,
     dilations: Any = None,
 ) -> Tensor:
-    """A convolution of one dimension, done as one of two."""
+    """Convolve over one dimension, done as over two."""
     value = value if input is None else input
     with name_scope(name, "conv1d"):
         first = data_format in ("NCW", "NCHW")
@@ -195,7 +195,7 @@ def conv3d_transpose(
     filters: Any = None,
     dilations: Any = None,
 ) -> Tensor:
-    """The transpose of `conv3d`: a larger volume from a smaller one."""
+    """Apply the transpose of `conv3d`: a larger volume from a smaller one."""
     with name_scope(name, "conv3d_transpose") as scope:
         return apply_op(
             "Conv3DBackpropInputV2",
@@ -268,7 +268,7 @@ def separable_conv2d(
     data_format: str | None = None,
     dilations: Any = None,
 ) -> Tensor:
-    """A depthwise convolution, then one of 1 x 1."""
+    """Convolve each channel by itself, then all with a filter of 1 x 1."""
     data_format = data_format or "NHWC"
     with name_scope(name, "separable_conv2d") as scope:
         inner = depthwise_conv2d(input, depthwise_filter, strides, padding, rate, "depthwise", data_format, dilations)

@@ -45,7 +45,7 @@ def ctc_loss(
 def ctc_greedy_decoder(
     inputs: Any, sequence_length: Any, merge_repeated: bool = True, blank_index: int | None = None
 ) -> tuple[list[SparseTensor], Tensor]:
-    """The best label at each step, repetitions merged and blanks removed."""
+    """Choose the best label at each step, repetitions merged and blanks removed."""
     indices, values, shape, probability = apply_op_outputs(
         "CTCGreedyDecoder",
         inputs=inputs,
@@ -59,7 +59,7 @@ def ctc_greedy_decoder(
 def ctc_beam_search_decoder(
     inputs: Any, sequence_length: Any, beam_width: int = 100, top_paths: int = 1, merge_repeated: bool = True
 ) -> tuple[list[SparseTensor], Tensor]:
-    """The most probable label sequences found by a beam search."""
+    """Find the most probable label sequences by a beam search."""
     indices, values, shapes, probability = apply_op_nested(
         "CTCBeamSearchDecoder",
         inputs=inputs,

@@ -24,7 +24,7 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) 
 
 
 def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
-    """Whether each target is among the k best predictions of its row."""
+    """Tell whether each target is among the k best predictions of its row."""
     with name_scope(name, "in_top_k"):
         targets = convert_to_tensor(targets, name="targets")
         k = k if isinstance(k, Tensor) else constant(k, targets.dtype.base_dtype)

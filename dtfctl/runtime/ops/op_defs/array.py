@@ -45,7 +45,7 @@ def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: str | None
     gradient="none",
 )
 def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
-    """The same bytes as elements of another type."""
+    """Read the same bytes as elements of another type."""
 
 
 define.op(f"BroadcastArgs(s0: T, s1: T) -> (r0: T); T: {INDEX} = int32", gradient="none")
@@ -62,7 +62,7 @@ define.op(
 
 @define.op(f"CheckNumerics(tensor: T) -> (output: T); T: {FLOATS}; message: string; !stateful", shape="unchanged")
 def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
-    """The same values; a step with NaN or infinity in them fails with `message`."""
+    """Pass on the same values; a step with NaN or infinity in them fails with `message`."""
 
 
 define.op(f"CheckNumericsV2(tensor: T) -> (output: T); T: {FLOATS}; message: string; !stateful", shape="unchanged")
@@ -109,7 +109,7 @@ define.op(
     gradient=lambda op, grad: apply_op("DiagPart", input=grad),
 )
 def diag(diagonal: Any, name: str | None = None) -> Tensor:
-    """A tensor with the given one on its diagonal, zeros elsewhere: of twice its rank."""
+    """Put a tensor on the diagonal of one of twice its rank, zeros elsewhere."""
 
 
 @define.op(
@@ -118,7 +118,7 @@ def diag(diagonal: Any, name: str | None = None) -> Tensor:
     gradient=lambda op, grad: apply_op("Diag", diagonal=grad),
 )
 def diag_part(input: Any, name: str | None = None) -> Tensor:
-    """The diagonal of a tensor of even rank."""
+    """Take the diagonal of a tensor of even rank."""
 
 
 define.op(
@@ -200,12 +200,12 @@ define.op(
 
 @define.op("Fingerprint(data: T, method: string) -> (fingerprint: uint8); T: type", gradient="none")
 def fingerprint(data: Any, method: Any = "farmhash64", name: str | None = None) -> Tensor:
-    """A fingerprint of each row's bytes."""
+    """Compute a fingerprint of each row's bytes."""
 
 
 @define.op("GuaranteeConst(input: T) -> (output: T); T: type; !stateful", shape="unchanged")
 def guarantee_const(input: Any, name: str | None = None) -> Tensor:
-    """The same values, promised not to change between steps."""
+    """Pass on the same values, promised not to change between steps."""
 
 
 define.op(
@@ -230,7 +230,7 @@ define.op("InplaceUpdate(x: T, i: int32, v: T) -> (y: T); T: type", shape="uncha
 
 @define.op(f"InvertPermutation(x: T) -> (y: T); T: {INDEX} = int32", shape="unchanged", gradient="none")
 def invert_permutation(x: Any, name: str | None = None) -> Tensor:
-    """The permutation that undoes the given one."""
+    """Compute the permutation that undoes the given one."""
 
 
 define.op("IsResourceHandleRefCounting(handle: resource) -> (result: bool); !stateful", shape=[[]])
@@ -315,7 +315,7 @@ define.op(
 
 @define.op('PreventGradient(input: T) -> (output: T); T: type; message: string = ""', shape="unchanged")
 def prevent_gradient(input: Any, message: str = "", name: str | None = None) -> Tensor:
-    """The same values; asking for their gradient is an error."""
+    """Pass on the same values; asking for their gradient is an error."""
 
 
 define.op(
@@ -366,7 +366,7 @@ define.op("RefIdentity(input: ref(T)) -> (output: ref(T)); T: type; !uninitializ
     f"Reshape(tensor: T, shape: Tshape) -> (output: T); T: type; Tshape: {INDEX} = int32", renamed={"x": "tensor"}
 )
 def reshape_to(x: Any, shape: Any, name: str | None = None) -> Tensor:
-    """A Reshape op."""
+    """Apply a Reshape op."""
 
 
 define.op(
@@ -467,7 +467,7 @@ define.op(
 
 @define.op("StopGradient(input: T) -> (output: T); T: type", shape="unchanged", gradient="none")
 def stop_gradient(input: Any, name: str | None = None) -> Tensor:
-    """The same values; gradients do not flow back through them."""
+    """Pass on the same values; gradients do not flow back through them."""
 
 
 define.op(

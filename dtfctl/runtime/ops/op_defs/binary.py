@@ -27,7 +27,7 @@ add: Binary = define.binary(
 
 @define.op(f"Atan2(y: T, x: T) -> (z: T); T: {FLOATS}", shape="broadcast")
 def atan2(y: Any, x: Any, name: str | None = None) -> Tensor:
-    """The angle of the point (x, y)."""
+    """Compute the angle of the point (x, y)."""
 
 
 bitwise_and: Binary = define.binary(
@@ -72,7 +72,7 @@ greater_equal: Binary = define.binary(f"GreaterEqual(x: T, y: T) -> (z: bool); T
 
 @define.op(f"Igamma(a: T, x: T) -> (z: T); T: {FLOATS}", shape="broadcast")
 def igamma(a: Any, x: Any, name: str | None = None) -> Tensor:
-    """The regularized lower incomplete gamma function."""
+    """Compute the regularized lower incomplete gamma function."""
 
 
 define.op("IgammaGradA(a: T, x: T) -> (z: T); T: type in {float, double}", shape="broadcast")
@@ -80,7 +80,7 @@ define.op("IgammaGradA(a: T, x: T) -> (z: T); T: type in {float, double}", shape
 
 @define.op(f"Igammac(a: T, x: T) -> (z: T); T: {FLOATS}", shape="broadcast")
 def igammac(a: Any, x: Any, name: str | None = None) -> Tensor:
-    """The regularized upper incomplete gamma function."""
+    """Compute the regularized upper incomplete gamma function."""
 
 
 left_shift: Binary = define.binary(
@@ -112,12 +112,12 @@ multiply_no_nan: Binary = define.binary(f"MulNoNan(x: T, y: T) -> (z: T); T: {FL
 
 @define.op("NextAfter(x1: T, x2: T) -> (output: T); T: type in {double, float} = float", shape="broadcast")
 def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
-    """The next number after x1 towards x2."""
+    """Find the next number after x1 towards x2."""
 
 
 @define.op("Polygamma(a: T, x: T) -> (z: T); T: type in {float, double}", shape="broadcast")
 def polygamma(a: Any, x: Any, name: str | None = None) -> Tensor:
-    """The derivative of order `a` of digamma at x."""
+    """Compute the derivative of order `a` of digamma at x."""
 
 
 pow_: Binary = define.binary(
@@ -162,4 +162,4 @@ xlogy: Binary = define.binary(
 
 @define.op("Zeta(x: T, q: T) -> (z: T); T: type in {float, double}", shape="broadcast")
 def zeta(x: Any, q: Any, name: str | None = None) -> Tensor:
-    """The Hurwitz zeta function."""
+    """Compute the Hurwitz zeta function."""

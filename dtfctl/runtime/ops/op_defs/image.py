@@ -115,7 +115,7 @@ define.op("EncodeJpegVariableQuality(images: uint8, quality: int32) -> (contents
 
 @define.op("EncodePng(image: T) -> (contents: string); compression: int = -1; T: type in {uint8, uint16} = uint8")
 def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Tensor:
-    """A PNG of pixels."""
+    """Encode pixels as a PNG."""
 
 
 @define.op(

@@ -56,7 +56,7 @@ define.op(
     renamed={"input_bytes": "bytes"},
 )
 def decode_raw(input_bytes: Any, out_type: Any, little_endian: bool = True, name: str | None = None) -> Tensor:
-    """The bytes of strings as numbers, one more dimension."""
+    """Read the bytes of strings as numbers, one more dimension."""
 
 
 define.op("EncodeWav(audio: float, sample_rate: int32) -> (contents: string)", shape=[()])
@@ -125,7 +125,7 @@ define.op(
 
 @define.op("ReadFile(filename: string) -> (contents: string)", shape=[()])
 def read_file(filename: Any, name: str | None = None) -> Tensor:
-    """The contents of a file, as a string."""
+    """Read the contents of a file, as a string."""
 
 
 define.op("ReaderNumRecordsProducedV2(reader_handle: resource) -> (records_produced: int64); !stateful", shape=[()])

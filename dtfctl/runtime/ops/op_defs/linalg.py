@@ -19,7 +19,7 @@ define = OpFamily("linalg")
 def banded_triangular_solve(
     bands: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Tensor:
-    """The x of a x = rhs for triangular a given by its bands."""
+    """Solve a x = rhs for x, where a is triangular and given by its bands."""
 
 
 define.op(
@@ -35,7 +35,7 @@ define.op(
 
 @define.op("MatrixDeterminant(input: T) -> (output: T); T: type in {half, float, double, complex64, complex128}")
 def matrix_determinant(input: Any, name: str | None = None) -> Tensor:
-    """The determinant of (each) square matrix."""
+    """Compute the determinant of (each) square matrix."""
 
 
 @define.op("MatrixExponential(input: T) -> (output: T); T: type in {double, float, half, complex64, complex128}")
@@ -45,7 +45,7 @@ def matrix_exponential(input: Any, name: str | None = None) -> Tensor:
 
 @define.op(f"MatrixLogarithm(input: T) -> (output: T); T: {COMPLEX}")
 def matrix_logarithm(input: Any, name: str | None = None) -> Tensor:
-    """The principal logarithm of (each) square complex matrix."""
+    """Compute the principal logarithm of (each) square complex matrix."""
 
 
 define.op(
@@ -57,7 +57,7 @@ define.op(
 
 @define.op("MatrixSquareRoot(input: T) -> (output: T); T: type in {double, float, half, complex64, complex128}")
 def matrix_square_root(input: Any, name: str | None = None) -> Tensor:
-    """The matrix whose square is given."""
+    """Compute the matrix whose square is given."""
 
 
 define.op(

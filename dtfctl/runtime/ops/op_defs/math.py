@@ -53,7 +53,7 @@ define.op(
 
 @define.op("Betainc(a: T, b: T, x: T) -> (z: T); T: type in {float, double}")
 def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Tensor:
-    """The regularized incomplete beta integral."""
+    """Compute the regularized incomplete beta integral."""
 
 
 define.op(

@@ -245,7 +245,7 @@ define.op(
 
 @define.op(f"NthElement(input: T, n: int32) -> (values: T); reverse: bool = false; T: {REALS}")
 def nth_element(input: Any, n: Any, reverse: bool = False, name: str | None = None) -> Tensor:
-    """The n-th smallest (or largest) element of each row."""
+    """Find the n-th smallest (or largest) element of each row."""
 
 
 @define.op(
@@ -285,7 +285,7 @@ define.op(
     gradient=lambda op, grad: apply_op("SeluGrad", gradients=grad, outputs=op.outputs[0]),
 )
 def selu(features: Any, name: str | None = None) -> Tensor:
-    """The scaled exponential linear unit, which keeps activations normalized."""
+    """Apply the scaled exponential linear unit, which keeps activations normalized."""
 
 
 define.op(f"SeluGrad(gradients: T, outputs: T) -> (backprops: T); T: {HALF_FIRST}", shape="merged")

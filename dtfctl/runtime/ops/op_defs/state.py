@@ -149,4 +149,4 @@ define.op(
 def variable_op_v2(
     shape: Any, dtype: Any, name: str = "Variable", container: str = "", shared_name: str = ""
 ) -> Tensor:
-    """A reference variable without an initializer."""
+    """Make a reference variable without an initializer."""

@@ -31,7 +31,7 @@ def as_string(
 
 @define.op("DecodeBase64(input: string) -> (output: string)", shape="unchanged")
 def decode_base64(input: Any, name: str | None = None) -> Any:
-    """The strings that web-safe base64 encodes."""
+    """Decode strings from web-safe base64."""
 
 
 @define.op("EncodeBase64(input: string) -> (output: string); pad: bool = false", shape="unchanged")
@@ -111,7 +111,7 @@ define.op(
     gradient="none",
 )
 def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Any:
-    """A bucket for each string by a fast hash."""
+    """Choose a bucket for each string by a fast hash."""
 
 
 define.op(
@@ -136,7 +136,7 @@ def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = 
 
 @define.op("UnicodeScript(input: int32) -> (output: int32)", shape="unchanged")
 def unicode_script(input: Any, name: str | None = None) -> Any:
-    """The script of each code point, by ICU's numbers."""
+    """Find the script of each code point, by ICU's numbers."""
 
 
 @define.op(

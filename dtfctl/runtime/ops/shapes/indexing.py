@@ -16,7 +16,7 @@ def _text(shape: Iterable[int]) -> str:
 
 
 def _dense_spec(rank: int, n: int, ellipsis: int, new_axis: int) -> list[tuple[str, int, int]]:
-    """What each part of the result comes from: ("new", -1, -1) or ("dim", input dimension, sparse index or -1)."""
+    """Find where each part of the result is from: ("new", -1, -1) or ("dim", input dimension, sparse index or -1)."""
     if ellipsis & (ellipsis - 1):
         raise InvalidArgumentError("Multiple ellipses in slice spec not allowed")
     plan: list[tuple[str, int, int]] = []
@@ -49,7 +49,7 @@ def strided_index(
     strides: Shape,
     masks: tuple[int, int, int, int, int],
 ) -> Index:
-    """The numpy index that means a StridedSlice of a tensor of `shape`.
+    """Build the numpy index that means a StridedSlice of a tensor of `shape`.
 
     Args:
         masks: begin, end, ellipsis, new axis, shrink axis.
@@ -92,7 +92,7 @@ def _forward(i: int, size: int) -> int:
 
 
 def broadcast_gradient_axes(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[list[int], list[int]]:
-    """The axes over which the gradient of each broadcast argument must be summed (TensorFlow's, 1 vs 1 included).
+    """Find the axes over which to sum the gradient of each broadcast argument (TensorFlow's, 1 vs 1 included).
 
     Raises:
         InvalidArgumentError: the shapes do not broadcast.

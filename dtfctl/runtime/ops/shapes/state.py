@@ -18,7 +18,7 @@ def _assign(op: Operation) -> list[Any]:
 
 
 def variable_shape_of(handle: Tensor) -> TensorShape:
-    """The declared shape of the variable behind a handle, as far as it is known."""
+    """Find the declared shape of the variable behind a handle, as far as it is known."""
     held = getattr(handle, "_handle_data", None)
     if held is not None:
         return as_shape(held[1])

@@ -52,7 +52,7 @@ def sparse_add(a: Any, b: Any, threshold: Any = None, name: str | None = None, t
 def sparse_tensor_dense_matmul(
     sp_a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None
 ) -> Tensor:
-    """The product of a sparse and a dense matrix."""
+    """Multiply a sparse and a dense matrix, in either order."""
     if hasattr(b, "dense_shape"):
         # A dense times a sparse matrix, through its adjoint.
         product = sparse_tensor_dense_matmul(b, sp_a, not adjoint_b, not adjoint_a)

@@ -17,7 +17,7 @@ from dtfctl.runtime.ops.sparse_ops.common import as_sparse
 
 
 def sparse_reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
-    """The SparseTensor with its indices in row-major order."""
+    """Sort the indices of a SparseTensor in row-major order."""
     sp = as_sparse(sp_input)
     indices, values = apply_op_outputs(
         "SparseReorder", name, input_indices=sp.indices, input_values=sp.values, input_shape=sp.dense_shape
@@ -26,7 +26,7 @@ def sparse_reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
 
 
 def sparse_reshape(sp_input: Any, shape: Any, name: str | None = None) -> SparseTensor:
-    """The same elements in another dense shape."""
+    """Arrange the same elements in another dense shape."""
     sp = as_sparse(sp_input)
     wanted = convert_to_tensor(shape if isinstance(shape, Tensor) else np.asarray(shape, np.int64), name="shape")
     indices, dense = apply_op_outputs(
@@ -78,7 +78,7 @@ def sparse_split(
     name: str | None = None,
     split_dim: Any = None,
 ) -> list[SparseTensor]:
-    """A SparseTensor cut into parts along an axis."""
+    """Cut a SparseTensor into parts along an axis."""
     axis = split_dim if axis is None else axis
     if sp_input is None or num_split is None or axis is None:
         raise ValueError("sparse_split needs sp_input, num_split and axis by keyword")
@@ -96,7 +96,7 @@ def sparse_split(
 
 
 def sparse_slice(sp_input: Any, start: Any, size: Any, name: str | None = None) -> SparseTensor:
-    """The part of `size` elements from `start` along each axis."""
+    """Cut out the part of `size` elements from `start` along each axis."""
     sp = as_sparse(sp_input)
     out = apply_op_outputs(
         "SparseSlice",
@@ -111,7 +111,7 @@ def sparse_slice(sp_input: Any, start: Any, size: Any, name: str | None = None) 
 
 
 def sparse_fill_empty_rows(sp_input: Any, default_value: Any, name: str | None = None) -> tuple[SparseTensor, Tensor]:
-    """The tensor with a default entry in each empty row, and which rows were empty."""
+    """Put a default entry in each empty row of a SparseTensor; give which rows were empty too."""
     sp = as_sparse(sp_input)
     default = convert_to_tensor(default_value, sp.dtype.base_dtype)
     indices, values, empty, _ = apply_op_outputs(
@@ -126,7 +126,7 @@ def sparse_fill_empty_rows(sp_input: Any, default_value: Any, name: str | None =
 
 
 def sparse_retain(sp_input: Any, to_retain: Any) -> SparseTensor:
-    """Only the values where `to_retain` is true."""
+    """Keep only the values where `to_retain` is true."""
     sp = as_sparse(sp_input)
     keep = convert_to_tensor(to_retain)
     where = array_ops.reshape(apply_op("Where", input=keep), [-1])
@@ -134,7 +134,7 @@ def sparse_retain(sp_input: Any, to_retain: Any) -> SparseTensor:
 
 
 def sparse_reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
-    """The same entries in another (or the tightest) dense shape."""
+    """Give the same entries another (or the tightest) dense shape."""
     sp = as_sparse(sp_input)
     indices, values = array_ops.identity(sp.indices), array_ops.identity(sp.values)
     if new_shape is None:
@@ -146,7 +146,7 @@ def sparse_reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
 
 
 def sparse_transpose(sp_input: Any, perm: Any = None, name: str | None = None) -> SparseTensor:
-    """The SparseTensor with its dimensions permuted (reversed by default)."""
+    """Permute the dimensions of a SparseTensor (reversed by default)."""
     sp = as_sparse(sp_input)
     with name_scope(name, "SparseTranspose"):
         if perm is None:
@@ -160,7 +160,7 @@ def sparse_transpose(sp_input: Any, perm: Any = None, name: str | None = None) -
 
 
 def sparse_expand_dims(sp_input: Any, axis: Any = None, name: str | None = None) -> SparseTensor:
-    """A dimension of size 1 inserted at `axis`."""
+    """Insert a dimension of size 1 at `axis`."""
     sp = as_sparse(sp_input)
     rank = sp.dense_shape.shape.num_elements()
     if rank is None:

@@ -24,7 +24,7 @@ def sparse_to_dense(
     validate_indices: bool = True,
     name: str | None = None,
 ) -> Tensor:
-    """A dense tensor with values at coordinates and a default elsewhere."""
+    """Make a dense tensor with values at coordinates and a default elsewhere."""
     values = convert_to_tensor(sparse_values, name="sparse_values")
     indices = convert_to_tensor(sparse_indices, name="sparse_indices")
     return apply_op(
@@ -41,7 +41,7 @@ def sparse_to_dense(
 def sparse_tensor_to_dense(
     sp_input: Any, default_value: Any = None, validate_indices: bool = True, name: str | None = None
 ) -> Tensor:
-    """A SparseTensor as a dense tensor."""
+    """Convert a SparseTensor to a dense tensor."""
     sp = as_sparse(sp_input)
     if default_value is None:
         default_value = {dtypes.string: "", dtypes.bool_: False}.get(sp.dtype.base_dtype, 0)
@@ -49,7 +49,7 @@ def sparse_tensor_to_dense(
 
 
 def sparse_to_indicator(sp_input: Any, vocab_size: int, name: str | None = None) -> Tensor:
-    """Which ids of 0..vocab_size-1 each row holds."""
+    """Mark which ids of 0..vocab_size-1 each row holds."""
     sp = as_sparse(sp_input)
     with name_scope(name, "SparseToIndicator") as scope:
         ones = array_ops.ones_like(sp.values, dtype=dtypes.bool_)
@@ -73,7 +73,7 @@ def sparse_merge(
 
 
 def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
-    """The entries of a dense tensor that are not zero (not empty)."""
+    """Make a SparseTensor of the entries of a dense tensor that are not zero (not empty)."""
     with name_scope(name, "dense_to_sparse"):
         x = convert_to_tensor(tensor)
         zero = constant("" if x.dtype.base_dtype is dtypes.string else x.dtype.as_numpy_dtype(0), x.dtype.base_dtype)
@@ -84,7 +84,7 @@ def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
 def sparse_eye(
     num_rows: int, num_columns: int | None = None, dtype: Any = dtypes.float32, name: str | None = None
 ) -> SparseTensor:
-    """A sparse identity matrix."""
+    """Make a sparse identity matrix."""
     with name_scope(name, "eye"):
         columns = num_rows if num_columns is None else num_columns
         places = np.arange(min(num_rows, columns), dtype=np.int64)
@@ -93,7 +93,7 @@ def sparse_eye(
 
 
 def sparse_mask(a: Any, mask_indices: Any, name: str | None = None) -> Any:
-    """An IndexedSlices without the rows named."""
+    """Drop the rows named from an IndexedSlices."""
     with name_scope(name, "sparse_mask"):
         kept, where = array_ops.setdiff1d(a.indices, mask_indices)
         return IndexedSlices(array_ops.gather(a.values, where), kept, a.dense_shape)

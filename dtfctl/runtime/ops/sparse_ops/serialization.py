@@ -13,7 +13,7 @@ from dtfctl.runtime.ops.sparse_ops.common import as_sparse
 
 
 def serialize_sparse(sp_input: Any, name: str | None = None, out_type: Any = dtypes.string) -> Tensor:
-    """A SparseTensor as a vector of three serialized tensors."""
+    """Serialize a SparseTensor as a vector of three serialized tensors."""
     sp = as_sparse(sp_input)
     return apply_op(
         "SerializeSparse",
@@ -26,7 +26,7 @@ def serialize_sparse(sp_input: Any, name: str | None = None, out_type: Any = dty
 
 
 def serialize_many_sparse(sp_input: Any, name: str | None = None, out_type: Any = dtypes.string) -> Tensor:
-    """Each row of a SparseTensor as three serialized tensors."""
+    """Serialize each row of a SparseTensor as three serialized tensors."""
     sp = as_sparse(sp_input)
     return apply_op(
         "SerializeManySparse",
@@ -47,7 +47,7 @@ def _deserialized(parts: list[Tensor], rank: int | Dimension | None) -> SparseTe
 
 
 def deserialize_sparse(serialized_sparse: Any, dtype: Any, rank: Any = None, name: str | None = None) -> SparseTensor:
-    """The SparseTensor of its three serialized tensors."""
+    """Join a SparseTensor from its three serialized tensors."""
     return _deserialized(
         apply_op_outputs("DeserializeSparse", name, serialized_sparse=serialized_sparse, dtype=dtype), rank
     )
@@ -56,6 +56,6 @@ def deserialize_sparse(serialized_sparse: Any, dtype: Any, rank: Any = None, nam
 def deserialize_many_sparse(
     serialized_sparse: Any, dtype: Any, rank: Any = None, name: str | None = None
 ) -> SparseTensor:
-    """The SparseTensor of rows serialized one by one."""
+    """Join a SparseTensor from rows serialized one by one."""
     parts = apply_op_outputs("DeserializeManySparse", name, serialized_sparse=serialized_sparse, dtype=dtype)
     return _deserialized(parts, rank)

@@ -44,22 +44,22 @@ def _set_operation(operation: str, a: Any, b: Any, validate: bool) -> SparseTens
 
 
 def set_intersection(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
-    """The elements of each row of a that are in that of b."""
+    """Find the elements of each row of a that are in that of b."""
     return _set_operation("intersection", a, b, validate_indices)
 
 
 def set_union(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
-    """The elements in a row of a or of b."""
+    """Find the elements in a row of a or of b."""
     return _set_operation("union", a, b, validate_indices)
 
 
 def set_difference(a: Any, b: Any, aminusb: bool = True, validate_indices: bool = True) -> SparseTensor:
-    """The elements of each row of a that are not in that of b, or the other way round."""
+    """Find the elements of each row of a that are not in that of b, or the other way round."""
     return _set_operation("a-b" if aminusb else "b-a", a, b, validate_indices)
 
 
 def set_size(a: Any, validate_indices: bool = True) -> Tensor:
-    """The number of distinct elements in each row."""
+    """Count the distinct elements in each row."""
     sp = as_sparse(a)
     return apply_op(
         "SetSize",

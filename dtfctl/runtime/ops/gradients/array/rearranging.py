@@ -72,7 +72,7 @@ def _pad(op: Operation, grad: Tensor) -> Any:
 
 @register_gradient("ExtractImagePatches")
 def _extract_image_patches(op: Operation, grad: Tensor) -> Any:
-    """Every pixel collects from the patches it was copied to, found by extracting the pixels' numbers."""
+    """Add up for every pixel the patches it was copied to, found by extracting the pixels' numbers."""
     x = op.inputs[0]
     shape = apply_op("Shape", input=x)
     pixels = apply_op("Prod", input=shape[1:3], reduction_indices=[0])

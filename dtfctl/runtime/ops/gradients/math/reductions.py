@@ -15,7 +15,7 @@ from dtfctl.runtime.ops.gradients.common import number_like
 
 
 def _kept_shape(op: Operation) -> Tensor:
-    """The reduced shape with 1 for every reduced dimension, as a tensor."""
+    """Compute the reduced shape with 1 for every reduced dimension, as a tensor."""
     x, axes = op.inputs
     dims, known = x.shape.dims_or_none, constant_value(axes)
     if dims is not None and None not in dims and known is not None:
@@ -65,7 +65,7 @@ def _max(op: Operation, grad: Tensor) -> Any:
 
 @register_gradient("Prod")
 def _prod(op: Operation, grad: Tensor) -> Any:
-    """Each factor's gradient is the product of the others, so that zeros are no trouble."""
+    """Give each factor the product of the others as its gradient, so that zeros are no trouble."""
     x, axes = op.inputs
     shape = array_ops.shape(x)
     if not op.attr("keep_dims"):

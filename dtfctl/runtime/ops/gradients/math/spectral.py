@@ -31,7 +31,7 @@ for _suffix, _rank in (("", 1), ("2D", 2), ("3D", 3)):
 
 @register_gradient("RFFT")
 def _rfft(op: Operation, grad: Tensor) -> Any:
-    """From the inverse transform, which counts inner bins twice, the first (and an even length's last) once."""
+    """Compute from the inverse transform, which counts inner bins twice, the first (and an even length's last) once."""
     x, length = op.inputs
     n = length[0]
     even = math_ops.cast(1 - n % 2, x.dtype)

@@ -8,7 +8,7 @@ from dtfctl.runtime.framework.operation import Operation
 
 
 def checked_axis(value: Any, rank: int, op: Operation) -> int:
-    """The axis counted from the front.
+    """Count an axis from the front.
 
     Raises:
         ValueError: an array of `rank` dimensions has no such axis.
