@@ -1,13 +1,17 @@
-"""The command line of the system's ssh that logs in as the spec says. Pure."""
+"""The command line of the system's ssh that logs in as the spec says."""
 
 from __future__ import annotations
 
+import os
+import pwd
 import shlex
 from pathlib import Path
 
 from dtfctl.launcher.spec.model import Host, Ssh
 
 DEFAULT = Ssh()
+KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
+"""What ssh tries where nothing names a key."""
 
 
 def ssh_command(host: Host, ssh: Ssh, pins: Path) -> list[str]:
@@ -29,9 +33,34 @@ def _login(ssh: Ssh, pins: Path) -> list[str]:
     if ssh.host_keys == "pin":
         files.insert(0, str(pins))  # ssh adds new keys to the first
     if ssh.host_keys == "pin" or ssh.known_hosts != DEFAULT.known_hosts:
-        quoted = " ".join(f'"{name}"' if " " in name else name for name in files)
-        words += ["-o", f"UserKnownHostsFile={quoted}"]
-    return [*words, "-o", f"StrictHostKeyChecking={'accept-new' if ssh.host_keys == 'pin' else 'yes'}"]
+        words += ["-o", f"UserKnownHostsFile={' '.join(map(_quoted, files))}"]
+    words += ["-o", f"StrictHostKeyChecking={'accept-new' if ssh.host_keys == 'pin' else 'yes'}"]
+    return [*words, *_of_home()]  # of an option that is given twice the first counts
+
+
+def _of_home() -> list[str]:
+    """The settings, known hosts and keys below $HOME, where that is not the account's home.
+
+    dtfctl and all other programs look there; ssh looks below the home that the password file says.
+    """
+    folder = Path.home() / ".ssh"
+    try:
+        if os.path.realpath(folder) == os.path.realpath(Path(pwd.getpwuid(os.getuid()).pw_dir) / ".ssh"):
+            return []
+    except KeyError:  # an account without an entry: ssh itself refuses to run
+        return []
+    config = folder / "config"
+    says_known_hosts = config.exists() and "userknownhostsfile" in config.read_text(errors="replace").lower()
+    words = ["-F", str(config) if config.exists() else "none"]
+    if not says_known_hosts:
+        words += ["-o", f"UserKnownHostsFile={_quoted(folder / 'known_hosts')}"]
+    for key in KEYS:
+        words += ["-o", f"IdentityFile={_quoted(folder / key)}"] if (folder / key).exists() else []
+    return words
+
+
+def _quoted(path: Path | str) -> str:
+    return f'"{path}"' if " " in str(path) else str(path)
 
 
 def _through(path: tuple[str, ...], ssh: Ssh, pins: Path) -> list[str]:

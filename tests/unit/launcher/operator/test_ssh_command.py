@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -43,3 +44,30 @@ def test_ssh_itself_understands_it(jump: str, tmp_path: Path) -> None:
     proxy = dict(settings)["proxycommand"]
     assert proxy.endswith("-W [%h]:%p") and "-p 2222 bob@gate" in proxy
     assert proxy.count(str(key)) == proxy.count("ssh -o")
+
+
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="needs OpenSSH's client")
+def test_ssh_reads_the_settings_of_home_where_that_is_not_the_accounts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "my home" / ".ssh"
+    folder.mkdir(parents=True)
+    (folder / "config").write_text("Host node1\n  HostName 10.1.2.3\n  Port 2299\n")
+    (folder / "id_ed25519").touch()
+    monkeypatch.setenv("HOME", str(folder.parent))
+
+    def settings(ssh: str) -> dict[str, str]:
+        found = words_of(ssh)
+        said = subprocess.run([found[0], "-G", *found[1:]], capture_output=True, text=True, check=True).stdout
+        return dict(line.partition(" ")[::2] for line in said.splitlines())
+
+    said = settings("{}")
+    assert (said["hostname"], said["port"]) == ("10.1.2.3", "2299")
+    assert said["userknownhostsfile"] == str(folder / "known_hosts") and said["identityfile"] == str(
+        folder / "id_ed25519"
+    )
+    assert "-F" in shlex.split(settings("{jump: gate}")["proxycommand"])
+    (folder / "config").write_text("Host node1\n  UserKnownHostsFile /k/theirs\n")
+    assert settings("{}")["userknownhostsfile"] == "/k/theirs"
+    (folder / "config").unlink()
+    assert settings("{known_hosts: /k/mine}")["userknownhostsfile"] == "/k/mine"
