@@ -22,6 +22,7 @@ CLEAN = {
     "dtfctl/launcher/spec",
     *(f"dtfctl/runtime/{room}" for room in ("api", "checkpoint", "compiler", "data", "eager", "export", "platform")),
     "dtfctl/runtime/executor",
+    "dtfctl/runtime/framework",
     "dtfctl/runtime/ops",
     *(f"dtfctl/runtime/{room}" for room in ("programs", "rendezvous", "testing", "train")),
 }

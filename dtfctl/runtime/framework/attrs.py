@@ -36,7 +36,7 @@ _KIND = {field: kind for kind, field in _FIELD.items()}
 
 
 def decode_attr(value: graph_pb2.AttrValue) -> Any:
-    """The Python value of an attribute; lists become tuples, functions stay `NameAttrList`, an empty one is None.
+    """Decode an attribute to Python; lists become tuples, functions stay `NameAttrList`, an empty one is None.
 
     Raises:
         InvalidArgumentError: a type, shape or tensor inside is malformed.
@@ -78,7 +78,7 @@ def _decode_one(field: str, item: Any) -> Any:
 
 
 def encode_attr(kind: str, value: Any) -> graph_pb2.AttrValue:
-    """The AttrValue of a Python value for an attribute of `kind` ("int", "list(type)", ...).
+    """Encode a Python value as an attribute of `kind` ("int", "list(type)", ...).
 
     Raises:
         TypeError: the value does not fit the kind.
@@ -111,7 +111,7 @@ def encode_attr(kind: str, value: Any) -> graph_pb2.AttrValue:
 
 @cache
 def _type_value(dtype: DType) -> graph_pb2.AttrValue:
-    """Every other attribute is a type; they are shared, and never written."""
+    """Encode a type once: every other attribute is one, so they are shared, and never written."""
     return graph_pb2.AttrValue(type=dtype.as_datatype_enum)  # type: ignore[arg-type]
 
 
@@ -176,7 +176,7 @@ def types_of(args: tuple[Arg, ...], attrs: Mapping[str, Any]) -> tuple[DType, ..
 
 
 def check_attr(signature: OpSignature, attr: Attr, value: graph_pb2.AttrValue) -> Any:
-    """The decoded value.
+    """Decode an attribute, checked against its declaration.
 
     Raises:
         InvalidArgumentError: `value` is not of the attribute's kind, or not within its limits.

@@ -13,7 +13,7 @@ _MAX_DEPTH = 32
 
 
 def constant_value(tensor: Any, depth: int = 0) -> np.ndarray[Any, Any] | None:
-    """The value of a tensor that depends on constants and static shapes alone, or None."""
+    """Evaluate a tensor that depends on constants and static shapes alone; None for any other."""
     if isinstance(tensor, (np.ndarray, np.generic)):
         return np.asarray(tensor)
     if not isinstance(tensor, Tensor) or depth > _MAX_DEPTH:
@@ -25,7 +25,7 @@ def constant_value(tensor: Any, depth: int = 0) -> np.ndarray[Any, Any] | None:
 
 
 def constant_value_as_shape(tensor: Tensor) -> TensorShape:
-    """The shape a 1-D integer tensor stands for, as far as it is known; its own static size gives the rank."""
+    """Find the shape a 1-D integer tensor stands for, as far as it is known; its own static size gives the rank."""
     if isinstance(tensor, (list, tuple)):
         return TensorShape(list(tensor))
     value = constant_value(tensor)

@@ -24,7 +24,7 @@ _lock = threading.Lock()
 
 
 def get_default_graph() -> Graph:
-    """The innermost graph entered with `as_default` in this thread, else the global one."""
+    """Get the innermost graph entered with `as_default` in this thread, else the global one."""
     if _stack.graphs:
         return _stack.graphs[-1]
     with _lock:
@@ -48,7 +48,7 @@ def set_global_graph_type(make: Callable[[], Graph] | None) -> None:
 
 
 def global_graph_is_used() -> bool:
-    """Whether operations were added to the global default graph."""
+    """Tell whether operations were added to the global default graph."""
     with _lock:
         return bool(_global) and _global[0].last_id > 0
 

@@ -138,7 +138,7 @@ def convert_to_tensor(
     as_ref: bool = False,
     dtype_hint: Any = None,
 ) -> Tensor:
-    """The tensor meant by a tensor, variable, array, number, string, nested list of those, or a registered type.
+    """Convert a tensor, variable, array, number, string, nested list of those, or a registered type to a tensor.
 
     Raises:
         ValueError: the value is a tensor of another type than `dtype`, or ragged.
@@ -177,7 +177,7 @@ def convert_to_tensor(
 
 
 def _fits(value: Any, dtype: dtypes.DType) -> bool:
-    """Whether an array of integers can be of that type and stay the same numbers; True for what is no such array."""
+    """Tell whether an array of integers stays the same numbers in that type; True for what is no such array."""
     if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind not in "iu" or not dtype.is_integer:
         return True
     if np.can_cast(value.dtype, dtype.as_numpy_dtype) or not value.size:
@@ -215,7 +215,7 @@ def _first_dtype(value: Any) -> DType | None:
 def constant(
     value: Any, dtype: Any = None, shape: Any = None, name: str = "Const", verify_shape: bool = False
 ) -> Tensor:
-    """A constant.
+    """Make a constant tensor.
 
     Args:
         value: anything numpy understands, strings included.
@@ -261,7 +261,7 @@ def _shaped(array: np.ndarray[Any, Any], shape: tuple[int, ...], verify: bool) -
 
 
 def to_array(value: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
-    """A numpy array of `dtype`, or of the type TensorFlow infers; strings become object arrays of bytes.
+    """Convert to a numpy array of `dtype`, or of the type TensorFlow infers; strings become object arrays of bytes.
 
     Raises:
         TypeError: an element does not fit the type; ValueError: the nesting is ragged.

@@ -19,20 +19,20 @@ _WORDS, _MXCSR, _FLUSH = 8, 7, 0x8040
 
 @cache
 def _libm() -> ctypes.CDLL | None:
-    """The C library's floating point environment; None where it is not that of x86-64 Linux."""
+    """Load the C library's floating point environment; None where it is not that of x86-64 Linux."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return None
     return ctypes.CDLL(None) if hasattr(ctypes.CDLL(None), "fesetenv") else ctypes.CDLL("libm.so.6")
 
 
 def flush_denormals(flush: bool = True) -> None:
-    """In this thread from now on, and in those it starts; or no longer."""
+    """Count denormal numbers as zero from now on, or no longer, in this thread and in those it starts."""
     _exchange(_FLUSH if flush else 0)
 
 
 @contextmanager
 def denormals_flushed() -> Iterator[None]:
-    """The same, for as long as the context lasts; threads started in it keep it."""
+    """Count denormal numbers as zero for as long as the context lasts; threads started in it keep it."""
     before = _exchange(_FLUSH)
     try:
         yield
@@ -41,7 +41,7 @@ def denormals_flushed() -> Iterator[None]:
 
 
 def flushes_denormals() -> bool:
-    """Whether this thread does."""
+    """Tell whether this thread counts denormal numbers as zero."""
     libm = _libm()
     if libm is None:
         return False

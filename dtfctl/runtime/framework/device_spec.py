@@ -79,7 +79,7 @@ class DeviceSpec:
         return [k for k, (a, b) in pairs.items() if a is not None and b is not None and a != b]
 
     def matches(self, full: DeviceSpec) -> bool:
-        """True when every part said here equals that of `full`."""
+        """Tell whether every part said here equals that of `full`."""
         return (
             (self.job is None or self.job == full.job)
             and (self.replica is None or self.replica == full.replica)
@@ -89,7 +89,7 @@ class DeviceSpec:
         )
 
     def without_device(self) -> DeviceSpec:
-        """Only the task parts: what soft placement falls back to."""
+        """Keep only the task parts: what soft placement falls back to."""
         return replace(self, device_type=None, device_index=None)
 
     @property
@@ -124,7 +124,7 @@ def _number(text: str) -> int:
 
 
 def task_name(job: str, task: int, replica: int = 0) -> str:
-    """The name of a task, a prefix of the names of its devices."""
+    """Build the name of a task, a prefix of the names of its devices."""
     return f"/job:{job}/replica:{replica}/task:{task}"
 
 

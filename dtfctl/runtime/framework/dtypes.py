@@ -208,7 +208,7 @@ bool_ = BY_NUMBER[10]
 
 
 def as_dtype(value: Any) -> DType:
-    """The `DType` meant by a DType, enum number, name, numpy type or Python type.
+    """Find the `DType` meant by a DType, enum number, name, numpy type or Python type.
 
     Raises:
         TypeError: nothing of that name exists.

@@ -68,7 +68,7 @@ class OpError(DtfctlError):
         return f"{self.message}\n\t [[{{{{node {self.node}}}}}]]"
 
     def at(self, node: str) -> OpError:
-        """This error, located at `node` unless it already names one."""
+        """Locate this error at `node` unless it already names one; give it back."""
         if self.node is None:
             self.node = node
         return self
@@ -145,5 +145,5 @@ _BY_CODE: dict[int, type[OpError]] = {int(c.code): c for c in OpError.__subclass
 
 
 def error_from_code(code: int, message: str, *, derived: bool = False) -> OpError:
-    """The exception for a wire status; an unknown code becomes `UnknownError`, as in TensorFlow."""
+    """Make the exception for a wire status; an unknown code becomes `UnknownError`, as in TensorFlow."""
     return _BY_CODE.get(code, UnknownError)(message, derived=derived)

@@ -67,7 +67,7 @@ class FuncGraph(Graph):
         return list(self._captures.values())
 
     def add_argument(self, dtype: DType, shape: TensorShape, name: str = "arg", like: Tensor | None = None) -> Tensor:
-        """A new argument of the function."""
+        """Add an argument to the function."""
         op = self.create_op(
             get_signature("Placeholder"),
             [],
@@ -84,7 +84,7 @@ class FuncGraph(Graph):
         return placeholder
 
     def capture(self, tensor: Tensor) -> Tensor:
-        """The placeholder that stands for an outer tensor here."""
+        """Get the placeholder (or copied constant) that stands for an outer tensor here."""
         if tensor.graph is self:
             return tensor
         if tensor.graph is not self.outer_graph:
@@ -110,7 +110,7 @@ class FuncGraph(Graph):
         return self.capture_always(tensor)
 
     def _capture_value(self, tensor: Tensor) -> Tensor:
-        """An eager tensor here: a constant where it is small and nothing flows back into it, else a capture."""
+        """Bring in an eager tensor: as a constant where it is small and nothing flows back into it, else captured."""
         dtype = tensor.dtype
         if not (dtype.is_integer or dtype.is_bool) or tensor._value.nbytes > _COPIED_CONSTANT_BYTES:
             return self.capture_always(tensor)
@@ -119,7 +119,7 @@ class FuncGraph(Graph):
         return known
 
     def capture_always(self, tensor: Tensor) -> Tensor:
-        """The placeholder of an outer tensor, also where a constant would have been copied."""
+        """Get the placeholder of an outer tensor, also where a constant would have been copied."""
         known = self._captures.get(tensor)
         if known is None:
             with self.name_scope(None):
@@ -143,7 +143,7 @@ class FuncGraph(Graph):
         return any(op.signature.is_stateful for op in self.get_operations())
 
     def to_function_def(self, name: str, attrs: dict[str, graph_pb2.AttrValue] | None = None) -> graph_pb2.FunctionDef:
-        """The body as it travels in a function library."""
+        """Serialize the body as it travels in a function library."""
         return _Serializer(self, name).build(attrs or {})
 
 
@@ -173,7 +173,7 @@ def init_scope() -> Iterator[None]:
 
 
 def outermost_graph() -> Graph:
-    """The graph around all bodies under construction."""
+    """Find the graph around all bodies under construction."""
     graph = context.get_default_graph()
     while isinstance(graph, FuncGraph):
         graph = graph.outer_graph

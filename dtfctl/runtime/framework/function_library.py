@@ -23,7 +23,7 @@ class FunctionLibrary:
             self.gradients[g.function_name] = g.gradient_func
 
     def extended(self, proto: graph_pb2.FunctionDefLibrary) -> FunctionLibrary:
-        """A library with these functions too.
+        """Make a library with these functions too.
 
         Raises:
             InvalidArgumentError: a function differs from one of its name, or has the name of an op.
@@ -61,7 +61,7 @@ class FunctionLibrary:
         return self.functions.get(name)
 
     def signature(self, op: str) -> OpSignature:
-        """The signature of an op or of a function called as one.
+        """Find the signature of an op or of a function called as one.
 
         Raises:
             NotFoundError: neither exists.

@@ -87,7 +87,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _tensor_of(x: Any) -> Tensor:
-    """The tensor that stands for x in the graph: a variable's handle or reference, or x itself."""
+    """Find the tensor that stands for x in the graph: a variable's handle or reference, or x itself."""
     if isinstance(x, IndexedSlices):
         return x.values
     handle = getattr(x, "_gradient_source", None)
@@ -158,7 +158,7 @@ class _Backward:
         return [self._sum(x) for x in self.xs]
 
     def _pending_counts(self) -> dict[Operation, int]:
-        """For each op the number of its uses among the ops to differentiate."""
+        """Count for each op its uses among the ops to differentiate."""
         pending: dict[Operation, int] = dict.fromkeys(self.between, 0)
         for op in self.between:
             for tensor in op.inputs:
@@ -228,7 +228,7 @@ class _Backward:
 
 
 def called_function(op: Operation) -> graph_pb2.NameAttrList | None:
-    """The library's function an op calls: its own name's, or that of a call node's attribute."""
+    """Find the library's function an op calls: its own name's, or that of a call node's attribute."""
     if op.type in ("PartitionedCall", "StatefulPartitionedCall"):
         return op.attr("f")  # type: ignore[no-any-return]
     if op.type in op.graph.library.functions:
@@ -238,7 +238,7 @@ def called_function(op: Operation) -> graph_pb2.NameAttrList | None:
 
 
 def symbolic_gradient(op: Operation, *grads: Any) -> list[Any]:
-    """The gradient of a call whose Python function is not known here: left to the server, which has the body."""
+    """Leave the gradient of a call whose Python function is not known here to the server, which has the body."""
     out_grads = [
         apply_op("ZerosLike", x=y) if g is None else as_dense(g) for y, g in zip(op.outputs, grads, strict=True)
     ]
@@ -251,7 +251,7 @@ def symbolic_gradient(op: Operation, *grads: Any) -> list[Any]:
 
 
 def aggregate(grads: Sequence[Any]) -> Any:
-    """The sum of gradients: AddN of tensors, concatenation of IndexedSlices, dense when both kinds meet."""
+    """Sum gradients: AddN of tensors, concatenation of IndexedSlices, dense when both kinds meet."""
     if len(grads) == 1:
         return grads[0]
     if all(isinstance(g, IndexedSlices) for g in grads):
@@ -264,7 +264,7 @@ def aggregate(grads: Sequence[Any]) -> Any:
 
 
 def as_dense(grad: Any) -> Tensor:
-    """An IndexedSlices as a dense tensor.
+    """Make an IndexedSlices a dense tensor; a tensor stays as it is.
 
     Raises:
         ValueError: it does not know its dense shape.
@@ -302,7 +302,7 @@ def _ops_between(ys: list[Tensor], xs: list[Tensor]) -> set[Operation]:
 
 
 def _gated(grads: list[Any]) -> list[Any]:
-    """The same gradients, none of which is ready before all of them are."""
+    """Pass on the same gradients, none of which is ready before all of them are."""
     present = [g for g in grads if g is not None]
     graph = context.get_default_graph()
     with graph.control_dependencies([g.values if isinstance(g, IndexedSlices) else g for g in present]):

@@ -147,32 +147,32 @@ class Graph:
         return tensor
 
     def capture(self, tensor: Tensor) -> Tensor:
-        """A tensor of another graph, brought into this one; only function bodies can."""
+        """Bring in a tensor of another graph; only function bodies can."""
         if tensor._value is not None:
             raise RuntimeError("Attempting to capture an EagerTensor without building a function.")
         raise ValueError(f"{tensor!r} must be from the same graph as the operation that uses it")
 
     def inner(self, tensor: Tensor) -> Tensor:
-        """The tensor that stands for this one inside the graph, where differentiation starts and ends."""
+        """Find the tensor that stands for this one inside the graph, where differentiation starts and ends."""
         return tensor
 
     def get_operations(self) -> list[Operation]:
         return list(self._operations.values())
 
     def get_operation_by_name(self, name: str) -> Operation:
-        """Raises KeyError when there is none."""
+        """Find the operation of a name; KeyError when there is none."""
         found = self.as_graph_element(name, allow_tensor=False)
         assert isinstance(found, Operation)
         return found
 
     def get_tensor_by_name(self, name: str) -> Tensor:
-        """Raises KeyError when there is none, ValueError for an operation's name."""
+        """Find the tensor of a name; KeyError when there is none, ValueError for an operation's name."""
         found = self.as_graph_element(name, allow_operation=False)
         assert isinstance(found, Tensor)
         return found
 
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Tensor | Operation:
-        """The tensor or operation meant by an object or name.
+        """Find the tensor or operation meant by an object or name.
 
         Raises:
             TypeError: of no such kind; KeyError: no such name; ValueError: another graph's, or a malformed name.
@@ -233,7 +233,7 @@ class Graph:
         return op
 
     def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> graph_pb2.GraphDef:
-        """The graph as it travels."""
+        """Serialize the graph as it travels."""
         writer = NodeWriter()
         for op in self._operations.values():
             if from_version is not None and op._id <= from_version:
@@ -285,7 +285,7 @@ class Graph:
         return self._name_stack
 
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
-        """A name no other op or scope has, inside the current scope; names differing only in case count as equal."""
+        """Choose a name no other op or scope has, inside the current scope; names differing in case alone are equal."""
         if self._name_stack:
             name = f"{self._name_stack}/{name}"
         key = name.lower()
@@ -466,7 +466,7 @@ class Graph:
         return [i for i in items if hasattr(i, "name") and pattern.match(i.name)]
 
     def get_collection_ref(self, name: Any) -> list[Any]:
-        """The list itself."""
+        """Get the list of a collection itself, not a copy."""
         return self._collections.setdefault(name, [])
 
     def get_all_collection_keys(self) -> list[str]:

@@ -103,7 +103,7 @@ def get_collection_ref(key: Any) -> list[Any]:
 
 
 def set_random_seed(seed: int | None) -> None:
-    """The graph-level seed of the default graph."""
+    """Set the graph-level seed of the default graph."""
     get_default_graph().seed = seed
 
 
@@ -111,7 +111,7 @@ DEFAULT_GRAPH_SEED = 87654321
 
 
 def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
-    """The two seeds of a random op from the graph's and its own, as TF1 combines them."""
+    """Combine the graph's seed and a random op's own into the op's two, as TF1 does."""
     graph = get_default_graph()
     if graph.seed is not None:
         if op_seed is None:

@@ -16,7 +16,7 @@ _COLOCATION = b"loc:@"
 
 
 def node_of(name: str) -> str:
-    """The node an input like `^a`, `a:1` or `a` refers to."""
+    """Find the node an input like `^a`, `a:1` or `a` refers to."""
     return name[1:] if name.startswith("^") else name.partition(":")[0]
 
 
@@ -26,7 +26,7 @@ def _colocated(node: graph_pb2.NodeDef) -> list[str]:
 
 
 def extract_sub_graph(graph_def: graph_pb2.GraphDef, dest_nodes: Iterable[str]) -> graph_pb2.GraphDef:
-    """The nodes that `dest_nodes` depend on, these included, in the order they have; with library and versions.
+    """Copy the nodes that `dest_nodes` depend on, these included, in the order they have; with library and versions.
 
     Raises:
         TypeError: an argument is of the wrong type; AssertionError: a node is not in the graph.
@@ -56,7 +56,7 @@ def extract_sub_graph(graph_def: graph_pb2.GraphDef, dest_nodes: Iterable[str]) 
 def remove_training_nodes(
     input_graph: graph_pb2.GraphDef, protected_nodes: Sequence[str] | None = None
 ) -> graph_pb2.GraphDef:
-    """A graph without its CheckNumerics, and without Identity and StopGradient where nothing waits for them.
+    """Copy a graph without its CheckNumerics, and without Identity and StopGradient where nothing waits for them.
 
     What a node took from a removed Identity it takes from that one's input. Nodes in `protected_nodes`, with control
     inputs or outputs, or that others are colocated with stay.
@@ -90,7 +90,7 @@ def _end(name: str, source: dict[str, str]) -> str:
 
 
 def must_run_on_cpu(node: Any, pin_variables_on_cpu: bool = False) -> bool:
-    """Whether a node (an operation or a NodeDef) has no GPU kernel for its type: strings and int32 constants and casts.
+    """Tell whether a node (an operation or a NodeDef) has no GPU kernel: strings and int32 constants and casts.
 
     Args:
         pin_variables_on_cpu: count variables too.
@@ -107,7 +107,7 @@ def must_run_on_cpu(node: Any, pin_variables_on_cpu: bool = False) -> bool:
 
 
 def tensor_shape_from_node_def_name(graph: Graph, input_name: str) -> TensorShape:
-    """The static shape of a tensor, or of a node's first output.
+    """Find the static shape of a tensor, or of a node's first output.
 
     Raises:
         KeyError: there is no such tensor.

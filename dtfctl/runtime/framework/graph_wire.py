@@ -32,7 +32,7 @@ class NodeWriter:
         self._attrs: dict[tuple[str, int], tuple[bytes, graph_pb2.AttrValue]] = {}
 
     def add(self, name: str, op: str, inputs: Iterable[str], rest: bytes) -> None:
-        """Another node.
+        """Add another node.
 
         Args:
             rest: see `rest`.
@@ -58,7 +58,7 @@ class NodeWriter:
         graph_def.MergeFromString(b"".join(self._nodes))
 
     def rest(self, device: str, attrs: Mapping[str, graph_pb2.AttrValue]) -> bytes:
-        """A node's device and attributes."""
+        """Encode a node's device and attributes."""
         rest = self._devices.get(device)
         if rest is None:
             rest = self._devices[device] = graph_pb2.NodeDef(device=device).SerializeToString()
@@ -123,6 +123,6 @@ _SIZES = [bytes([size]) for size in range(128)]
 
 
 def _size(data: bytes) -> bytes:
-    """The length of a field, as it stands before it."""
+    """Encode the length of a field, as it stands before it."""
     value = len(data)
     return _SIZES[value] if value < 128 else varint(value)

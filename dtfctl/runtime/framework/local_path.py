@@ -10,7 +10,7 @@ _URI = re.compile(r"([A-Za-z][0-9A-Za-z.]*)://([^/]*)(.*)", re.DOTALL)
 
 
 def local_path(name: str) -> str:
-    """The path of `name` on this machine: as it is, or what follows `file://` and a host.
+    """Find the path of `name` on this machine: as it is, or what follows `file://` and a host.
 
     Raises:
         UnimplementedError: another scheme.

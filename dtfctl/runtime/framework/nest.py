@@ -9,12 +9,12 @@ from dtfctl.runtime.framework.convert import IndexedSlices, SparseTensor
 
 
 def is_nested(value: Any) -> bool:
-    """Whether a value is a list, a tuple, a mapping or another structure of values."""
+    """Tell whether a value is a list, a tuple or a mapping."""
     return isinstance(value, (list, tuple, Mapping))
 
 
 def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
-    """The leaves, depth first; with `expand_composites` the components of sparse tensors and slices."""
+    """List the leaves, depth first; with `expand_composites` the components of sparse tensors and slices."""
     return list(_leaves(structure, expand_composites))
 
 
@@ -43,7 +43,7 @@ def _sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
 
 
 def pack_sequence_as(structure: Any, flat: Sequence[Any], expand_composites: bool = False) -> Any:
-    """The leaves of `flat` in the shape of `structure`.
+    """Put the leaves of `flat` into the shape of `structure`.
 
     Raises:
         ValueError: their number differs from the structure's.

@@ -106,8 +106,10 @@ class Node:
         self._decoded: dict[str, Any] = {}
 
     def copy(self, name: str | None = None) -> Node:
-        """The same node for another graph, or one of another name for this; its inputs are still to be set. Attributes
-        are shared: replace, never write."""
+        """Copy the node for another graph, or under another name for this; its inputs are still to be set.
+
+        Attributes are shared: replace, never write.
+        """
         node = _new(Node)
         node.name = self.name if name is None else name
         node.signature, node.op = self.signature, self.op
@@ -131,7 +133,7 @@ class Node:
         self.input_types, self.output_types = self._types()
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """The decoded attribute, or `default` when the node has none of that name."""
+        """Decode an attribute; `default` when the node has none of that name."""
         if name in self._decoded:
             return self._decoded[name]
         raw = self.raw_attrs.get(name)
@@ -141,7 +143,7 @@ class Node:
         return value
 
     def text_attr(self, name: str, default: str = "") -> str:
-        """A string attribute as text."""
+        """Read a string attribute as text."""
         value = self.attr(name)
         return default if value is None else value.decode(errors="backslashreplace")
 
@@ -150,7 +152,7 @@ class Node:
         return _AttrView(self)
 
     def _types(self) -> tuple[tuple[DType, ...], tuple[DType, ...]]:
-        """Of the inputs and of the outputs."""
+        """Find the types of the inputs and of the outputs."""
         signature = self.signature
         key = tuple(map(self.attr, signature.typing_attrs))
         found = signature.known_types.get(key)
@@ -206,7 +208,7 @@ class NodeGraph:
         return self.nodes.get(name)
 
     def consumers(self) -> dict[Node, list[tuple[Node, int]]]:
-        """For each node the (consumer, input position) pairs; position is CONTROL for a control edge."""
+        """Find for each node the (consumer, input position) pairs; position is CONTROL for a control edge."""
         out: dict[Node, list[tuple[Node, int]]] = {n: [] for n in self}
         for node in self:
             for i, edge in enumerate(node.inputs):
@@ -299,7 +301,7 @@ class NodeGraph:
         return True
 
     def _unknown(self, inputs: Iterable[str], added: Mapping[str, Node]) -> str:
-        """The first input that does not exist."""
+        """Find the first input that does not exist."""
         return next(t for t in inputs if (name := parse_input(t)[0]) not in added and name not in self.nodes)
 
     @classmethod
@@ -340,7 +342,7 @@ def make_node(
     device: str = "",
     rank: int = 0,
 ) -> Node:
-    """A node made by the runtime itself; defaults of missing attributes are filled in."""
+    """Make a node of the runtime's own; defaults of missing attributes are filled in."""
     signature = get_signature(op)
     raw = {a.name: a.default for a in signature.attrs if a.default is not None}
     raw.update(attrs)
@@ -360,7 +362,7 @@ def parse_input(text: str) -> tuple[str, int]:
 
 
 def _first_outputs(sources: list[Node | None], types: tuple[DType, ...]) -> list[Edge] | None:
-    """The first outputs of nodes, if these are there and give exactly what is wanted: what most inputs are."""
+    """Take the first outputs of nodes, if these are there and give exactly what is wanted: what most inputs are."""
     if len(sources) != len(types):
         return None
     edges = []
@@ -372,7 +374,7 @@ def _first_outputs(sources: list[Node | None], types: tuple[DType, ...]) -> list
 
 
 def _read_node(name: str, rest: bytes, library: FunctionLibrary) -> Node:
-    """A node without its inputs, whose attributes are checked."""
+    """Read a node without its inputs; its attributes are checked."""
     proto = graph_pb2.NodeDef.FromString(rest)
     signature = library.signature(proto.op)
     raw: dict[str, graph_pb2.AttrValue] = dict(proto.attr)

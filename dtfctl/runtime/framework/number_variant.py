@@ -27,7 +27,7 @@ class NumberVariant:
 
     @classmethod
     def from_variant_proto(cls, proto: tensor_pb2.VariantTensorDataProto) -> NumberVariant:
-        """The number in `proto`.
+        """Read the number in `proto`.
 
         Raises:
             InvalidArgumentError: its metadata has not the size of the type.
@@ -47,7 +47,7 @@ class NumberVariant:
         return NumberVariant(self.type_name, NUMBER_TYPES[self.type_name].type(0))
 
     def add_variant(self, other: Any) -> NumberVariant:
-        """The sum, for AddN.
+        """Add another number, for AddN.
 
         Raises:
             InvalidArgumentError: `other` is of another type.

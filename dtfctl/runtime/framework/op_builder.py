@@ -77,7 +77,7 @@ def make_op(op_type: str, name: str | None = None, **arguments: Any) -> Operatio
 
 
 def outputs_of(op: Operation) -> Any:
-    """The outputs of an op in the structure of its signature."""
+    """Arrange the outputs of an op in the structure of its signature."""
     signature = op.signature
     if not signature.outputs:
         return op

@@ -147,7 +147,7 @@ class OpSignature:
 
     @classmethod
     def from_proto(cls, proto: graph_pb2.OpDef) -> OpSignature:
-        """The signature in an OpDef: how library functions describe themselves."""
+        """Read the signature in an OpDef: how library functions describe themselves."""
 
         def arg(a: graph_pb2.OpDef.ArgDef) -> Arg:
             dtype = dtypes.as_dtype(a.type) if a.type else None
@@ -175,7 +175,7 @@ class OpSignature:
 
 
 def known_signature(op: str) -> OpSignature | None:
-    """As `find_signature`, but asks no plugin: for modules that are being imported, which plugins may import, too."""
+    """Find a signature as `find_signature` does, but ask no plugin: plugins may import the modules that ask here."""
     known = _REGISTERED.get(op)
     if known is None and (found := _notations().get(op)) is not None:
         known = _REGISTERED[op] = parse_signature(found[1])
@@ -183,7 +183,7 @@ def known_signature(op: str) -> OpSignature | None:
 
 
 def find_signature(op: str) -> OpSignature | None:
-    """The signature of `op`, or None when no such op exists."""
+    """Find the signature of `op`, or None when no such op exists."""
     known = known_signature(op)
     if known is None:
         load_plugins()
@@ -192,7 +192,7 @@ def find_signature(op: str) -> OpSignature | None:
 
 
 def get_signature(op: str) -> OpSignature:
-    """The signature of `op`.
+    """Find the signature of `op`.
 
     Raises:
         NotFoundError: no op of that name is registered.
@@ -209,12 +209,12 @@ def get_signature(op: str) -> OpSignature:
 
 
 def op_names() -> list[str]:
-    """Every op that has a signature, sorted."""
+    """List every op that has a signature, sorted."""
     return sorted({*_notations(), *_REGISTERED})
 
 
 def op_family(op: str) -> str:
-    """The family an op is entered in ("math", "nn", ...); "custom" for ops registered by a user."""
+    """Find the family an op is entered in ("math", "nn", ...); "custom" for ops registered by a user."""
     return _notations().get(op, ("custom", ""))[0]
 
 

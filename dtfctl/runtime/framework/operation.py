@@ -88,7 +88,7 @@ class Tensor:
         return [op for op in self._op.graph.get_operations() if any(t is self for t in op.inputs)]
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
-        """This tensor's value in `session`, or in the default session."""
+        """Compute this tensor's value in `session`, or in the default session."""
         return _session_for(self.graph, session).run(self, feed_dict)
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -219,7 +219,7 @@ class Operation:
 
     @property
     def input_names(self) -> list[str]:
-        """Its inputs as its NodeDef has them."""
+        """The inputs of this op as its NodeDef has them, control inputs last."""
         inputs = [t.name if t._value_index else t._op._name for t in self._inputs]
         if self._control_inputs:
             inputs += [f"^{op._name}" for op in self._control_inputs]
@@ -232,7 +232,7 @@ class Operation:
         return list(out)
 
     def get_attr(self, name: str) -> Any:
-        """The decoded value of an attribute; types are DType, shapes the proto, as in TF1.
+        """Decode an attribute; types are DType, shapes the proto, as in TF1.
 
         Raises:
             ValueError: the op has no such attribute.

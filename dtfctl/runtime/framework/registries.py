@@ -96,7 +96,7 @@ def infer_shapes(op: Operation) -> None:
 
 
 def find_gradient(op_type: str) -> GradientFunction | None:
-    """The gradient function of an op type; None when it is not differentiable.
+    """Find the gradient function of an op type; None when it is not differentiable.
 
     Raises:
         LookupError: nothing is registered for it.
@@ -111,7 +111,7 @@ def find_gradient(op_type: str) -> GradientFunction | None:
 
 
 def has_gradient(op_type: str) -> bool:
-    """True when the op type is differentiable (used by the generated documentation)."""
+    """Tell whether the op type is differentiable (used by the generated documentation)."""
     try:
         return find_gradient(op_type) is not None
     except LookupError:

@@ -43,7 +43,7 @@ class ResourceManager:
         self.removals = 0
 
     def lookup(self, container: str, name: str, kind: type[R]) -> R:
-        """The resource.
+        """Find the resource of a name.
 
         Raises:
             NotFoundError: there is none of that name.

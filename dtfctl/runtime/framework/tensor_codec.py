@@ -55,7 +55,7 @@ _FLOAT8 = frozenset(range(24, 29))
 
 
 def shape_of_proto(proto: tensor_pb2.TensorShapeProto) -> tuple[int, ...]:
-    """The concrete shape in a TensorProto.
+    """Read the concrete shape in a TensorProto.
 
     Raises:
         InvalidArgumentError: unknown rank, a negative dimension, or more than `MAX_ELEMENTS` elements.
@@ -74,7 +74,7 @@ def shape_of_proto(proto: tensor_pb2.TensorShapeProto) -> tuple[int, ...]:
 
 
 def decode_tensor(proto: tensor_pb2.TensorProto) -> np.ndarray[Any, Any]:
-    """The array a TensorProto describes. The result may be read-only and share memory with the message.
+    """Decode the array a TensorProto describes. The result may be read-only and share memory with the message.
 
     Raises:
         InvalidArgumentError: the dtype is unknown or a list or the content does not match the shape.
@@ -199,7 +199,7 @@ class OpaqueVariant:
 
 
 def decode_variant(proto: tensor_pb2.VariantTensorDataProto) -> Any:
-    """The object in a variant; an `OpaqueVariant` where its type is not registered, None where it holds nothing."""
+    """Decode the object in a variant; an `OpaqueVariant` where its type is not registered, None where it is empty."""
     if not proto.type_name:
         return None
     decode = _VARIANT_DECODERS.get(proto.type_name)
@@ -216,7 +216,7 @@ def encode_variant(value: Any) -> tensor_pb2.VariantTensorDataProto:
 
 
 def encode_tensor(value: Any, dtype: DType | None = None) -> tensor_pb2.TensorProto:
-    """The TensorProto of an array: raw content for plain types and strings, object lists for handles and variants.
+    """Encode an array as TensorProto: raw content for plain types, lists for strings, handles and variants.
 
     Args:
         value: an array or numpy scalar; object arrays need `dtype` unless they hold bytes.
@@ -240,7 +240,7 @@ def encode_tensor(value: Any, dtype: DType | None = None) -> tensor_pb2.TensorPr
 
 
 def encode_content(value: Any, dtype: DType) -> tensor_pb2.TensorProto:
-    """As `encode_tensor`, with strings as raw content too: the lengths of all, then their bytes."""
+    """Encode an array like `encode_tensor`, but strings as raw content too: the lengths of all, then their bytes."""
     proto = encode_tensor(value, dtype)
     if dtype is dtypes.string:
         texts = list(proto.string_val)
@@ -250,7 +250,7 @@ def encode_content(value: Any, dtype: DType) -> tensor_pb2.TensorProto:
 
 
 def encode_repeated(item: Any, shape: tuple[int, ...], dtype: DType) -> tensor_pb2.TensorProto:
-    """The TensorProto of an array of `shape` that holds `item` everywhere; it is small whatever the shape."""
+    """Encode an array of `shape` that holds `item` everywhere; the TensorProto is small whatever the shape."""
     proto = tensor_pb2.TensorProto(dtype=dtype.as_datatype_enum)  # type: ignore[arg-type]
     for size in shape:
         proto.tensor_shape.dim.add(size=size)
@@ -278,14 +278,14 @@ def to_bytes(value: Any) -> bytes:
 
 
 def object_array(items: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """An object array of `shape` from a flat list, without numpy looking inside the items."""
+    """Make an object array of `shape` from a flat list, without numpy looking inside the items."""
     out = np.empty(len(items), object)
     out[:] = items
     return out.reshape(shape)
 
 
 def object_scalar(item: Any) -> np.ndarray[Any, Any]:
-    """A 0-d object array holding `item`."""
+    """Make a 0-d object array holding `item`."""
     out = np.empty((), object)
     out[()] = item
     return out

@@ -128,7 +128,7 @@ class TensorShape:
         return count
 
     def known(self) -> tuple[int, ...]:
-        """The shape as a tuple of ints.
+        """Get the shape as a tuple of ints.
 
         Raises:
             ValueError: some dimension is unknown.
@@ -149,7 +149,7 @@ class TensorShape:
         return tensor_pb2.TensorShapeProto(dim=[dim(size=-1 if d is None else d) for d in self.dims_or_none])
 
     def is_compatible_with(self, other: Any) -> bool:
-        """True when some fully known shape satisfies both."""
+        """Tell whether some fully known shape satisfies both."""
         a, b = self.dims_or_none, as_shape(other).dims_or_none
         if a is None or b is None:
             return True
@@ -173,7 +173,7 @@ class TensorShape:
             raise ValueError(f"Shapes {self} and {other} must have the same rank")
 
     def merge_with(self, other: Any) -> TensorShape:
-        """The most specific shape both agree with.
+        """Find the most specific shape both agree with.
 
         Raises:
             ValueError: they contradict each other.
@@ -263,7 +263,7 @@ def unknown_shape(rank: int | None = None) -> TensorShape:
 
 
 def broadcast_static(a: TensorShape, b: TensorShape) -> TensorShape:
-    """The static shape of numpy broadcasting.
+    """Compute the static shape of numpy broadcasting.
 
     Raises:
         ValueError: two known dimensions differ and neither is 1.

@@ -17,7 +17,7 @@ from dtfctl.runtime.framework.tensor_shape import as_shape
 def make_tensor_proto(
     values: Any, dtype: Any = None, shape: Any = None, verify_shape: bool = False, allow_broadcast: bool = False
 ) -> tensor_pb2.TensorProto:
-    """The TensorProto of a Python value or array.
+    """Make the TensorProto of a Python value or array.
 
     Args:
         dtype: the element type; inferred as for `tf.constant` when None.
@@ -56,10 +56,10 @@ def make_tensor_proto(
 
 
 def make_ndarray(tensor: tensor_pb2.TensorProto) -> np.ndarray[Any, Any]:
-    """The array of a TensorProto; strings as an object array of bytes."""
+    """Decode the array of a TensorProto; strings as an object array of bytes."""
     return decode_tensor(tensor)
 
 
 def is_tensor(x: Any) -> bool:
-    """Whether a value is a tensor of any kind: dense, sparse, slices, or a variable."""
+    """Tell whether a value is a tensor of any kind: dense, sparse, slices, or a variable."""
     return isinstance(x, (Tensor, SparseTensor, IndexedSlices)) or hasattr(x, "_as_graph_element")

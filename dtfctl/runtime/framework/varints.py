@@ -16,7 +16,7 @@ def varint(value: int) -> bytes:
 
 
 def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """The number at `at` and the position after it.
+    """Read the number at `at`; give the position after it too.
 
     Raises:
         DataLossError: it runs past the end.
