@@ -59,9 +59,19 @@ def headline(status: ClusterStatus, screen: Screen) -> str:
     ready = f"{status.running}/{len(status.tasks)} tasks run"
     if status.healthy:
         return f"{status.name} is {screen.style('healthy', 'green')}: {ready}{jobs}"
+    if whose := taken_by(status):
+        return f"{status.name} is {screen.style('not yours any more', 'red')}: it belongs to {whose}"
     word = "degraded" if status.running else "down"
     trouble = f", {plural(len(status.problems), 'problem')}" if status.problems else ""
     return f"{status.name} is {screen.style(word, 'red')}: {ready}{jobs}{trouble}"
+
+
+def taken_by(status: ClusterStatus) -> str:
+    """Say who took the cluster over, by what its hosts answer; empty while tasks of it run for us."""
+    if status.running:
+        return ""
+    said = (host.last_error.partition(" belongs to ")[2] for host in status.hosts if host.cause == "owner")
+    return next((whose for whose in said if whose), "")
 
 
 def task_table(tasks: Sequence[TaskStatus], screen: Screen, wide: bool) -> list[str]:

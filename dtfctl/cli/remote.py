@@ -343,10 +343,10 @@ def ssh(
     found = cluster.ssh_command(host)
     sys.stdout.flush()
     rest = list(words or [])
-    options = rest[1:] if rest[:1] == ["--"] else []
-    ending = [] if options or rest[:1] == ["--"] else rest
+    if rest[:1] == ["--"]:
+        del rest[0]
     try:
-        os.execvp(found[0], [*found[:-1], *options, found[-1], *ending])
+        os.execvp(found[0], [*found, *rest])  # ssh takes options behind the host, too
     except FileNotFoundError:
         raise UsageError("there is no `ssh` on this machine", "Install OpenSSH's client.") from None
 

@@ -65,7 +65,9 @@ def status(
         return 0
     for line in lines:
         screen.print(line)
-    if any(task.state in ("failed", "crashed", "lost") for task in found.tasks):
+    if _tables.taken_by(found):
+        screen.next("dtfctl down --force (forgets it here; theirs runs on), or take it back: dtfctl up FILE --adopt")
+    elif any(task.state in ("failed", "crashed", "lost") for task in found.tasks):
         screen.next("dtfctl restart failed")
     elif not found.jobs:
         screen.next("dtfctl submit SCRIPT")

@@ -80,6 +80,9 @@ def test_the_systems_ssh_logs_in_as_the_spec_says(shell: Shell, lab: Lab) -> Non
     for name in (address, f"host:{address}"):
         done = shell.process("ssh", name, "uname", "-n")
         assert (done.returncode, done.stdout.decode().strip()) == (0, lab.names[0]), done.stderr
+    for rest in (["--", "uname", "-n"], ["--", "-o", "LogLevel=ERROR", "uname", "-n"]):
+        done = shell.process("ssh", address, *rest)
+        assert (done.returncode, done.stdout.decode().strip()) == (0, lab.names[0]), done.stderr
     words = Cluster.open().ssh_command(address)
     assert words[0] == "ssh" and str(lab.key) in words
     assert "StrictHostKeyChecking=yes" in words

@@ -42,6 +42,15 @@ def test_status_of_a_degraded_cluster_says_what_is_wrong_and_what_to_do(dtfctl: 
     assert result.err == "next: dtfctl restart failed\n"
 
 
+def test_status_of_a_cluster_that_somebody_took_over_says_who_has_it(dtfctl: Dtfctl) -> None:
+    whose = "eve@box (/home/eve/.local/state/dtfctl, since 2026-01-02 03:04 UTC)"
+    found = status(task("ps/0", state="lost"), problems=[f"localhost: cluster demo there belongs to {whose}"])
+    host = replace(found.hosts[0], state="down", cause="owner", last_error=f"cluster demo there belongs to {whose}")
+    result = dtfctl("status", fake=FakeLauncher(replace(found, hosts=(host,))))
+    assert result.out.splitlines()[0] == f"demo is not yours any more: it belongs to {whose}"
+    assert "restart failed" not in result.err and "up FILE --adopt" in result.err
+
+
 def test_status_shows_jobs_and_wide_shows_hosts_and_the_controller(dtfctl: Dtfctl) -> None:
     fake = FakeLauncher(status(task("ps/0"), jobs=[job()]))
     shown = re.sub(r"3m\d\ds", "3m05s", dtfctl("status", "-q", fake=fake).out)  # it goes on while one looks
