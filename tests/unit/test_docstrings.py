@@ -24,6 +24,7 @@ CLEAN = {
     "dtfctl/runtime/executor",
     "dtfctl/runtime/framework",
     "dtfctl/runtime/ops",
+    "dtfctl/runtime/services",
     *(f"dtfctl/runtime/{room}" for room in ("programs", "rendezvous", "testing", "train")),
 }
 """Folders in these that have none any more. The list may only become longer."""

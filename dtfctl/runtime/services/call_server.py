@@ -53,7 +53,7 @@ _USED: dict[str, tuple[str, ...]] = {
 
 
 def missing() -> list[str]:
-    """What this module uses of gRPC's core, and does not find there."""
+    """List what this module uses of gRPC's core, and does not find there."""
     found = []
     for name, parts in _USED.items():
         thing = getattr(cygrpc, name, None)
@@ -101,7 +101,7 @@ class CoreCallServer:
         return bool(self._core.add_http2_port(address.encode(), *more))
 
     def add_gate(self, gate: Gate) -> None:
-        """It leads to one of the ports, opens when this starts and closes when it ends."""
+        """Add a gate: it leads to one of the ports, opens when this starts and closes when it ends."""
         self._gates.append(gate)
 
     def start(self) -> None:
@@ -150,7 +150,7 @@ class CoreCallServer:
             pass
 
     def _handle(self, event: Any) -> bool:
-        """Whether the server has ended with this event."""
+        """Handle an event; tell whether the server has ended with it."""
         tag = event.tag
         if tag is _NEW_CALL:
             self._begin(event)
@@ -203,7 +203,7 @@ class CoreCallServer:
     # For calls --------------------------------------------------------------------------------------------------------
 
     def forget(self, call: CoreCall) -> None:
-        """The core has nothing more to say about it."""
+        """Forget a call that the core has nothing more to say about."""
         with self._lock:
             self._calls.discard(call)
 
@@ -268,16 +268,16 @@ class CoreCall:
         raise Refused(code, details)
 
     def time_left(self) -> float | None:
-        """Seconds until its deadline; None without one."""
+        """Count the seconds until the call's deadline; None without one."""
         left = self._deadline - time.time()
         return max(left, 0.0) if left < FOR_EVER_S else None
 
     def peer(self) -> str:
-        """gRPC's name for the other end; for one that came through a gate, the gate's, after `unix-abstract:`."""
+        """Give gRPC's name for the other end; for one that came through a gate, the gate's, after `unix-abstract:`."""
         return str(self._core.peer().decode())
 
     def auth_context(self) -> dict[str, list[bytes]]:
-        """What is known of the other end for certain, such as `x509_common_name` of its certificate."""
+        """Get what is known of the other end for certain, such as `x509_common_name` of its certificate."""
         found = cygrpc.auth_context(self._core) or {}
         return {key.decode(): list(values) for key, values in found.items()}
 
@@ -309,7 +309,7 @@ class CoreCall:
         )
 
     def send(self, message: bytes) -> bool:
-        """Returns when the message has been sent; False where it cannot be."""
+        """Send a message and wait until it has been sent; False where it cannot be."""
         sent: queue.SimpleQueue[bool] = queue.SimpleQueue()
         with self._lock:
             operations = (*self._head(), cygrpc.SendMessageOperation(message, _NO_FLAGS))
@@ -360,7 +360,7 @@ class CoreCall:
                     log.exception("what waits for the end of a call of %s failed", self.method)
 
     def came_back(self) -> None:
-        """The event of a batch has been handled."""
+        """Note that the event of a batch has been handled; after the last one the server forgets the call."""
         with self._lock:
             self._begun -= 1
             is_last = self._begun == 0
@@ -385,7 +385,7 @@ class _Requests(Iterator[bytes]):
 
 
 def _ignore(_event: Any) -> None:
-    """Nothing follows from it."""
+    """Ignore an event that nothing follows from."""
 
 
 def _begin(call: CoreCall, handler: Handler) -> None:

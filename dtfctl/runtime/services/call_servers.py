@@ -29,13 +29,13 @@ _PATIENCE_S = 5.0
 def make_call_server(
     find: Callable[[str], Handler | None], options: Sequence[tuple[str, int]], most_calls: int
 ) -> CallServer:
-    """A server of the kind that works here; see `PublicCallServer` for the arguments."""
+    """Make a server of the kind that works here; see `PublicCallServer` for the arguments."""
     return chosen()(find, options, most_calls)
 
 
 @functools.cache
 def chosen() -> Maker:
-    """The kind of server that works here.
+    """Choose the kind of server that works here.
 
     Raises:
         ValueError: the environment names none.
@@ -79,7 +79,7 @@ def _version() -> tuple[int, ...]:
 
 
 def fault_of(maker: Maker) -> str:
-    """What a server fails at that is asked for everything that handlers rely on; "" if it does it all."""
+    """Find what a server fails at that is asked for everything that handlers rely on; "" if it does it all."""
     try:
         return _tried(maker)
     except Exception as e:

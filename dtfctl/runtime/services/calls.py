@@ -27,7 +27,7 @@ class Call(Protocol):
 
     @property
     def method(self) -> str:
-        """Its path."""
+        """The path of the method that is called."""
 
     @property
     def metadata(self) -> tuple[tuple[str, str | bytes], ...]:
@@ -44,13 +44,13 @@ class Call(Protocol):
         """End it with that status, by an exception."""
 
     def time_left(self) -> float | None:
-        """Seconds until its deadline; None without one."""
+        """Count the seconds until the call's deadline; None without one."""
 
     def peer(self) -> str:
-        """gRPC's name for the other end, such as `ipv4:127.0.0.1:4711`."""
+        """Give gRPC's name for the other end, such as `ipv4:127.0.0.1:4711`."""
 
     def auth_context(self) -> dict[str, list[bytes]]:
-        """What is known of the other end for certain, such as `x509_common_name` of its certificate."""
+        """Get what is known of the other end for certain, such as `x509_common_name` of its certificate."""
 
 
 class Refused(Signal):
@@ -95,7 +95,7 @@ class CallServer(Protocol):
         """Listen at "unix:path" once started, over TLS if there are credentials; False where that is not possible."""
 
     def add_gate(self, gate: Gate) -> None:
-        """It leads to one of the ports, opens when this starts and closes when it ends."""
+        """Add a gate: it leads to one of the ports, opens when this starts and closes when it ends."""
 
     def start(self) -> None:
         """Serve; returns at once."""

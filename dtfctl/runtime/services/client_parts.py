@@ -69,7 +69,7 @@ class _Part:
 
 
 class ClientParts:
-    """Of one connection."""
+    """The parts that clients run, of one connection."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
@@ -82,7 +82,7 @@ class ClientParts:
         return bool(self._steps)
 
     def define(self, frame: Frame) -> None:
-        """A PARTITION frame.
+        """Take a PARTITION frame: keep the part, or the error in it, under its number.
 
         Raises:
             InvalidArgumentError: it makes no sense.
@@ -99,7 +99,7 @@ class ClientParts:
             self._known[proto.number] = e
 
     def start(self, link: Link, frame: Frame, values: list[Any]) -> None:
-        """A RUN frame, with what was fed before it.
+        """Start the part that a RUN frame names, with what was fed before it.
 
         Raises:
             InvalidArgumentError: it makes no sense.
@@ -138,14 +138,14 @@ class ClientParts:
             self._worker.cleanup(step_id)
 
     def ended(self, error: OpError) -> None:
-        """The client is gone: end and forget what it runs."""
+        """End and forget what the client runs, which is gone."""
         for step_id in list(self._steps):
             self._worker.cancel(step_id, error)
             self.forget(step_id)
         self._known.clear()
 
     def _given_up(self, link: Link, step_id: int) -> None:
-        """A part was told to end and goes on: the client need not wait for that."""
+        """Tell the client that it need not wait for a part that was told to end and goes on."""
         step = self._steps.get(step_id)
         if step is not None and step.late is not None:
             step.late = None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def quiet_parts(parts: Mapping[str, NodeGraph], ends: Mapping[str, ClientEnds]) -> frozenset[str]:
-    """Tasks of which nobody must be told that their part of a step has ended well.
+    """Find the tasks of which nobody must be told that their part of a step has ended well.
 
     All that such a part does, it does for what it sends to parts that wait for it, and that tell of their own end. With
     control flow a part may end without waiting for all that is sent to it.
@@ -36,7 +36,7 @@ def quiet_parts(parts: Mapping[str, NodeGraph], ends: Mapping[str, ClientEnds]) 
 
 
 def _receivers(graph: NodeGraph) -> frozenset[str]:
-    """Whom a part sends what it does last; none if it also ends with something else."""
+    """Find whom a part sends what it does last; none if it also ends with something else."""
     out: set[str] = set()
     followed: set[Node] = set()
     for node in graph:
@@ -53,7 +53,7 @@ def _receivers(graph: NodeGraph) -> frozenset[str]:
 def client_plan(
     session: MasterSession, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]
 ) -> worker_pb2.ClientPlan:
-    """What a client must know to run a signature.
+    """Plan what a client must know to run a signature.
 
     Raises:
         OpError: as `Signatures.get`.

@@ -66,7 +66,7 @@ class ClientService:
         return service(NAME, {"Open": unary(worker_pb2.OpenClientRequest, self.open), "Ping": ping})
 
     def listen(self) -> None:
-        """Start.
+        """Start listening for clients.
 
         Raises:
             OSError.
@@ -77,7 +77,7 @@ class ClientService:
         return self.invite(request)
 
     def invite(self, request: worker_pb2.OpenClientRequest) -> worker_pb2.OpenLinkResponse:
-        """How a client may connect to this task; empty where it can only use gRPC."""
+        """Tell how a client may connect to this task; empty where it can only use gRPC."""
         if request.place != this_place() or not self._door.unix_name:
             return worker_pb2.OpenLinkResponse()
         offer = self._door.offer(request.incarnation)
@@ -116,7 +116,7 @@ class ClientService:
             self._clients.discard(client)
 
     def peer_lost(self, task: str, life: int, error: OpError) -> None:
-        """That life of a task is gone: those who run steps there themselves must know."""
+        """Tell those who run steps themselves that a life of a task is gone."""
         lost = worker_pb2.LostTask(task=task, incarnation=life, code=error.error_code, message=error.message)
         message = Message(Kind.LOST, 0, "", lost.SerializeToString())
         with self._lock:
@@ -198,7 +198,7 @@ class _Client:
         self._is_gone = False
 
     def opened(self, link: Link) -> None:
-        """Nothing more to know."""
+        """Note that the link is there; there is nothing more to know."""
 
     def received(self, link: Link, frame: Frame) -> None:
         kind = frame.kind
@@ -324,7 +324,7 @@ class _Client:
             when_late(token, lambda: self._give_up(link, call))
 
     def _give_up(self, link: Link, call: int) -> None:
-        """A call was told to end and goes on: the client need not wait for that."""
+        """Answer a call that was told to end and goes on, so that the client need not wait for it."""
         token = self.running.pop(call, None)
         if token is not None:
             self._answer(link, call, [], token.reason)

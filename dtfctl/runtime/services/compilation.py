@@ -73,7 +73,7 @@ class SessionGraph:
                     log.warning("%s", line)
 
     def _explain(self, nodes: Iterable[Node], error: InvalidArgumentError) -> None:
-        """Raises UnavailableError where nodes ask for a device of a task that is lost for now."""
+        """Raise UnavailableError where nodes ask for a device of a task that is lost for now."""
         if not self._away:
             return
         for device in {node.device for node in nodes if node.device}:
@@ -84,7 +84,7 @@ class SessionGraph:
     def compile(
         self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str], everywhere: bool = False
     ) -> dict[str, NodeGraph]:
-        """Partitions by task.
+        """Compile a signature to partitions by task.
 
         Args:
             everywhere: see `compile_step`.
@@ -97,7 +97,7 @@ class SessionGraph:
         ).partitions
 
     def tensor_type(self, name: str) -> DType | None:
-        """The base element type of a tensor by name, None when there is no such tensor."""
+        """Find the base element type of a tensor by name, None when there is no such tensor."""
         try:
             node_name, index = parse_input(name)
         except InvalidArgumentError:

@@ -9,7 +9,7 @@ from dtfctl.runtime.framework.node_graph import CONTROL, parse_input
 
 
 def cost_graph(graphs: Iterable[graph_pb2.GraphDef], stats: stats_pb2.StepStats) -> stats_pb2.CostGraphDef:
-    """A node for each of the partitions', with the time and the outputs seen of it, if it ran."""
+    """Make a node for each of the partitions', with the time and the outputs seen of it, if it ran."""
     seen = {node.node_name: node for device in stats.dev_stats for node in device.node_stats}
     costs = stats_pb2.CostGraphDef()
     for graph in graphs:

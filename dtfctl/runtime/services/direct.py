@@ -62,7 +62,7 @@ class DirectStep:
         self._results = None if results == list(range(len(ends.fetches))) else results
 
     def __call__(self, values: list[Any], outer: CancellationToken | None = None) -> list[Any]:
-        """The fetched values.
+        """Run a step; give the fetched values.
 
         Args:
             outer: cancels the step from outside, as when the client is gone. Whoever gives it does not wait for what

@@ -60,7 +60,7 @@ class Exchange:
             raise InvalidArgumentError(f"A frame {kind.name} came the wrong way")
 
     def ended(self, link: Link, error: OpError) -> None:
-        """The peer is gone, and with it the master of the steps it started: end and forget them."""
+        """End and forget the steps that a peer started as their master, for it is gone."""
         with self._lock:
             steps = self._steps.pop(link, {})
         for step_id in list(steps):

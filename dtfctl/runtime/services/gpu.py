@@ -27,7 +27,7 @@ _DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg")
 def find_gpus(
     job: str, task: int, config: config_pb2.ConfigProto, environment: Mapping[str, str] = os.environ
 ) -> list[Device]:
-    """The task's GPU devices, GPU:0 first; none where there is no GPU, or none is wanted.
+    """Find the task's GPU devices, GPU:0 first; none where there is no GPU, or none is wanted.
 
     A GPU that is there but cannot be used, for want of cupy or because CUDA does not start, is logged in one line.
 

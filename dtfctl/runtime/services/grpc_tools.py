@@ -55,7 +55,7 @@ CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
 
 
 def unary(request_type: Any, function: Callable[[Any, Call], Any]) -> Unary:
-    """A handler: parses the request, answers with the message `function` returns or the status of what it raises."""
+    """Make a handler that parses the request and answers with `function`'s message or the status of what it raises."""
 
     def handle(data: bytes, call: Call) -> bytes:
         try:
@@ -92,7 +92,7 @@ _STATUS = {s.value[0]: s for s in grpc.StatusCode}
 
 
 def service(name: str, methods: Mapping[str, Handler]) -> dict[str, Handler]:
-    """Handlers by the paths of their methods."""
+    """Index handlers by the paths of their methods."""
     return {f"/{name}/{method}": handler for method, handler in methods.items()}
 
 
@@ -101,7 +101,7 @@ def new_server(find: Callable[[str], Handler | None]) -> CallServer:
 
 
 def listen_tcp(server: CallServer, address: str, credentials: grpc.ServerCredentials | None) -> int:
-    """Have `server` listen at "host:port"; the port, which is a free one for port 0.
+    """Have `server` listen at "host:port"; give the port, which is a free one for port 0.
 
     Without credentials, whoever of this machine connects must be of the same user, or root.
 

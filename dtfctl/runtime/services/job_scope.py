@@ -41,7 +41,7 @@ class JobScope:
 
     @classmethod
     def parse(cls, text: str) -> JobScope:
-        """Raises InvalidArgumentError."""
+        """Read the scope from text; InvalidArgumentError where it is malformed."""
         name, _, rest = text.removeprefix("job=").partition("&")
         if not text.startswith("job=") or len(name) > LONGEST_NAME or not _NAME.fullmatch(name):
             raise InvalidArgumentError(f"Malformed name of a job: {text[:LONGEST_NAME]!r}")
@@ -57,18 +57,18 @@ class JobScope:
 
     @classmethod
     def of_metadata(cls, metadata: Iterable[tuple[str, str | bytes]]) -> JobScope:
-        """Raises InvalidArgumentError."""
+        """Find the scope in a call's metadata, everyone's where there is none; InvalidArgumentError if malformed."""
         for key, value in metadata:
             if key == METADATA_KEY:
                 return cls.parse(value if isinstance(value, str) else value.decode(errors="replace"))
         return cls()
 
     def admits(self, task: str) -> bool:
-        """Whether a task of the cluster ("/job:J/replica:0/task:N") belongs to it."""
+        """Tell whether a task of the cluster ("/job:J/replica:0/task:N") belongs to the job."""
         return not self.tasks or task in {task_name(*real) for real in self.tasks.values()}
 
     def here(self, device: str) -> str:
-        """A device, or a filter, as the cluster knows it.
+        """Name a device, or a filter, as the cluster knows it.
 
         Raises:
             InvalidArgumentError: the job has no such task.
@@ -88,7 +88,7 @@ class JobScope:
         return replace(spec, job=real[0], task=real[1]).to_string()
 
     def there(self, device: str) -> str:
-        """A device as the job knows it."""
+        """Name a device as the job knows it."""
         if not self.tasks:
             return device
         spec = DeviceSpec.from_string(device)
@@ -98,7 +98,7 @@ class JobScope:
         return device
 
     def graph_here(self, graph_def: graph_pb2.GraphDef) -> graph_pb2.GraphDef:
-        """A graph with the devices of the cluster; the given one where nothing differs.
+        """Name the devices of a graph as the cluster does; gives the same graph where nothing differs.
 
         Raises:
             InvalidArgumentError: see `here`.
@@ -115,7 +115,7 @@ class JobScope:
         return out
 
     def devices_there(self, devices: Iterable[device_pb2.DeviceAttributes]) -> list[device_pb2.DeviceAttributes]:
-        """Devices under the job's names."""
+        """List devices under the job's names."""
         out = []
         for device in devices:
             renamed = device_pb2.DeviceAttributes()

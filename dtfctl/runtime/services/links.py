@@ -34,7 +34,7 @@ VARIABLE = "DTF_TRANSPORT"
 
 
 class LinkMaker:
-    """Of one task.
+    """The maker of one task's links to others.
 
     Args:
         owner: of all links made here, whoever opened them.
@@ -83,7 +83,7 @@ class LinkMaker:
     # Asked by a peer --------------------------------------------------------------------------------------------------
 
     def offer(self, task: str, life: int) -> worker_pb2.OpenLinkResponse:
-        """How that life of a task may connect to this one."""
+        """Tell how that life of a task may connect to this one."""
         if self._door is None:
             return worker_pb2.OpenLinkResponse()
         offer = self._door.offer((task, life))
@@ -112,7 +112,7 @@ class LinkMaker:
         address: str,
         channel: Callable[[], grpc.Channel],
     ) -> Link:
-        """A link to a peer, started.
+        """Connect to a peer by a link, and start it.
 
         Args:
             ask: gets the peer's offer for one attempt.
@@ -176,5 +176,5 @@ class LinkMaker:
 
 
 def _lives(client: str, client_life: int, server: str, server_life: int) -> bytes:
-    """Which life of which task has connected to which."""
+    """Write down which life of which task has connected to which."""
     return f"{client} {client_life} > {server} {server_life}".encode()

@@ -73,7 +73,7 @@ class Master:
         config: config_pb2.ConfigProto | None,
         scope: JobScope = EVERYONE,
     ) -> MasterSession:
-        """A new session with that graph, known to all tasks it may use: those of its job, where it is of one.
+        """Create a session with a graph, known to all tasks it may use: those of its job, where it is of one.
 
         Raises:
             InvalidArgumentError: the graph or the config is at fault.
@@ -113,7 +113,7 @@ class Master:
         oldest.close(CancelledError("Step was cancelled because the session was garbage collected due to inactivity."))
 
     def _find_remote(self, config: config_pb2.ConfigProto, scope: JobScope = EVERYONE) -> list[RemoteTask]:
-        """The other tasks a session may use, all heard of just now."""
+        """Find the other tasks a session may use, all heard of just now."""
         peers = self._peers
         if peers is None:
             return []
@@ -172,7 +172,7 @@ class Master:
             raise AbortedError(errors[0].message)
 
     def session(self, handle: str) -> MasterSession:
-        """A session by handle.
+        """Find a session by handle.
 
         Raises:
             AbortedError: there is none.
@@ -195,7 +195,7 @@ class Master:
         session.close()
 
     def list_devices(self, handle: str) -> tuple[list[device_pb2.DeviceAttributes], list[device_pb2.DeviceAttributes]]:
-        """Local and remote devices of a session; without a handle, those of the cluster.
+        """List local and remote devices of a session; without a handle, those of the cluster.
 
         Raises:
             InvalidArgumentError: there is no such session.
@@ -244,7 +244,7 @@ class Master:
     # From other tasks -------------------------------------------------------------------------------------------------
 
     def receive(self, task: str, frame: Frame) -> None:
-        """A frame from a worker: DONE of a part of a step."""
+        """Take a frame from a worker: DONE of a part of a step."""
         if frame.kind is not Kind.DONE:
             return
         run = self._step_runs.get(frame.step)
@@ -252,11 +252,11 @@ class Master:
             run.done(task, worker_pb2.StepReport.FromString(frame.payload) if frame.payload else None)
 
     def peer_lost(self, task: str, error: OpError) -> None:
-        """Another task's life is gone: its parts of steps will not end."""
+        """Tell steps that another task's life is gone: its parts of them will not end."""
         for run in list(self._step_runs.values()):
             run.lost(task, error)
 
 
 def _admits(device_filter: DeviceSpec, task: str) -> bool:
-    """True when a device filter lets a task in (only its job, replica and task count)."""
+    """Tell whether a device filter lets a task in (only its job, replica and task count)."""
     return device_filter.without_device().matches(DeviceSpec.from_string(task))

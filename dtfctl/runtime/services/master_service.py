@@ -141,12 +141,12 @@ class MasterService:
 
 
 def _is_about_request(error: OpError) -> bool:
-    """True for errors that TensorFlow's master answers as a gRPC status although bodies may hold errors."""
+    """Tell errors that TensorFlow's master answers as a gRPC status although bodies may hold errors."""
     return isinstance(error, FailedPreconditionError) and error.message == "Session is closed."
 
 
 def _token(call: Call) -> CancellationToken:
-    """Cancelled when the call is over, as when the client is gone or its deadline has passed."""
+    """Make a token that is cancelled when the call is over, as when the client is gone or its deadline has passed."""
     token = CancellationToken()
     gone = CancelledError("The client gave up the step: it was cancelled, its deadline passed, or it is gone")
     if not call.on_gone(lambda: token.cancel(gone)):

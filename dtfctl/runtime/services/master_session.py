@@ -193,7 +193,7 @@ class MasterSession:
             self._leave()
 
     def is_measured(self, run: int) -> bool:
-        """Whether the configuration asks what the nodes cost in a signature's run of that number."""
+        """Tell whether the configuration asks what the nodes cost in a signature's run of that number."""
         options = self.config.graph_options
         counted = run - options.build_cost_model_after
         return options.build_cost_model > 0 and counted > 0 and counted % options.build_cost_model == 0
@@ -232,7 +232,7 @@ class MasterSession:
         return release
 
     def timeout_s(self, how: StepOptions) -> float:
-        """How long a step may take; 0 without a bound."""
+        """Find how long a step may take, in seconds; 0 without a bound."""
         asked_ms = how.options.timeout_in_ms if how.options is not None else 0
         return float(asked_ms or self.config.operation_timeout_in_ms) / 1000
 
@@ -272,7 +272,7 @@ class MasterSession:
         return fetched
 
     def reported(self, error: OpError, token: CancellationToken) -> OpError:
-        """What a client is told of an error in this task."""
+        """Choose what a client is told of an error in this task."""
         reason = token.reason
         if error is reason or error.derived:
             return reason or error
@@ -347,7 +347,7 @@ class MasterSession:
         return made.prepared.run(values, how)
 
     def callable_fetches(self, handle: int) -> list[str]:
-        """Names of what a callable fetches; none for a handle that is not known."""
+        """List the names of what a callable fetches; none for a handle that is not known."""
         made = self._callables.get(handle)
         return list(made.options.fetch) if made is not None else []
 
@@ -358,7 +358,7 @@ class MasterSession:
     # Devices, closing -------------------------------------------------------------------------------------------------
 
     def open_client(self, task: str, place: str, client: int) -> worker_pb2.OpenLinkResponse:
-        """How a client of that place may connect to another of the session's tasks.
+        """Ask how a client of that place may connect to another of the session's tasks.
 
         Raises:
             UnavailableError, AbortedError: the session's life of that task is gone, or it cannot be reached.

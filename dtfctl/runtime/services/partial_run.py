@@ -76,13 +76,13 @@ class _PartialRun:
         self._execution: Future[None] | None = None
 
     def cancel(self, reason: OpError) -> None:
-        """The session closes."""
+        """End the run because the session closes, and wait for that."""
         self._step.token.cancel(reason)
         self._wait()
         self._session.local.worker.cleanup(self._step_id)
 
     def run(self, feeds: Mapping[str, Any], fetches: Sequence[str], how: StepOptions) -> tuple[list[Any], bool]:
-        """Values of `fetches`, and whether nothing is left to feed or fetch."""
+        """Feed some more; give the values of `fetches`, and whether nothing is left to feed or fetch."""
         self._check(feeds, fetches)
         check_feeds(feeds.items(), self._compiled.feed_types)
         for name in feeds:

@@ -51,7 +51,7 @@ class _Coming:
         link.send(messages)
 
     def arrived(self, link: Link) -> list[OpError]:
-        """The link is there; why messages could not be sent."""
+        """Send over the new link what has waited for it; give the errors of messages that could not be sent."""
         refused: list[OpError] = []
         with self._lock:
             for message in self._waiting:
@@ -74,9 +74,11 @@ class _Coming:
 
 @dataclass
 class _Peer:
-    """Attributes:
-    link: what is sent with: the first link there was, whoever opened it.
-    links: all that are open to the life known.
+    """What is known of a task.
+
+    Attributes:
+        link: what is sent with: the first link there was, whoever opened it.
+        links: all that are open to the life known.
     """
 
     task: str
@@ -130,16 +132,16 @@ class Peers:
         return self._peer(task).life
 
     def down_reason(self, task: str) -> OpError | None:
-        """Why a task is known to be down, or None."""
+        """Tell why a task is known to be down; None where it is not."""
         return self._peer(task).down
 
     def lost(self) -> dict[str, str]:
-        """Tasks that new sessions are made without, but that will come back, and why they are away."""
+        """List the tasks that new sessions are made without, but that will come back, and why they are away."""
         with self._lock:
             return dict(self._lost)
 
     def is_gone(self, task: str, life: int) -> bool:
-        """Whether that life of a task is known to be over, or is said to be down."""
+        """Tell whether that life of a task is known to be over, or is said to be down."""
         peer = self._peers.get(task)
         return peer is None or peer.life > life or peer.down is not None
 
@@ -159,7 +161,7 @@ class Peers:
     # Knowledge --------------------------------------------------------------------------------------------------------
 
     def learn(self, task: str, life: int, address: str = "") -> None:
-        """A task is up in this life, perhaps at another address; older news is ignored."""
+        """Note that a task is up in this life, perhaps at another address; older news is ignored."""
         if task == self.task:
             return
         with self._lock:
@@ -178,7 +180,7 @@ class Peers:
             self._on_lost(task, old_life, self._restarted(peer))
 
     def mark_down(self, task: str, life: int, reason: str) -> None:
-        """That life of a task is gone; older news than what is known is ignored."""
+        """Note that a life of a task is gone; older news than what is known is ignored."""
         with self._lock:
             peer = self._peers.get(task)
             if peer is None or life < peer.life:
@@ -190,8 +192,10 @@ class Peers:
         self._on_lost(task, life, peer.down)
 
     def forget(self, task: str, reason: str, *, lost: bool = False) -> None:
-        """A task is no longer one of the cluster. What waits for it fails; news of it makes it one again, which are
-        sure to come of one that is only `lost`."""
+        """Take a task out of the cluster. What waits for it fails; news of it brings it back.
+
+        News are sure to come of one that is only `lost`.
+        """
         with self._lock:
             peer = self._peers.get(task)
             self._lost.pop(task, None)
@@ -239,7 +243,7 @@ class Peers:
     # Links ------------------------------------------------------------------------------------------------------------
 
     def make_links_with(self, maker: LinkMaker) -> None:
-        """To be called once before anything is sent."""
+        """Set the maker of links, once before anything is sent."""
         self._maker = maker
 
     def send(self, task: str, messages: Sequence[Message]) -> None:
@@ -253,7 +257,7 @@ class Peers:
         (link or self._new_link(task)).send(messages)
 
     def link_to(self, task: str, life: int) -> Link | _Coming | None:
-        """What to send with to that very life of a task; None where it is not at hand."""
+        """Find what to send with to that very life of a task; None where it is not at hand."""
         peer = self._peers.get(task)
         if peer is None or peer.life != life or peer.down is not None:
             return None
@@ -308,7 +312,7 @@ class Peers:
             self._on_lost(peer.task, life, error)
 
     def opened(self, link: Link) -> None:
-        """A link is there; see LinkOwner.
+        """Note that a link is there; see LinkOwner.
 
         Raises:
             AbortedError: it is to a former life.
@@ -320,7 +324,7 @@ class Peers:
             peer.links.append(link)
 
     def ended(self, link: Link, error: OpError) -> None:
-        """A link broke; see LinkOwner. Nothing for one that was given up here."""
+        """Note that a link broke; see LinkOwner. Nothing follows for one that was given up here."""
         peer = self._peers.get(link.peer_task)
         with self._lock:
             if peer is None or link not in peer.links:
@@ -333,7 +337,7 @@ class Peers:
         self._on_lost(peer.task, link.peer_life, error)
 
     def silent(self, timeout_s: float) -> set[str]:
-        """Which of the tasks this one works with, and which are said to be up, do not answer within `timeout_s`."""
+        """Find the tasks this one works with, and which are said to be up, that do not answer within `timeout_s`."""
         with self._lock:
             asked = [p for p in self._peers.values() if p.life and p.down is None and (p.links or p.channel)]
         answers = [(peer, peer.life, self.status(peer.task, timeout_s)) for peer in asked]
@@ -350,7 +354,7 @@ class Peers:
         return found
 
     def transports(self) -> dict[str, str]:
-        """What carries tensors to each task there is a link to."""
+        """Tell what carries tensors to each task there is a link to."""
         with self._lock:
             return {t: p.links[0].transport for t, p in self._peers.items() if p.links}
 

@@ -59,7 +59,7 @@ class MasterProxy:
         return grpc.secure_channel(address, credentials, options=(*CHANNEL_OPTIONS, *name))
 
     def start(self, listen: str = "127.0.0.1:0") -> int:
-        """Listen; the port.
+        """Listen and give the port.
 
         Raises:
             OSError: the address is taken.
@@ -71,7 +71,7 @@ class MasterProxy:
         return port
 
     def _look_at_certificate(self) -> bool:
-        """A port may be open for months; what runs through it goes on when the certificate is renewed."""
+        """Connect anew when the certificate was renewed: a port may be open for months. What runs goes on."""
         if self._stopped or self._identity is None:
             return False
         now = self._identity.generation()
@@ -81,7 +81,7 @@ class MasterProxy:
         return True
 
     def move(self, address: str) -> None:
-        """The task is at `address` now. What still runs at the old one is cancelled."""
+        """Lead to the task's new address. What still runs at the old one is cancelled."""
         self._address = address
         self._forward.replace(self._connect(address))
 

@@ -91,7 +91,7 @@ class PublicCallServer:
         self._ended.set()
 
     def serve(self, method: str, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        """What answers a call, as gRPC wants it."""
+        """Answer a call, as gRPC wants it."""
         call = PublicCall(self, method, context)
         for gate in self._gates:
             gate.known(call.peer().removeprefix("unix-abstract:"))
@@ -163,7 +163,7 @@ class PublicCall:
         return {name: list(values) for name, values in self._context.auth_context().items()}
 
     def answered(self) -> None:
-        """There is nothing more to send."""
+        """Note that there is nothing more to send."""
         with self._lock:
             self._is_answered = True
             self._on_gone = []
@@ -207,7 +207,7 @@ class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc]
 
 
 class _Threads(Executor):
-    """As many threads as there are calls: handlers may wait for each other."""
+    """An executor of as many threads as there are calls: handlers may wait for each other."""
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()

@@ -75,10 +75,10 @@ class ReactorProbe:
             answer(True)
 
     def writable(self) -> None:
-        """Never asked for."""
+        """Do nothing: this is never asked for."""
 
     def tick(self, now: float) -> None:
-        """Has no clock."""
+        """Do nothing: there is no clock here."""
 
 
 class CallProbe:
@@ -149,7 +149,7 @@ class Pulse:
         self._lock = threading.Lock()
 
     def look(self, now: float) -> str:
-        """What does not answer, in words; empty when all is well."""
+        """Find what does not answer, in words; empty when all is well."""
         passed = 0.0 if self._looked is None else min(now - self._looked, self._longest_s)
         self._looked = now
         silent = []

@@ -12,7 +12,7 @@ QUIET_S = 1.5
 """The counter stood still for so long: perhaps something waits for a peer."""
 ANSWER_S = 2.0
 MISSES = 2
-"""So many questions in a row without an answer; one may be lost on a busy machine."""
+"""How many questions in a row must stay without an answer; one may be lost on a busy machine."""
 SLOWEST_S = 5.0
 
 
@@ -35,7 +35,7 @@ class Reach:
         self.unreachable: tuple[str, ...] = ()
 
     def look(self, now: float) -> None:
-        """To be called about twice a second."""
+        """Ask the peers when nothing has gone on for a while; to be called about twice a second."""
         count = self._progress()
         if count != self._seen:
             self._seen, self._since, self._pause_s = count, now, 1.0

@@ -177,7 +177,7 @@ class TaskServer:
             guard.repeat(DEADLINES.after, LOOK_S, self._look_at_certificate, name="certificate")
 
     def _look_at_certificate(self) -> bool:
-        """Channels that stay open for months must not come back with a certificate that has ended meanwhile."""
+        """Renew channels with the certificate: one open for months must not come back with an ended one."""
         if self._stopped or self._tls is None:
             return False
         now = self._tls.generation()
@@ -260,44 +260,44 @@ class TaskServer:
             self.config.socket_path.unlink(missing_ok=True)
 
     def progress(self) -> int:
-        """A counter that grows as steps end and requests come; two equal readings mean idle or stuck."""
+        """Count the steps that ended and the requests that came; two equal readings mean idle or stuck."""
         return self.worker.steps_run + self.master.requests
 
     def make_pulse(self, beat_s: float) -> Pulse:
-        """Finds out whether the started server still serves; see `Pulse`."""
+        """Make what finds out whether the started server still serves; see `Pulse`."""
         probes: list[Probe] = [ReactorProbe()]
         if self.config.socket_path is not None:
             probes.append(CallProbe(self.config.socket_path))
         return Pulse(probes, beat_s, 2 * beat_s)
 
     def silent_peers(self, timeout_s: float) -> set[str]:
-        """Which tasks that this one works with do not answer it within `timeout_s`, as `job/index`."""
+        """Find the tasks that this one works with that do not answer it within `timeout_s`, as `job/index`."""
         found = self._peers.silent(timeout_s) if self._has_peers else set()
         names = [DeviceSpec.from_string(task) for task in found]
         return {f"{spec.job}/{spec.task}" for spec in names}
 
     def transports(self) -> dict[str, str]:
-        """What carries tensors to each task this one is linked to ("shm", "tcp" or "grpc")."""
+        """Tell what carries tensors to each task this one is linked to ("shm", "tcp" or "grpc")."""
         return self._peers.transports()
 
     # Peers ------------------------------------------------------------------------------------------------------------
 
     def peer_down(self, job: str, index: int, incarnation: int, reason: str) -> None:
-        """That life of a task is gone: steps touching it fail now with UNAVAILABLE and `reason`."""
+        """Note that a life of a task is gone: steps touching it fail now with UNAVAILABLE and `reason`."""
         task = task_name(job, index)
         if task != self.config.task:
             self._peers.mark_down(task, incarnation, reason)
             self.worker.delete_sessions_of(task, incarnation + 1)
 
     def peer_up(self, job: str, index: int, address: str, incarnation: int) -> None:
-        """A task is (again) reachable, perhaps elsewhere, in this life."""
+        """Note that a task is (again) reachable, perhaps elsewhere, in this life."""
         task = task_name(job, index)
         if task != self.config.task:
             self._peers.learn(task, incarnation, address)
             self.worker.delete_sessions_of(task, incarnation)
 
     def job_ended(self, job: str) -> None:
-        """Nothing of that job runs any more: its sessions are closed and its state goes. Returns at once."""
+        """Close the sessions of a job of which nothing runs any more, and drop its state. Returns at once."""
 
         def forget() -> None:
             self.master.end_job(job)
@@ -306,7 +306,7 @@ class TaskServer:
         submit(forget)
 
     def peer_gone(self, job: str, index: int, reason: str, *, lost: bool = False) -> None:
-        """A task is out of the cluster, until it is heard of again: new sessions are made without it.
+        """Take a task out of the cluster, until it is heard of again: new sessions are made without it.
 
         `lost`: it will be heard of again, so what needs it may be tried again.
         """
@@ -342,12 +342,12 @@ class _Tls:
         )
 
     def client(self) -> grpc.ChannelCredentials:
-        """For a new channel."""
+        """Make the credentials of a new channel."""
         pem = self._identity.pem()
         return grpc.ssl_channel_credentials(pem.ca, pem.key, pem.cert)
 
     def generation(self) -> int:
-        """Grows when the certificate was renewed."""
+        """Get a number that grows when the certificate was renewed."""
         return self._identity.generation()
 
     def _configuration(self) -> Any:
@@ -356,12 +356,12 @@ class _Tls:
         return grpc.ssl_server_certificate_configuration(((pem.key, pem.cert),), pem.ca)
 
     def _configuration_if_new(self) -> Any:
-        """gRPC asks with every connection that comes; None: as before."""
+        """Give the configuration if it is new, else None; gRPC asks with every connection that comes."""
         return None if self._identity.generation() == self._told else self._configuration()
 
 
 def _first_dns_name(pem: bytes) -> str:
-    """The first name a certificate is valid for.
+    """Find the first name a certificate is valid for.
 
     Raises:
         ValueError: it has none.

@@ -54,7 +54,7 @@ class Signatures:
         partial: bool = False,
         everywhere: bool = False,
     ) -> CompiledStep:
-        """The compiled step of a signature, made at its first use.
+        """Get the compiled step of a signature, made at its first use.
 
         Raises:
             OpError: the signature or the graph is at fault, or a task cannot be reached.

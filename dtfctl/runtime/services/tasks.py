@@ -103,7 +103,7 @@ class RemoteTask:
         self.peers.request(self.task, "ClearContainers", request, worker_pb2.ClearContainersResponse)
 
     def open_client(self, session: str, place: str, client: int) -> worker_pb2.OpenLinkResponse:
-        """How a client of that place may connect to this very life of the task.
+        """Ask how a client of that place may connect to this very life of the task.
 
         Raises:
             OpError: see `check`; the task cannot be reached.
@@ -140,7 +140,7 @@ class RemoteTask:
             self.peers.send(self.task, (Message(_RUN, step, "", part),))
 
     def send(self, kind: Kind, step: int) -> None:
-        """A control frame that needs no answer; nothing to tell a task that cannot be reached."""
+        """Send a control frame that needs no answer; there is nothing to tell a task that cannot be reached."""
         try:
             self.peers.send(self.task, (Message(kind, step),))
         except OpError:
@@ -163,12 +163,12 @@ class RemotePart(NamedTuple):
         return RemotePart(task, handle, RUN.pack(handle, 0))
 
     def reporting(self, flags: int) -> RemotePart:
-        """The same part, started so that it reports what `flags` asks for."""
+        """Copy this part, started so that it reports what `flags` asks for."""
         return self._replace(start=RUN.pack(self.handle, flags))
 
 
 def graph_with_ranks(graph_def: graph_pb2.GraphDef, ranks: list[int]) -> NodeGraph:
-    """The graph of a RegisterPartitionRequest.
+    """Build the graph of a RegisterPartitionRequest.
 
     Raises:
         OpError: it is malformed.

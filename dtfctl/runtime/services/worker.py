@@ -145,7 +145,7 @@ class Worker:
             self.delete_session(handle, CancelledError(f"The session's master, {master}, is gone"))
 
     def session(self, handle: str) -> WorkerSession:
-        """The session.
+        """Find the session of a handle.
 
         Raises:
             AbortedError: it is not known, as after a restart of this task.
@@ -198,7 +198,7 @@ class Worker:
             self._partitions.pop(handle, None)
 
     def partition(self, handle: int) -> Partition:
-        """A registered partition.
+        """Find a registered partition.
 
         Raises:
             AbortedError: its session is not known any more, or it was deregistered.
@@ -220,7 +220,7 @@ class Worker:
     # Steps ------------------------------------------------------------------------------------------------------------
 
     def step(self, step_id: int) -> Step | None:
-        """The step of that id, made at its first mention; None when it has ended."""
+        """Find the step of that id, made at its first mention; None when it has ended."""
         found = self._steps.get(step_id)
         if found is not None:
             return found
@@ -233,7 +233,7 @@ class Worker:
             return found
 
     def begin(self, step_id: int) -> Step:
-        """Like `step`, for those about to run something in it.
+        """Find a step like `step`, for those about to run something in it.
 
         Raises:
             AbortedError: the step has ended.
@@ -283,7 +283,7 @@ class Worker:
             step.cleanup()
 
     def receive(self, frame: Frame) -> None:
-        """A tensor another task pushed."""
+        """Take a tensor another task pushed."""
         step = self.step(frame.step)
         if step is not None:
             step.table.send(frame.key, frame.value, frame.dead)

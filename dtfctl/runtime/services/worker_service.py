@@ -30,7 +30,7 @@ NAME = "dtf.WorkerService"
 
 
 class WorkerService:
-    """Handlers.
+    """The handlers of a worker's gRPC methods.
 
     Args:
         exchange, links: take the links other tasks open.
@@ -79,7 +79,7 @@ class WorkerService:
         return service(NAME, handlers)
 
     def _checked(self, function: Any, claim: Callable[[Any], str] | None) -> Any:
-        """`claim`: which task a request says it comes from."""
+        """Make a handler check who calls; `claim` says which task a request says it comes from."""
 
         def checked(request: Any, call: Call) -> Any:
             self._check_caller(call, "" if claim is None else claim(request))
@@ -152,13 +152,13 @@ class WorkerService:
         return self._links.offer(request.task, request.incarnation)
 
     def open_client(self, request: worker_pb2.OpenClientRequest) -> worker_pb2.OpenLinkResponse:
-        """A master asks for one of its clients."""
+        """Invite a client of the master that asks."""
         if request.to_incarnation != self._life:
             raise AbortedError(f"{self._worker.task} was restarted: a client is for {request.to_incarnation}")
         return self._clients(request)
 
     def stream(self, requests: Iterator[bytes], call: Call) -> Iterator[bytes]:
-        """Frames both ways, where nothing better than gRPC works."""
+        """Pass frames both ways, where nothing better than gRPC works."""
         try:
             task, sender, receiver = _introduction(call)
             self._check_caller(call, task)
