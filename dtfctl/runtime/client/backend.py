@@ -132,7 +132,7 @@ class LocalBackend:
 
 
 def as_host(value: Any) -> Any:
-    """A fetched value as clients get it: an array for tensors, a scalar for rank 0 (bytes for a string)."""
+    """Turn a fetched value into what clients get: an array for tensors, a scalar for rank 0 (bytes for a string)."""
     if isinstance(value, np.ndarray):
         return value[()] if value.ndim == 0 else value
     if hasattr(value, "get") and hasattr(value, "device"):

@@ -33,7 +33,7 @@ def default_session(session: _Session) -> Iterator[_Session]:
 
 
 def get_default_session() -> Any:
-    """The innermost default session of this thread, or None."""
+    """Get the innermost default session of this thread, or None."""
     return default_sessions.stack[-1] if default_sessions.stack else None
 
 

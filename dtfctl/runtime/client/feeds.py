@@ -14,7 +14,7 @@ from dtfctl.runtime.framework.tensor_codec import to_bytes
 
 
 def convert_feeds(graph: Graph, feed_dict: Mapping[Any, Any]) -> dict[Tensor, np.ndarray[Any, Any]]:
-    """The tensors meant by the keys, with values converted to their types. The arrays are nobody else's.
+    """Find the tensors meant by the keys, and convert the values to their types. The arrays are nobody else's.
 
     Raises:
         TypeError: a key is no tensor of the graph, or a value does not fit the type.
@@ -61,7 +61,7 @@ class FeedConverter:
 
 
 def feed_tensors(graph: Graph, feeds: Any) -> list[Tensor]:
-    """The tensors of a list of feed keys (for partial runs).
+    """Find the tensors of a list of feed keys (for partial runs).
 
     Raises:
         TypeError, ValueError, KeyError: a key is no tensor of the graph.
@@ -147,14 +147,14 @@ def _convert(graph: Graph, tensor: Tensor, value: Any, key: Any) -> np.ndarray[A
 
 
 def _fits(dims: tuple[int | None, ...] | None, shape: tuple[int, ...]) -> bool:
-    """True when a concrete shape is what a static one allows."""
+    """Tell whether a concrete shape is what a static one allows."""
     if dims is None:
         return True
     return len(dims) == len(shape) and all(d is None or d == size for d, size in zip(dims, shape))
 
 
 def _changes(value: int, numpy_type: Any) -> bool:
-    """True when the type cannot hold an integer exactly."""
+    """Tell whether the type cannot hold an integer exactly."""
     try:
         return bool(np.array(value).astype(numpy_type) != value)
     except (OverflowError, TypeError):

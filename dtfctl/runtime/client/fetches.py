@@ -123,7 +123,7 @@ class FetchPlan:
         self.only_tensors = not self.targets
 
     def results(self, values: Sequence[Any]) -> Any:
-        """The result, from the values of `tensors`."""
+        """Build the result from the values of `tensors`."""
         if self.only_tensors:
             return self.build(values)
         spread: list[Any] = [None] * len(self.elements)

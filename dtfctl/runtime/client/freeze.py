@@ -26,7 +26,7 @@ _CALLERS: dict[str, tuple[int, str, tuple[str, ...]]] = {
     "PartitionedCall": (0, "Tin", ("f",)),
     "StatefulPartitionedCall": (0, "Tin", ("f",)),
 }
-"""Of ops that call functions: the first input that is an argument, the attribute of types, those with the functions."""
+"""Ops that call functions: the first input that is an argument, the attribute of types, those with the functions."""
 
 
 def convert_variables_to_constants(
@@ -36,7 +36,7 @@ def convert_variables_to_constants(
     variable_names_whitelist: Sequence[str] | None = None,
     variable_names_blacklist: Sequence[str] | None = None,
 ) -> graph_pb2.GraphDef:
-    """What the given nodes need of a graph, with constants for its variables; those in bodies of loops too.
+    """Copy what the given nodes need of a graph, with constants for its variables; those in bodies of loops too.
 
     Args:
         sess: where the variables have their values.
@@ -157,7 +157,7 @@ class _Freezer:
                 function.name = self._function(function.name, arguments)
 
     def _function(self, name: str, arguments: list[tuple[int, DType]]) -> str:
-        """The name of a copy of a function that takes values where it took handles."""
+        """Copy a function so that it takes values where it took handles; return the copy's name."""
         key = (name, tuple((i, t.name) for i, t in arguments))
         if key in self._made:
             return self._made[key]
@@ -190,7 +190,7 @@ class _Freezer:
 
 
 def _renamed(name: str, reads: set[str]) -> str:
-    """The output of a ReadVariableOp is `value`, that of the Identity it became `output`."""
+    """Rename the output of what was a ReadVariableOp and became an Identity: from `value` to `output`."""
     node, _, rest = name.partition(":")
     return f"{node}:output:{rest.removeprefix('value:')}" if node in reads and rest.startswith("value:") else name
 

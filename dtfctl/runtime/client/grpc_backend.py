@@ -47,7 +47,7 @@ class _Stub:
     def call(
         self, method: str, request: Any, response: Any, timeout_s: float | None, wait: bool = False, job: str = ""
     ) -> Any:
-        """One request; `job` says for whom, where that matters (services/job_scope.py).
+        """Send one request and wait for its answer; `job` says for whom, where that matters (services/job_scope.py).
 
         Raises:
             OpError: what the master answered; UnavailableError when it cannot be reached.

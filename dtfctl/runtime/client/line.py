@@ -52,7 +52,7 @@ class Line:
     def function(
         self, feeds: Sequence[str], fetches: Sequence[str], targets: Sequence[str]
     ) -> Callable[[Sequence[Any]], list[Any]]:
-        """A function from fed to fetched values, which runs a step. It raises OpError when the step fails."""
+        """Make a function from fed to fetched values, which runs a step. It raises OpError when the step fails."""
         unique = list(dict.fromkeys(fetches))
         signature = Signature(self._session, next(self._numbers), feeds, unique, targets)
         places = None if len(unique) == len(fetches) else [unique.index(f) for f in fetches]

@@ -55,7 +55,7 @@ class _Array(np.ndarray[Any, Any]):
     """An array that a function written for eager tensors can take."""
 
     def numpy(self) -> Any:
-        """The array itself; of one string its bytes."""
+        """Return the array itself; of one string, its bytes."""
         return self.item() if self.dtype == object and not self.ndim else np.asarray(self)
 
 

@@ -188,7 +188,7 @@ class BaseSession:
         return plan.results(values)
 
     def _plan(self, fetches: Any) -> FetchPlan:
-        """The plan of a structure, remembered where its identity tells what it is."""
+        """Plan the fetching of a structure; the plan is remembered where the structure's identity tells what it is."""
         kind = type(fetches)
         if kind is list or kind is tuple:
             if not all(type(f) is Tensor or type(f) is Operation for f in fetches):
@@ -256,7 +256,7 @@ class BaseSession:
     def make_callable(
         self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False
     ) -> Callable[..., Any]:
-        """A function that runs this step, with values for `feed_list` as arguments; faster than `run`.
+        """Make a function that runs this step, with values for `feed_list` as arguments; faster than `run`.
 
         Raises:
             TypeError: `feed_list` is no list or tuple, or a fetch is at fault.
@@ -305,7 +305,7 @@ class BaseSession:
         return plain
 
     def _make_callable_from_options(self, callable_options: config_pb2.CallableOptions) -> RemoteCallable:
-        """A step compiled by the master now, with everything in CallableOptions."""
+        """Have the master compile a step now, with everything in CallableOptions."""
         self._check_usable()
         with self._errors():
             self._send_graph()

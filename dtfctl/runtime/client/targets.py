@@ -23,7 +23,7 @@ _direct_lock = threading.Lock()
 
 
 def open_backend(target: str, config: config_pb2.ConfigProto) -> Backend:
-    """The backend of a target; nothing is sent yet.
+    """Open the backend of a target; nothing is sent yet.
 
     Raises:
         NotFoundError: no such scheme. InvalidArgumentError: a malformed address.
@@ -41,7 +41,7 @@ def open_backend(target: str, config: config_pb2.ConfigProto) -> Backend:
 
 
 def parse_target(target: str) -> str:
-    """The address gRPC is to connect to: "host:port" or "unix:/path", without what follows "?".
+    """Read the address gRPC is to connect to: "host:port" or "unix:/path", without what follows "?".
 
     Raises:
         NotFoundError: no such scheme. InvalidArgumentError: a malformed address.
@@ -64,7 +64,7 @@ def parse_target(target: str) -> str:
 
 
 def job_of_target(target: str) -> str:
-    """Which job's state and tasks its sessions are to see, as services/job_scope.py reads it; "" for none.
+    """Read which job's state and tasks its sessions are to see, as services/job_scope.py reads it; "" for none.
 
     >>> job_of_target("unix:/run/worker-0.sock?job=train-1")
     'job=train-1'
@@ -97,7 +97,7 @@ def reset_target(target: str, containers: Sequence[str], config: config_pb2.Conf
 
 
 def _new_direct_master(config: config_pb2.ConfigProto) -> Master:
-    """A master and worker of its own for one session, as TensorFlow's direct sessions have their own devices."""
+    """Make a master and worker of its own for one session, as TensorFlow's direct sessions have their own devices."""
     count = max(config.device_count.get("CPU", 1), 1)
     devices = [
         Device(device_name(_LOCAL_JOB, 0, "CPU", i), resources=ResourceManager(_LOCAL_JOB)) for i in range(count)

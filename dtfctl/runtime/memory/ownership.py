@@ -35,7 +35,7 @@ class _Holder:
 
 
 def _asked(value: Any) -> int:
-    """What `is_sole` sees, called as it is."""
+    """Count the references that `is_sole` sees, called as it is."""
     return _count(value)
 
 
@@ -75,14 +75,14 @@ _ASKERS: tuple[Callable[[_Holder], int], ...] = (_taken_from_attribute, _taken_u
 
 
 def _with_local(ask: Callable[[_Holder], int], holder: _Holder) -> int:
-    """The value is also in a variable of a function that goes on with it, as in a plan."""
+    """Count while the value is also in a variable of a function that goes on with it, as in a plan."""
     value = holder.value
     found = ask(holder)
     return found if value is not None else 0
 
 
 def _with_argument(ask: Callable[[_Holder], int], holder: _Holder) -> int:
-    """It is also an argument of a function that goes on with it, as in a kernel."""
+    """Count while the value is also an argument of a function that goes on with it, as in a kernel."""
     return _given(ask, holder, holder.value)
 
 
@@ -92,25 +92,25 @@ def _given(ask: Callable[[_Holder], int], holder: _Holder, value: Any) -> int:
 
 
 def _with_list(ask: Callable[[_Holder], int], holder: _Holder) -> int:
-    """It is also in a container, as in a queue."""
+    """Count while the value is also in a container, as in a queue."""
     held = [holder.value]
     return ask(holder) if held else 0
 
 
 def _with_view(ask: Callable[[_Holder], int], holder: _Holder) -> int:
-    """Somebody has an array of a part of it."""
+    """Count while somebody has an array of a part of the value."""
     held = holder.value[:1]
     return ask(holder) if held.size else 0
 
 
 def _with_buffer(ask: Callable[[_Holder], int], holder: _Holder) -> int:
-    """Somebody has its bytes, as a socket that sends them."""
+    """Count while somebody has the value's bytes, as a socket that sends them."""
     held = holder.value.reshape(-1).view(np.uint8).data
     return ask(holder) if held.nbytes else 0
 
 
 def _with_frame(ask: Callable[[_Holder], int], holder: _Holder) -> int:
-    """Another thread, or a generator, has it in a function that is in the middle of something."""
+    """Count while another thread, or a generator, has the value in a function that is in the middle of something."""
 
     def pause(value: Any) -> Any:
         yield
@@ -126,7 +126,7 @@ _HOLDERS = (_with_local, _with_argument, _with_list, _with_view, _with_buffer, _
 
 
 def measure() -> tuple[int, int]:
-    """How many references a sole owner has at least, and how many a value has at least that somebody else holds too.
+    """Measure the fewest references that a sole owner has, and the fewest of a value that somebody else holds too.
 
     An asker that counts more than the least takes all values for shared, which costs copies and no more.
     """
@@ -136,7 +136,7 @@ def measure() -> tuple[int, int]:
 
 
 def sole_count(alone: int, shared: int, is_free_threaded: bool) -> int:
-    """What a value may count that nobody else holds; -1 where that cannot be told, so that no value counts so few.
+    """Choose what a value may count that nobody else holds; -1 where nobody can tell, so that no value counts so few.
 
     Args:
         alone, shared: as measured.
@@ -157,7 +157,7 @@ if _SOLE < 0:
 
 
 def is_sole(value: Any, others: int = 0) -> bool:
-    """Whether nobody holds a value but the one local variable of the caller that it was passed from.
+    """Tell whether nobody holds a value but the one local variable of the caller that it was passed from.
 
     The caller has taken it out of where it was, so that nobody can come by it any more; has no other reference to it,
     and has it in a local variable, not in a cell or a global one.

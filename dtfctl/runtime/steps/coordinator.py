@@ -290,6 +290,6 @@ class Coordinator:
 
 
 def first_error(errors: Iterable[OpError]) -> OpError | None:
-    """The error to report of several: the first real one, else the first."""
+    """Choose the error to report of several: the first real one, else the first."""
     found = list(errors)
     return next((error for error in found if not error.derived), found[0] if found else None)

@@ -17,7 +17,7 @@ class StepPath(enum.Enum):
     """A way to run a step."""
 
     DIRECT = "direct"
-    """Its one plan is called as a function, in the process of the master (services/direct.py)."""
+    """A call of the step's one plan as a function, in the process of the master (services/direct.py)."""
     MASTER = "master"
     """The master starts each task's part (services/step_run.py)."""
     CLIENT = "client"

@@ -82,7 +82,7 @@ class WorkerSession:
     idle: threading.Event = field(default_factory=threading.Event)
 
     def enter(self, token: CancellationToken) -> None:
-        """A client's step begins here.
+        """Begin a client's step.
 
         Raises:
             FailedPreconditionError: the session is closed.
