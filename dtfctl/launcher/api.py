@@ -77,11 +77,11 @@ class UpResult:
     problems: tuple[str, ...]
     elapsed_s: float
     usable: bool = True
-    """At least `min` tasks of every group run."""
+    """Whether at least `min` tasks of every group run."""
     no_login: bool = False
     """No host that has a task let us in."""
     enough: bool = False
-    """So many run as were to be waited for."""
+    """Whether as many tasks run as were to be waited for."""
     outdated: bool = False
     """All may run, but files, set-up or the shared folder of a host are not what the spec says."""
 
@@ -169,7 +169,7 @@ class Cluster:
 
     @classmethod
     def open(cls, name: str | None = None) -> Cluster:
-        """The cluster called `name`, or the newest; starts its controller again if it died.
+        """Open the cluster called `name`, or the newest; start its controller again if it died.
 
         Raises:
             NoSuchCluster, ControllerUnreachable.
@@ -205,7 +205,7 @@ class Cluster:
         return submission.read_jobs(self._connection, [job_id])[0]
 
     def jobs(self) -> list[JobStatus]:
-        """All jobs, the newest first."""
+        """List all jobs, the newest first."""
         return submission.read_jobs(self._connection, [])
 
     def cancel(self, job_ids: Sequence[str] | None, *, grace_s: float = 10.0) -> list[JobStatus]:
@@ -230,7 +230,7 @@ class Cluster:
             )
 
     def follow_job(self, job_id: str) -> Iterator[JobItem]:
-        """All output, progress and changes of a job from its start; the last item is `JobEnded`.
+        """Yield all output, progress and changes of a job from its start; the last item is `JobEnded`.
 
         Survives the death of the controller. Closing the iterator leaves the job running.
         """
@@ -335,11 +335,11 @@ class Cluster:
         return history.logs(self._connection, query)
 
     def events(self, *, follow: bool = False, since: float | None = None) -> Iterator[Event]:
-        """What happened, oldest first; with `follow` also what will."""
+        """Yield what happened, oldest first; with `follow` also what will."""
         return history.events(self._connection, follow=follow, since=since)
 
     def why(self, name: str) -> Explanation:
-        """Why task `worker/1`, or the job of this id, is in its state.
+        """Explain why task `worker/1`, or the job of this id, is in its state.
 
         Raises:
             NoSuchTask: there is neither.
@@ -351,11 +351,11 @@ class Cluster:
     # ------------------------------------------------------------------ hosts and what lies on them
 
     def spec(self) -> ClusterSpec:
-        """What the cluster is to be like."""
+        """Read what the cluster is to be like."""
         return self._connection.call(controller_calls.READ_SPEC, Nothing()).spec
 
     def targets(self, selector: str) -> list[host_access.Target]:
-        """Whom `exec`, `get` and `put` mean by tasks, `host:NAME`, `job:ID` or `job:ID:worker/0`.
+        """Find whom `exec`, `get` and `put` mean by tasks, `host:NAME`, `job:ID` or `job:ID:worker/0`.
 
         Raises:
             UsageError, NotFound.
@@ -400,7 +400,7 @@ class Cluster:
         return host_access.store(self._connection, source, target, path, on_bytes)
 
     def attach(self, task: str, *, tail: int = 10) -> Iterator[LogLine]:
-        """What one task writes from now on, until the run that there is now ends.
+        """Yield what one task writes from now on, until the run that there is now ends.
 
         Raises:
             UsageError, NoSuchTask: `task` is not one task. Conflict: it does not run.
@@ -419,7 +419,7 @@ class Cluster:
         return doctor.Answer(said, asked, time.monotonic() - begun)
 
     def examine(self) -> list[doctor.Finding]:
-        """Everything `doctor` looks at: the cluster's files here, its controller, and all hosts at once."""
+        """Examine what `doctor` looks at: the cluster's files here, its controller, and all hosts at once."""
         from concurrent.futures import ThreadPoolExecutor
 
         from dtfctl.launcher.operator import doctor
@@ -440,7 +440,7 @@ class Cluster:
         return found
 
     def ssh_command(self, name: str) -> list[str]:
-        """The system's ssh to a host, or to the host of a task, as the spec says; the last word is the host.
+        """Make the command of the system's ssh to a host, or to a task's, as the spec says; the last word is the host.
 
         Raises:
             NotFound: no such host. Conflict: it is this machine.
@@ -457,13 +457,13 @@ class Cluster:
         return ssh_command(host, spec.ssh, home() / "known_hosts")
 
     def certificates(self, *, renew: bool = False) -> list[CertificateStatus]:
-        """When each certificate of the cluster ends. `renew`: replace all of them first, with new keys."""
+        """Read when each certificate of the cluster ends. `renew`: replace all of them first, with new keys."""
         request = CertificatesRequest(renew=renew)
         reply = self._connection.call(controller_calls.CERTIFICATES, request, timeout_s=60.0)
         return list(reply.certificates)
 
     def metrics(self, *, timeout_s: float = 10.0) -> str:
-        """The metrics page, as Prometheus sees it.
+        """Read the metrics page, as Prometheus sees it.
 
         Raises:
             Conflict: the spec has none. ControllerUnreachable: it does not answer.
@@ -484,7 +484,7 @@ class Cluster:
             ) from None
 
     def scrape_config(self) -> dict[str, Any]:
-        """What to add to `scrape_configs` of a Prometheus on this machine. Raises Conflict: there is no page."""
+        """Make the entry for `scrape_configs` of a Prometheus on this machine. Raises Conflict: there is no page."""
         from dtfctl.launcher.operator.metrics_client import scrape_config
 
         spec = self.spec()
@@ -493,7 +493,7 @@ class Cluster:
         return scrape_config(self._connection.paths, f"{self._metrics_host()}:{spec.metrics.port}")
 
     def _metrics_host(self) -> str:
-        """The machine of the metrics page, which is the controller's."""
+        """Find the machine of the metrics page, which is the controller's."""
         if not self._connection.controller.host:
             return "127.0.0.1"
         return self._connection.call(controller_calls.PING, Nothing()).address.rpartition(":")[0]
@@ -525,7 +525,7 @@ class Cluster:
         keep_logs: bool = True,
         on_wait: Callable[[Sequence[str]], None] | None = None,
     ) -> tuple[str, tuple[str, ...]]:
-        """As `down`, also for a cluster that is half made or whose controller cannot start: (name, problems).
+        """Take a cluster `down` that may be half made, or whose controller cannot start; return (name, problems).
 
         With problems the cluster is still there, unless `force` gave up the hosts that could not be reached.
         `on_wait` is told now and then which hosts it waits for.
@@ -534,17 +534,17 @@ class Cluster:
 
 
 def cluster_names() -> list[str]:
-    """Every cluster that is up, the newest first. Reads the disk only."""
+    """List the names of the clusters that are up, the newest first. Reads the disk only."""
     return controller_client.names()
 
 
 def names_of(cluster: str | None) -> Names:
-    """What a cluster has by name, as far as it can be told at once. Starts nothing, and logs in nowhere."""
+    """List what a cluster has by name, as far as it can be told at once. Starts nothing, and logs in nowhere."""
     from dtfctl.launcher.operator import completion
 
     return completion.names_of(cluster)
 
 
 def clusters() -> list[ClusterInfo]:
-    """Every cluster that is up, the newest first. Starts nothing."""
+    """List the clusters that are up, the newest first. Starts nothing."""
     return controller_client.existing()

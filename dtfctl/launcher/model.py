@@ -15,9 +15,9 @@ TaskState: TypeAlias = Literal[
 ]
 """`crashed`: the restart policy gave up. `lost`: its host is gone, the outcome is unknown."""
 ALIVE: frozenset[TaskState] = frozenset({"starting", "running", "stopping"})
-"""Its process runs."""
+"""The states in which a task has a process."""
 GAVE_UP: frozenset[TaskState] = frozenset({"done", "failed", "crashed"})
-"""It ended, and starts again only when a person asks for it."""
+"""The states of a task that ended and starts again only when a person asks for it."""
 SETTLED: frozenset[TaskState] = frozenset({"running", "failed", "crashed", "stopped", "done", "lost"})
 """States that last."""
 TaskHealth: TypeAlias = Literal["unknown", "healthy", "suspect", "down"]
@@ -27,7 +27,7 @@ Replication: TypeAlias = Literal["between-graph", "in-graph"]
 Framework: TypeAlias = Literal["dtf", "tensorflow", "torch", "jax", "command"]
 
 Success: TypeAlias = Literal["all", "chief"]
-"""Whose exit code 0 makes a job succeed: that of every process (a ps never ends), or that of the chief alone."""
+"""The processes whose exit code 0 makes a job succeed: all of them (a ps never ends), or the chief alone."""
 TfConfig: TypeAlias = Literal["full", "sparse"]
 
 PackageSource: TypeAlias = Literal["auto", "ship", "fetch"]
@@ -73,7 +73,7 @@ class TaskStatus:
     retry_in_s: float | None = None
     """Seconds until the next try, while it waits for one."""
     exit_code: int | None = None
-    """Of the newest ended incarnation; 128 + signal number when a signal ended it."""
+    """The exit code of the newest ended incarnation; 128 + signal number when a signal ended it."""
     last_error: str = ""
     """Why it ended or does not start, for people; empty when all is well."""
     last_lines: tuple[str, ...] = ()
@@ -122,7 +122,7 @@ class ClientStatus:
     """One process of a job."""
 
     name: str
-    """Its name within the job: `worker/0`, numbered from 0 whatever tasks the job has got."""
+    """The process's name within the job: `worker/0`, numbered from 0 whatever tasks the job has got."""
     host: str
     state: TaskState
     pid: int | None = None
@@ -162,7 +162,7 @@ class JobStatus:
     """Place in the queue, from 1, while queued."""
     clients: tuple[ClientStatus, ...] = ()
     progress: Progress | None = None
-    """Of the chief."""
+    """The chief's progress."""
     framework: Framework = "dtf"
     priority: int = 0
     tasks: tuple[str, ...] = ()
@@ -170,7 +170,7 @@ class JobStatus:
     checkpoint: str = ""
     """The newest that is whole on as many hosts as the file wants; empty: none yet, or nothing is copied."""
     checkpoint_hosts: tuple[str, ...] = ()
-    """These hosts."""
+    """The hosts that have the newest whole checkpoint."""
     starts: int = 0
     """How often all of its processes were started together: 1 unless it was retried, or restarted as a group."""
     cpus: float | None = None
@@ -297,7 +297,7 @@ class CertificateStatus:
     host: str
     """Which has it; empty: the machine of the controller."""
     until: float
-    """When it ends, in seconds since the epoch."""
+    """The end of its validity, in seconds since the epoch."""
     problem: str = ""
     """Why it was not renewed."""
 
@@ -327,17 +327,17 @@ class JobRequest:
     priority: int = 0
     """Higher goes first; equals in the order of submission."""
     max_time_s: float | None = None
-    """From its first start; time between tries counts."""
+    """The most seconds from the job's first start to its end; time between tries counts."""
     tasks: str | None = None
     """A selector of the tasks it is to have: `worker/0-3`."""
     workers: int | None = None
     """How many workers it is to have, whichever are free. With neither: all of the cluster's."""
     share: bool = False
-    """It may run on tasks that other sharing jobs have too."""
+    """Whether the job may run on tasks that other sharing jobs have too."""
     python: str | None = None
     """The interpreter on the hosts; default: the spec's."""
     success: Success | None = None
-    """Whose exit code 0 is needed. Default: the file's `jobs: {success}`, or the framework's."""
+    """The processes whose exit code 0 is needed. Default: the file's `jobs: {success}`, or the framework's."""
     exit_code_from: str | None = None
     """`chief` or a process of the job (`worker/1`): its exit code becomes the job's. Default: that of the first that
     failed."""
@@ -348,7 +348,7 @@ class JobRequest:
     """What the script's Python has to have: requirements files, or requirements such as `scikit-learn>=1.4`; beside
     those in the script's own metadata (PEP 723)."""
     extras: tuple[str, ...] = ()
-    """Of dtfctl: `examples`, `fast`."""
+    """Extras of dtfctl: `examples`, `fast`."""
     packages: PackageSource = "auto"
     cpus: float | None = None
     """What each of its processes may use: processors, and parts of one."""

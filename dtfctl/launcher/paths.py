@@ -35,7 +35,7 @@ LONGEST_SOCKET_PATH = 107
 
 
 def home() -> Path:
-    """The one folder that holds everything of this user's clusters."""
+    """Find the one folder that holds everything of this user's clusters."""
     explicit = os.environ.get("DTFCTL_HOME")
     if explicit:
         return Path(explicit).expanduser().absolute()
@@ -153,12 +153,12 @@ class ClusterPaths:
 
 
 def environments_of(agent_folder: Path) -> Path:
-    """Where an agent makes Python environments for jobs; all clusters of this user on its host share them."""
+    """Find where an agent makes Python environments for jobs; all clusters of this user on its host share them."""
     return agent_folder.parents[3] / "environments"
 
 
 def make_socket_folder(base: Path) -> Path:
-    """A new 0700 folder whose socket paths fit into the kernel's 107 bytes."""
+    """Make a 0700 folder whose socket paths fit into the kernel's 107 bytes."""
     inside = base / "run"
     if len(os.fsencode(inside)) + LONGEST_SOCKET_NAME <= LONGEST_SOCKET_PATH:
         return private_folder(inside)

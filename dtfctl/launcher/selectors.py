@@ -18,7 +18,7 @@ _TASKS = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:/(\d+)(?:-(\d+))?)?")
 
 
 def select(selector: str, tasks: Sequence[TaskStatus]) -> list[TaskStatus]:
-    """The tasks that `selector` names, in their order.
+    """Select the tasks that `selector` names, in the order of `tasks`.
 
     Raises:
         UsageError: it is no selector.
@@ -35,7 +35,7 @@ def select(selector: str, tasks: Sequence[TaskStatus]) -> list[TaskStatus]:
 
 
 def chosen_of(selector: str, tasks: Sequence[TaskStatus], placed: Mapping[str, str]) -> list[str]:
-    """The names of those of `tasks`, and of the tasks that are to be on the hosts `placed`, that `selector` names."""
+    """Select by `selector` among `tasks` and those that are to be on the hosts `placed`; return the names."""
     known = {task.name for task in tasks}
     new = [(*name.partition("/")[::2], host) for name, host in placed.items() if name not in known]
     future = [TaskStatus(job, int(index), "pending", host=host) for job, index, host in new]
@@ -43,7 +43,7 @@ def chosen_of(selector: str, tasks: Sequence[TaskStatus], placed: Mapping[str, s
 
 
 def job_id(selector: str) -> str | None:
-    """The job that `job:ID` names."""
+    """Read the job's id from `job:ID`; None where the selector is another one."""
     return selector.removeprefix("job:") if selector.startswith("job:") else None
 
 

@@ -96,7 +96,7 @@ def run(paths: ClusterPaths) -> int:
 
 
 def _serve(handlers: Mapping[Method[Any, Any], Handler], tls: TlsFiles, listen: str, paths: ClusterPaths) -> Server:
-    """Others on the network remember where it is: on a host it takes the port that it had, where that is free."""
+    """Listen, on a host at the port that the controller had, where that is free: others on the network remember it."""
     socket_path = paths.controller_socket
     private_folder(socket_path.parent)
     if listen != LOOPBACK:

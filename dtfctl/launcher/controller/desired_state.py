@@ -63,7 +63,7 @@ class DesiredState:
         self.store.add_event("cluster.down-requested", "cluster", "by the user")
 
     def forget_notes(self) -> None:
-        """They have been seen: the user does something about the cluster."""
+        """Forget notes, which have been seen: the user does something about the cluster."""
         if self.notes:
             self.store.put("note", "")
             self.notes = ()

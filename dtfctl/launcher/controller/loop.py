@@ -96,14 +96,14 @@ class ControllerLoop:
         return self._mailbox.call(run, timeout_s)
 
     def _look_for_damage(self, error: BaseException) -> None:
-        """A database that is damaged ends this controller; the next one makes a new one of what the hosts keep."""
+        """End this controller if its database is damaged; the next one makes a new one of what the hosts keep."""
         if is_damage(error):
             text = f"{self.paths.database} was damaged while it was in use ({error})"
             self._damage = ClusterFailed(text, "run the command again: the hosts know what it held")
             raise self._damage from error
 
     def read(self, function: Callable[[], T], timeout_s: float = 30.0) -> T:
-        """As `call`, for a function that changes nothing: who only looks must not make news for others who look."""
+        """Call a function that changes nothing: who only looks must not make news for others who look."""
         return self._mailbox.call(function, timeout_s, changes=False)
 
     @property
@@ -112,7 +112,7 @@ class ControllerLoop:
         return self._version
 
     def wait_version(self, newer_than: int, wait_s: float) -> None:
-        """Until something has changed past `newer_than`, or `wait_s` are over."""
+        """Wait until something has changed past `newer_than`, or `wait_s` are over."""
         with self._changed:
             self._changed.wait_for(lambda: self._version > newer_than or self.finished, wait_s)
 
@@ -232,11 +232,11 @@ class ControllerLoop:
         return status, self._version, statuses.is_usable(desired_state.spec, tasks), settled
 
     def current_spec(self) -> ClusterSpec | None:
-        """What the cluster is to be like. Loop thread."""
+        """Read what the cluster is to be like. Loop thread."""
         return self._desired_state.spec
 
     def job_folder(self, process: str, host: str) -> str:
-        """Where the job of `job:ID:worker/0` runs, or ran, on that host; empty for what is none. Loop thread."""
+        """Find where the job of `job:ID:worker/0` runs, or ran, on that host; empty for what is none. Loop thread."""
         wanted, spec = job_id(process), self._desired_state.spec
         if wanted is None or spec is None:
             return ""
@@ -264,12 +264,12 @@ class ControllerLoop:
         return [(host, LogPosition(row.name)) for row in rows for host in (*row.ran_on, row.host)]
 
     def is_over(self, selector: str) -> bool:
-        """Whether `selector` names a job that has ended, so that nothing more will be logged."""
+        """Tell whether `selector` names a job that has ended, so that nothing more will be logged."""
         wanted = job_id(selector)
         return wanted is not None and self.jobs.is_final(wanted)
 
     def _superseded(self, text: str) -> None:
-        """On a host that was taken for lost this one went on, and the cluster has another controller: it ends for good.
+        """End for good: on a host that was taken for lost this controller went on, and the cluster has another one.
 
         On the operator's machine the next command would start it again.
         """
@@ -280,7 +280,7 @@ class ControllerLoop:
     # ------------------------------------------------------------------ down
 
     def begin_down(self) -> None:
-        """From now on nothing is started. Any thread."""
+        """Start nothing from now on. Any thread."""
 
         def begin() -> None:
             self._desired_state.going_down = True

@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 RECALL_S = 10.0
 PATIENCE_S = 10.0
-"""For hosts that have to be logged in to, once another one has answered."""
+"""The seconds for hosts that have to be logged in to, once another one has answered."""
 LONGEST_S = 40.0
 AT_ONCE = 64
 SUFFIXES = ("", "-wal", "-shm", "-journal")
@@ -59,7 +59,7 @@ class Recalled:
 
     @classmethod
     def of(cls, host: str, copy: bytes, saved: bytes, boot: str = "", happening: int = 0) -> Recalled:
-        """What cannot be read counts as not there."""
+        """Read what a host keeps; what cannot be read counts as not there."""
         try:
             kept = state_copy.parse(copy)
         except ValueError as error:
@@ -85,7 +85,7 @@ class _Handed:
 
 
 def damage(paths: ClusterPaths) -> str:
-    """What is wrong with the database; empty when nothing is, or when the cluster has not begun yet."""
+    """Say what is wrong with the database; empty when nothing is, or when the cluster has not begun yet."""
     if not paths.database.exists():
         return f"{paths.database.name} was gone" if _hosts_of(paths) else ""
     try:
@@ -117,7 +117,7 @@ def _hosts_of(paths: ClusterPaths) -> list[str]:
 
 
 def gather(paths: ClusterPaths, provider: Provider) -> tuple[list[Recalled], list[str]]:
-    """What the hosts keep, and the hosts that did not answer."""
+    """Gather what the hosts keep, and the hosts that did not answer."""
     found: dict[str, Recalled] = {}
     asked = set(_hosts_of(paths))
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -148,7 +148,7 @@ def _newest(recalled: Iterable[Recalled]) -> state_copy.Copy | None:
 
 
 def _ask_directly(paths: ClusterPaths, host: str) -> Recalled | None:
-    """At the address where its agent was last."""
+    """Ask a host at the address where its agent was last."""
     for name in ("endpoint.json", "agent.json"):
         with contextlib.suppress(OSError, ValueError, KeyError):
             address = str(json.loads((paths.host(host) / name).read_bytes())["address"])
@@ -169,7 +169,7 @@ def _recall(paths: ClusterPaths, host: str, address: str) -> Recalled:
 
 
 def _ask_over_ssh(paths: ClusterPaths, provider: Provider, hosts: Sequence[str], found: dict[str, Recalled]) -> None:
-    """Those whose agents have to be looked for, or started again; some may be out of reach, and are not waited for."""
+    """Ask hosts whose agents have to be found, or started again; some may be out of reach, and are not waited for."""
     left = set(hosts)
     news = threading.Condition()
 
@@ -220,7 +220,7 @@ def rebuild(paths: ClusterPaths, provider: Provider, why: str) -> None:
 def hand_over(
     paths: ClusterPaths, recalled: Sequence[Recalled], unheard: Sequence[str], why: str, place: ControllerPlace
 ) -> None:
-    """What `write` is to be called with by the controller that begins in this folder, or in the one it is sent to."""
+    """Leave what `write` is to be called with to the controller that begins in this folder, or where it is sent."""
     write_whole(paths.recalled, codec.encode(_Handed(tuple(recalled), tuple(unheard), why, place)).encode())
 
 
@@ -242,7 +242,7 @@ def write(
     why: str,
     place: ControllerPlace | None = None,
 ) -> None:
-    """A new database of what hosts have told; the controller is at another `place` now."""
+    """Write a new database of what hosts have told; the controller is at another `place` now."""
     newest = _newest(recalled)
     entries = {} if newest is None else dict(newest.entries)
     contents = state_copies.read(entries)
@@ -283,7 +283,7 @@ def write(
 
 
 def _rows(spec: ClusterSpec, rows: Iterable[TaskRow], recalled: Sequence[Recalled]) -> list[TaskRow]:
-    """In the order of the spec: as wanted, where the hosts say that they run."""
+    """Make the rows in the order of the spec: as wanted, where the hosts say that they run."""
     incarnations: dict[str, int] = {}
     requests: dict[str, int] = {}
     runs: dict[str, tuple[int, str]] = {}
@@ -313,7 +313,7 @@ def _rows(spec: ClusterSpec, rows: Iterable[TaskRow], recalled: Sequence[Recalle
 
 
 def _settled(paths: ClusterPaths, job: JobRecord, scripts: dict[str, bytes]) -> JobRecord:
-    """The job with its files here, which may be another machine than that of before."""
+    """Change a job to its files here, which may be another machine than that of before."""
     folder = paths.job(job.key)
     script = folder / "code" / Path(job.script).name
     job = replace(job, folder=str(folder), script=str(script))

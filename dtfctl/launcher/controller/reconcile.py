@@ -40,11 +40,11 @@ class Observed:
     down: frozenset[str] = frozenset()
     """Hosts that are lost: the tasks of the others do not wait for theirs."""
     now: float = 0.0
-    """By the wall clock."""
+    """The time by the wall clock."""
 
 
 def reconcile(desired: Desired, observed: Observed) -> dict[str, HostOrders]:
-    """The orders of every host. Epoch and revision are the sender's."""
+    """Make the orders of every host. Epoch and revision are the sender's."""
     spec = desired.spec
     absent = left_out(spec, desired.tasks, observed.down)
     expected = tuple(row.name for row in desired.tasks if row.name not in absent)

@@ -31,7 +31,7 @@ def task_statuses(rows: Sequence[TaskRow], hosts: Mapping[str, Host]) -> list[Ta
 
 
 def task_status(row: TaskRow, host: Host | None, report: TaskReport | None) -> TaskStatus:
-    """What is reported, put against what was ordered meanwhile: an order that is on its way is not `running`."""
+    """Put what is reported against what was ordered meanwhile: an order that is on its way is not `running`."""
     is_lost = host is not None and host.state == "down"
     why_lost = f"its host {row.host} is lost: {(host.last_error if host else '') or 'its agent is silent'}"
     if report is None:
@@ -76,7 +76,7 @@ def task_status(row: TaskRow, host: Host | None, report: TaskReport | None) -> T
 
 
 def host_state(host: Host, row: HostRow) -> HostState:
-    """As people see it: that it is set aside counts for more than whether it answers."""
+    """Name a host's state as people see it: that it is set aside counts for more than whether it answers."""
     if row.drained:
         return "drained"
     return "quarantined" if row.quarantined_until is not None else host.state
@@ -160,7 +160,7 @@ def job_status(job: JobRecord, position: int | None) -> JobStatus:
 
 
 def host_problems(hosts: Mapping[str, Host]) -> list[str]:
-    """A line for each trouble that hosts have."""
+    """Write a line for each trouble that hosts have."""
     return grouped(
         (name, host.last_error or "its agent is silent", host.failure.where if host.failure is not None else "")
         for name, host in sorted(hosts.items())
@@ -178,7 +178,7 @@ def _outdated(hosts: Mapping[str, Host]) -> list[str]:
 
 
 def problems(hosts: Mapping[str, Host], rows: Mapping[str, HostRow], tasks: Sequence[TaskStatus]) -> list[str]:
-    """One sentence for each thing that a person may want to look at."""
+    """Write one sentence for each thing that a person may want to look at."""
     found = host_problems(hosts) + _outdated(hosts)
     found += [
         f"host {name} is {host_state(hosts[name], row)}: {row.why}"
@@ -201,7 +201,7 @@ def problems(hosts: Mapping[str, Host], rows: Mapping[str, HostRow], tasks: Sequ
 
 
 def is_settled(tasks: Sequence[TaskStatus], hosts: Mapping[str, Host]) -> bool:
-    """Whether every task runs, has failed for good, or cannot start because its host cannot be used."""
+    """Tell whether every task runs, has failed for good, or cannot start because its host cannot be used."""
     return not any(host.refreshing for host in hosts.values()) and all(
         task.state in SETTLED or ((host := hosts.get(task.host)) is not None and host.failure is not None)
         for task in tasks
@@ -209,7 +209,7 @@ def is_settled(tasks: Sequence[TaskStatus], hosts: Mapping[str, Host]) -> bool:
 
 
 def is_usable(spec: ClusterSpec | None, tasks: Sequence[TaskStatus]) -> bool:
-    """Whether at least `min` tasks of every group run."""
+    """Tell whether at least `min` tasks of every group run."""
     if spec is None:
         return False
     return all(

@@ -51,7 +51,7 @@ class TaskRow:
     ran_on: tuple[str, ...] = ()
     """Other hosts on which it was before, in order: what it wrote there is read from them."""
     failures: tuple[Failure, ...] = ()
-    """Its newest failures, wherever."""
+    """The task's newest failures, wherever."""
     gave_up: int = -1
     """The `restart_request` at which its agent gave it up: until the user asks again, nobody starts it."""
     held: bool = False
@@ -71,12 +71,12 @@ class TaskRow:
 
     @property
     def is_wanted(self) -> bool:
-        """It is to run, wherever."""
+        """Whether the task is to run, wherever."""
         return self.run and not self.held
 
     @property
     def is_final(self) -> bool:
-        """It was given up, or has ended well."""
+        """Whether the task was given up, or has ended well."""
         return self.gave_up >= self.restart_request
 
 
@@ -101,11 +101,11 @@ class HostRow:
     released_at: float = 0.0
     why: str = ""
     failures: tuple[float, ...] = ()
-    """When tasks failed on it."""
+    """The times when tasks failed on the host."""
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether the database is not one any more."""
+    """Tell whether the database is not one any more."""
     code = getattr(error, "sqlite_errorcode", None)
     return isinstance(error, sqlite3.DatabaseError) and code is not None and code & 0xFF in DAMAGED_CODES
 
@@ -131,7 +131,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing; nested use joins the outer one."""
+        """Do all or nothing; nested use joins the outer one."""
         if self._db.in_transaction:
             yield
             return
@@ -160,7 +160,7 @@ class Store:
             self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
     def next_epoch(self) -> int:
-        """The number of this controller: one more than that of any before it."""
+        """Number this controller: one more than any before it."""
         epoch = int(self.get("epoch") or 0) + 1
         self.put("epoch", str(epoch))
         return epoch
@@ -175,7 +175,7 @@ class Store:
     # ------------------------------------------------------------------ tasks
 
     def tasks(self) -> list[TaskRow]:
-        """In the order of the spec."""
+        """Read the tasks in the order of the spec."""
         rows = self._db.execute("SELECT record FROM tasks ORDER BY position")
         return [codec.decode(TaskRow, record) for (record,) in rows]
 
@@ -209,7 +209,7 @@ class Store:
     # ------------------------------------------------------------------ jobs
 
     def jobs(self) -> list[JobRecord]:
-        """In the order of submission."""
+        """Read the jobs in the order of submission."""
         rows = self._db.execute("SELECT seq, record FROM jobs ORDER BY seq")
         return [replace(codec.decode(JobRecord, record), seq=seq) for seq, record in rows]
 

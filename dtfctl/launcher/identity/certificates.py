@@ -35,7 +35,7 @@ FORMER = "former.pem"
 """Authorities from which the cluster was taken over: its tasks still trust them."""
 SLACK_S = 60.0
 RENEW_AT = 1 / 3
-"""Of its lifetime a certificate has left when it is renewed."""
+"""The part of its lifetime that a certificate has left when it is renewed."""
 _MARK = "valid until {until:.0f}, made for {lifetime:.0f} seconds"
 _KEY = re.compile(rb"key ([0-9a-f]{32})\n")
 _MARKED = re.compile(rb"valid until (\d+), made for (\d+) seconds\n")
@@ -58,12 +58,12 @@ class TlsFiles:
         return self.ca.exists() and self.cert.exists() and self.key.exists()
 
     def identity(self) -> Identity:
-        """What to speak TLS with."""
+        """Say what to speak TLS with."""
         return Identity(self.ca, self.cert, self.key)
 
 
 def trusted_of_tasks(folder: Path) -> Path:
-    """The authorities of tasks: after an adoption those that run go on with certificates of the former one."""
+    """Find the file of tasks' authorities: after an adoption, running tasks keep certificates of the former one."""
     own, former = folder / "ca.pem", folder / FORMER
     text = former.read_bytes() if former.exists() else b""
     if not text:
@@ -78,11 +78,11 @@ class Issued:
     """A new certificate, as text."""
 
     name: str
-    """Of its files, without suffix."""
+    """The name of the certificate's files, without suffix."""
     cert: bytes
     key: bytes
     until: float
-    """When it ends, in seconds since the epoch."""
+    """The end of the certificate, in seconds since the epoch."""
 
     def save(self, folder: Path) -> None:
         """Write it to `folder`. Its reader may come in between, and then reads again (`net.tls.Identity`)."""
@@ -91,7 +91,7 @@ class Issued:
 
 
 def server_name(role: Role, cluster: str, name: str = "") -> str:
-    """What a certificate of that role is valid for; of a task its own name in the cluster's domain."""
+    """Name what a certificate of that role is valid for; of a task, its own name in the cluster's domain."""
     domain = f"{role}.{cluster}.dtfctl"
     if role != "task" or not name:
         return domain
@@ -100,7 +100,7 @@ def server_name(role: Role, cluster: str, name: str = "") -> str:
 
 
 def file_name(role: Role, name: str = "") -> str:
-    """The name of a certificate's files, without suffix."""
+    """Name a certificate's files, without suffix."""
     return f"{role}-{name.replace('/', '-')}" if name else role
 
 
@@ -120,7 +120,7 @@ class Authority:
         self._subject = x509.load_pem_x509_certificate(self.pem).subject
 
     def issue(self, role: Role, name: str = "", hosts: tuple[str, ...] = (), lifetime_s: float = LIFETIME_S) -> Issued:
-        """A new key and a certificate for it.
+        """Make a new key and a certificate for it.
 
         Args:
             hosts: addresses beside loopback under which the process is reached.
@@ -195,7 +195,7 @@ def ensure_certificate(
     hosts: tuple[str, ...] = (),
     lifetime_s: float = LIFETIME_S,
 ) -> TlsFiles:
-    """The certificate of one process, made by the authority in `folder` unless it is there and lasts."""
+    """Give one process its certificate; the authority in `folder` makes it unless it is there and lasts."""
     files = TlsFiles.of(folder, file_name(role, name))
     if not files.exist or _ends_soon(files.cert):
         renew_certificate(folder, cluster, role, name, hosts, lifetime_s)
@@ -216,12 +216,12 @@ def renew_certificate(
 
 
 def is_due(until: float, now: float, lifetime_s: float) -> bool:
-    """Whether a certificate that ends at `until` is to be replaced: soon, or when none shall last so long any more."""
+    """Tell whether a certificate that ends at `until` is to be replaced: it ends soon, or later than any may now."""
     return not lifetime_s * RENEW_AT <= until - now <= lifetime_s + SLACK_S
 
 
 def expiry(certificate: Path) -> float:
-    """When a PEM certificate ends to be valid, in seconds since the epoch."""
+    """Read when a PEM certificate ends to be valid, in seconds since the epoch."""
     return _times(certificate)[0]
 
 
@@ -256,7 +256,7 @@ def _key_name(key: Any) -> str:
 
 
 def _times(certificate: Path) -> tuple[float, float]:
-    """When it ends, and how long it is valid in all."""
+    """Read when a certificate ends, in seconds since the epoch, and how many seconds it is valid in all."""
     data = certificate.read_bytes()
     if marked := _MARKED.match(data):
         return float(marked[1]), float(marked[2])
@@ -267,7 +267,7 @@ def _times(certificate: Path) -> tuple[float, float]:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """One writer at a time: a key and a certificate of two writers would not belong together."""
+    """Let one writer in at a time: a key and a certificate of two writers would not belong together."""
     fd = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)

@@ -36,15 +36,15 @@ class Keyring:
         self._lock = threading.Lock()
 
     def of_task(self, task: str) -> TlsFiles:
-        """The files of `worker/1`."""
+        """Find the files of the task called `worker/1` or the like."""
         return TlsFiles.of(self._own, file_name("task", task))
 
     def of_agent(self) -> TlsFiles:
-        """The agent's own files, with which it asks the agents of other hosts."""
+        """Find the agent's own files, with which it asks the agents of other hosts."""
         return TlsFiles.of(self._shared, self._agent)
 
     def held(self) -> dict[str, float]:
-        """When each certificate ends, by its name."""
+        """Read when each certificate ends, by its name, in seconds since the epoch."""
         paths = [self._shared / f"{AUTHORITY}.pem", self._shared / f"{self._agent}.pem", *self._own.glob("task-*.pem")]
         found = {}
         for path in paths:

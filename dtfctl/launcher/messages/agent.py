@@ -35,7 +35,7 @@ class RenewRequest:
 
     epoch: int
     revision: int = 0
-    """Of the orders that the controller has delivered."""
+    """The revision of the orders that the controller has delivered."""
 
 
 @value
@@ -60,11 +60,11 @@ class RecallReply:
     """All that a host keeps."""
 
     copy: bytes = b""
-    """As it was kept; empty: none."""
+    """The host's state as it was kept; empty: none."""
     state: bytes = b""
     """Orders and records of the host, as its agent stores them."""
     boot: str = ""
-    """Of the agent."""
+    """The boot of the agent."""
     happening: int = 0
     """The newest in the agent's life."""
 
@@ -95,7 +95,7 @@ class Certificate:
     """A new certificate, and its key."""
 
     name: str
-    """Of its files: `agent-HOST`, `task-JOB-INDEX`."""
+    """The name of the certificate's files: `agent-HOST`, `task-JOB-INDEX`."""
     cert: bytes
     key: bytes
 
@@ -105,20 +105,20 @@ class CertifyRequest:
     """New certificates. Without an authority nothing is changed, and the answer says what there is."""
 
     authority: bytes = b""
-    """Its certificate."""
+    """The authority's certificate."""
     certificates: tuple[Certificate, ...] = ()
     tasks: tuple[str, ...] = ()
-    """Of this host; certificates of others go."""
+    """The tasks of this host; certificates of others go."""
     former: bytes = b""
     """Authorities that tasks trust, too."""
 
 
 @value
 class Certified:
-    """Until when which certificates hold."""
+    """What certificates a host has, and until when they hold."""
 
     until: Mapping[str, float] = field(default_factory=dict)
-    """By name, and `ca`: seconds since the epoch."""
+    """The end of each certificate by its name, and of `ca`: seconds since the epoch."""
 
 
 @value
@@ -127,7 +127,7 @@ class WatchRequest:
 
     epoch: int
     boot: str = ""
-    """Of the agent whose happenings the controller has."""
+    """The boot of the agent whose happenings the controller has."""
     happening: int = 0
     """The newest it has."""
 
@@ -141,7 +141,7 @@ class ReadLogsRequest:
     wait_s: float = 0.0
     """How long to wait for anything new."""
     tail: int = 0
-    """For a position with file 0: so many lines before the end; 0: at the start."""
+    """The number of lines before the end to begin at, for a position with file 0; 0: at the start."""
 
 
 @value
@@ -157,7 +157,7 @@ class ListFilesRequest:
 
     path: str
     tag: str = ""
-    """Of the list that the caller has."""
+    """The tag of the list that the caller has."""
     clock: int = 0
     """The highest version that the caller has heard of."""
 
@@ -183,7 +183,7 @@ class FileList:
     """The caller's: nothing has changed."""
     entries: tuple[Entry, ...] = ()
     age_s: float | None = None
-    """It has all that was written longer ago than this; None while files are written."""
+    """The age in seconds above which nothing that was written is missing; None while files are written."""
 
 
 @value
@@ -218,7 +218,7 @@ class Examination:
     """What such a job would find."""
 
     facts_json: str
-    """Of the interpreter, as `host_side.py` tells them."""
+    """The facts of the interpreter, as `host_side.py` tells them."""
     ready: bool = False
     """Nothing has to be installed."""
     installs: bool = False
@@ -226,7 +226,7 @@ class Examination:
     index: bool = False
     """A package index answers."""
     have: tuple[str, ...] = ()
-    """NAME==VERSION."""
+    """The packages that are installed, as NAME==VERSION."""
 
 
 @value
@@ -254,7 +254,7 @@ class Inspection:
     """How a host is."""
 
     version: str = ""
-    """Of dtfctl."""
+    """The version of dtfctl."""
     python: str = ""
     time: float = 0.0
     """The host's wall clock."""

@@ -41,7 +41,7 @@ Source: TypeAlias = Literal["file", "request", "reply"]
 Reader: TypeAlias = Callable[[Any], Any]
 
 MOST_ITEMS = 2**16
-"""Of a list or map in a message. Hostile bytes nest them up to 1024 deep, which msgpack refuses to exceed."""
+"""The most items of a list or map in a message. Hostile bytes nest up to 1024 deep, which msgpack refuses to exceed."""
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 
 
@@ -108,7 +108,7 @@ def unpack(cls: type[T], data: bytes | bytearray, source: Source) -> T:
 
 
 def _contents(value: object) -> Any:
-    """What the packer goes on with, where it meets what is not msgpack's."""
+    """Turn what is not msgpack's into what the packer can go on with."""
     known = _FIELDS.get(type(value)) or _fields_of(type(value))
     if known is None:
         if isinstance(value, int):
@@ -149,7 +149,7 @@ def _refuse_type(code: int, _data: bytes) -> Any:
 
 @cache
 def hints(cls: type) -> dict[str, Any]:
-    """The types of a class's fields."""
+    """Read the types of a class's fields, by name."""
     return get_type_hints(cls)
 
 
@@ -227,7 +227,7 @@ def _reader_of_tagged(choices: tuple[Any, ...], source: Source) -> Reader:
 
 
 def _reader_of(choices: tuple[Any, ...], source: Source) -> Reader:
-    """The first of several types that fits."""
+    """Make a reader that takes the first of several types that fits."""
     readers = [_reader(choice, source) for choice in choices if choice is not types.NoneType]
 
     def read(data: Any) -> Any:
@@ -283,12 +283,12 @@ def _finite(data: Any) -> float:
 
 
 def _number_of(data: Any) -> int:
-    """A key that is a whole number; in JSON it is text."""
+    """Read a key that is a whole number; in JSON it is text."""
     return _whole(int(data) if type(data) is str and len(data) <= 20 else data)
 
 
 def _shown(data: Any) -> str:
-    """For an error: short, and not what nests."""
+    """Show data in an error: short, and not what nests."""
     return repr(data)[:80] if data is None or isinstance(data, (str, int, float, bool)) else f"a {type(data).__name__}"
 
 

@@ -22,17 +22,17 @@ class ExecStart:
     """The command; the first message of its talk."""
 
     host: str
-    """By which the controller finds the agent."""
+    """The host by which the controller finds the agent."""
     command: tuple[str, ...]
     process: str = ""
-    """In whose environment: `worker/1`, `job:ID:worker/0`; empty: the host's."""
+    """The process whose environment the command gets: `worker/1`, `job:ID:worker/0`; empty: the host's."""
     terminal: bool = False
-    """On a pseudo-terminal; its output is all `out`."""
+    """Whether the command runs on a pseudo-terminal; its output is all `out` then."""
     size: TerminalSize = TerminalSize()
     term: str = ""
     """The type of the caller's terminal."""
     folder: str = ""
-    """Of the job of `process`, which may have ended; the controller knows it."""
+    """The folder of the job of `process`, which may have ended; the controller knows it."""
 
 
 @value
@@ -71,7 +71,7 @@ class Output:
 
 @value
 class Exited:
-    """Its end, the last message; 128 + signal number, 126 and 127 as a shell has them."""
+    """The end of a command, and the last message; 128 + signal number, 126 and 127 as a shell has them."""
 
     code: int = 0
 

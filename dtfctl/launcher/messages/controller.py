@@ -39,7 +39,7 @@ class CertificatesReply:
 
 @value
 class ApplyRequest:
-    """This is what the cluster is to be."""
+    """What the cluster is to be from now on."""
 
     spec: ClusterSpec
     task_command: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class ApplyRequest:
     only: str = ""
     """A selector: leave all other tasks as they are."""
     prune: bool = False
-    """With `only`: stop also the others that the spec does not have."""
+    """Whether, with `only`, the others that the spec does not have are stopped as well."""
 
 
 @value
@@ -58,7 +58,7 @@ class ApplyReply:
     event: int = 0
     """The newest event before this one was applied."""
     tasks: tuple[str, ...] = ()
-    """With `only`: the tasks that are meant."""
+    """The tasks that `only` means."""
 
 
 @value
@@ -79,7 +79,7 @@ class StatusReply:
     version: int = 0
     """Grows with every change."""
     usable: bool = False
-    """At least `min` tasks of every group run."""
+    """Whether at least `min` tasks of every group run."""
     settled: bool = False
     """Every task runs, or has failed for good."""
 
@@ -92,9 +92,9 @@ class SubmitRequest:
     source: bytes = b""
     """The script."""
     sha256: str = ""
-    """Of it."""
+    """The hash of the script."""
     needs: JobNeeds = field(default_factory=JobNeeds)
-    """Its files were sent before."""
+    """What goes with the script; its files were sent before."""
 
 
 @value
@@ -181,7 +181,7 @@ class OutputPosition:
     host: str
     file: int = 0
     offset: int = 0
-    """In the whole log, also of what rotation has deleted."""
+    """The place in the whole log, counting what rotation has deleted."""
     hold: bool = False
     """Read nothing more of it now: the caller has lines that it cannot give yet."""
 

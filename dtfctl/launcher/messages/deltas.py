@@ -19,7 +19,7 @@ Item = TypeVar("Item", TaskReport, ClientReport)
 
 
 def what_counts(report: TaskReport) -> TaskReport:
-    """The report without the numbers that nobody acts on."""
+    """Leave out of a report the numbers that nobody acts on."""
     return replace(report, uptime_s=None, cpu_percent=None, rss_bytes=None, steps=0, silence_s=None, retry_in_s=None)
 
 
@@ -32,7 +32,7 @@ class ReportFilter:
         self._numbers_at = float("-inf")
 
     def next(self, report: Report, now: float) -> Report:
-        """What of `report` the other side does not know yet; the whole of it when a process is new or gone."""
+        """Cut `report` to what the other side does not know yet; keep the whole of it when a process is new or gone."""
         tasks = {task.name: task for task in report.tasks}
         clients = {_client_key(client): client for client in report.clients}
         partial = tasks.keys() == self._tasks.keys() and clients.keys() == self._clients.keys()
@@ -60,7 +60,7 @@ class ReportMerger:
         self._folders: frozenset[tuple[str, bool, bool]] = frozenset()
 
     def add(self, report: Report) -> tuple[Report, bool]:
-        """(the whole report, whether a state, an address or the like has changed)."""
+        """Merge a report into what is known: (the whole report, whether a state, an address or the like changed)."""
         counts = not report.partial or bool(report.clients)
         folders = frozenset((folder.path, folder.files > 0, folder.in_step) for folder in report.folders)
         counts = counts or folders != self._folders
@@ -81,7 +81,7 @@ def _client_key(client: ClientReport) -> str:
 
 
 def order_changes(sent: HostOrders | None, orders: HostOrders) -> HostOrders:
-    """What to send to a host that has `sent`: only the changed peers, where nothing else differs."""
+    """Make what is sent to a host that has `sent`: only the changed peers, where nothing else differs."""
     if sent is None or replace(orders, peers=sent.peers, revision=sent.revision) != sent:
         return orders
     known = {peer.name: peer for peer in sent.peers}

@@ -24,7 +24,7 @@ class FileHead:
     """Relative, with `/`; empty for the root itself."""
     kind: FileKind
     mode: int = 0
-    """Its permissions."""
+    """The file's permissions."""
     size: int = 0
     mtime: float = 0.0
     link: str = ""
@@ -40,7 +40,7 @@ class Content:
 
 @value
 class Checksum:
-    """Of the newest head's content, which is complete with it."""
+    """The checksum of the newest head's content, which is complete with it."""
 
     sha256: str
 
@@ -70,10 +70,10 @@ class FetchRequest:
 
     host: str
     process: str = ""
-    """Whose folder a relative path starts in."""
+    """The process whose folder a relative path starts in."""
     path: str = ""
     folder: str = ""
-    """As in `ExecStart`."""
+    """The folder of the job of `process`, as in `ExecStart`."""
 
 
 @value
@@ -85,9 +85,9 @@ class StoreStart:
     path: str = ""
     """A folder that is there (or ends in `/`): into it; else the new name."""
     name: str = ""
-    """Of the root, where the path is a folder."""
+    """The name of the root, where the path is a folder."""
     folder: str = ""
-    """As in `ExecStart`."""
+    """The folder of the job of `process`, as in `ExecStart`."""
 
 
 @value
@@ -112,7 +112,7 @@ class BlobPiece:
 
     sha256: str
     size: int = 0
-    """Of the whole file."""
+    """The size of the whole file, in bytes."""
     offset: int = 0
     data: bytes = b""
 

@@ -70,7 +70,7 @@ def job_process(name: str) -> tuple[str, str] | None:
 
 
 def key_of(job_id: str, uid: str) -> str:
-    """What the folders of a job are called: no other job has them, were its id the same."""
+    """Make the name of a job's folders: no other job has them, were its id the same."""
     return f"{job_id}.{uid}" if uid else job_id
 
 
@@ -79,12 +79,12 @@ class Wheel:
     """A package that was sent with a job."""
 
     name: str
-    """As a file: `numpy-2.3.1-cp311-cp311-linux_x86_64.whl`."""
+    """The file's name: `numpy-2.3.1-cp311-cp311-linux_x86_64.whl`."""
     sha256: str
     own: bool = False
     """The requirements name this very file, by its path."""
     kind: str = ""
-    """Of the Pythons that it is for (`packages.kind_of`); empty: any."""
+    """The kind of Pythons that the wheel is for (`packages.kind_of`); empty: any."""
 
 
 @value
@@ -95,7 +95,7 @@ class Packages:
     """Requirements, without the paths of wheels: `numpy>=2`."""
     constraints: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
-    """Of a requirements file, such as `--index-url URL`. They may hold passwords."""
+    """The options of a requirements file, such as `--index-url URL`. They may hold passwords."""
     requires_python: str = ""
     wheels: tuple[Wheel, ...] = ()
     complete: bool = False
@@ -155,7 +155,7 @@ class ClientOrder:
     first_port: int = 0
     last_port: int = 0
     needs_task: bool = True
-    """It starts only while its slot's task runs."""
+    """Whether the process starts only while its slot's task runs."""
     gpus: GpuView = "none"
     view: Mapping[str, str] = field(default_factory=dict)
     """The cluster as the job sees it: its own names of tasks, and the tasks they stand for."""
@@ -163,12 +163,12 @@ class ClientOrder:
     """`view` is not the whole cluster under its own names."""
     needs: JobNeeds = field(default_factory=JobNeeds)
     memory_bytes: int = 0
-    """It may use no more; 0: no limit."""
+    """The most memory that the process may use; 0: no limit."""
     cpus: float = 0.0
     gpu_count: int | None = None
     """How many it is to see; None: those of its slot, as `gpus` says."""
     job_uid: str = ""
-    """Of the job, for good."""
+    """The identity of the job, for good."""
 
     @property
     def key(self) -> str:
@@ -251,4 +251,4 @@ class HostOrders:
     """Without a word of the controller for so long, everything here is stopped; 0: never."""
     folders: tuple[FolderOrder, ...] = ()
     base: int = 0
-    """Not 0: `peers` are only those that changed since the orders of this revision, and all else is as it was there."""
+    """The revision that `peers` has the changes since, all else being as it was there; 0: the orders are whole."""

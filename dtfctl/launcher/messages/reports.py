@@ -65,7 +65,7 @@ class ClientReport:
     last_lines: tuple[str, ...] = ()
     progress: Progress | None = None
     generation: int = 0
-    """Of the job, to which its newest start belongs; 0: it has not been started."""
+    """The generation of the job to which the newest start belongs; 0: it has not been started."""
     held: int = 0
     """The generation of the order that the host has. `addresses` are of that one."""
     addresses: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class ClientReport:
     limits: str = ""
     """How its limits are held, for people."""
     out_of_memory: bool = False
-    """Its newest end was by its limit."""
+    """Whether the memory limit caused the newest end."""
 
     @property
     def name(self) -> str:
@@ -116,7 +116,7 @@ class Report:
     faults: int = 0
     """What the agent's loops and threads have raised, and went on after."""
     address: str = ""
-    """Of the agent, as other hosts reach it."""
+    """The agent's address, as other hosts reach it."""
     folders: tuple[FolderReport, ...] = ()
     partial: bool = False
 

@@ -79,7 +79,7 @@ def take_over(paths: ClusterPaths, spec: ClusterSpec, on_stage: OnStage) -> None
 
 
 def _is_there(paths: ClusterPaths) -> bool:
-    """Whether this user's controller runs on its host, or can be started there again: nothing is to be taken over."""
+    """Tell whether this user's controller runs on its host, or starts there again: nothing is to be taken over."""
     controller = RemoteController(paths)
     try:
         return (controller.find() or controller.start()) != ""
@@ -90,7 +90,7 @@ def _is_there(paths: ClusterPaths) -> bool:
 
 
 def _place_of(spec: ClusterSpec, found: Collection[str]) -> str:
-    """Where the new controller goes.
+    """Choose where the new controller goes.
 
     Raises:
         LoginError: the host that the spec says does not let us in.
@@ -135,7 +135,7 @@ def _ask(paths: ClusterPaths, spec: ClusterSpec, on_stage: OnStage) -> tuple[dic
 
 
 def _trust_both(paths: ClusterPaths, found: dict[str, Adopted]) -> None:
-    """The authorities by which tasks know each other already; they are trusted beside this one."""
+    """Trust the authorities by which tasks know each other already, beside the cluster's own."""
     own = CERTIFICATE.findall((paths.certificates / "ca.pem").read_text())
     every = dict.fromkeys(part for item in found.values() for part in CERTIFICATE.findall(item["trusted"]))
     former = "".join(f"{part}\n" for part in every if part not in own)

@@ -108,14 +108,14 @@ def bring_up(
 
 
 def _meant(status: ClusterStatus, meant: frozenset[str] | None) -> list[TaskStatus]:
-    """The tasks that this `up` is about: all, or those named by `only`."""
+    """Choose the tasks that this `up` is about: all, or those named by `only`."""
     return [task for task in status.tasks if meant is None or task.name in meant]
 
 
 def _prepare(
     paths: ClusterPaths, spec: ClusterSpec, on_hosts: Callable[[Sequence[HostStatus]], None] | None
 ) -> Connection:
-    """What the controller needs, where it is to run."""
+    """Prepare what the controller needs, where it is to run."""
     is_new = controller_client.read_created(paths) is None
     created = controller_client.prepare(paths, spec.security.lifetime)
     has_begun = paths.database.exists() or (paths.folder / "hosts").exists()
@@ -141,7 +141,7 @@ def _on_stage(on_hosts: Callable[[Sequence[HostStatus]], None] | None) -> OnStag
 def would_change(
     spec: ClusterSpec, task_command: Sequence[str], only: str = "", prune: bool = False
 ) -> tuple[str, ...]:
-    """What `bring_up` would do, one line each."""
+    """Say what `bring_up` would do, one line each."""
     paths = ClusterPaths.of(spec.cluster)
     require_available(spec)
     if controller_client.read_created(paths) is not None:
@@ -176,7 +176,7 @@ class _Watcher:
         self._version = 0
 
     def look(self, wait_s: float = 0.0) -> StatusReply:
-        """The status, once it is newer than the last one or `wait_s` are over."""
+        """Read the status, once it is newer than the last one or `wait_s` are over."""
         request = StatusRequest(newer_than=self._version, wait_s=max(0.0, wait_s))
         reply = self._connection.call(controller_calls.STATUS, request)
         self._version = reply.version
@@ -191,7 +191,7 @@ class _Watcher:
     def wait_settled(
         self, deadline: float, min_ready: int | None, meant: frozenset[str] | None = None, is_new: bool = False
     ) -> StatusReply:
-        """Until every task that is meant runs or has failed for good, or `min_ready` run.
+        """Wait until every task that is meant runs or has failed for good, or `min_ready` run.
 
         Raises:
             _Foreign: it `is_new`, and a host has another one of its name.

@@ -29,7 +29,7 @@ class HostCheck:
 
     name: str
     cause: str = ""
-    """As of `HostStatus`; empty when the host can be used."""
+    """The cause why the host cannot be used, as in `HostStatus`; empty when it can."""
     problem: str = ""
     where: str = ""
     hint: str = ""
@@ -39,7 +39,7 @@ class HostCheck:
     gpus: int = 0
     free_bytes: int = 0
     clock_off_s: float = 0.0
-    """Its clock against this machine's."""
+    """The seconds by which the host's clock differs from this machine's."""
     installed: bool = False
     """Whether this version of dtfctl is there already."""
     login_s: float = 0.0

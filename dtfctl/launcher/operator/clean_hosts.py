@@ -36,12 +36,12 @@ class HostCleaned:
 
     name: str
     cause: str = ""
-    """As of `HostStatus`; empty when nothing is left there."""
+    """The cause why something is left there, as in `HostStatus`; empty when nothing is."""
     problem: str = ""
     hint: str = ""
     where: str = ""
     ended: int = 0
-    """Processes."""
+    """The number of processes that were ended."""
     was_there: bool = False
     """There were files."""
 
@@ -80,7 +80,7 @@ def clean_hosts(
 
 
 def _forget_here(paths: ClusterPaths) -> None:
-    """What this machine knows of a cluster that was up, and of which no host has anything any more."""
+    """Forget what this machine knows of a cluster that was up, and of which no host has anything any more."""
     if controller_client.read_created(paths) is None:
         return
     paths.controller_place.unlink(missing_ok=True)

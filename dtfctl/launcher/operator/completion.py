@@ -23,18 +23,18 @@ WITHIN_S = 1.0
 
 @value
 class Names:
-    """Of one cluster."""
+    """The names of one cluster."""
 
     tasks: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     jobs: tuple[str, ...] = ()
     """The newest first."""
     active: tuple[str, ...] = ()
-    """Those of the jobs that have not ended."""
+    """The jobs that have not ended."""
 
 
 def names_of(cluster: str | None) -> Names:
-    """The names of the cluster called so, or of the newest.
+    """List the names in the cluster called so, or in the newest.
 
     Raises:
         NoSuchCluster: it is not up. OSError, ValueError: what is on the disk cannot be read.
@@ -57,7 +57,7 @@ def names_of(cluster: str | None) -> Names:
 
 
 def status_of(paths: ClusterPaths) -> ClusterStatus | None:
-    """What a controller says that is at hand; None where there is none, or it does not answer at once."""
+    """Ask a controller that is at hand; None where there is none, or it does not answer at once."""
     controller = controller_client.controller_of(paths)
     try:
         address = controller.at_hand()

@@ -33,7 +33,7 @@ CALL_S = 30.0
 RECONNECT_S = 20.0
 RETRY_S = 0.05
 FOLLOW_S = 10.0
-"""For an answer to who looks again and again; one that does not come is asked for anew."""
+"""The seconds that who looks again and again waits for an answer; one that does not come is asked for anew."""
 ANSWER_S = 5.0
 """Whether a controller that does not answer a ping in this time hangs, it shows itself (`pulse.py`)."""
 
@@ -62,7 +62,7 @@ def _is_alive(paths: ClusterPaths) -> bool:
 
 
 def names() -> list[str]:
-    """Those of the clusters that are up, or half made; the newest first. Looks for no controller."""
+    """List the clusters that are up, or half made; the newest first. Looks for no controller."""
     return [paths.name for _, paths in _made()]
 
 
@@ -74,7 +74,7 @@ def read_created(paths: ClusterPaths) -> float | None:
 
 
 def resolve(name: str | None) -> ClusterPaths:
-    """The folder of the cluster called `name`, or of the newest."""
+    """Find the folder of the cluster called `name`, or of the newest."""
     clusters = names()
     if name is None:
         if not clusters:
@@ -151,7 +151,7 @@ class Connection:
         self._outlook = ""
 
     def call(self, method: Method[Request, Reply], request: Request, *, timeout_s: float = CALL_S) -> Reply:
-        """One call. When the controller dies meanwhile, again with a new one: every call may be repeated."""
+        """Make one call. When the controller dies meanwhile, make it again to a new one: every call may be repeated."""
         give_up: float | None = None
         while True:
             try:
@@ -169,7 +169,7 @@ class Connection:
             time.sleep(RETRY_S)
 
     def channel(self) -> Channel:
-        """For a stream, which is not begun again where it breaks."""
+        """Open a channel for a stream, which is not begun again where it breaks."""
         self.call(controller_calls.PING, Nothing())
         assert self._channel is not None
         return self._channel
@@ -210,7 +210,7 @@ class Connection:
 
 
 def controller_of(paths: ClusterPaths) -> ControllerProcess:
-    """Where the controller of a cluster runs."""
+    """Find where the controller of a cluster runs."""
     if not paths.controller_place.exists():
         return LocalController(paths)
     from dtfctl.launcher.operator.remote_controller import RemoteController

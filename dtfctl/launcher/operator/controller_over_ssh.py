@@ -15,7 +15,7 @@ from dtfctl.launcher.providers.own_login import Met
 from dtfctl.launcher.providers.ssh import SshProvider
 
 CONTROLLER_S = 90.0
-"""For all that a host is asked about its controller."""
+"""The seconds for all that a host is asked about its controller."""
 
 
 class Operator(SshProvider):
@@ -61,7 +61,7 @@ class Operator(SshProvider):
         return dict(zip(hosts, self._run(each(), None), strict=True))
 
     def expect(self, host: str) -> None:
-        """An agent of ours may run there."""
+        """Note that an agent of ours may run there."""
         self._expect(host)
 
     def send(self, host: str, path: Path) -> str:

@@ -35,7 +35,7 @@ class Finding:
     check: str
     """`version`, `clock`, `keys`, `certificates`, `ports`, `disk`, `limits`, `python`, `controller`, `agent`, `ssh`."""
     subject: str
-    """`this machine`, `controller`, `host:NAME`."""
+    """What the finding is about: `this machine`, `controller`, `host:NAME`."""
     level: Level
     message: str
     advice: str = ""
@@ -53,7 +53,7 @@ class Answer:
 
 
 def look_here() -> list[Finding]:
-    """This machine, whether or not a cluster is up."""
+    """Examine this machine, whether or not a cluster is up."""
     where = "this machine"
     found = [_python(where, platform.python_version())]
     folder = home()
@@ -69,7 +69,7 @@ def look_here() -> list[Finding]:
 
 
 def look_at_files(paths: ClusterPaths, now: float) -> list[Finding]:
-    """The cluster's own files on this machine: modes and certificates."""
+    """Examine the cluster's own files on this machine: modes and certificates."""
     folders = (paths.folder, paths.certificates, paths.readers)
     loose = [path for path in folders if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077]
     loose += [path for path in paths.certificates.rglob("*.key") if stat.S_IMODE(path.stat().st_mode) & 0o077]
@@ -82,7 +82,7 @@ def look_at_files(paths: ClusterPaths, now: float) -> list[Finding]:
 
 
 def judge(status: ClusterStatus, answers: Mapping[str, Answer], needs_ssh: bool) -> list[Finding]:
-    """The controller and every host."""
+    """Judge the controller and every host."""
     version = status.controller.version
     found = [Finding("controller", "controller", "ok", f"answers, pid {status.controller.pid}")]
     if version != VERSION:
@@ -184,7 +184,7 @@ def _certificate(subject: str, name: str, until: float, now: float) -> Finding:
 
 
 def port_finding(port: int, problem: str) -> Finding:
-    """The metrics page, which is the one port that a spec fixes for the controller."""
+    """Judge the metrics page, which is the one port that a spec fixes for the controller."""
     if problem:
         return Finding(
             "ports", "controller", "error", f"the metrics page at {port}: {problem}", "dtfctl logs controller"

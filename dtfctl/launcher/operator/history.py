@@ -23,7 +23,7 @@ POLL_S = 5.0
 EVENT_BATCH = 1000
 ATTACH_S = 0.5
 LONGEST_LINE = 2**20
-"""Of a line that does not end so much is kept together."""
+"""The characters of a line that does not end that are kept together."""
 DAEMONS = ("controller", "agent:")
 
 
@@ -41,7 +41,7 @@ class LogQuery:
     grep: str | None = None
     """A regular expression (Python's) that is found in the line."""
     previous: bool = False
-    """Of each process only what its last but one start wrote."""
+    """Whether of each process only what its last but one start wrote is wanted."""
 
 
 def logs(connection: Connection, query: LogQuery) -> Iterator[LogLine]:
@@ -104,7 +104,7 @@ def _tail(host: str, query: LogQuery) -> list[str]:
 
 
 def _remote_agent(command: host_access.Command) -> Iterator[Batch]:
-    """The log of an agent on another host, as the agent itself reads it. Raises ConnectionLost where it goes away."""
+    """Yield an agent's log on another host, as the agent itself reads it. Raises ConnectionLost where it goes away."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     begun = ""
     try:
@@ -154,7 +154,7 @@ def _chosen(
     pattern: re.Pattern[str] | None,
     windows: Mapping[str, tuple[float, float]] | None,
 ) -> Iterator[LogLine]:
-    """The lines of `stream` that `query` asks for; what was there already is cut to its tail first."""
+    """Yield the lines of `stream` that `query` asks for; cut what was there already to its tail first."""
     whole = WholeLines()
     early: list[LogLine] | None = [] if query.tail is not None else None
 
@@ -185,7 +185,7 @@ def _chosen(
 
 
 def _last(lines: list[LogLine], count: int) -> list[LogLine]:
-    """The last `count` whole lines of each source, in their order."""
+    """Cut to the last `count` whole lines of each source, in their order."""
     kept: dict[str, deque[int]] = defaultdict(deque)
     begins: dict[str, int] = defaultdict(int)
     for at in range(len(lines) - 1, -1, -1):
@@ -204,7 +204,7 @@ class WholeLines:
         self._lengths: dict[tuple[str, str], int] = defaultdict(int)
 
     def join(self, lines: Iterable[LogLine], *, last: bool = False) -> list[LogLine]:
-        """The lines that are complete now; with `last`, also those that never will be."""
+        """Join what makes lines that are complete now; with `last`, also those that never will be."""
         done = []
         for line in lines:
             parts = self._parts[line.source, line.stream]
@@ -236,7 +236,7 @@ def _pattern(grep: str | None) -> re.Pattern[str] | None:
 
 
 def _previous_runs(connection: Connection, selector: str) -> dict[str, tuple[float, float]]:
-    """Of every process that was started more than once: when its last but one start was, and the start after it."""
+    """Find when each process that was started more than once began its last but one run, and when its last."""
     starts: dict[str, dict[int, float]] = defaultdict(dict)
     for event in events(connection, follow=False, since=None):
         if event.kind in ("task.starting", "process.starting"):
@@ -255,7 +255,7 @@ def _previous_runs(connection: Connection, selector: str) -> dict[str, tuple[flo
 
 
 def events(connection: Connection, *, follow: bool, since: float | None) -> Iterator[Event]:
-    """What happened, oldest first; with `follow` also what will."""
+    """Yield what happened, oldest first; with `follow` also what will."""
     after = 0
     while True:
         found, after = read_events(connection, after, since or 0.0, POLL_S if follow else 0.0)
@@ -266,7 +266,7 @@ def events(connection: Connection, *, follow: bool, since: float | None) -> Iter
 
 
 def events_after(connection: Connection, after: int) -> list[Event]:
-    """Every event with a higher number."""
+    """Read every event with a higher number."""
     return read_events(connection, after, 0.0, 0.0)[0]
 
 

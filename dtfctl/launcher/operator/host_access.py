@@ -52,11 +52,11 @@ class Target:
     """`worker/1`, `digits-1:worker/0` or `host:NAME`."""
     host: str
     process: str
-    """As the agent calls it; empty for the host itself."""
+    """The process as the agent calls it; empty for the host itself."""
 
 
 def targets(selector: str, status: ClusterStatus) -> list[Target]:
-    """Whom `selector` means: tasks, `host:NAME`, or the processes of a job (`job:ID`, or one, `job:ID:worker/0`).
+    """Find whom `selector` means: tasks, `host:NAME`, or processes of a job (`job:ID`, or one, `job:ID:worker/0`).
 
     Raises:
         UsageError, NotFound: it is no selector, or names nothing.
@@ -90,7 +90,7 @@ def _targets_of(part: str, status: ClusterStatus) -> list[Target]:
 
 
 def one_per_host(found: Sequence[Target]) -> list[Target]:
-    """The first of each host."""
+    """Choose the first target of each host."""
     first: dict[str, Target] = {}
     for target in found:
         first.setdefault(target.host, target)
@@ -127,7 +127,7 @@ class Command:
             yield item
 
     def __iter__(self) -> Iterator[tuple[str, bytes]]:
-        """Its output, ("out" or "err", bytes).
+        """Yield the command's output, ("out" or "err", bytes).
 
         Raises:
             ConnectionLost: the host or the controller went away; nobody knows how the command ended.
@@ -145,7 +145,7 @@ class Command:
             raise ConnectionLost(f"{self.target.name}: the command's end was not reported")
 
     def write(self, data: bytes) -> None:
-        """To its stdin; waits while it does not read. Any thread."""
+        """Write to the command's stdin; whoever sends waits while the command does not read. Any thread."""
         self._inputs.put(ExecInput(Input(data)))
 
     def end_input(self) -> None:

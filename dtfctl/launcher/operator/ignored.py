@@ -10,7 +10,7 @@ from pathspec import GitIgnoreSpec
 from dtfctl.launcher.errors import UsageError
 
 FILES = (".gitignore", ".dtfignore")
-"""In this order: the later one has the last word."""
+"""The files with rules, in this order: the later one has the last word."""
 HABIT = (
     *(".git", ".hg/", ".svn/", "__pycache__/", "*.pyc", "*.pyo", ".venv/", ".DS_Store", ".ipynb_checkpoints/"),
     *(".mypy_cache/", ".pytest_cache/", ".ruff_cache/", ".hypothesis/", ".tox/", ".nox/", ".eggs/", "*.egg-info/"),
@@ -33,7 +33,7 @@ class Ignored:
         self._habit = GitIgnoreSpec.from_lines(HABIT)
 
     def wants(self, path: str, is_folder: bool) -> bool:
-        """Whether `path`, relative to the working folder, is to be sent."""
+        """Tell whether `path`, relative to the working folder, is to be sent."""
         name = f"{path}/" if is_folder else path
         if is_folder and (self._root / path / "pyvenv.cfg").is_file():
             return False

@@ -33,29 +33,29 @@ class ControllerProcess(Protocol):
     """The host it runs on; empty: this machine."""
 
     def find(self) -> str | None:
-        """The address at which it can be called, if it runs as far as can be told without starting anything."""
+        """Find the address at which it can be called, if it runs as far as can be told without starting anything."""
 
     def at_hand(self) -> str | None:
-        """As `find`, but None where one would have to log in somewhere to call it."""
+        """Find the address as `find` does; None where one would have to log in somewhere to call it."""
 
     def start(self) -> str:
-        """Its address, once it runs: found, or started again.
+        """Find the controller or start it again, and return its address once it runs.
 
         Raises:
             ControllerUnreachable, NoSpace, ClusterFailed: it cannot be started.
         """
 
     def does_not_answer(self) -> str:
-        """It was found, but does not answer: where it hangs it is ended, and the next `start` starts another one.
+        """End a controller that was found but hangs, so that the next `start` starts another one.
 
         Otherwise, what is known of it; empty: nothing.
         """
 
     def reach(self, address: str) -> str:
-        """An address of the controller's machine, as it can be called from here."""
+        """Make an address of the controller's machine one that can be called from here."""
 
     def wait_gone(self) -> None:
-        """Until no controller runs and none is on its way."""
+        """Wait until no controller runs and none is on its way."""
 
     def forget(self, keep_logs: bool = True) -> None:
         """Delete what is left of a cluster whose processes have ended; checkpoints stay, and logs if wanted."""
@@ -108,7 +108,7 @@ class LocalController:
 
 
 def find_controller(paths: ClusterPaths) -> tuple[ProcessId, str] | None:
-    """The live controller's process, and where it is called from its own machine."""
+    """Find the live controller's process, and where it is called from its own machine."""
     try:
         content = json.loads(paths.controller_info.read_bytes())
         process = ProcessId(content["pid"], content["start_ticks"])
@@ -151,7 +151,7 @@ def start_controller(paths: ClusterPaths) -> str:
 
 
 def end_controller(process: ProcessId) -> None:
-    """One that hangs is killed, if it does not end by itself; its successor adopts everything."""
+    """Wait for a controller's end, and kill it if it does not end by itself; its successor adopts everything."""
     deadline = time.monotonic() + DYING_S
     while is_alive(process):
         if time.monotonic() > deadline:
@@ -160,7 +160,7 @@ def end_controller(process: ProcessId) -> None:
 
 
 def wait_gone(paths: ClusterPaths, timeout_s: float = 10.0) -> None:
-    """Until no controller runs and none is on its way; one that does not end in time is killed."""
+    """Wait until no controller runs and none is on its way; kill one that does not end in time."""
     deadline = time.monotonic() + timeout_s
     while is_locked(paths.controller_lock):
         found = find_controller(paths)

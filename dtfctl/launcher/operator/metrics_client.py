@@ -12,7 +12,7 @@ from dtfctl.net.tls import Identity
 
 
 def read_page(address: str, paths: ClusterPaths, timeout_s: float) -> str:
-    """The page's text.
+    """Read the page's text.
 
     Args:
         address: `HOST:PORT`, or `unix:PATH`.
@@ -41,7 +41,7 @@ def read_page(address: str, paths: ClusterPaths, timeout_s: float) -> str:
 
 
 def scrape_config(paths: ClusterPaths, target: str) -> dict[str, Any]:
-    """One entry of Prometheus's `scrape_configs`."""
+    """Make one entry of Prometheus's `scrape_configs`."""
     reader = TlsFiles.of(paths.readers, "metrics")
     return {
         "job_name": f"dtfctl-{paths.name}",

@@ -68,7 +68,7 @@ def _place(paths: ClusterPaths, created: float, files: dict[str, str], archives:
 
 
 def stop(cluster: str, created: float, keep_logs: bool = True, **_: Any) -> dict[str, Any]:
-    """After `down` has reached the controller, or to give up what it left."""
+    """Clear up after `down` has reached the controller, or give up what it left."""
     paths = ClusterPaths.of(cluster)
     if controller_client.read_created(paths) == created:
         controller = LocalController(paths)
@@ -80,7 +80,7 @@ def stop(cluster: str, created: float, keep_logs: bool = True, **_: Any) -> dict
 
 
 def log(cluster: str, after: int, most: int, **_: Any) -> dict[str, Any]:
-    """What follows byte `after` of its log."""
+    """Read what follows byte `after` of the controller's log."""
     path = ClusterPaths.of(cluster).logs / "controller.log"
     try:
         with path.open("rb") as file:

@@ -33,11 +33,11 @@ class Batch:
     """What one read gave."""
 
     lines: list[LogLine]
-    """By time, and none of them is older than a line that is still to be read."""
+    """The lines by time; none of them is older than a line that is still to be read."""
     caught_up: bool
     """Everything written until now has been given."""
     final: bool
-    """These are the last lines that will ever come."""
+    """Whether these are the last lines that will ever come."""
     ended: bool
     """The job has ended, though some of its lines may still have to be read."""
     unreachable: tuple[str, ...]
@@ -92,11 +92,11 @@ class LogReader:
         return Batch(ready, not any(behind.values()), reply.final, reply.ended, tuple(reply.unreachable))
 
     def _is_known(self, key: tuple[str, str], begin: tuple[int, LogLine]) -> bool:
-        """Whether a process that has moved writes to the same file there as where it was."""
+        """Tell whether a process that has moved writes to the same file there as where it was."""
         return any(begin == known and key[1] == other[1] for other, known in self._begins.items())
 
     def _release(self, until: float) -> list[LogLine]:
-        """The held lines up to then, by time."""
+        """Release the held lines up to then, by time."""
         ready: list[LogLine] = []
         for key, lines in list(self._held.items()):
             lines.sort(key=lambda line: line.time)
@@ -110,7 +110,7 @@ class LogReader:
         return ready
 
     def _rest(self) -> list[LogLine]:
-        """Bytes of characters that were never completed."""
+        """Decode the bytes of characters that were never completed."""
         lines = []
         for (source, stream), decoder in self._decoders.items():
             text = decoder.decode(b"", final=True)
@@ -151,7 +151,7 @@ def parse_stamp(stamp: bytes) -> float:
 
 
 def batches(reader: LogReader, first: Batch, *, follow: bool, wait_s: float) -> Iterator[Batch]:
-    """Everything there is; with `follow`, everything there will be.
+    """Yield everything there is; with `follow`, everything there will be.
 
     Raises:
         PartlyDone: at the end, if a host did not answer: its lines are missing.
@@ -177,7 +177,7 @@ def batches(reader: LogReader, first: Batch, *, follow: bool, wait_s: float) -> 
 
 
 def daemon_lines(logs: Path, selector: str, *, follow: bool, gone: Callable[[], bool]) -> Iterator[Batch]:
-    """The log of the controller or of an agent, which is plain text on this machine; followed until `gone()`."""
+    """Yield the log of the controller or of an agent, which is plain text on this machine; followed until `gone()`."""
     path = logs / f"{selector.replace(':', '-')}.log"
     if not path.exists():
         known = ", ".join(sorted(found.stem.replace("agent-", "agent:") for found in logs.glob("*.log")))
@@ -197,7 +197,7 @@ def _daemon_lines(path: Path, selector: str, follow: bool, gone: Callable[[], bo
 
 
 def far_lines(pieces: Iterator[str], selector: str, follow: bool) -> Iterator[Batch]:
-    """The same of a log on another machine, which comes in pieces; an empty one says that there is no more now."""
+    """Yield a log on another machine, which comes in pieces; an empty one says that there is no more now."""
     begun = ""
     for piece in pieces:
         *whole, begun = (begun + piece).split("\n")

@@ -92,7 +92,7 @@ def _send(connection: Connection, path: Path, sha256: str) -> None:
 def _more_wheels(
     connection: Connection, request: JobRequest, wanted: Wanted, packages: Packages, cache: Path, tell: Tell
 ) -> list[tuple[Path, Wheel]]:
-    """What hosts need that cannot fetch packages themselves, or shall not."""
+    """Collect what hosts need that cannot fetch packages themselves, or shall not."""
     asked = _examine(connection, request, packages)
     lacking = [answer for answer in asked if not answer.ready]
     alone = request.packages == "fetch" or (
@@ -118,7 +118,7 @@ def _more_wheels(
 
 
 def _examine(connection: Connection, request: JobRequest, packages: Packages) -> list[Examination]:
-    """What the hosts say that can be asked now.
+    """Ask the hosts that can be asked now what they are and what they lack.
 
     Raises:
         ClusterFailed: a host's Python does not answer, or is not the one that the script wants.
@@ -147,7 +147,7 @@ def _examine(connection: Connection, request: JobRequest, packages: Packages) ->
 
 
 def _targets(answers: Sequence[Examination]) -> Iterator[wheels.Target]:
-    """The kinds of hosts, each with what all of its kind have."""
+    """Group the hosts by kind, each with what all of its kind have."""
     kinds: dict[str, list[Examination]] = {}
     for answer in answers:
         kinds.setdefault(kind_of(json.loads(answer.facts_json)), []).append(answer)
@@ -158,7 +158,7 @@ def _targets(answers: Sequence[Examination]) -> Iterator[wheels.Target]:
 
 
 def _wheel_cache() -> Path:
-    """Where wheels are kept for the next job; those that none has wanted for two weeks go."""
+    """Make the folder where wheels are kept for the next job, without those that none has wanted for two weeks."""
     cache = private_folder(home() / "wheels")
     for folder in cache.iterdir():
         with contextlib.suppress(OSError):

@@ -42,7 +42,7 @@ class Place:
     hosts: tuple[HostName, ...]
     """Every host that has ever let the cluster's key in."""
     home: str | None = None
-    """As the spec's."""
+    """The spec's `home`."""
 
     def as_spec(self, cluster: str) -> ClusterSpec:
         """Enough of one to log in."""
@@ -50,14 +50,14 @@ class Place:
 
 
 def host_of(spec: ClusterSpec) -> str:
-    """Where the controller of a new cluster goes: the host that the spec says, or its first; empty: this machine."""
+    """Choose the host of a new cluster's controller: the one that the spec says, or its first; empty: this machine."""
     if spec.controller.place == "local" or spec.is_local:
         return ""
     return spec.controller.host or spec.hosts[0].name
 
 
 def settle_on(paths: ClusterPaths, spec: ClusterSpec, created: float, host: str) -> None:
-    """The next `RemoteController.prepare` puts the controller there."""
+    """Settle where the next `RemoteController.prepare` puts the controller."""
     names = tuple(HostName(host.name, host.user) for host in spec.hosts)
     write_whole(paths.controller_place, codec.encode(Place(host, created, spec.ssh, names, spec.home)).encode())
     paths.controller_info.unlink(missing_ok=True)
@@ -137,7 +137,7 @@ class RemoteController:
         recalled.unlink(missing_ok=True)
 
     def _key_line(self) -> str:
-        """The line of `authorized_keys` for the cluster's own key, which is made unless it is there."""
+        """Write the line of `authorized_keys` for the cluster's own key; the key is made unless it is there."""
         import asyncssh
 
         path = private_folder(self._paths.login) / "key"
@@ -148,7 +148,7 @@ class RemoteController:
         return f"restrict {' '.join(public)} dtfctl-{self._paths.name}"
 
     def _archives(self, spec: ClusterSpec, operator: Operator) -> tuple[list[dict[str, object]], dict[str, str]]:
-        """What `sync` sends to the hosts, and the uploads of it on the controller's host."""
+        """Upload what `sync` sends to the controller's host; return the list of it, and the uploads by hash."""
         from dtfctl.launcher.providers.files import Syncs
 
         syncs = Syncs(layout.home() / "bundles", spec.sync)
@@ -175,7 +175,7 @@ class RemoteController:
         return address if direct and answers(address, KNOCK_S) else None
 
     def _known(self) -> tuple[str, bool]:
-        """Where it was called last, and whether without SSH."""
+        """Read where the controller was called last, and whether without SSH."""
         try:
             known = json.loads(self._paths.controller_info.read_bytes())
             return str(known["address"]), bool(known["direct"])
@@ -223,7 +223,7 @@ class RemoteController:
             self._paths.logs.rmdir()
 
     def log(self) -> Iterator[str]:
-        """What is in the controller's log, a piece at a time, then what is added; an empty piece: nothing new."""
+        """Yield what is in the controller's log, a piece at a time, then what is added; an empty piece: nothing new."""
         at = 0
         while True:
             reply = self._control({"do": "log", "after": at, "most": LOG_BYTES})
@@ -268,7 +268,7 @@ def _login_error(host: str, error: HostFailed) -> LauncherError:
 
 
 def _texts(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """The files below some folders, by their paths."""
+    """Read the files below some folders, by their paths."""
     return {
         str(path.relative_to(folder)): path.read_text()
         for name in names

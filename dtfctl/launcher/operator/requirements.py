@@ -41,7 +41,7 @@ class Wanted:
     lines: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
-    """Of an index, for whoever asks it: here or on the hosts."""
+    """The options of an index, for whoever asks it: here or on the hosts."""
     requires_python: str = ""
     wheels: tuple[Path, ...] = ()
     """Named by their paths."""
@@ -50,7 +50,7 @@ class Wanted:
     links: tuple[Path, ...] = ()
     """Folders on this machine with more wheels."""
     hashed: tuple[str, ...] = ()
-    """Those lines that name hashes, with these."""
+    """The lines that name hashes, with the hashes."""
 
     def __repr__(self) -> str:
         said = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if getattr(self, f.name))
@@ -71,7 +71,7 @@ def _joined(one: Any, two: Any) -> Any:
 
 
 def wanted(script: Path, source: bytes, requirements: Sequence[str], extras: Sequence[str], *, python: bool) -> Wanted:
-    """Everything that is asked for; `requirements` are files, or requirements themselves.
+    """Read everything that is asked for; `requirements` are files, or requirements themselves.
 
     Raises:
         ScriptError: something cannot be understood, or will not be sent; the message has file and line.
@@ -84,7 +84,7 @@ def wanted(script: Path, source: bytes, requirements: Sequence[str], extras: Seq
 
 
 def header(text: str, where: str) -> Wanted:
-    """The script's own metadata. Raises ScriptError: it is not what PEP 723 says."""
+    """Read the script's own metadata. Raises ScriptError: it is not what PEP 723 says."""
     blocks = [match for match in BLOCK.finditer(text.replace("\r\n", "\n")) if match["type"] == "script"]
     if not blocks:
         return Wanted()
@@ -109,7 +109,7 @@ def header(text: str, where: str) -> Wanted:
 
 
 def of_extras(extras: Sequence[str]) -> Wanted:
-    """What dtfctl itself lists under these names.
+    """Read what dtfctl itself lists under these names.
 
     Raises:
         ScriptError: it has no such extra.
@@ -206,7 +206,7 @@ def _of_option(line: str, where: str, folder: Path, depth: int) -> Wanted:
 
 
 def _path_of(line: str, folder: Path) -> Path | None:
-    """The file or folder that a line names; None where it names a package."""
+    """Find the file or folder that a line names; None where it names a package."""
     text = line.partition(" @ ")[2].strip() or line
     text = re.split(r"\s+;|\s*\[[^\]]*\]$", text)[0].strip()
     if text.startswith("file:"):

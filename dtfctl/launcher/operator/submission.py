@@ -67,7 +67,7 @@ def _check_limits(request: JobRequest) -> None:
 
 
 def message_of(request: JobRequest, path: Path, source: bytes, needs: JobNeeds) -> SubmitRequest:
-    """What is sent for `request`: the script's bytes, absolute paths, and an id for the submission."""
+    """Make the message for `request`: the script's bytes, absolute paths, and an id for the submission."""
     env = dict(request.env)
     if request.framework != "command" and not needs.program:
         # The copy that runs lies elsewhere; the modules beside the original must still be found.
@@ -89,7 +89,7 @@ def message_of(request: JobRequest, path: Path, source: bytes, needs: JobNeeds) 
 
 
 def read_jobs(connection: Connection, ids: list[str]) -> list[JobStatus]:
-    """Those jobs, or all of them, the newest first."""
+    """Read those jobs, or all of them, the newest first."""
     reply = connection.call(controller_calls.JOBS, JobsRequest(tuple(ids)), timeout_s=controller_client.FOLLOW_S)
     return list(reply.jobs)
 
@@ -141,7 +141,7 @@ class _Notes:
         self._looked = float("-inf")
 
     def read(self, status: JobStatus, now: bool = False) -> Iterator[JobNote]:
-        """Those since the last time."""
+        """Yield the notes since the last time."""
         if time.monotonic() - self._looked < NOTES_S and not (now or status.is_final):
             return
         self._looked = time.monotonic()
@@ -152,7 +152,7 @@ class _Notes:
 
 
 def read_script(path: Path, *, python: bool = True) -> bytes:
-    """The script's bytes, once it is known to be one.
+    """Read the script's bytes, and check that it is one.
 
     Raises:
         ScriptError: it is missing, unreadable, too large or not Python.

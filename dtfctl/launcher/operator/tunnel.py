@@ -111,7 +111,7 @@ class Tunnel:
             self._process.stdin.flush()
 
     def _look(self) -> str:
-        """The task's address now, or "" where nobody can say. Starts no controller: the cluster may be going down."""
+        """Ask for the task's address; "" where nobody can say. Starts no controller: the cluster may be going down."""
         found = self._controller.find()
         if found is None:
             return ""

@@ -67,7 +67,7 @@ def collect(wanted: Wanted, target: Target, cache: Path) -> list[Path]:
 def _installed(
     wanted: Wanted, platform: Platform, have: Mapping[str, str]
 ) -> list[importlib.metadata.Distribution] | None:
-    """What of this Python such a host lacks; None where something is not here, or does not run there."""
+    """List what of this Python such a host lacks; None where something is not here, or does not run there."""
     markers, runs = platform.markers(), platform.tags()
     own = {canonicalize_name(parse_wheel_filename(path.name)[0]): path for path in wanted.wheels}
     found: dict[str, importlib.metadata.Distribution] = {}
@@ -96,7 +96,7 @@ def _installed(
 
 
 def _distribution(item: Requirement, runs: set[tags.Tag]) -> importlib.metadata.Distribution | None:
-    """What is installed here, if it is what is asked for and can be made a wheel again."""
+    """Find what is installed here, if it is what is asked for and can be made a wheel again."""
     try:
         here = importlib.metadata.distribution(item.name)
     except importlib.metadata.PackageNotFoundError:
@@ -122,7 +122,7 @@ def _requires_of(wheel: Path) -> list[str]:
 
 
 def repack(item: importlib.metadata.Distribution, cache: Path) -> Path:
-    """A wheel of what is installed; the same bytes every time. Its scripts are made again where it is installed."""
+    """Make a wheel of what is installed, the same bytes every time. Its scripts are made where it is installed."""
     record = item.read_text("RECORD") or ""
     known = hashlib.sha256(f"{item.metadata['Name']} {item.version} {record}".encode()).hexdigest()[:24]
     parts = [_tags_of(item)]
@@ -173,7 +173,7 @@ def _write_wheel(path: Path, item: importlib.metadata.Distribution) -> None:
 
 
 def _downloaded(wanted: Wanted, platform: Platform, cache: Path) -> list[Path]:
-    """By this Python's pip, from wherever it takes packages."""
+    """Download wheels with this Python's pip, from wherever it takes packages."""
     here = platform == Platform.of_facts(host_base.facts())
     with tempfile.TemporaryDirectory(dir=private_folder(cache), prefix="pip-") as folder:
         place = Path(folder)
@@ -200,7 +200,7 @@ def _downloaded(wanted: Wanted, platform: Platform, cache: Path) -> list[Path]:
 
 
 def built(project: Path, cache: Path) -> Path:
-    """The wheel of a source tree or archive on this machine.
+    """Build the wheel of a source tree or archive on this machine.
 
     Raises:
         CannotCollect: it cannot be built.
@@ -225,7 +225,7 @@ def pip(words: Sequence[str]) -> None:
 
 
 def own_pip(cache: Path) -> Path | None:
-    """This Python's pip as a wheel, for hosts that have none; None where there is none here either."""
+    """Make a wheel of this Python's pip, for hosts that have none; None where there is none here either."""
     try:
         return repack(importlib.metadata.distribution("pip"), cache)
     except importlib.metadata.PackageNotFoundError:

@@ -64,7 +64,7 @@ def _task(task: TaskStatus, status: ClusterStatus, events: Sequence[Event]) -> E
 
 
 def _sentence(task: TaskStatus, host: HostStatus | None, own: Sequence[Event]) -> str:
-    """What follows the task's name."""
+    """Write what follows the task's name."""
     cause = task.last_error or next((e.reason for e in reversed(own) if e.kind in _ENDED and e.reason), "")
     because = f": {cause}" if cause else ""
     match task.state:
@@ -148,7 +148,7 @@ def _advice(task: TaskStatus, host: HostStatus | None) -> str:
 
 
 def _since_it_was_well(events: Sequence[Event], subject: str) -> tuple[Event, ...]:
-    """The newest events, from the last but one time on at which `subject` began to run."""
+    """Choose the newest events, from the last but one time on at which `subject` began to run."""
     runs = [at for at, event in enumerate(events) if event.subject == subject and event.kind.endswith(".running")]
     begin = runs[-2] if len(runs) > 1 else 0
     return tuple(events[begin:])[-MOST_EVENTS:]
@@ -184,7 +184,7 @@ def _job(job: JobStatus, status: ClusterStatus, events: Sequence[Event]) -> Expl
 
 
 def advice_after(job: JobStatus, otherwise: str) -> str:
-    """What to type next where a job has failed: what its reason asks for, or `otherwise`."""
+    """Say what to type next where a job has failed: what its reason asks for, or `otherwise`."""
     if job.state != "failed":
         return ""
     return f"dtfctl submit --memory SIZE {job.script}" if "out of memory: it used" in job.reason else otherwise

@@ -23,7 +23,7 @@ FIXED_TIME = 315_532_800.0
 
 
 def find(root: Path) -> list[trees.Entry]:
-    """What of a working folder is sent.
+    """Find what of a working folder is sent.
 
     Raises:
         UsageError: it is no folder, or too large.
@@ -55,7 +55,7 @@ def pack(root: Path, to: Path) -> None:
 
 
 def _largest(files: Sequence[trees.Entry]) -> list[str]:
-    """The parts of the folder that make it large."""
+    """Find the parts of the folder that make it large."""
     sizes: Counter[str] = Counter()
     for entry in files:
         first, slash, _ = entry.path.partition("/")

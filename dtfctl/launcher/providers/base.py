@@ -39,7 +39,7 @@ class AgentEndpoint:
 
     @property
     def called_at(self) -> str:
-        """For a `Channel`."""
+        """The address for a `Channel`."""
         return f"{UNIX}{self.socket}" if self.socket else self.address
 
 
@@ -68,7 +68,7 @@ class Provider(Protocol):
         """Take over the spec: at the start, and whenever it changes."""
 
     def find_agent(self, host: str) -> AgentEndpoint | None:
-        """The agent that runs there now, if any.
+        """Find the agent that runs there now, if any.
 
         Raises:
             HostFailed: nobody knows, because the host cannot be asked.
@@ -89,10 +89,10 @@ class Provider(Protocol):
         """
 
     def may_run(self, host: str) -> bool:
-        """Whether an agent was ever started there, so that something may be left of it."""
+        """Tell whether an agent was ever started there, so that something may be left of it."""
 
     def wait_ended(self, host: str, timeout_s: float) -> bool:
-        """Whether within `timeout_s` no agent runs there, none is on its way, and none still puts its things away."""
+        """Wait until no agent runs, starts or puts its things away there; return False after `timeout_s`."""
 
     def kill_agent(self, host: str, *, if_it_hangs: bool = False) -> bool:
         """End an agent at once; its tasks go on. Whether it has ended.

@@ -31,7 +31,7 @@ from dtfctl.launcher.providers.packing import Archive
 from dtfctl.launcher.system.files import private_folder, write_whole
 
 LAYOUT = "2"
-"""Of what is unpacked on hosts; a change makes every layer a new one."""
+"""The version of what is unpacked on hosts; a change makes every layer a new one."""
 OLDEST_GLIBC_MINOR = 5
 UNUSED_S = 3600.0
 """A layer of dtfctl's own that nobody has asked for in so long is not sent any more."""
@@ -65,7 +65,7 @@ class Platform:
 
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any]) -> Platform:
-        """From what `host_side.py` tells about a host."""
+        """Read a platform from what `host_side.py` tells about a host."""
         major, minor, *_ = (int(part) for part in facts["python"].split("+")[0].split(".")[:2])
         name, version = facts["libc"]
         numbers = [int(part) for part in version.split(".")[:2] if part.isdigit()]
@@ -92,7 +92,7 @@ class Platform:
         return [*found, f"linux_{machine}"]
 
     def tags(self) -> set[tags.Tag]:
-        """Of every wheel that runs there."""
+        """List the tags of every wheel that runs there."""
         platforms = self.platforms
         interpreter = f"cp{self.python[0]}{self.python[1]}"
         return {
@@ -101,7 +101,7 @@ class Platform:
         }
 
     def markers(self) -> dict[str, str]:
-        """What the markers of requirements ask for."""
+        """Answer what the markers of requirements ask for."""
         return {
             "implementation_name": "cpython",
             "implementation_version": self.full_version,
@@ -157,7 +157,7 @@ class Bundle:
     layers: tuple[Layer, ...]
 
     def described(self) -> list[dict[str, Any]]:
-        """For `host_layers.py`."""
+        """Describe the layers for `host_layers.py`."""
         return [
             {
                 "name": layer.name,
@@ -186,7 +186,7 @@ class Bundles:
         self._asked: set[Platform] = set()
 
     def of(self, platform: Platform, fast: bool = False) -> Bundle:
-        """What such a host needs; nothing is packed yet.
+        """Find what such a host needs; nothing is packed yet.
 
         Args:
             fast: with what makes it faster, where that is installed here or can be had.
@@ -199,7 +199,7 @@ class Bundles:
             return found
 
     def likely(self) -> list[str]:
-        """The runtimes of hosts like this machine, and like those that were asked about, also by others before."""
+        """List the runtimes of hosts like this machine, and like those that were asked about, also by others before."""
         self.of(Platform.of_facts(host_base.facts()))
         with self._lock:
             kinds = [*self._asked, *(kind for kind in self._remembered() if kind not in self._asked)]
@@ -210,7 +210,7 @@ class Bundles:
         return list(found)
 
     def archive(self, platform: Platform, layer: Layer, tell: Callable[[str], None] = lambda _: None) -> Archive:
-        """A layer, packed.
+        """Pack a layer.
 
         Raises:
             HostFailed: this machine's packages do not run there, and no others can be downloaded.
@@ -263,8 +263,10 @@ class Bundles:
             wheels.forget(folder)
 
     def _forget_unused(self) -> None:
-        """Each change of dtfctl makes another layer. What was asked for lately may be on its way, to hosts with another
-        Python or from another controller."""
+        """Remove layers that nobody has asked for lately: each change of dtfctl makes another.
+
+        What was asked for lately may be on its way, to hosts with another Python or from another controller.
+        """
         for old in self._cache.glob("dtfctl-*.layer"):
             with contextlib.suppress(FileNotFoundError):
                 if time.time() - old.stat().st_mtime > UNUSED_S:
@@ -327,11 +329,11 @@ class _Part:
     pins: tuple[str, ...]
     modules: tuple[str, ...]
     run_there: bool
-    """Those that are here run there."""
+    """Whether the modules that are here run there."""
 
 
 def _parts(platform: Platform) -> dict[LayerName, _Part]:
-    """What the layers beside dtfctl's own consist of for such a host."""
+    """Choose what the layers beside dtfctl's own consist of for such a host."""
     own = host_layers.own_layers()
     if own:  # on a host: as it was told when it got its own, of which some may still be on their way
         same = platform.of_kind == Platform.of_facts(host_base.facts()).of_kind
@@ -362,7 +364,7 @@ def _closure(
     markers: Mapping[str, str],
     known: Mapping[str, importlib.metadata.Distribution] | None = None,
 ) -> dict[str, importlib.metadata.Distribution]:
-    """These and what they depend on there, but for what is `known`, in the versions that are installed here."""
+    """Find these and what they depend on there, without what is `known`, in the versions that are installed here."""
     found: dict[str, importlib.metadata.Distribution] = {}
     waiting = list(names)
     while waiting:
@@ -413,8 +415,10 @@ def _files_below(folder: Path) -> Iterable[tuple[str, Path]]:
 
 
 def _placed(files: Iterable[tuple[str, Path | bytes]]) -> Iterator[tuple[str, Path | bytes]]:
-    """Where the files of a package stand in a layer. Libraries that lie beside site-packages elsewhere lie in it, and
-    the package's RECORD says so: they are found by it."""
+    """Place the files of a package in a layer.
+
+    Libraries that lie beside site-packages elsewhere lie in it, and the package's RECORD says so: they are found by it.
+    """
     record, names = "", []
     for name, content in files:
         to = name

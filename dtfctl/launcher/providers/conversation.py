@@ -45,7 +45,7 @@ ROOM = 1000
 
 
 def source() -> bytes:
-    """The program that runs on hosts: its modules, under the names that they import each other by."""
+    """Make the program that runs on hosts: its modules, under the names that they import each other by."""
     folder = Path(__file__).parent
     texts = {name: (folder / f"{name}.py").read_text() for name in PARTS}
     return (
@@ -60,8 +60,10 @@ def source() -> bytes:
 
 
 def bootstrap(size: int, runtimes: Sequence[str] = (), home: str | None = None) -> str:
-    """The command that runs `host_side.py`, for any login shell: with dtfctl's own Python where one of `runtimes` is
-    there already and runs, else with any, which reads it (`size` bytes) from stdin.
+    """Write the command that runs `host_side.py`, for any login shell.
+
+    It takes dtfctl's own Python where one of `runtimes` is there already and runs, else any, which reads the program
+    (`size` bytes) from stdin.
 
     Args:
         home: where all that is dtfctl's own lies there; `~/.dtfctl` by default. No shell changes it (`HOST_FOLDER`).
@@ -122,7 +124,7 @@ class Conversation:
     async def ask(
         self, request: dict[str, Any], within_s: float, on_stage: Callable[[Stage, str], None] = lambda *_: None
     ) -> dict[str, Any]:
-        """One request and its reply.
+        """Send one request and wait for its reply.
 
         Raises:
             HostFailed: the host says so, or it does not answer in time, or the connection is lost.
@@ -151,14 +153,16 @@ class Conversation:
         return reply
 
     async def facts(self) -> dict[str, Any]:
-        """What the host has last told about itself; it is asked where it has not yet."""
+        """Tell what the host has last said about itself; it is asked where it has not yet."""
         if not self._facts:
             await self.ask({"do": "look", "cluster": "", "host": ""}, ASK_S)
         return self._facts
 
     async def _give_signs(self) -> None:
-        """The process there ends where nobody has asked it for anything in a while; what is to be sent may have to be
-        downloaded first, or to wait for other hosts."""
+        """Keep the process there from ending, as it does where nobody has asked it for anything in a while.
+
+        What is to be sent may have to be downloaded first, or to wait for other hosts.
+        """
         while self.is_open:
             await asyncio.sleep(SIGN_S / 2)
             if self.is_open and not self._lock.locked() and asyncio.get_running_loop().time() - self.used >= SIGN_S / 2:

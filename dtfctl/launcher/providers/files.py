@@ -33,7 +33,7 @@ class Synced:
     exclude: tuple[str, ...]
     hash: str
     single: bool
-    """It is one file, not a folder."""
+    """Whether it is one file, not a folder."""
 
 
 class Syncs:
@@ -47,7 +47,7 @@ class Syncs:
         self._latest: list[Synced] = []
 
     def current(self) -> list[Synced]:
-        """What is to be there now; read again only where a file's size or time changed.
+        """List what is to be there now; files are read again only where their size or time changed.
 
         Raises:
             HostFailed: a source is missing or cannot be read.
@@ -65,7 +65,7 @@ class Syncs:
             return list(self._latest)
 
     def archive(self, item: Synced) -> Path:
-        """A tar of it.
+        """Pack an item into a tar.
 
         Raises:
             HostFailed: a file cannot be read.
@@ -94,7 +94,7 @@ class Syncs:
 
 @contextlib.contextmanager
 def _readable() -> Iterator[None]:
-    """A file that cannot be read, or that goes away meanwhile, is the user's to mend."""
+    """Blame the user's files where one cannot be read, or goes away meanwhile: that is the user's to mend."""
     try:
         yield
     except OSError as error:
@@ -106,7 +106,7 @@ def _readable() -> Iterator[None]:
 
 
 def setup_of(spec: ClusterSpec, synced: Sequence[Synced]) -> dict[str, Any]:
-    """The set-up commands and the hash that says whether they ran for these files."""
+    """Write down the set-up commands, and the hash that says whether they ran for these files."""
     digest = hashlib.sha256(repr((spec.setup, [(item.to, item.hash) for item in synced])).encode())
     return {"commands": list(spec.setup), "hash": digest.hexdigest(), "env": dict(spec.env)}
 
@@ -129,7 +129,7 @@ def _read(entry: Sync) -> Synced:
 
 
 def _walk(source: Path, exclude: Sequence[str]) -> Iterator[tuple[Path, str]]:
-    """Every folder, file and link that goes along, with its name in the archive; in a fixed order."""
+    """Yield every folder, file and link that goes along, with its name in the archive; in a fixed order."""
     if not os.path.lexists(source):
         raise HostFailed("sync", f"sync: there is no {source}", "check `from` in the spec")
     if source.is_file():

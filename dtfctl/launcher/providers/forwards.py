@@ -63,7 +63,7 @@ class Forwards:
 
 
 def _new_path(folder: Path) -> Path:
-    """A name for another socket; what dead processes have left there is removed."""
+    """Make a name for another socket; remove what dead processes have left there."""
     for path in private_folder(folder).glob(f"{PREFIX}*{SUFFIX}"):
         pid, _, more = path.name.removeprefix(PREFIX).partition("-")
         ticks = more.partition("-")[0]

@@ -25,7 +25,7 @@ def folder_of(cluster: str, host: str) -> str:
 
 
 def start_ticks(pid: int) -> int | None:
-    """Of a live process, else None; a zombie is dead."""
+    """Read when a live process started, in clock ticks since the boot; None where it is gone: a zombie is dead."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()
@@ -36,7 +36,7 @@ def start_ticks(pid: int) -> int | None:
 
 
 def find(cluster: str, host: str) -> dict[str, Any] | None:
-    """The running agent's description, or None."""
+    """Read the running agent's description, or None."""
     try:
         with open(os.path.join(BASE, "clusters", cluster, "hosts", host, "agent.json"), encoding="utf-8") as file:
             info: dict[str, Any] = json.load(file)
@@ -65,7 +65,7 @@ def last_line(path: str) -> str:
 
 
 def put_certificates(cluster: str, certificates: dict[str, str]) -> str:
-    """The folder they are in; a key comes before what is signed with it. An agent that runs reads them again."""
+    """Put certificates into their folder and return it; keys come first. An agent that runs reads them again."""
     keys = private("clusters", cluster, "certificates")
     for name in sorted(certificates, key=lambda name: not name.endswith(".key")):
         write_whole(os.path.join(keys, os.path.basename(name)), certificates[name].encode())
@@ -105,7 +105,7 @@ def start(
 
 
 def start_process(python: str, words: list[str], log: str, lock: int) -> tuple[int, int]:
-    """An agent in a session of its own: its pid, and a pipe that it closes when it can be called, or by ending."""
+    """Start an agent in a session of its own: its pid, and a pipe that it closes when it can be called, or ends."""
     news, ready = os.pipe()
     command = [python, "-m", "dtfctl.launcher.agent", *words, "--lock-fd", str(lock), "--ready-fd", str(ready)]
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -138,7 +138,7 @@ def start_process(python: str, words: list[str], log: str, lock: int) -> tuple[i
 
 
 def hangs(info: dict[str, Any], limit_s: float) -> bool:
-    """Whether a process itself shows that its loop does not turn; as `launcher/system/pulse.py`."""
+    """Tell whether a process itself shows that its loop does not turn; as `launcher/system/pulse.py`."""
     import struct
 
     try:

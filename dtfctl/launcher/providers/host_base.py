@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
 
 def _base() -> str:
-    """Where all that is dtfctl's own lies: as the shell's command says (`conversation.py`), else where this Python is
-    one of its runtimes, else in the home folder."""
+    """Find where all that is dtfctl's own lies.
+
+    As the shell's command says (`conversation.py`), else where this Python is one of its runtimes, else in the home
+    folder.
+    """
     said = os.environ.pop("DTFCTL_BASE", "")
     if not said and os.path.exists(os.path.join(sys.prefix, "layers.json")):
         said = os.path.dirname(os.path.dirname(sys.prefix))
@@ -58,7 +61,7 @@ def write_mark(path: str, text: str) -> None:
 
 
 def write_whole(path: str, data: bytes, mode: int = 0o600) -> None:
-    """As `dtfctl.durable.whole_file`, which this program cannot import: it comes to a host before the package."""
+    """Write as `dtfctl.durable.whole_file`, which this program cannot import: it comes to a host before the package."""
     fresh = f"{path}.{os.getpid()}-{os.urandom(8).hex()}"
     try:
         fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)

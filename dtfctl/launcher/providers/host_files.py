@@ -63,7 +63,7 @@ def unpack_sync(archive: str, to: str, hash: str, single: bool, **_: Any) -> Non
 
 
 def run_setup(cluster: str, setup: dict[str, Any], cwd: str) -> None:
-    """The commands in turn, once per hash; their output goes to logs/setup.log."""
+    """Run the commands in turn, once per hash; their output goes to logs/setup.log."""
     import hashlib
     import subprocess
 
@@ -98,7 +98,7 @@ def run_setup(cluster: str, setup: dict[str, Any], cwd: str) -> None:
 
 
 def missing_files(sync: list[dict[str, str]]) -> list[str]:
-    """The entries of `sync` whose content is another one here."""
+    """List the entries of `sync` whose content is another one here."""
     return [f"sync:{at}" for at, item in enumerate(sync) if read_mark(mark_of(item["to"])) != item["hash"]]
 
 

@@ -38,7 +38,7 @@ def authorize(line: str, **_: Any) -> dict[str, Any]:
 
 
 def forbid(line: str, **_: Any) -> dict[str, Any]:
-    """No longer."""
+    """Remove a key's line, so that it lets nobody in any longer."""
     remove_line(of_this_home(line))
     return {}
 

@@ -51,14 +51,14 @@ def python_of(runtime: str) -> str:
 
 
 def own_layers() -> list[dict[str, Any]]:
-    """Those of the runtime that this Python is of; empty elsewhere."""
+    """Read the layers of the runtime that this Python is of; empty elsewhere."""
     text = read_mark(os.path.join(sys.prefix, LAYERS_FILE))
     found: list[dict[str, Any]] = json.loads(text) if text else []
     return found
 
 
 def is_whole(layer: str) -> bool:
-    """Whether every file of a layer is there and as long as it was."""
+    """Tell whether every file of a layer is there and as long as it was."""
     folder = folder_of(layer)
     try:
         with open(os.path.join(folder, LISTING), encoding="utf-8") as file:
@@ -68,7 +68,7 @@ def is_whole(layer: str) -> bool:
 
 
 def missing_layers(layers: list[dict[str, Any]], *, thorough: bool) -> list[str]:
-    """Of those that tasks wait for, what has to be sent; what is broken is put out of the way.
+    """List what has to be sent of the layers that tasks wait for; put what is broken out of the way.
 
     Args:
         thorough: look at every file.
@@ -84,7 +84,7 @@ def missing_layers(layers: list[dict[str, Any]], *, thorough: bool) -> list[str]
 
 
 def discard(folder: str) -> None:
-    """A folder that is broken goes, at once for who looks at its name."""
+    """Remove a folder that is broken, at once for who looks at its name."""
     import shutil
 
     aside = f"{folder}.{os.getpid()}.gone"
@@ -105,7 +105,7 @@ def note_use(runtime: str, layers: list[dict[str, Any]]) -> None:
 
 
 def unpack_layer(archive: str, name: str, sha256: str, keep: bool = False, **_: Any) -> None:
-    """An archive (`packing.py`) becomes layers/NAME, whole or not at all."""
+    """Unpack an archive (`packing.py`) as layers/NAME, whole or not at all."""
     import shutil
 
     target = folder_of(name)
@@ -181,7 +181,7 @@ def _unpack(archive: str, folder: str, sha256: str) -> list[list[Any]]:
 
 
 def make_runtime(runtime: str, layers: list[dict[str, Any]], python: str = "") -> None:
-    """A virtual environment of this Python, or of the one it is of itself, that leads to its layers; tried out."""
+    """Make a virtual environment of this Python, or of the one it is of itself, with its layers; try it out."""
     import shutil
     import subprocess
 
@@ -214,14 +214,14 @@ def make_runtime(runtime: str, layers: list[dict[str, Any]], python: str = "") -
 
 
 def path_lines(layers: list[dict[str, Any]]) -> str:
-    """For a .pth file: the layers, of which those that are not there yet are looked for when they are imported."""
+    """Write a .pth file for the layers; those that are not there yet are looked for when they are imported."""
     return (
         "".join(f"{folder_of(layer['hash'])}\n" for layer in layers) + "import dtfctl.later; dtfctl.later.install()\n"
     )
 
 
 def why_broken(python: str) -> str:
-    """What a Python says that cannot import dtfctl; empty when it can."""
+    """Ask a Python why it cannot import dtfctl; empty when it can."""
     import subprocess
 
     code = "import ctypes, ssl, zlib; import dtfctl.launcher.providers.host_side, google.protobuf, msgpack, numpy"
@@ -250,7 +250,7 @@ def settle(fresh: str, target: str) -> None:
 
 
 def later(layers: list[dict[str, Any]], why: str = "", **_: Any) -> dict[str, Any]:
-    """What of the layers that come later is missing; with `why`, that it does not come."""
+    """List what is missing of the layers that come later; with `why`, note that it does not come."""
     missing = [layer["hash"] for layer in layers if not layer["first"] and not is_whole(layer["hash"])]
     for name in missing:
         if why:
@@ -275,7 +275,7 @@ def forget_why(name: str) -> None:
 
 
 def forget_unused() -> None:
-    """What no `up` has asked for in two weeks goes, but for what something runs from; so do uploads that broke off."""
+    """Remove what no `up` has asked for in two weeks, if nothing runs from it, and uploads that broke off."""
     import shutil
 
     def names(kind: str) -> list[str]:
@@ -310,7 +310,7 @@ def layers_of(runtime: str) -> list[dict[str, Any]]:
 
 
 def runs_from(folder: str) -> bool:
-    """Whether a process of this user is a Python of this folder."""
+    """Tell whether a process of this user is a Python of this folder."""
     for pid in os.listdir("/proc"):
         try:
             with open(f"/proc/{int(pid)}/cmdline", "rb") as file:

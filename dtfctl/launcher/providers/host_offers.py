@@ -29,7 +29,7 @@ OFFERED_S = 600.0
 GUESTS = 16
 """Connections that have shown no token yet; a quarter of them from one address. The oldest makes room for another."""
 WITHIN_S = 5.0
-"""To show one."""
+"""The seconds that a connection has to show a token."""
 BLOCK = 1 << 18
 TELL_BYTES = 8 << 20
 
@@ -134,7 +134,7 @@ def hand_out(listener: sockets.socket, files: dict[str, str], tokens: list[bytes
 
 
 def hand_over(guest: Guest, files: dict[str, str], tokens: list[bytes], lock: Any) -> None:
-    """One guest: `name, nonce, proof` with a token that is still good gets `proof` and the file."""
+    """Serve one guest: `name, nonce, proof` with a token that is still good gets `proof` and the file."""
     import hmac
 
     connection = guest.connection
@@ -208,13 +208,13 @@ def exactly(connection: sockets.socket, size: int) -> bytes:
 
 
 def let_go() -> None:
-    """In a fork that goes on by itself: this conversation's end must not wait for it."""
+    """Close what is kept open, in a fork that goes on by itself: this conversation's end must not wait for it."""
     while _KEPT:
         os.close(_KEPT.pop())
 
 
 def forget() -> None:
-    """This conversation is over: what was kept to be handed on goes."""
+    """Remove what was kept to be handed on: this conversation is over."""
     for path in _ARCHIVES:
         with contextlib.suppress(OSError):
             os.unlink(path)

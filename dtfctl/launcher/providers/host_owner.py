@@ -31,7 +31,7 @@ def stamp_path(cluster: str) -> str:
 
 
 def read_stamp(cluster: str) -> dict[str, Any] | None:
-    """Whose the cluster of that name is here; None when it is nobody's."""
+    """Read whose the cluster of that name is here; None when it is nobody's."""
     try:
         stamp: dict[str, Any] = json.loads(read_mark(stamp_path(cluster)))
     except ValueError:
@@ -40,7 +40,7 @@ def read_stamp(cluster: str) -> dict[str, Any] | None:
 
 
 def check_owner(request: dict[str, Any]) -> None:
-    """A cluster is touched by its owner alone, which its authority names."""
+    """Refuse all but the owner of a cluster, whom its authority names."""
     owner = request.get("owner")
     if owner is None or request["do"] in ("adopt", "clean_all", "end_controllers"):
         return
@@ -55,7 +55,7 @@ def check_owner(request: dict[str, Any]) -> None:
 
 
 def foreign(cluster: str, stamp: dict[str, Any], owner: dict[str, Any]) -> tuple[str, str]:
-    """What to say to somebody whose cluster it is not, and a hint."""
+    """Say why somebody may not touch a cluster, with a hint."""
     since = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(stamp["since"]))
     if all(stamp[key] == owner[key] for key in ("user", "machine", "folder")):
         text = f"cluster {cluster} there is yours, of {since}, but its files here are gone"
@@ -68,7 +68,7 @@ def foreign(cluster: str, stamp: dict[str, Any], owner: dict[str, Any]) -> tuple
 
 
 def take_stamp(cluster: str, owner: dict[str, Any]) -> None:
-    """From now on it is this owner's; of several who come at once the first is."""
+    """Make the cluster this owner's from now on; of several who come at once the first gets it."""
     private("clusters", cluster)
     path = stamp_path(cluster)
     fresh = f"{path}.{os.getpid()}"
@@ -83,8 +83,10 @@ def take_stamp(cluster: str, owner: dict[str, Any]) -> None:
 
 
 def adopt(cluster: str, host: str, owner: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """The cluster is this owner's from now on, and its agent listens to nobody else: what it kept, whose it was and
-    what its tasks trust. They go on, with the certificates that they have."""
+    """Make the cluster this owner's, whom alone its agent listens to from now on.
+
+    Tells what the agent kept, whose it was and what its tasks trust. They go on, with the certificates that they have.
+    """
     folder = os.path.join(BASE, "clusters", cluster)
     own = os.path.join(folder, "hosts", host)
     if not os.path.isdir(own):
@@ -185,7 +187,7 @@ def processes_of(cluster: str) -> dict[int, bool]:
 
 
 def names(text: bytes, folders: list[bytes]) -> bool:
-    """Whether one of the folders, or what is in it, is named."""
+    """Tell whether one of the folders, or what is in it, is named."""
     ends = (b"", b"/", b"\0", b" ")
     return any(text[at + len(folder) :][:1] in ends for folder in folders if (at := text.find(folder)) >= 0)
 
@@ -210,7 +212,7 @@ def recorded(cluster: str) -> dict[int, int]:
 
 
 def clean(cluster: str, host: str, **_: Any) -> dict[str, Any]:
-    """This host's own files go, then what is empty; logs and checkpoints stay."""
+    """Remove this host's own files, then what is empty; logs and checkpoints stay."""
     import shutil
 
     folder = os.path.join(BASE, "clusters", cluster)
@@ -235,7 +237,7 @@ def clean(cluster: str, host: str, **_: Any) -> dict[str, Any]:
 
 
 def forget_sockets(own: str) -> None:
-    """The folder of sockets that an agent may have made elsewhere, because its own path was too long."""
+    """Remove the folder of sockets that an agent may have made elsewhere, because its own path was too long."""
     import shutil
 
     try:
@@ -247,7 +249,7 @@ def forget_sockets(own: str) -> None:
 
 
 def clusters_here(cluster: str, owner: dict[str, Any] | None, force: bool) -> list[str]:
-    """The names of those that are meant: that one, or all of this account; whose they are not is refused."""
+    """List the clusters that are meant: that one, or all of this account; refuse those that are another's."""
     names: set[str] = {cluster} if cluster else set()
     for way in () if cluster else ((), ("controllers",)):
         folder = os.path.join(BASE, *way, "clusters")
@@ -263,9 +265,11 @@ def clusters_here(cluster: str, owner: dict[str, Any] | None, force: bool) -> li
 def end_controllers(
     cluster: str, owner: dict[str, Any] | None, force: bool, drop: bool = False, **_: Any
 ) -> dict[str, Any]:
-    """No controller of the cluster (without a name: of any) runs here any more, and none of another host may log in
-    here: how many processes were ended. What else runs goes on. `drop`: what it knew of the cluster goes; files of
-    jobs and logs stay."""
+    """End the controllers of the cluster (without a name: of any) here, and lock out those of other hosts.
+
+    Tells how many processes were ended. What else runs goes on. `drop`: what it knew of the cluster goes; files of
+    jobs and logs stay.
+    """
     ended: set[int] = set()
     for name in clusters_here(cluster, owner, force):
         forget_key(f"dtfctl-{name}")
@@ -286,7 +290,7 @@ def end_controllers(
 
 
 def drop_controller(folder: str) -> None:
-    """Another owner's controller may be put there."""
+    """Drop what a controller knew, so that another owner's may be put there."""
     import shutil
 
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
@@ -335,7 +339,7 @@ def clean_all(cluster: str, owner: dict[str, Any] | None, force: bool, **_: Any)
 
 
 def ownerships(owner: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """What of a stamp makes a cluster this owner's: its authority; or, where that is lost, who and where."""
+    """Choose what of a stamp makes a cluster this owner's: its authority; or, where that is lost, who and where."""
     if owner is None:
         return []
     place = {key: owner[key] for key in ("user", "machine", "folder")}

@@ -55,7 +55,7 @@ LONGEST_IDLE_S = 120
 
 
 def look(cluster: str, host: str, **_: Any) -> dict[str, Any]:
-    """What this host is, and its agent if one runs; changes nothing."""
+    """Tell what this host is, and its agent if one runs; changes nothing."""
     return {"facts": facts(), "agent": find(cluster, host)}
 
 
@@ -100,7 +100,7 @@ def ensure(
 
 
 def check_python(python: str) -> None:
-    """The user's own interpreter runs and is new enough."""
+    """Check that the user's own interpreter runs and is new enough."""
     import shutil
     import subprocess
 
@@ -144,7 +144,7 @@ def controller(runtime: str, layers: list[dict[str, Any]], request: dict[str, An
 
 
 def nothing(**_: Any) -> None:
-    """Somebody is still there."""
+    """Take the sign that somebody is still there."""
 
 
 REQUESTS: dict[str, Callable[..., dict[str, Any] | None]] = {
@@ -183,7 +183,7 @@ def serve(unread: int = 0) -> None:
 
 
 def answer(unread: int) -> None:
-    """The conversation."""
+    """Hold the conversation: answer requests until there are no more."""
     sys.stdin.buffer.read(unread)
     os.umask(0o077)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -81,7 +81,7 @@ def _ssh(paths: ClusterPaths) -> Provider:
 
 
 def address_towards(host: Host) -> str:
-    """This machine's address as `host` sees it; nothing is sent to find out."""
+    """Find this machine's address as `host` sees it; nothing is sent to find out."""
     try:
         family, _, _, _, target = socket.getaddrinfo(host.name, 22, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -23,7 +23,7 @@ class Entry:
     """One line of a file that is about the host."""
 
     where: str
-    """`known_hosts:81`."""
+    """The file and line: `known_hosts:81`."""
     keys: tuple[asyncssh.SSHKey, ...]
     authorities: tuple[asyncssh.SSHKey, ...]
     revoked: tuple[asyncssh.SSHKey, ...]
@@ -43,7 +43,7 @@ class HostKeys:
         self._read: dict[Path, tuple[tuple[int, int], list[tuple[int, str]]]] = {}
 
     def entries(self, host: str, address: str, port: int) -> list[Entry]:
-        """What the files say about a host, by its name and its address."""
+        """Find what the files say about a host, by its name and its address."""
         found = []
         for path in self._files:
             for number, line in self._lines(path):
@@ -72,7 +72,7 @@ class HostKeys:
         return known[1]
 
     def judge(self, entries: Sequence[Entry], name: str, port: int, key: asyncssh.SSHKey) -> HostFailed | None:
-        """What is wrong with the key that a host has shown; None when it may be trusted."""
+        """Say what is wrong with the key that a host has shown; None when it may be trusted."""
         public = key.public_data
         for entry in entries:
             if any(known.public_data == public for known in entry.revoked):

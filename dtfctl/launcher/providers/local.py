@@ -53,7 +53,7 @@ class LocalProvider:
         return AgentEndpoint(host, address, process, socket=content.get("socket", "")) if is_alive(process) else None
 
     def _info(self, host: str) -> dict[str, Any]:
-        """What its agent says about itself; empty: nothing."""
+        """Read what a host's agent says about itself; empty: nothing."""
         try:
             found: dict[str, Any] = json.loads((self._paths.host(host) / "agent.json").read_bytes())
         except (FileNotFoundError, ValueError):
@@ -139,14 +139,14 @@ def remove_socket_folder(host_folder: Path) -> None:
 
 
 def died(log: Path, what: str) -> LauncherError:
-    """Why a daemon that has just been started is gone."""
+    """Explain why a daemon that has just been started is gone."""
     if is_full(log.parent):
         return no_space(log.parent)
     return ClusterFailed(f"{what}: {last_line(log)}", f"see {log}")
 
 
 def last_line(log: Path) -> str:
-    """The last line of a daemon's log, for an error message."""
+    """Read the last line of a daemon's log, for an error message."""
     try:
         lines = log.read_text(errors="replace").strip().splitlines()
     except FileNotFoundError:

@@ -48,7 +48,7 @@ def put_files(cluster: str, spec: ClusterSpec, syncs: Syncs, on_stage: OnStep) -
 
 
 def _goes_elsewhere(item: Synced) -> bool:
-    """False for a folder that is to be where it is.
+    """Tell whether an item is to be copied; False for a folder that is to be where it is.
 
     Raises:
         HostFailed: it would be copied into itself.

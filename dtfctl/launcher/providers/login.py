@@ -43,7 +43,7 @@ class _Client(asyncssh.SSHClient):
         self.failure: HostFailed | None = None
 
     def known(self, host: str, address: str, port: int | None) -> tuple[list[Any], ...]:
-        """For asyncssh: keys to prefer, authorities, revoked."""
+        """Find for asyncssh the keys to prefer, the authorities and the revoked keys of a host."""
         entries = self._keys.entries(host, address, port or DEFAULT_PORT)
         return (
             [key for entry in entries for key in entry.keys],
@@ -76,7 +76,7 @@ class Logins:
     async def connect(
         self, name: str, user: str | None, on_begin: Callable[[], None] = lambda: None, port: int | None = None
     ) -> asyncssh.SSHClientConnection:
-        """A connection to `name`, tried again where that may help; within `timeout` for each try.
+        """Connect to `name`, and try again where that may help; within `timeout` for each try.
 
         Raises:
             HostFailed: with cause `auth`, `host-key` or `unreachable`.
@@ -109,7 +109,7 @@ class Logins:
             return await self._open(options, name, await self._jump(path))
 
     async def _jump(self, path: tuple[str, ...]) -> asyncssh.SSHClientConnection:
-        """The shared connection to the last host of a path."""
+        """Connect to the last host of a path; the connection is shared."""
         chain = ",".join(path)
         known = self._jumps.get(chain)
         if known is None or (known.done() and (known.cancelled() or known.exception() or known.result().is_closed())):
@@ -148,7 +148,7 @@ class Logins:
             raise HostFailed("auth", f"cannot log in: {error}", "look at `ssh:` in the spec and ~/.ssh") from None
 
     def _timeout_of(self, options: asyncssh.SSHClientConnectionOptions) -> float:
-        """The spec's, else `ConnectTimeout`; OpenSSH's ends with the greeting, this one with the login."""
+        """Choose the spec's timeout, or `ConnectTimeout`; OpenSSH's ends with the greeting, this one with the login."""
         of_config = options.config.get("ConnectTimeout") if self._ssh.timeout == DEFAULT_TIMEOUT else None
         return float(of_config) if isinstance(of_config, int) and of_config > 0 else self._ssh.timeout
 
@@ -187,7 +187,7 @@ class Logins:
             raise client.failure or self._explain(error, options) from None
 
     def _explain(self, error: Exception, options: asyncssh.SSHClientConnectionOptions) -> HostFailed:
-        """What went wrong, without the name of the host."""
+        """Say what went wrong, without the name of the host."""
         if isinstance(error, asyncssh.PermissionDenied):
             key = self._ssh.key
             return HostFailed(

@@ -25,7 +25,7 @@ from dtfctl.launcher.providers.files import Synced
 from dtfctl.launcher.spec.model import Ssh
 
 MET = "met.json"
-"""On the operator's machine: what `hosts.json` was when it was sent last."""
+"""The file on the operator's machine that says what `hosts.json` was when it was sent last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +79,11 @@ class OwnLogin:
 
     @classmethod
     def of(cls, paths: ClusterPaths) -> OwnLogin | None:
-        """None for a controller on the operator's machine."""
+        """Find the cluster's own login; None for a controller on the operator's machine."""
         return cls(paths.login) if (paths.login / "hosts.json").exists() else None
 
     def ssh(self, ssh: Ssh) -> Ssh:
-        """The spec's settings, with the cluster's own key; hosts reach each other without a jump host."""
+        """Change the spec's settings to the cluster's own key; hosts reach each other without a jump host."""
         known = str(self._folder / "known_hosts")
         return replace(ssh, key=str(self._folder / "key"), known_hosts=known, host_keys="strict", jump=())
 

@@ -32,7 +32,7 @@ class Owner:
     """DTFCTL_HOME there."""
     since: float
     authority: str = ""
-    """Of the cluster's certificates: what tells one owner from another."""
+    """The authority of the cluster's certificates: what tells one owner from another."""
     given_up: tuple[str, ...] = ()
     """Authorities of earlier clusters of this name that the owner has given up with `down --force`."""
 
@@ -53,12 +53,12 @@ def _new(paths: ClusterPaths) -> Owner:
 
 
 def myself(paths: ClusterPaths) -> Owner:
-    """As whom hosts know this user, be it of a cluster whose files here are gone; makes nothing."""
+    """Say as whom hosts know this user, be it of a cluster whose files here are gone; makes nothing."""
     return read(paths) if paths.owner.exists() and (paths.certificates / "ca.pem").exists() else _new(paths)
 
 
 def read(paths: ClusterPaths) -> Owner:
-    """The owner as hosts are to know it."""
+    """Read the owner as hosts are to know it."""
     ensure(paths)
     owner = codec.decode(Owner, paths.owner.read_bytes())
     return replace(owner, authority=authority(paths))
@@ -79,7 +79,7 @@ def authority(paths: ClusterPaths) -> str:
 
 
 def give_up(paths: ClusterPaths) -> None:
-    """What hosts out of reach still have of the cluster may be ended by the next one of its name."""
+    """Allow the next cluster of its name to end what hosts out of reach still have of this one."""
     if not (paths.certificates / "ca.pem").exists():
         return
     known = [*(name for name in _given_up(paths.name) if name != authority(paths)), authority(paths)]

@@ -39,7 +39,7 @@ class Archive:
 
 
 def is_needed(name: str) -> bool:
-    """Whether a file of a package is of use on hosts: tests of packages and what compilers read are not."""
+    """Tell whether a file of a package is of use on hosts: tests of packages and what compilers read are not."""
     parts = name.split("/")
     return not name.startswith(("..", "/")) and "tests" not in parts and not name.endswith(NOT_NEEDED)
 
@@ -66,7 +66,7 @@ def pack(path: Path, entries: Iterable[tuple[str, Path | bytes]], *, compiled: b
 
 
 def described(path: Path) -> Archive:
-    """What has to be told about an archive to who gets it."""
+    """Describe an archive as who gets it has to be told."""
     digest, unpacked, size = hashlib.sha256(), 0, path.stat().st_size
     with path.open("rb") as file:
         unpack, head = zlib.decompressobj(), b""
@@ -99,7 +99,7 @@ def _with_bytecode(entries: Iterable[tuple[str, Path | bytes]]) -> Iterator[tupl
 
 
 def _existing(path: Path, source: bytes) -> bytes:
-    """The bytecode that lies beside a source and is of it; empty where there is none."""
+    """Read the bytecode that lies beside a source and is of it; empty where there is none."""
     try:
         data = Path(importlib.util.cache_from_source(str(path))).read_bytes()
         stat = path.stat()

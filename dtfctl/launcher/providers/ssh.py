@@ -106,7 +106,7 @@ class SshProvider:
         return found
 
     def _reachable(self, endpoint: AgentEndpoint) -> AgentEndpoint:
-        """A firewall or a jump host may be in the way of its port: then through the SSH connection, which stays."""
+        """Find a way to an agent: its port, or where that is barred, the SSH connection, which stays."""
         if answers(endpoint.address, KNOCK_S):
             return endpoint
         jump = self._spec.ssh.jump if self._spec is not None and self._own is None else ()
@@ -142,7 +142,7 @@ class SshProvider:
         self._loop.call_soon_threadsafe(self._loop.stop)
 
     def _run(self, work: Coroutine[Any, Any, T], within_s: float | None) -> T:
-        """Every coroutine has its own deadlines; `within_s` is for those that only touch memory."""
+        """Run a coroutine, each of which has its own deadlines; `within_s` is for those that only touch memory."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(within_s)
 
     # ------------------------------------------------------------------ where agents were last
@@ -162,7 +162,7 @@ class SshProvider:
             return None
 
     def _expect(self, host: str) -> None:
-        """On disk before the agent can run: who takes the cluster down must know where to look."""
+        """Note on disk that an agent may run, before it can: who takes the cluster down must know where to look."""
         if not self.may_run(host):
             private_folder(self._paths.host(host))
             write_whole(self._memory(host), b"{}")
@@ -186,7 +186,7 @@ class SshProvider:
             self._loop.run_in_executor(None, self._pack_ahead)
 
     def _pack_ahead(self) -> None:
-        """While logins take their time: most hosts are like this machine."""
+        """Pack layers while logins take their time: most hosts are like this machine."""
         with contextlib.suppress(LauncherError):  # whose layers cannot be packed says so itself
             platform = Platform.of_facts(host_base.facts())
             for layer in self._bundles.of(platform, self._fast).layers:
@@ -201,7 +201,7 @@ class SshProvider:
         return Supply(self._bundles)
 
     async def _talk(self, host: _Host) -> Conversation:
-        """The host's open conversation, or a new one. The caller holds the host's lock."""
+        """Take the host's open conversation, or begin a new one. The caller holds the host's lock."""
         if host.conversation is not None and not host.conversation.is_open:
             host.conversation.close()
             host.conversation = None
@@ -231,7 +231,7 @@ class SshProvider:
             raise HostFailed("unreachable", f"the connection was lost: {error}") from None
 
     def _close_idle(self, host: _Host, conversation: Conversation) -> bool:
-        """Whether it is to be looked at again."""
+        """Close a conversation that is idle; tell whether it is to be looked at again."""
         if host.conversation is not conversation:
             return False
         is_idle = not host.lock.locked() and self._loop.time() - conversation.used >= IDLE_S
@@ -264,7 +264,7 @@ class SshProvider:
         return agent
 
     async def _ensure(self, name: str) -> dict[str, Any]:
-        """The agent's description, once it runs on a host that has all it needs."""
+        """Supply a host with all it needs; return the agent's description once it runs."""
         self._ensuring += 1
         try:
             return await self._ensure_alone(name)
@@ -466,7 +466,7 @@ class SshProvider:
         return plain
 
     def _certificates(self, host: str, address: str) -> dict[str, str]:
-        """What the agent of a host proves itself with: file name to content."""
+        """Gather what the agent of a host proves itself with: file name to content."""
         folder, cluster = self._paths.certificates, self._paths.name
         addresses = (address,) if address else ()
         found = {"ca.pem": (folder / "ca.pem").read_text()}

@@ -54,7 +54,7 @@ OF_A_LOGIN = frozenset(
 
 
 _EITHER = ("ProxyCommand", "ProxyJump")
-"""Of these the one that is said first counts."""
+"""The options of which the one that is said first counts."""
 _MATCHES_BY_VALUE = ("host=", "originalhost=", "user=", "localuser=", "exec=", "tagged=", "localnetwork=")
 
 
@@ -82,7 +82,7 @@ class Config(SSHClientConfig):
     """The file that includes the others."""
 
     def _take(self, line: str) -> None:
-        """One line: `KEYWORD VALUE ...` or `KEYWORD = VALUE ...`, and a comment."""
+        """Take one line: `KEYWORD VALUE ...` or `KEYWORD = VALUE ...`, or a comment."""
         if not line or line[0] == "#":
             return
         end = next((i for i, c in enumerate(line) if c in " \t="), len(line))
@@ -108,7 +108,7 @@ class Config(SSHClientConfig):
             self._error(f"Extra data at end: {' '.join(args)}")
 
     def _conditions(self, args: list[str]) -> list[str]:
-        """Those of a `Match`, with the command of `exec` as it is to be run."""
+        """Read the conditions of a `Match`, with the command of `exec` as it is to be run."""
         found: list[str] = []
         for arg in args:
             if found and found[-1].lower().lstrip("!") == "exec":
@@ -135,7 +135,7 @@ class Config(SSHClientConfig):
     _handlers["include"] = ("Include", _include)
 
     def _settle(self) -> None:
-        """What is left to be said when all has been read."""
+        """Settle what is left when all has been read."""
         said: dict[str, Any] = self._options
         for option in self._percent_expand & {*said}:
             value = said[option]
@@ -153,7 +153,7 @@ class Config(SSHClientConfig):
 
 
 def _key_file(name: str) -> str:
-    """A key that is there; else its public half, whose other one an agent may have; else empty, as OpenSSH goes on."""
+    """Find a key that is there, or its public half, as an agent may have the other; else empty: OpenSSH goes on."""
     return next((path for path in (name, f"{name}.pub") if os.path.exists(os.path.expanduser(path))), "")
 
 
@@ -164,7 +164,7 @@ class _Noting(Config):
 
 
 def _noting(options: Mapping[str, str]) -> type[_Noting]:
-    """A reader that notes these options."""
+    """Make a reader that notes these options."""
 
     def note(self: Any, option: str, args: list[str]) -> None:
         value = " ".join(args)
@@ -177,7 +177,7 @@ def _noting(options: Mapping[str, str]) -> type[_Noting]:
 
 
 def _read(kind: type[Config], path: Path, host: str, user: str | None, port: int | None) -> Config:
-    """What a file says, read again where it has something for when all else is known (`Match final`)."""
+    """Read a file, and read it again where it has something for when all else is known (`Match final`)."""
     names = (getpass.getuser(), user or (), host, port or ())
     found = kind(None, False, False, False, *names)  # type: ignore[arg-type]
     if os.access(path, os.R_OK):
@@ -200,7 +200,7 @@ def user_file() -> Path:
 async def options_of(
     host: str, user: str | None, port: int | None, /, **values: Any
 ) -> asyncssh.SSHClientConnectionOptions:
-    """How to log in to a host, with what the user's file says where `values` do not.
+    """Find how to log in to a host, with what the user's file says where `values` do not.
 
     Raises:
         ConfigParseError: the file cannot be understood.
@@ -216,7 +216,7 @@ async def options_of(
 
 
 def unheeded(host: str, user: str | None = None, port: int | None = None) -> list[str]:
-    """What the user's and the system's file say about a host in vain.
+    """List what the user's and the system's file say about a host in vain.
 
     Each as `~/.ssh/config:12: OPTION VALUE is not obeyed: ...`. What is wrong in a file is not said here: logging in
     says it.

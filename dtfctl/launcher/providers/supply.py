@@ -22,7 +22,7 @@ from dtfctl.launcher.providers.packing import Archive
 log = logging.getLogger(__name__)
 
 OWN_UPLOADS = 2
-"""At a time, but where those are slow."""
+"""The most uploads from this machine at a time, but where those are slow."""
 MOST_UPLOADS = 4
 PATIENCE_S = 3.0
 """Who has waited for so long looks whether it is worth it, and is uploaded to beside the others where none of them will
@@ -31,7 +31,7 @@ SLOW_S = 20.0
 OFFERS = 4
 """Hosts that one host hands layers on to."""
 REFUSALS = 2
-"""After so many hosts could not be reached from one, it asks no other."""
+"""The refusals after which a host asks no other: so many could not be reached from it."""
 UNPACK_S = 900.0
 TAKE_S = 900.0
 
@@ -55,12 +55,12 @@ class _Upload:
     share: float = 0.0
 
     def left_s(self, now: float) -> float:
-        """When it ends, as far as it has got."""
+        """Estimate the seconds until the upload ends, as far as it has got."""
         return (now - self.begun) * (1 - self.share) / self.share if self.share else float("inf")
 
 
 class Supply:
-    """Of all hosts of a cluster; runs in one event loop."""
+    """The supply of all hosts of a cluster; runs in one event loop."""
 
     def __init__(self, bundles: Bundles) -> None:
         self._bundles = bundles
@@ -169,7 +169,7 @@ class Supply:
         what: str,
         tell: Callable[[str], None],
     ) -> dict[str, str]:
-        """What a host gets from another one, until it is refused."""
+        """Take from another host what it has for one, until it refuses."""
         tell(f"{what} from {offer.host}")
         taken: dict[str, str] = {}
         for token, (hash, archive) in zip(tokens, archives.items(), strict=True):
@@ -213,7 +213,7 @@ class Supply:
     async def _source(
         self, wanted: Collection[str], refused: set[str], only_here: bool, on_wait: Callable[[], None]
     ) -> AsyncIterator[tuple[_Offer | _Upload, list[str]]]:
-        """Who it comes from, when that has time: another host, with tokens for it, or this machine."""
+        """Choose who it comes from, when that has time: another host, with tokens for it, or this machine."""
         loop = asyncio.get_running_loop()
         begun, has_waited, tokens = loop.time(), False, []
         async with self._news:

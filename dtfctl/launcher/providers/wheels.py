@@ -30,7 +30,7 @@ def download(
     *,
     tell: Tell = lambda _: None,
 ) -> list[Path]:
-    """The wheels of `requirements` for that Python, in `folder`.
+    """Download the wheels of `requirements` for that Python into `folder`.
 
     Raises:
         HostFailed: the index cannot be reached, or does not have them; with pip's own words.
@@ -72,7 +72,7 @@ def download(
 
 
 def _progress(said: Path, wanted: int) -> str:
-    """What pip is at: `7 of 12, numpy (16.9 MB)`."""
+    """Say what pip is at: `7 of 12, numpy (16.9 MB)`."""
     names = [
         line.strip().partition(" ")[2]
         for line in said.read_text(errors="replace").splitlines()
@@ -82,7 +82,7 @@ def _progress(said: Path, wanted: int) -> str:
 
 
 def files_of(wheel: Path) -> Iterable[tuple[str, bytes]]:
-    """What stands in a site-packages folder once a wheel is installed, and above it."""
+    """Yield what stands in a site-packages folder once a wheel is installed, and above it."""
     with zipfile.ZipFile(wheel) as source:
         for info in source.infolist():
             if info.is_dir():

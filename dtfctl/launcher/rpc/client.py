@@ -27,7 +27,7 @@ from dtfctl.launcher.rpc.method import ONE_VERSION, Method, PeerUnavailable, Rep
 from dtfctl.net.address import connect
 
 CONNECT_S = 20.0
-"""For a stream; a call has its own deadline."""
+"""The time in seconds that a stream has to connect; a call has its own deadline."""
 MOST_IDLE = 4
 OF_THE_FIRST = "no such call: "
 """How those who speak protocol 1 say that they do not know this one."""
@@ -112,7 +112,7 @@ class Channel:
     # ------------------------------------------------------------------ connections
 
     def _wire(self, within_s: float) -> Wire:
-        """A connection that no other call uses."""
+        """Take a connection that no other call uses, an idle one or a new one."""
         while True:
             with self._lock:
                 if self._closed:
@@ -172,7 +172,7 @@ class Talk(Generic[Reply]):
         self._wire = wire
 
     def __iter__(self) -> Iterator[Reply]:
-        """Until the other side ends the stream. Raises what it failed with."""
+        """Yield the replies until the other side ends the stream. Raises what it failed with."""
         try:
             yield from _replies(self._wire, self._method)
         except Broken as error:

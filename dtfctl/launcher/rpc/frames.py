@@ -39,7 +39,7 @@ RECEIVE_BYTES = 256 * 1024
 PIECE_BYTES = 256 * 1024
 
 TCP_INFO_BYTES, TCP_RETRANSMITS, TCP_LAST_ACK = 60, 2, 56
-"""Of struct tcp_info in linux/tcp.h: its begin, and where in it lie tcpi_retransmits and tcpi_last_ack_recv."""
+"""Numbers of struct tcp_info in linux/tcp.h: bytes to read, and where tcpi_retransmits and tcpi_last_ack_recv lie."""
 
 
 class Broken(Signal):
@@ -57,7 +57,7 @@ class Echo:
     repeats: int
     """How often what was sent last has been sent again, with no answer yet."""
     silence_s: float
-    """Since it last took notice of anything that was sent."""
+    """The seconds since the other end last took notice of anything that was sent."""
 
 
 class Wire:
@@ -99,7 +99,7 @@ class Wire:
             self._receive(deadline)
 
     def peer_name(self) -> str:
-        """The common name in the other end's certificate."""
+        """Read the common name in the other end's certificate."""
         return common_name(self._tls.getpeercert())
 
     def shut(self) -> None:
@@ -108,27 +108,27 @@ class Wire:
             self._sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """By the thread that reads; nothing may be done with it afterwards."""
+        """Close the connection, by the thread that reads; nothing may be done with it afterwards."""
         self.shut()
         with self._write_lock:
             self._sock.close()
 
     def abort(self) -> None:
-        """As `close`, and what was not delivered yet never will be: nobody waits for it any more."""
+        """Close the connection and drop what was not delivered yet: nobody waits for it any more."""
         with contextlib.suppress(OSError):
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close()
 
     def is_quiet(self) -> bool:
-        """Nothing has come that nobody asked for, such as the end."""
+        """Tell whether nothing has come that nobody asked for, such as the end."""
         return not self._plain and not self._poll(select.POLLIN | select.POLLRDHUP, 0.0)
 
     def has_hung_up(self) -> bool:
-        """The other end has closed it, although what it sent before may not have been read."""
+        """Tell whether the other end has closed the connection; what it sent before may not have been read."""
         return bool(self._poll(select.POLLRDHUP, 0.0))
 
     def echo(self) -> Echo:
-        """What the other end's kernel says to what is sent there; any thread."""
+        """Ask what the other end's kernel says to what is sent there; any thread."""
         try:
             if self._sock.family == socket.AF_UNIX:
                 return Echo(0, 0.0)
@@ -140,7 +140,7 @@ class Wire:
     # ------------------------------------------------------------------ frames
 
     def read(self, within_s: float | None, *, silence_s: float | None = None) -> tuple[int, bytes]:
-        """The next frame that is not a PING; one thread at a time.
+        """Read the next frame that is not a PING; one thread at a time.
 
         Args:
             within_s: for all of it.
@@ -237,7 +237,7 @@ class Wire:
             self._receive(deadline, silence_s)
 
     def _receive(self, deadline: float | None, silence_s: float | None = None) -> None:
-        """More encrypted bytes."""
+        """Receive more encrypted bytes."""
         while True:
             try:
                 data = self._sock.recv(RECEIVE_BYTES)

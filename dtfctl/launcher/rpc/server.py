@@ -36,11 +36,11 @@ from dtfctl.net.listener import Guest, Listener, listen_tcp, listen_unix
 log = logging.getLogger(__name__)
 
 REQUEST_S = 120.0
-"""For the rest of a request once it has begun."""
+"""The seconds that the rest of a request has once it has begun."""
 CLOSE_S = 5.0
-"""For the caller to take the end of a stream and hang up; closed sooner, its last words could be lost."""
+"""The seconds a caller has to take a stream's end and hang up; closed sooner, its last words could be lost."""
 MOST_CONNECTIONS = 512
-"""Of those who have proved who they are."""
+"""The most connections of those who have proved who they are."""
 AHEAD = 8
 """Requests of a talk that are read before the handler takes them."""
 LOOK_S = 0.5
@@ -51,12 +51,12 @@ _echo: ContextVar[Callable[[], Echo]] = ContextVar("echo")
 
 
 def caller() -> str:
-    """In a handler: where the call came from, `10.0.0.1:43210`, `[fd00::1]:43210` or `unix`."""
+    """Tell a handler where the call came from: `10.0.0.1:43210`, `[fd00::1]:43210` or `unix`."""
     return _caller.get()
 
 
 def echo() -> Callable[[], Echo]:
-    """In a handler: asks how the caller's end of the connection answers, for any thread and for as long as it runs."""
+    """Give a handler a function that asks how the caller's end answers, for any thread and for as long as it runs."""
     return _echo.get()
 
 
@@ -77,7 +77,7 @@ class Call:
         function()
 
     def end(self) -> None:
-        """It is over; for the server, any thread, any number of times."""
+        """End the call; for the server, any thread, any number of times."""
         with self._lock:
             self._over = True
             functions, self._functions = self._functions, []
@@ -117,7 +117,7 @@ class Server:
         self._listener.start()
 
     def stop(self, grace_s: float) -> None:
-        """No more calls; those that run get `grace_s` to answer."""
+        """Take no more calls; give those that run `grace_s` to answer."""
         with self._idle:
             self._stopping = True
         self._listener.close()
@@ -155,7 +155,7 @@ class Server:
             guest.close()
 
     def _serve_one(self, wire: Wire, role: str) -> bool:
-        """One call; whether there may be another one on this connection."""
+        """Serve one call; return whether there may be another one on this connection."""
         try:
             kind, body = wire.read(None)
         except NoFrame as error:
@@ -244,7 +244,7 @@ class _Requests:
             yield _read(self._kind, body)
 
     def wait_hung_up(self, within_s: float) -> None:
-        """The talk is over: nothing more is wanted, but the caller may not have heard that yet."""
+        """Wait for the caller to hear that the talk is over and hang up, for `within_s`; nothing more is wanted."""
         with self._changed:
             self._unwanted = True
             self._changed.notify_all()
@@ -273,7 +273,7 @@ class _Requests:
             self._call.end()
 
     def _take(self, body: bytes) -> None:
-        """When the handler has room for it. A caller that hangs up meanwhile is noticed."""
+        """Keep a message once the handler has room for it. A caller that hangs up meanwhile is noticed."""
         with self._changed:
             while len(self._waiting) >= AHEAD and not self._unwanted:
                 if not self._changed.wait(LOOK_S) and self._wire.has_hung_up():
@@ -301,7 +301,7 @@ def _stream(wire: Wire, method: Method[Any, Any], handle: Callable[[], Iterator[
 
 
 def _hear_out(wire: Wire) -> None:
-    """Until the caller hangs up, which it does when it has heard the end."""
+    """Read until the caller hangs up, which it does when it has heard the end."""
     deadline = time.monotonic() + CLOSE_S
     while (left := deadline - time.monotonic()) > 0:
         try:

@@ -55,13 +55,13 @@ def start_daemon(module: str, arguments: Sequence[str], *, log: Path, lock: Path
 
 
 def _usual_files() -> str:
-    """It begins with the limits of a user's programs, whatever this process has raised its own to."""
+    """Write the command that sets the file limit of a user's programs, whatever this process has raised its own to."""
     limit = usual_limit()
     return LIMIT.format(limit="unlimited" if limit < 0 else limit)
 
 
 def is_locked(lock: Path) -> bool:
-    """Whether the lock's process runs or is on its way."""
+    """Tell whether the lock's process runs or is on its way."""
     if not lock.exists():
         return False
     held = try_lock(lock)
@@ -72,5 +72,5 @@ def is_locked(lock: Path) -> bool:
 
 
 def own_lock(fd: int) -> None:
-    """In the daemon: keep the inherited lock from its own children."""
+    """Keep the lock that a daemon has inherited from the daemon's own children."""
     os.set_inheritable(fd, False)

@@ -43,12 +43,12 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def is_full(folder: Path) -> bool:
-    """Whether the disk of `folder` has no room for a daemon's files."""
+    """Tell whether the disk of `folder` has no room for a daemon's files."""
     return free_bytes(folder) < LEAST_FREE_BYTES
 
 
 def free_bytes(folder: Path) -> int:
-    """On the disk of `folder`, for this user."""
+    """Count the free bytes on the disk of `folder`, for this user."""
     disk = os.statvfs(folder)
     return disk.f_bavail * disk.f_frsize
 
@@ -61,7 +61,7 @@ def no_space(path: Path) -> NoSpace:
 
 
 def try_lock(path: Path) -> int | None:
-    """The locked file's descriptor, or None when another process holds the lock. It ends with the process."""
+    """Lock a file and return its descriptor, or None when another process holds the lock. It ends with the process."""
     with explained(path):
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

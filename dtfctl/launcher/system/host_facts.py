@@ -38,13 +38,13 @@ def gpu_count() -> int:
 
 
 def gpu_list(numbers: Iterable[int]) -> str:
-    """What CUDA_VISIBLE_DEVICES has to be for some of those that this process may use, counted from 0."""
+    """Write CUDA_VISIBLE_DEVICES for some of the GPUs that this process may use, counted from 0."""
     names = _gpu_names()
     return ",".join(names[number] if number < len(names) else str(number) for number in numbers)
 
 
 def _gpu_names() -> list[str]:
-    """As CUDA_VISIBLE_DEVICES calls them: those that the driver has in /proc, or of these what it names if set."""
+    """List GPUs as CUDA_VISIBLE_DEVICES calls them: those the driver has in /proc, or what it names of them if set."""
     folder = Path("/proc/driver/nvidia/gpus")
     there = sum(1 for _ in folder.iterdir()) if folder.is_dir() else 0
     said = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -59,7 +59,7 @@ def _gpu_names() -> list[str]:
 
 
 def probe(state_folder: Path) -> str:
-    """What keeps this host from running a task: one is tried, a file and a process. Empty when nothing does."""
+    """Find what keeps this host from running a task: one is tried, a file and a process. Empty when nothing does."""
     path = state_folder / "probe"
     try:
         write_whole(path, b"x" * PROBE_BYTES)

@@ -105,7 +105,7 @@ class Mailbox:
         return changed
 
     def close(self) -> None:
-        """The owner ends: fail all that wait, and all later ones."""
+        """Fail all that wait, and all later ones: the owner ends."""
         with self._changed:
             self._closed = True
         while self._waiting:

@@ -39,7 +39,7 @@ class ProcessStat:
 
 
 def read_stat(pid: int) -> ProcessStat | None:
-    """The process's numbers, or None when there is no such process."""
+    """Read a process's numbers; None when there is no such process."""
     # An agent reads this of every process twice a second: plain calls take a third of pathlib's time.
     try:
         fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
@@ -62,7 +62,7 @@ def read_stat(pid: int) -> ProcessStat | None:
 
 
 def identify(pid: int) -> ProcessId | None:
-    """The full identity of a live process."""
+    """Read the full identity of a live process; None when there is none."""
     stat = read_stat(pid)
     return None if stat is None or stat.is_dead else stat.id
 
@@ -103,7 +103,7 @@ def dump_stacks(process: ProcessId) -> bool:
 
 
 def command_line(pid: int) -> str:
-    """The command of a process, for people; empty when unknown."""
+    """Read the command of a process, for people; empty when unknown."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except OSError:
@@ -111,7 +111,7 @@ def command_line(pid: int) -> str:
 
 
 def port_holder(port: int) -> tuple[int, str] | None:
-    """The pid and command of the process that listens on a TCP port, where we are allowed to see it."""
+    """Find the pid and command of the process that listens on a TCP port, where we are allowed to see it."""
     inodes = set(_listening_inodes(port))
     if not inodes:
         return None

@@ -22,7 +22,7 @@ _TIME = struct.Struct("=d")
 
 
 class Pulse:
-    """Of this process.
+    """The pulse of this process, which others can read.
 
     Attributes:
         fd: of the memory it is in, for others to look at.
@@ -34,7 +34,7 @@ class Pulse:
         self.beat()
 
     def beat(self) -> None:
-        """The loop turns."""
+        """Note that the loop turns."""
         now = time.monotonic()
         if now - self._said >= OFTEN_S:
             self._said = now
@@ -42,7 +42,7 @@ class Pulse:
 
 
 def silence_of(process: ProcessId, fd: int) -> float | None:
-    """For how long the loop of a process has not turned; None where that cannot be told, or it is gone."""
+    """Measure for how many seconds a process's loop has not turned; None where nobody can tell, or it is gone."""
     try:
         with open(f"/proc/{process.pid}/fd/{fd}", "rb", buffering=0) as memory:
             data = memory.read(_TIME.size) or b""
@@ -54,7 +54,7 @@ def silence_of(process: ProcessId, fd: int) -> float | None:
 
 
 def hangs(process: ProcessId, fd: int | None, limit_s: float) -> bool:
-    """Whether the process itself shows that it does nothing any more."""
+    """Tell whether the process itself shows that it does nothing any more."""
     stat = read_stat(process.pid)
     if stat is None or stat.id != process or stat.is_dead:
         return False

@@ -37,7 +37,7 @@ def write(parts: Iterable[FilePart], path: Path) -> None:
 
 
 def read(path: Path) -> Iterator[FilePart]:
-    """The parts of an archive.
+    """Read the parts of an archive.
 
     Raises:
         TransferFailed: it is not whole, or no archive.

@@ -33,7 +33,7 @@ class Blobs:
         self._lock = threading.Lock()
 
     def path(self, sha256: str) -> Path:
-        """Of a file that is there.
+        """Find where a file lies that is here.
 
         Raises:
             NotFound: it is not.
@@ -44,11 +44,11 @@ class Blobs:
         return path
 
     def has(self, sha256: str) -> bool:
-        """Whether all of it is here."""
+        """Tell whether all of a file is here."""
         return bool(NAME.fullmatch(sha256)) and (self._folder / sha256).is_file()
 
     def piece(self, sha256: str, offset: int) -> BlobPiece:
-        """What follows `offset` of a file that is here. Raises NotFound."""
+        """Read the piece that follows `offset` of a file that is here. Raises NotFound."""
         path = self.path(sha256)
         with path.open("rb") as file:
             data = os.pread(file.fileno(), PIECE_BYTES, max(0, offset))
@@ -120,7 +120,7 @@ class Blobs:
 
 
 def sha256_of(path: Path) -> str:
-    """The name of a file."""
+    """Name a file by the SHA-256 of its content, in hex."""
     import hashlib
 
     with path.open("rb") as file:

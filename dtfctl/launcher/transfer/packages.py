@@ -29,7 +29,7 @@ class Installed:
 
 
 def kind_of(facts: Mapping[str, Any]) -> str:
-    """For which Pythons the same wheels are right, as far as a name can say.
+    """Name the kind of Pythons for which the same wheels are right, as far as a name can say.
 
     >>> kind_of({"python": "3.11.7", "implementation": "CPython", "machine": "x86_64", "libc": ["glibc", "2.36"]})
     'CPython 3.11 x86_64 glibc 2.36'
@@ -40,7 +40,7 @@ def kind_of(facts: Mapping[str, Any]) -> str:
 
 
 def unmet(lines: Sequence[str], have: Iterable[Installed], markers: Mapping[str, str]) -> list[str]:
-    """The requirements, and those of what they lead to, that are not met by `have`; a URL never is.
+    """List the requirements, and those of what they lead to, that are not met by `have`; a URL never is.
 
     `markers`: of the Python that is meant, where it is not this one.
 

@@ -43,7 +43,7 @@ class Received:
 
 
 def send(root: Path, entries: Sequence[Entry] | None = None, mtime: float | None = None) -> Iterator[FilePart]:
-    """The parts of a file, or of a folder with all below it. A link that `root` itself is, is followed.
+    """Yield the parts of a file, or of a folder with all below it. A link that `root` itself is, is followed.
 
     `entries`: what of `root` is sent, found by `walk` before; `mtime`: what all files are said to be changed at.
 
@@ -73,7 +73,7 @@ class Entry:
 
 
 def walk(root: Path, wanted: Callable[[str, bool], bool] = lambda _path, _is_folder: True) -> Iterator[Entry]:
-    """Everything in `root` that is `wanted`, by its path and whether it is a folder; folders before their content."""
+    """Walk `root` and yield what is `wanted` by path and whether it is a folder; folders come before their content."""
     info = root.lstat()
     yield Entry("", info)
     if not stat.S_ISDIR(info.st_mode):
@@ -121,7 +121,7 @@ def _send_one(root: Path, entry: Entry, mtime: float | None) -> Iterator[FilePar
 
 
 def _leads_outside(path: str, link: str) -> bool:
-    """Whether a link at `path` leads out of the tree. Links are read without following others on their way."""
+    """Tell whether a link at `path` leads out of the tree. Links are read without following others on their way."""
     if posixpath.isabs(link) or not path:
         return True
     target = posixpath.normpath(posixpath.join(posixpath.dirname(path), link))
@@ -129,7 +129,7 @@ def _leads_outside(path: str, link: str) -> bool:
 
 
 def place(path: Path, name: str, *, as_folder: bool) -> Path:
-    """Where something called `name` goes that is sent to `path`: into a folder that is there, or `path` itself.
+    """Decide where something called `name` goes that is sent to `path`: into a folder that is there, or `path` itself.
 
     Raises:
         NotFound: the folder that it should go into is not there.
@@ -286,7 +286,7 @@ class _Writer:
         self._received.bytes += self._size
 
     def _parent_of(self, path: str) -> tuple[int, str]:
-        """The open folder that holds `path`, reached without following any link, and the name in it."""
+        """Open the folder that holds `path` without following any link; return it and the name in it."""
         if not path:
             return os.open(self._destination.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), (
                 self._destination.name

@@ -63,7 +63,7 @@ MUTE_S = 10.0
 """The same for one that has not reported to this controller yet: it may just be starting."""
 REPLACE_AGAIN_S = 15.0
 LOOK_AGAIN_S = 1.0
-"""At an agent that is silent, but whose loop turns."""
+"""The seconds until an agent is looked at again that is silent, but whose loop turns."""
 RETRY_S = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0)
 """Waits between attempts to reach an agent; the last one repeats."""
 
@@ -129,7 +129,7 @@ class AgentLink:
         ]
 
     def start_none(self) -> None:
-        """An agent that has died is not started again, but by `shutdown_agent`."""
+        """Leave an agent that has died as it is; only `shutdown_agent` starts it again."""
         self._may_start = False
 
     def start(self) -> None:
@@ -137,13 +137,13 @@ class AgentLink:
             thread.start()
 
     def set_orders(self, orders: HostOrders) -> None:
-        """The newest orders; older ones that were not sent yet are dropped."""
+        """Set the newest orders; older ones that were not sent yet are dropped."""
         with self._condition:
             self._orders = orders
             self._condition.notify_all()
 
     def set_copy(self, copy: Copy) -> None:
-        """What the host is to keep; it goes there before the next orders do."""
+        """Set what the host is to keep; it goes there before the next orders do."""
         if copy is self._copy:
             return
         with self._condition:
@@ -160,12 +160,12 @@ class AgentLink:
             channel.close()
 
     def hangs(self, now: float) -> bool:
-        """Whether the agent seems to run but has reported nothing for too long."""
+        """Tell whether the agent seems to run but has reported nothing for too long."""
         since, limit = self._silent_since, SILENT_S if self._has_reported else MUTE_S
         return since is not None and now - since > limit and now - self._replaced_at > REPLACE_AGAIN_S
 
     def replace_agent(self) -> None:
-        """The agent seems to hang: end it if it does, in a thread; `_follow` sees that and starts another."""
+        """End an agent that seems to hang, if it does, in a thread; `_follow` sees that and starts another."""
         self._replaced_at = time.monotonic()
         guard.once(self._end_agent, name=f"replace-{self.host}").start()
 
@@ -227,7 +227,7 @@ class AgentLink:
             channel.close()
 
     def _end_if_it_hangs(self, confirmed: threading.Event) -> None:
-        """The call to an agent that is killed fails at once."""
+        """End an agent that hangs while it is to shut down: the call to an agent that is killed fails at once."""
         for pause in SHUTDOWN_LOOKS_S:
             if confirmed.wait(pause):
                 return
@@ -237,7 +237,7 @@ class AgentLink:
                     return
 
     def channel(self) -> Channel:
-        """The connection as it is now; any thread.
+        """Take the connection as it is now; any thread.
 
         Raises:
             PeerUnavailable: there is none.
@@ -297,7 +297,7 @@ class AgentLink:
                 self._hurry = False
 
     def _replace_expired(self) -> None:
-        """Nobody could renew its certificate in time: it gets another as it got its first, and goes on."""
+        """Give an agent whose certificate nobody renewed in time another one, as it got its first; it goes on."""
         try:
             with self._starting:
                 self._provider.start_agent(self.host)
@@ -404,7 +404,7 @@ class AgentLink:
                 self._kept = new
 
     def _renew(self, channel: Channel, orders: HostOrders) -> None:
-        """The host's lease goes on, as long as it is not taken for lost.
+        """Renew the host's lease, as long as the host is not taken for lost.
 
         A call that is lost is made again. What the agent has been ordered it still has, unless it says otherwise: to a
         busy host, or over a slow link, all orders must not go once more for every lost call.
@@ -447,14 +447,14 @@ class AgentLink:
                 self._condition.wait_for(lambda: self._closing, RENEW_AGAIN_S)
 
     def probe(self) -> str:
-        """What is wrong with the host; empty when it can start processes and write files. Any thread."""
+        """Ask what is wrong with the host; empty when it can start processes and write files. Any thread."""
         try:
             return self.channel().call(agent_calls.PROBE, ProbeRequest(), timeout_s=PROBE_S).problem
         except LauncherError as error:
             return error.message
 
     def prove_shared(self, folder: str, token: str, step: SharedStep) -> str:
-        """A step of the proof that hosts share a folder: what is wrong here. Any thread. Raises LauncherError."""
+        """Take a step of the proof that hosts share a folder; say what is wrong. Any thread. Raises LauncherError."""
         request = SharedRequest(folder=folder, token=token, step=step)
         return self.channel().call(agent_calls.PROVE_SHARED, request, timeout_s=PROBE_S).problem
 

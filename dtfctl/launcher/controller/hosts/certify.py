@@ -37,19 +37,19 @@ log = logging.getLogger(__name__)
 
 CERTIFY_S = 20.0
 LOOK_AT = 1 / 30
-"""Of their lifetime; so often this machine's own are looked at ..."""
+"""The part of their lifetime after which this machine's own certificates are looked at again ..."""
 LONGEST_LOOK_S = 3600.0
 """... or as often as this."""
 OWN: tuple[Role, ...] = ("controller", "cli")
 
 
 def due_names(held: Mapping[str, float], wanted: Sequence[str], now: float, lifetime_s: float) -> list[str]:
-    """Of the certificates that are wanted, those that are missing or end soon."""
+    """List the certificates that are wanted, and that are missing or end soon."""
     return [name for name in wanted if name not in held or is_due(held[name], now, lifetime_s)]
 
 
 class HostCertificates:
-    """Those of one host: a cheap look now and then, and a call when something is due. For one thread.
+    """The certificates of one host: a cheap look now and then, and a call when something is due. For one thread.
 
     Args:
         folder: with the authority's key.
@@ -68,7 +68,7 @@ class HostCertificates:
         self._changed = threading.Condition()
 
     def forget(self) -> None:
-        """The agent is another one now, perhaps; what it has is asked for again."""
+        """Forget what the agent has: it is another one now, perhaps, and is asked again."""
         self._held, self._has_told = None, False
 
     def renew(self) -> int:
@@ -78,16 +78,16 @@ class HostCertificates:
             return self._asked
 
     def wait_renewed(self, number: int, within_s: float) -> bool:
-        """Whether that has been done in time. Any thread."""
+        """Wait until that renewal is done; return whether it was in time. Any thread."""
         with self._changed:
             return self._changed.wait_for(lambda: self._done >= number, within_s)
 
     def held(self) -> dict[str, float]:
-        """When each ends, as the agent said last. Any thread."""
+        """Tell when each certificate ends, as the agent said last. Any thread."""
         return dict(self._held or {})
 
     def is_pending(self) -> bool:
-        """Whether somebody waits for new ones."""
+        """Tell whether somebody waits for new certificates."""
         return self._asked > self._done
 
     def provide(self, channel: Channel, orders: HostOrders) -> list[str]:
@@ -132,7 +132,7 @@ class HostCertificates:
         return path.read_bytes() if path.exists() else b""
 
     def _agents(self, authority: Authority) -> Issued:
-        """A new one for the agent, which is kept here too: a later agent there is started with it."""
+        """Issue a new certificate for the agent, which is kept here too: a later agent there is started with it."""
         issued = authority.issue("agent", self._host, lifetime_s=self._lifetime_s())
         issued.save(self._folder)
         return issued
@@ -158,7 +158,7 @@ def renew_own(paths: ClusterPaths, lifetime_s: float, now: float, *, all_of_them
 
 
 def own_ends(paths: ClusterPaths) -> dict[str, float]:
-    """When each certificate of this machine ends."""
+    """Read when each certificate of this machine ends."""
     names = {role: paths.certificates / f"{role}.pem" for role in OWN}
     found = {AUTHORITY: expiry(paths.certificates / "ca.pem")}
     found |= {role: expiry(path) for role, path in names.items() if path.exists()}

@@ -20,7 +20,7 @@ AGAIN_S = 1.0
 
 
 class FileSender:
-    """Of one host; `ship` and `forget` come from any thread.
+    """The files that one host is sent; `ship` and `forget` come from any thread.
 
     A host is asked what it has once for every job: it may have deleted what an earlier one needed.
     """
@@ -34,7 +34,7 @@ class FileSender:
         self._works = False
 
     def forget(self) -> None:
-        """Another agent may be there: what it has is not known."""
+        """Forget what the host has: another agent may be there."""
         with self._lock:
             self._wanted.clear()
             self._sent.clear()

@@ -42,7 +42,7 @@ class Host:
         """Its agent is being shut down, because the cluster does not need it any more."""
 
     def is_behind(self, epoch: int) -> bool:
-        """Whether its newest report is from before its newest orders, or there is none of either."""
+        """Tell whether the newest report is from before the newest orders, or there is none of either."""
         if self.report is None or self.orders is None:
             return True
         return (self.report.epoch, self.report.revision) != (epoch, self.orders.revision)

@@ -66,7 +66,7 @@ class HostManager:
         provider.on_stage = lambda *told: mailbox.post(lambda: self._on_stage(*told))
 
     def ensure(self, name: str) -> Host | None:
-        """The host, watched from now on; None before there is a spec."""
+        """Find the host, and watch it from now on; None before there is a spec."""
         if name in self.all:
             return self.all[name]
         if self._desired_state.spec is None:
@@ -95,16 +95,16 @@ class HostManager:
         return host
 
     def _read_script(self, job_id: str) -> bytes:
-        """Any thread."""
+        """Read the script of a job. Any thread."""
         script = Path(self._desired_state.find_job(job_id).script)
         return script.read_bytes()
 
     def links(self) -> list[AgentLink]:
-        """To every host that stays."""
+        """List the links to every host that stays."""
         return [host.link for host in self.all.values() if not host.is_leaving]
 
     def lifetime_s(self) -> float:
-        """Of new certificates. Any thread."""
+        """Tell how many seconds new certificates last. Any thread."""
         spec = self._desired_state.spec
         return LIFETIME_S if spec is None else spec.security.lifetime
 
@@ -113,7 +113,7 @@ class HostManager:
             self._desired_state.store.add_event("host.certified", f"host:{name}", f"new: {', '.join(certificates)}")
 
     def start_none(self) -> None:
-        """From now on an agent that has died stays so, unless it is needed to stop what it left."""
+        """Leave agents that have died so from now on, unless one is needed to stop what it left."""
         for host in self.all.values():
             host.link.start_none()
 
@@ -302,7 +302,7 @@ class HostManager:
     # ------------------------------------------------------------------ what they report
 
     def standings(self) -> dict[str, Standing]:
-        """What may be done with each host."""
+        """Judge what may be done with each host."""
         assert self._desired_state.spec is not None
         wanted = {host.name for host in self._desired_state.spec.hosts}
         return {name: self.book.standing(name, host, name in wanted) for name, host in self.all.items()}
@@ -318,13 +318,13 @@ class HostManager:
         return frozenset(name for name, host in self.all.items() if host.state == "down")
 
     def gpus(self) -> dict[str, int]:
-        """As reported."""
+        """Count the GPUs of each host, as reported."""
         return {name: host.report.gpus for name, host in self.all.items() if host.report is not None}
 
     def read_logs(
         self, host: str, positions: list[LogPosition], *, wait_s: float, max_bytes: int, tail: int
     ) -> list[LogChunk]:
-        """Of one host; any thread."""
+        """Read logs of one host; any thread."""
         known = self.all.get(host)
         if known is None:
             raise NoSuchTask(f"there is no host {host}")
@@ -343,7 +343,7 @@ class HostManager:
                 host.link.try_again()
 
     def refresh(self) -> None:
-        """The spec, or the files that it names, may have changed: look at every host whose agent runs."""
+        """Look at every host whose agent runs: the spec, or the files that it names, may have changed."""
         spec = self._desired_state.spec
         if spec is None or not (spec.sync or spec.setup):
             return

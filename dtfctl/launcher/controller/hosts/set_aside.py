@@ -27,7 +27,7 @@ class SetAside:
         return QuarantinePolicy(rules.failures, rules.within, rules.lasts, rules.max)
 
     def standing(self, name: str, host: Host, wanted: bool) -> Standing:
-        """What may be done with a host, by all that is known of it."""
+        """Judge what may be done with a host, by all that is known of it."""
         row = self._desired_state.host(name)
         if host.state == "down":
             return Standing(is_down=True, takes_new=False, why=f"lost ({host.last_error or 'its agent is silent'})")
@@ -42,7 +42,7 @@ class SetAside:
     # ------------------------------------------------------------------ quarantine
 
     def task_failed(self, name: str, hosts: Mapping[str, Host], now: float) -> None:
-        """A task has failed there: the host may be at fault."""
+        """Note that a task has failed on a host, which may be at fault."""
         policy, row = self._policy(), self._desired_state.host(name)
         row = replace(row, failures=(*quarantine.recent(policy, row.failures, now), now))
         self._desired_state.put_host(row)
@@ -76,7 +76,7 @@ class SetAside:
         ]
 
     def probed(self, name: str, problem: str, now: float) -> None:
-        """What a probe of a quarantined host came to."""
+        """Note what a probe of a quarantined host came to."""
         row = self._desired_state.host(name)
         if row.quarantined_until is None:
             return

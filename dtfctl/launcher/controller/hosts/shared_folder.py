@@ -45,7 +45,7 @@ class SharedFolder:
         self._again_at = 0.0
 
     def again(self) -> None:
-        """All hosts are to be asked once more."""
+        """Have all hosts asked once more."""
         self._known = {}
         self._round += 1
 
@@ -137,7 +137,7 @@ class SharedFolder:
 
 
 def ask(folder: str, links: Sequence[tuple[str, AgentLink]]) -> dict[str, str]:
-    """What is wrong on each host; empty where nothing is. The first that can leaves a token, all others look for it."""
+    """Find what is wrong on each host; empty: nothing. The first that can leaves a token, all others look for it."""
     token = secrets.token_hex(16)
     found: dict[str, str] = {}
     for first, link in links:

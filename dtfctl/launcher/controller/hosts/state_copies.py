@@ -33,10 +33,10 @@ log = logging.getLogger(__name__)
 EVERY_S = 1.0
 """Hosts are told at most so often; of a new job, or of another spec, at once."""
 KEPT_JOBS = 100
-"""Of those that have ended."""
+"""The most jobs that have ended that are kept."""
 LONGEST_SCRIPT = 2**20
 MOST_SCRIPT_BYTES = 16 * 2**20
-"""Of all scripts together."""
+"""The most bytes of all scripts together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,12 @@ class Contents:
     about: About
     spec: ClusterSpec | None
     tasks: tuple[TaskRow, ...]
-    """In no order, without incarnations."""
+    """The tasks in no order, without incarnations."""
     hosts: tuple[HostRow, ...]
     jobs: tuple[JobRecord, ...]
-    """In the order of submission."""
+    """The jobs in the order of submission."""
     scripts: dict[str, bytes]
-    """By the job's id."""
+    """The scripts by the job's id."""
 
 
 def read(entries: dict[str, str]) -> Contents:

@@ -21,7 +21,7 @@ def folder_orders(
     lost: Collection[str],
     now: float,
 ) -> dict[str, tuple[FolderOrder, ...]]:
-    """Of every host. None where all hosts share the folder, or there is but one host."""
+    """Make the orders of every host for folders. None where all hosts share the folder, or there is but one host."""
     hosts = [host.name for host in spec.hosts if host.name not in lost]
     if spec.is_local or spec.checkpoints.path or len(hosts) < 2:
         return {}
@@ -52,7 +52,7 @@ def folder_orders(
 
 
 def holders_of(job: JobRecord, spec: ClusterSpec, place_of: Mapping[str, str], hosts: Sequence[str]) -> tuple[str, ...]:
-    """The hosts that are to have all checkpoints: where they are restored, and others up to `checkpoints.copies`."""
+    """Choose the hosts to have all checkpoints: where they are restored, and others up to `checkpoints.copies`."""
     if job.framework.name in ("dtf", "tensorflow"):
         tasks = [placed.task for placed in job.placed if placed.role == "ps"] + [job.processes[0].task]
     else:
@@ -65,7 +65,7 @@ def holders_of(job: JobRecord, spec: ClusterSpec, place_of: Mapping[str, str], h
 
 
 def is_kept(job: JobRecord, spec: ClusterSpec, reports: Mapping[str, Report], now: float) -> bool:
-    """Whether nothing is left to do for the checkpoints of a job that has ended."""
+    """Tell whether nothing is left to do for the checkpoints of a job that has ended."""
     if job.ended is None or not 0 <= now - job.ended < AFTER_END_S:
         return True
     known = [report for host in reports.values() if (report := _of(host, job.checkpoint_dir)) is not None]
@@ -75,7 +75,7 @@ def is_kept(job: JobRecord, spec: ClusterSpec, reports: Mapping[str, Report], no
 def acknowledged(
     job: JobRecord, copies: int, reports: Mapping[str, Report], lost: Collection[str]
 ) -> tuple[str, tuple[str, ...]]:
-    """The newest checkpoint that is whole on enough hosts, and these; empty when there is none yet."""
+    """Find the newest checkpoint that is whole on enough hosts, and these; empty when there is none yet."""
     found = {
         host: folder for host, report in reports.items() if (folder := _of(report, job.checkpoint_dir)) is not None
     }
@@ -101,7 +101,7 @@ def _hosts_of(job: JobRecord, place_of: Mapping[str, str]) -> set[str]:
 
 
 def _gates(job: JobRecord, place_of: Mapping[str, str], host: str) -> tuple[str, ...]:
-    """What starts on `host` only when the checkpoints are there: ps tasks, which read them, and the job's processes."""
+    """List what starts on `host` only once the checkpoints are there: ps tasks, which read them, and processes."""
     mine = [placed for placed in job.placed if place_of.get(placed.task) == host]
     tasks = [placed.task for placed in mine if placed.role == "ps" and job.framework.needs_tasks]
     return (*tasks, *(f"job:{job.id}:{placed.name}" for placed in mine if placed.runs))

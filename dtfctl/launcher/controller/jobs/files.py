@@ -45,11 +45,11 @@ class JobFiles:
         """What none of the hosts has either."""
 
     def is_away(self, names: Sequence[str]) -> bool:
-        """Whether some of these are still to be taken back."""
+        """Tell whether some of these are still to be taken back."""
         return not self._away.isdisjoint(names)
 
     def are_lost(self, names: Sequence[str]) -> bool:
-        """Whether some of these are nowhere any more."""
+        """Tell whether some of these are nowhere any more."""
         return not self._lost.isdisjoint(names)
 
     def look(self, now: float) -> None:

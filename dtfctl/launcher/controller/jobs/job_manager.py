@@ -29,7 +29,7 @@ from dtfctl.launcher.transfer.blobs import Blobs
 from dtfctl.values import replace as replace_value
 
 BLOBS_BYTES = 8 * 2**30
-"""Of files of jobs that have ended."""
+"""The most bytes of files of jobs that have ended."""
 JOB_ID = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -71,7 +71,7 @@ class JobManager:
         return {job.id: "its files are fetched from hosts" for job in waiting if self.files.is_away(job.needs.files)}
 
     def _view(self, spec: ClusterSpec) -> lifecycle.JobView:
-        """What the hosts say about the processes that belong to them; what one says that lost a task is old."""
+        """Gather what hosts say about the processes that belong to them; what one says that lost a task is old."""
         places = {row.name: row.host for row in self._desired_state.tasks.values()}
         clock = lifecycle.Clock(boot_id(), time.clock_gettime(time.CLOCK_BOOTTIME))
         every = {
@@ -171,14 +171,14 @@ class JobManager:
         return Path(spec.home or "~/.dtfctl") / "clusters" / self._paths.name / "jobs" / key / "checkpoint"
 
     def _with_files(self, job: lifecycle.JobRecord, now: float) -> lifecycle.JobRecord:
-        """A job whose files were lost with the controller's machine, and are on no host either, never begins."""
+        """Fail a job whose files were lost with the controller's machine and are on no host either: it never begins."""
         if job.placed or not self.files.are_lost(job.needs.files):
             return job
         reason = "its files were lost with those of the controller, and no host has them; submit it again"
         return replace(job, state="failed", exit_code=1, reason=reason, ended=now)
 
     def _follow_spec(self, job: lifecycle.JobRecord, spec: ClusterSpec) -> lifecycle.JobRecord:
-        """A job that has not begun writes where the spec says now, not where it said when it was submitted."""
+        """Make a job that has not begun write where the spec says now, not where it said when it was submitted."""
         folder = str(self._checkpoints_of(job.key, spec))
         if job.placed or job.request.resume or spec.is_local or job.checkpoint_dir == folder:
             return job
@@ -187,7 +187,7 @@ class JobManager:
         return replace(job, checkpoint_dir=folder)
 
     def _resumed(self, job_id: str, past: ledger.Ledger) -> str:
-        """The checkpoint folder of a job of this cluster, or of an earlier one of its name.
+        """Find the checkpoint folder of a job of this cluster, or of an earlier one of its name.
 
         Raises:
             NoSuchTask: there was none. Conflict: it still runs.
@@ -202,7 +202,7 @@ class JobManager:
         return self._desired_state.find_job(job_id).checkpoint_dir if known is None else known.checkpoint_dir
 
     def _new_id(self, request: JobRequest, past: ledger.Ledger) -> str:
-        """An id that no job of this cluster has, nor any of an earlier one of its name had."""
+        """Choose an id that no job of this cluster has, nor any of an earlier one of its name had."""
         if request.id is not None:
             if not JOB_ID.fullmatch(request.id):
                 raise UsageError(
@@ -233,7 +233,7 @@ class JobManager:
         return chosen
 
     def statuses(self, ids: Sequence[str]) -> list[JobStatus]:
-        """Those jobs, or all, the newest first."""
+        """Make the statuses of those jobs, or of all, the newest first."""
         every = self._desired_state.jobs
         wanted = [self._desired_state.find_job(job_id) for job_id in ids] if ids else list(reversed(every))
         spec, reports, lost = self._desired_state.spec, self._hosts.reports(), self._hosts.lost()

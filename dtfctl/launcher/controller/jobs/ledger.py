@@ -32,18 +32,18 @@ class Ledger:
     """All jobs that clusters of this name have had."""
 
     numbers: dict[str, int] = field(default_factory=dict)
-    """Of a job's name: the highest that was given."""
+    """The highest number that was given, by the job's name."""
     jobs: dict[str, PastJob] = field(default_factory=dict)
 
     def next_number(self, stem: str, taken: set[str]) -> int:
-        """A number that no job called `stem` has had."""
+        """Choose a number that no job called `stem` has had."""
         number = self.numbers.get(stem, 0) + 1
         while f"{stem}-{number}" in taken or f"{stem}-{number}" in self.jobs:
             number += 1
         return number
 
     def with_job(self, job_id: str, job: PastJob) -> Ledger:
-        """And one more."""
+        """Add one more job."""
         jobs = dict(list({**self.jobs, job_id: job}.items())[-MOST_JOBS:])
         stem, _, number = job_id.rpartition("-")
         numbers = dict(self.numbers)
@@ -53,7 +53,7 @@ class Ledger:
 
 
 def read(path: Path) -> Ledger:
-    """What the file says; nothing when there is none."""
+    """Read what the file says; nothing when there is none."""
     try:
         return codec.decode(Ledger, path.read_text())
     except FileNotFoundError:

@@ -33,12 +33,12 @@ from dtfctl.launcher.model import (
 CANCELLED_EXIT = 143
 """What a shell reports for a process ended by SIGTERM."""
 TIMEOUT_EXIT = 124
-"""As of timeout(1)."""
+"""The exit code of a job that ran too long, as timeout(1) has it."""
 BAD: frozenset[str] = frozenset({"failed", "crashed"})
 FIRST_SIGNAL_EXIT = 129
 LAST_SIGNAL_EXIT = 192
 FINISH_S = 30.0
-"""When the chief has succeeded, and that is what counts, others have so long to end by themselves."""
+"""The seconds others have to end by themselves when the chief has succeeded, and that is what counts."""
 LONGEST_WAIT_S = 3600.0
 """A wait before a restart that seems longer is a clock that was set back: it is over."""
 
@@ -87,7 +87,7 @@ class JobRecord:
     checkpoint_dir: str
     submitted: float
     uid: str = ""
-    """Of this very job: an id may have been another job's in an earlier cluster of this name."""
+    """The identity of this very job: its id may have been another job's in an earlier cluster of this name."""
     script_sha256: str = ""
     needs: JobNeeds = field(default_factory=JobNeeds)
     state: JobState = "queued"
@@ -100,26 +100,26 @@ class JobRecord:
     placed: tuple[Placed, ...] = ()
     """What it has got of the cluster, the chief's first; set when it starts."""
     ran_on: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By process, the hosts that it may have run on, in order: what it wrote lies there."""
+    """The hosts that each process may have run on, in order: what it wrote lies there."""
     generation: int = 1
     released: bool = False
-    """Its processes of this generation may run."""
+    """Whether the processes of this generation may run."""
     released_at: float | None = None
     members: tuple[Member, ...] = ()
-    """Its processes as they were released, where they have ports."""
+    """The processes as they were released, where they have ports."""
     not_before: float | None = None
     retries_used: int = 0
     history: RestartHistory = field(default_factory=RestartHistory)
-    """Of restarts of the whole group that were no fault of the job."""
+    """The restarts of the whole group that were no fault of the job."""
     why_again: str = ""
     ending: Ending | None = None
     chief_ended: float | None = None
-    """When the chief had succeeded, since when others have time to end by themselves."""
+    """The time when the chief had succeeded, since when others have time to end by themselves."""
     ps_lives: Mapping[str, int] = field(default_factory=dict)
-    """Of the cluster's ps tasks at that time: what they held is lost with them, and the chief restores no more."""
+    """The lives of the cluster's ps tasks at that time: what they hold ends with them; the chief restores no more."""
     grace_s: float = 10.0
     clients: tuple[ClientStatus, ...] = ()
-    """As last seen; complete once the job is final."""
+    """The processes as last seen; complete once the job is final."""
 
     @property
     def key(self) -> str:
@@ -132,11 +132,11 @@ class JobRecord:
 
     @property
     def is_active(self) -> bool:
-        """Its processes run, or have to be ended."""
+        """Whether the job's processes run, or have to be ended."""
         return bool(self.placed) and not self.is_final
 
     def noting(self, places: Mapping[str, str]) -> JobRecord:
-        """The job, with the hosts on which its processes are now (`places`: by task) among those it has had."""
+        """Note the hosts on which the job's processes are now (`places`: by task) among those it has had."""
         found = dict(self.ran_on)
         for placed in self.processes if self.released else ():
             host, had = places.get(placed.task, ""), found.get(placed.name, ())
@@ -154,7 +154,7 @@ class JobRecord:
 
     @property
     def restarts(self) -> int:
-        """Of single processes, and of all of them together, each of which counts once."""
+        """The restarts of single processes, and of all of them together, each of which counts once."""
         again = self.generation - 1
         single = sum(client.restarts for client in self.clients) - again * len(self.clients)
         return again + (max(0, single) if self.framework.restarts == "each" else 0)
@@ -169,20 +169,20 @@ class JobView:
     hosts: Mapping[str, str] = field(default_factory=dict)
     """Task name to host."""
     policy: RestartPolicy = field(default_factory=RestartPolicy)
-    """Of restarts of whole groups."""
+    """The policy for restarts of whole groups."""
     rand: float = 0.5
     clock: Clock | None = None
 
 
 def start(job: JobRecord, placed: Sequence[Placed], now: float) -> JobRecord:
-    """The queue has given it tasks."""
+    """Start a job that the queue has given tasks."""
     clients = tuple(ClientStatus(item.name, "", "pending", task=item.task) for item in placed if item.runs)
     job = replace(job, state="running", started=now, placed=tuple(placed), reason="", clients=clients)
     return job if job.framework.has_ports else replace(job, released=True, released_at=now)
 
 
 def step(job: JobRecord, view: JobView, tasks: Mapping[str, TaskStatus], now: float) -> JobRecord:
-    """The job after what has been seen. Final jobs never change."""
+    """Advance a job by what has been seen. Final jobs never change."""
     if job.is_final:
         return job
     if not job.placed:
@@ -203,7 +203,7 @@ def step(job: JobRecord, view: JobView, tasks: Mapping[str, TaskStatus], now: fl
 
 
 def cancel(job: JobRecord, grace_s: float, reason: str = "cancelled on request") -> JobRecord:
-    """It is to end. Asked again with less patience, the less counts."""
+    """Cancel a job. Asked again with less patience, the less counts."""
     if job.is_final:
         return job
     if job.ending is not None and not job.ending.may_retry:
@@ -212,7 +212,7 @@ def cancel(job: JobRecord, grace_s: float, reason: str = "cancelled on request")
 
 
 def without(job: JobRecord, removed: Collection[str], now: float) -> JobRecord:
-    """Some of its tasks are no longer in the cluster: it goes on with the others, unless the chief was among them."""
+    """Take removed tasks out of a job: it goes on with the others, unless the chief was among them."""
     left = tuple(placed for placed in job.placed if placed.task not in removed)
     if not job.is_active or left == job.placed:
         return job
@@ -265,12 +265,12 @@ def _decide(
 
 
 def success_of(job: JobRecord) -> Success:
-    """Whose exit code 0 makes the job a success."""
+    """Choose whose exit code 0 makes the job a success."""
     return job.request.success or job.framework.success
 
 
 def _without_chief(job: JobRecord, left: set[str], tasks: Mapping[str, TaskStatus], now: float) -> JobRecord:
-    """The chief has succeeded; `left` have not ended yet. Nobody waits for a chief that comes no more."""
+    """Go on once the chief has succeeded; `left` have not ended yet. Nobody waits for a chief that comes no more."""
     lives = {p.task: tasks[p.task].incarnation for p in job.placed if p.role == "ps" and p.task in tasks}
     if job.chief_ended is None:
         job = replace(job, chief_ended=now, ps_lives=lives if job.framework.needs_tasks else {})
@@ -286,7 +286,7 @@ def _without_chief(job: JobRecord, left: set[str], tasks: Mapping[str, TaskStatu
 
 
 def _given_up(job: JobRecord, left: set[str], tasks: Mapping[str, TaskStatus]) -> str:
-    """A task of the cluster that the job cannot do without, and that died so often that it stays away; or empty."""
+    """Find a task of the cluster that the job needs, and that died so often that it stays away; empty: none."""
     for placed in job.placed if job.framework.needs_tasks else ():
         task = tasks.get(placed.task)
         if task is not None and task.state in BAD and (placed.role == "ps" or placed.name in left):
@@ -297,7 +297,7 @@ def _given_up(job: JobRecord, left: set[str], tasks: Mapping[str, TaskStatus]) -
 def _never_came(
     job: JobRecord, placed: Placed, current: Mapping[str, ClientReport], tasks: Mapping[str, TaskStatus]
 ) -> bool:
-    """It was not there when the job started with the minimum of its group, and still is not."""
+    """Tell whether a process was away when the job started with the minimum of its group, and still is."""
     task = tasks.get(placed.task)
     away = task is None or task.state != "running"
     return job.framework.needs_tasks and placed.name not in current and away and placed != job.processes[0]
@@ -332,7 +332,7 @@ def _failed(job: JobRecord, name: str, reports: Mapping[str, ClientReport]) -> J
 
 
 def _not_its_fault(job: JobRecord, current: Mapping[str, ClientReport], tasks: Mapping[str, TaskStatus]) -> str:
-    """The process that ended by no fault of the program, and why; empty when there is none."""
+    """Name the process that ended by no fault of the program, and why; empty when there is none."""
     for placed in job.processes:
         report, task = current.get(placed.name), tasks.get(placed.task)
         from_outside = report is not None and not report.out_of_memory and _is_from_outside(report.exit_code)
@@ -344,12 +344,12 @@ def _not_its_fault(job: JobRecord, current: Mapping[str, ClientReport], tasks: M
 
 
 def _is_from_outside(exit_code: int | None) -> bool:
-    """A signal, a code that asks for another start, or an end that nobody saw."""
+    """Tell whether the end was a signal, a code that asks for another start, or one that nobody saw."""
     return exit_code is None or exit_code == RETRYABLE_EXIT or FIRST_SIGNAL_EXIT <= exit_code <= LAST_SIGNAL_EXIT
 
 
 def _moved(job: JobRecord, reports: Mapping[str, ClientReport], view: JobView) -> str:
-    """A process that is no longer where the others were told it is."""
+    """Name a process that is no longer where the others were told it is; empty: none."""
     where = {placed.name: view.hosts.get(placed.task, "") for placed in job.processes}
     for member in job.members:
         if where.get(member.name) != member.host:
@@ -432,7 +432,7 @@ def _final(job: JobRecord, ending: Ending, now: float) -> JobRecord:
 
 
 def _trouble(job: JobRecord, tasks: Mapping[str, TaskStatus]) -> str:
-    """Why it does not go on as it should; empty when it does."""
+    """Say why a job does not go on as it should; empty when it does."""
     found = [tasks[placed.task] for placed in job.placed if placed.task in tasks]
     if job.framework.needs_tasks:
         down = [task for task in found if task.state != "running"]
@@ -453,7 +453,7 @@ def _trouble(job: JobRecord, tasks: Mapping[str, TaskStatus]) -> str:
 
 
 def _preparation(job: JobRecord) -> str:
-    """What its first processes wait for; empty when they wait for nothing."""
+    """Say what a job's first processes wait for; empty when they wait for nothing."""
     waiting = [f"{c.name}: {c.last_error}" for c in job.clients if c.state == "pending" and c.last_error]
     return "; ".join(waiting[:4])
 

@@ -16,13 +16,13 @@ from dtfctl.launcher.spec.model import LOCAL_NAMES, ClusterSpec
 FAILED_GRACE_S = 5.0
 """The others of a job that has failed get no more time than this to end."""
 AGAIN_GRACE_S = 1.0
-"""And those of one that starts again: what they do is lost anyway."""
+"""The seconds that those of a job that starts again have to end: what they do is lost anyway."""
 
 
 def client_orders(
     spec: ClusterSpec, rules: RestartPolicy, place_of: Mapping[str, str], job: JobRecord, host: str
 ) -> tuple[ClientOrder, ...]:
-    """Of the job's processes on `host`, in the order of their ranks. `place_of`: task to host, of the whole cluster."""
+    """Order the job's processes on `host`, by their ranks. `place_of`: task to host, of the whole cluster."""
     return tuple(
         _order(spec, rules, place_of, job, placed, host)
         for placed in job.processes
@@ -70,7 +70,7 @@ def _order(
 
 
 def memory_of(spec: ClusterSpec, job: JobRecord, task: str) -> int | None:
-    """What a process of the job may use beside `task`: what was asked for, else as much as the task itself."""
+    """Choose the memory for a process of the job beside `task`: what was asked for, else as much as the task's."""
     if job.request.memory is not None:
         return job.request.memory or None
     group = spec.tasks.get(task.partition("/")[0])
@@ -78,12 +78,12 @@ def memory_of(spec: ClusterSpec, job: JobRecord, task: str) -> int | None:
 
 
 def working_folder(spec: ClusterSpec, job: JobRecord, host: str) -> str:
-    """Where its processes run on `host`: the submitter's folder, or the synchronised copy of it."""
+    """Find where a job's processes run on `host`: the submitter's folder, or the synchronised copy of it."""
     return synced_path(spec, host, job.request.cwd or job.folder)
 
 
 def synced_path(spec: ClusterSpec, host: str, path: str) -> str:
-    """Where a path of this machine is on `host`, if it lies in a folder that `sync` sends there; else as it is."""
+    """Find where a path of this machine is on `host`, if it lies in a folder that `sync` sends there; else as it is."""
     if host in LOCAL_NAMES:
         return path
     for item in spec.sync:
@@ -93,7 +93,7 @@ def synced_path(spec: ClusterSpec, host: str, path: str) -> str:
 
 
 def _synced_env(spec: ClusterSpec, host: str, env: Mapping[str, str]) -> dict[str, str]:
-    """The user's variables; modules beside the script are found in the synchronised copy."""
+    """Make the user's variables such that modules beside the script are found in the synchronised copy."""
     found = dict(env)
     if "PYTHONPATH" in found:
         parts = found["PYTHONPATH"].split(os.pathsep)
@@ -108,13 +108,13 @@ def _grace_s(job: JobRecord) -> float:
 
 
 def _policy(job: JobRecord, rules: RestartPolicy) -> RestartPolicy:
-    """A process that was killed, or asks for it, is started again; one that failed by itself decides the job."""
+    """Limit restarts to a process that was killed, or asks for it; one that failed by itself decides the job."""
     together = job.framework.restarts == "all"
     return replace(rules, when="failure", limited=True, only_exit=(RETRYABLE_EXIT,), together=together)
 
 
 def _variables(job: JobRecord, placed: Placed) -> dict[str, str]:
-    """What its framework reads; nothing before the places of all processes are known."""
+    """Make the variables that a framework reads; none before the places of all processes are known."""
     if not job.released:
         return {}
     members = job.members or tuple(Member(p.name, "") for p in job.processes)

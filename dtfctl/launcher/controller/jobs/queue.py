@@ -32,7 +32,7 @@ class Taken:
     """Task to the job that waits for it."""
 
     def by(self, task: str, share: bool) -> str | None:
-        """The job in the way of one more."""
+        """Find the job in the way of one more."""
         return self.alone.get(task) or self.kept.get(task) or (None if share else self.shared.get(task))
 
     def take(self, job: JobRecord) -> None:
@@ -47,7 +47,7 @@ class Wish:
     """What a job wants of the cluster."""
 
     tasks: tuple[TaskStatus, ...]
-    """For itself, the chief's first: all of them, or `count` of them."""
+    """The tasks for the job's own processes, the chief's first: all of them, or `count` of them."""
     ps: tuple[TaskStatus, ...]
     count: int | None = None
 
@@ -125,7 +125,7 @@ def wanted(request: JobRequest, tasks: Sequence[TaskStatus]) -> Wish:
 
 
 def placed_on(request: JobRequest, wish: Wish, own: Sequence[TaskStatus]) -> tuple[Placed, ...]:
-    """The job's tasks under its own names: numbered from 0 in each group."""
+    """Place the job's processes under its own names: numbered from 0 in each group."""
     framework = of(request.framework)
     numbers: dict[str, int] = {}
     found: list[Placed] = []

@@ -12,7 +12,7 @@ from dtfctl.launcher.model import CertificateStatus
 from dtfctl.launcher.rpc.method import Handler, Method
 
 RENEW_S = 20.0
-"""For all hosts together."""
+"""The seconds for all hosts together."""
 
 
 class CertificateService:

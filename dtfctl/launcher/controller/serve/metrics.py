@@ -27,13 +27,13 @@ class Family:
     samples: list[tuple[Labels, float]] = field(default_factory=list)
 
     def add(self, value: float | None, **labels: str | int) -> None:
-        """One series; None is a number that is not known, which is no series."""
+        """Add one series; None is a number that is not known, which is no series."""
         if value is not None:
             self.samples.append((labels, float(value)))
 
 
 def render(status: ClusterStatus, events: int, faults: int = 0) -> str:
-    """The page. `events`: how many have happened; `faults`: the controller's own."""
+    """Write the page. `events`: how many have happened; `faults`: the controller's own."""
     families = [*_cluster(status, events), _faults(status, faults), *_hosts(status), *_tasks(status), *_jobs(status)]
     return "".join(_text(family) for family in families if family.samples)
 
@@ -68,7 +68,7 @@ def _one(name: str, kind: Kind, text: str, value: float) -> Family:
 
 
 def _counts(name: str, text: str, states: Sequence[str], found: Counter[tuple[str, ...]], *labels: str) -> Family:
-    """How many there are in each state, also where there are none: a series that vanishes alarms nobody."""
+    """Count what is in each state, also where nothing is: a series that vanishes alarms nobody."""
     family = Family(name, "gauge", text)
     groups = sorted({key[:-1] for key in found}) or ([()] if not labels else [])
     for group in groups:

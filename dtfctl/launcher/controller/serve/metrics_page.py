@@ -30,7 +30,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class MetricsPage:
-    """At most one listening port, as the newest spec says."""
+    """The metrics page, on at most one listening port, as the newest spec says."""
 
     def __init__(self, render: Callable[[], str], server: TlsFiles, readers: TlsFiles) -> None:
         """`server`: what the page shows who it is with; `readers`: the authority of who may read it."""
@@ -58,7 +58,7 @@ class MetricsPage:
             former.close()
 
     def keep_open(self, spec: ClusterSpec) -> None:
-        """As `open`; where the port is taken, tried again until it is free. For a controller that starts again."""
+        """Open the page; where the port is taken, try again until it is free. For a controller that starts again."""
         try:
             self.open(spec)
         except PortTaken as error:

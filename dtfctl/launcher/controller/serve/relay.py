@@ -92,7 +92,7 @@ class Relay:
             raise ConnectionLost(f"host {request.host}: {error.message}") from None
 
     def _folder(self, process: str, host: str) -> str:
-        """Where the job of a process runs on that host; empty for a task, or the host itself."""
+        """Find where the job of a process runs on that host; empty for a task, or the host itself."""
         return self._engine.read(lambda: self._engine.job_folder(process, host))
 
     def _channel(self, host: str) -> Channel:

@@ -159,7 +159,7 @@ class ControllerService:
         return EventsReply(tuple(events), max((event.seq for event in events), default=newest))
 
     def read_logs(self, request: LogsRequest) -> LogsReply:
-        """What is new past the caller's positions. Final is asked before reading, so nothing is missed."""
+        """Read what is new past the caller's positions. Final is asked before reading, so nothing is missed."""
         engine = self._engine
         final = engine.read(lambda: engine.is_over(request.selector))
         known = {

@@ -49,7 +49,7 @@ def take_over(
     new_command: bool = False,
     chosen: Collection[str] | None = None,
 ) -> Change:
-    """From the tasks in `rows`, made by `before`, to those of `after`, whose places are `placed`.
+    """Change the tasks in `rows`, made by `before`, to those of `after`, whose places are `placed`.
 
     `chosen`: the others are left as they are, and new ones among them are not started.
     """
@@ -90,7 +90,7 @@ def take_over(
 
 
 def _new_definition(before: ClusterSpec, after: ClusterSpec, job: str, new_command: bool) -> str:
-    """What of that with which the tasks of a job are started has changed; empty when nothing has."""
+    """List what has changed of that with which the tasks of a job are started; empty when nothing has."""
     old, new = before.tasks[job], after.tasks[job]
     parts = {
         "command": new_command,
@@ -106,7 +106,7 @@ def _new_definition(before: ClusterSpec, after: ClusterSpec, job: str, new_comma
 
 
 def with_others(before: ClusterSpec, after: ClusterSpec, chosen: Collection[str]) -> ClusterSpec:
-    """`after` with the tasks of `before` that it does not have and that are not chosen, so that they stay."""
+    """Add to `after` the tasks of `before` that it does not have and that are not chosen, so that they stay."""
     tasks = dict(after.tasks)
     for name in before.task_names:
         job, _, index = name.partition("/")
@@ -121,7 +121,7 @@ def with_others(before: ClusterSpec, after: ClusterSpec, chosen: Collection[str]
 
 
 def scaled(spec: ClusterSpec, counts: Mapping[str, int]) -> ClusterSpec:
-    """The spec with other numbers of tasks.
+    """Change the numbers of tasks in a spec.
 
     Raises:
         UsageError: it has no such tasks, or the number is not possible.

@@ -37,7 +37,7 @@ class LinkFaults:
     def look(
         self, tasks: Mapping[str, TaskStatus], unreachable: Mapping[str, tuple[str, ...]], now: float
     ) -> list[LinkNews]:
-        """What is new. `unreachable`: task to those it says it cannot reach."""
+        """Find what is new. `unreachable`: task to those it says it cannot reach."""
         found = {
             (min(name, other), max(name, other)): name
             for name, others in unreachable.items()
@@ -62,7 +62,7 @@ class LinkFaults:
         return news
 
     def problems(self) -> list[str]:
-        """One sentence for each fault there is now."""
+        """Write one sentence for each fault there is now."""
         return [f"link fault: {text}" for text in self._named.values()]
 
 

@@ -55,8 +55,12 @@ def moves(
     gpus: Mapping[str, int] | None = None,
     behind: Collection[str] = (),
 ) -> list[Move]:
-    """What moves now. `seen`: each task as the agent of its row's host reports it; `behind`: hosts whose newest report
-    is from before their newest orders."""
+    """Decide what moves now.
+
+    Args:
+        seen: each task as the agent of its row's host reports it.
+        behind: hosts whose newest report is from before their newest orders.
+    """
     leaving = [row for row in rows.values() if _wants_away(spec, row, hosts)]
     if not leaving:
         return []
@@ -82,7 +86,7 @@ def _wants_away(spec: ClusterSpec, row: TaskRow, hosts: Mapping[str, Standing]) 
 
 
 def failures_there(row: TaskRow) -> int:
-    """How often the task has failed on the host where it is."""
+    """Count how often the task has failed on the host where it is."""
     return sum(failure.host == row.host for failure in row.failures)
 
 
@@ -126,7 +130,7 @@ def _move(
 
 
 def _reason(spec: ClusterSpec, row: TaskRow, host: Standing, rests: bool) -> tuple[str, bool]:
-    """Why it leaves (or nothing), and whether a host on which it failed before is better than none."""
+    """Say why a task leaves (or nothing), and whether a host on which it failed before is better than none."""
     if host.is_down or not host.keeps_running:
         return f"{row.host} is {host.why}", True
     count = failures_there(row)

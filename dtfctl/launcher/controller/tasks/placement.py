@@ -39,7 +39,7 @@ class Room:
 
 
 def rooms(spec: ClusterSpec, closed: Collection[str] = (), gpus: Mapping[str, int] | None = None) -> list[Room]:
-    """The hosts of a spec that are not closed; `gpus` are the counts that `gpus: auto` hosts have reported."""
+    """List the hosts of a spec that are not closed; `gpus` are the counts that `gpus: auto` hosts have reported."""
     found = gpus or {}
     named = {name for group in spec.tasks.values() for name in group.hosts}
     return [
@@ -63,7 +63,7 @@ def place(
     closed: Collection[str] = (),
     gpus: Mapping[str, int] | None = None,
 ) -> dict[str, str]:
-    """A host for every task of the spec, in its order; tasks in `kept` stay where they are if they may.
+    """Place every task of the spec, in its order, on a host; tasks in `kept` stay where they are if they may.
 
     Spares are used in place of closed hosts only. Where nothing else is left, a task gets a closed host and waits.
 
@@ -128,7 +128,7 @@ class Placer:
             self.change(name, host)
 
     def change(self, name: str, host: str) -> None:
-        """The task is on `host` now, and no longer where it was."""
+        """Note that the task is on `host` now, and no longer where it was."""
         job = name.partition("/")[0]
         if job not in self._spec.tasks:
             return
@@ -144,7 +144,7 @@ class Placer:
         self._gpus[host] += number * self._spec.tasks[job].gpus
 
     def fits(self, room: Room, group: TaskGroup) -> bool:
-        """Whether one more task of the group may run there."""
+        """Tell whether one more task of the group may run there."""
         if not _admits(group, room):
             return False
         if room.slots is not None and self._tasks[room.name] >= room.slots:
@@ -152,7 +152,7 @@ class Placer:
         return not group.gpus or room.gpus is None or self._gpus[room.name] + group.gpus <= room.gpus
 
     def find(self, name: str, avoid: Collection[str] = ()) -> str | None:
-        """The best host for a task, or None."""
+        """Find the best host for a task, or None."""
         job = name.partition("/")[0]
         group = self._spec.tasks[job]
         fitting = [room for room in self._rooms if room.name not in avoid and self.fits(room, group)]
@@ -171,7 +171,7 @@ def _admits(group: TaskGroup, room: Room) -> bool:
 
 
 def _still_fitting(spec: ClusterSpec, every: Sequence[Room], kept: Mapping[str, str]) -> dict[str, str]:
-    """The tasks of `kept` that the spec still has and that may stay where they are."""
+    """Choose the tasks of `kept` that the spec still has and that may stay where they are."""
     by_name = {room.name: room for room in every}
     placer = Placer(spec, every, {})
     staying: dict[str, str] = {}

@@ -32,7 +32,7 @@ class Applied:
     newest: int
     """The newest event before."""
     meant: tuple[str, ...] = ()
-    """With `only`: the tasks it names."""
+    """The tasks that `only` names."""
 
 
 class TaskManager:
@@ -147,7 +147,7 @@ class TaskManager:
         self._hosts.ensure_all()
 
     def look_at_links(self) -> None:
-        """Which tasks cannot reach each other. In a transaction."""
+        """Look which tasks cannot reach each other. In a transaction."""
         unreachable = {
             name: report.unreachable
             for host in self._hosts.all.values()

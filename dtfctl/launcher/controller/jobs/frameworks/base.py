@@ -40,7 +40,7 @@ class Group:
     generation: int
     members: tuple[Member, ...]
     options: Mapping[str, str] = field(default_factory=dict)
-    """Of the submission: `tf_config`."""
+    """Options of the submission: `tf_config`."""
     retries: int = 0
 
     def member(self, name: str) -> Member | None:
@@ -48,7 +48,7 @@ class Group:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """In the order in which ranks come to them."""
+        """The hosts in the order in which ranks come to them."""
         return tuple(dict.fromkeys(member.host for member in self.members))
 
     def on_host(self, host: str) -> tuple[Member, ...]:
@@ -75,13 +75,13 @@ class Framework:
 
     name: Name
     needs_tasks: bool = False
-    """Its processes start only while the cluster's tasks run."""
+    """Whether the job's processes start only while the cluster's tasks run."""
     sees_tasks: bool = False
-    """It is told where the cluster's tasks are."""
+    """Whether the job is told where the cluster's tasks are."""
     brings_ps: bool = False
     """The job runs a process beside each ps too."""
     has_ports: bool = False
-    """Its processes listen where the others are told, so nothing of a start may be left when the next begins."""
+    """Whether processes listen where the others are told; nothing of a start may be left then when the next begins."""
     ports: PortsOf = _no_ports
     restarts: Literal["each", "all"] = "each"
     """What follows the death of a process: it alone starts again, or all do."""
@@ -89,5 +89,5 @@ class Framework:
     interpreter: bool = True
     """The script is Python."""
     success: Success = "all"
-    """Whose exit code 0 makes a job a success, unless it says otherwise."""
+    """The processes whose exit code 0 makes a job a success, unless it says otherwise."""
     variables: Variables = _no_variables

@@ -14,7 +14,7 @@ import json
 from dtfctl.launcher.controller.jobs.frameworks.base import Framework, Group, Member
 
 SERVED = ("chief", "ps", "worker")
-"""Those in the cluster's table; an evaluator stands beside it."""
+"""The roles in the cluster's table; an evaluator stands beside it."""
 
 
 def _ports(name: str, _chief: bool) -> int:
@@ -22,7 +22,7 @@ def _ports(name: str, _chief: bool) -> int:
 
 
 def tf_config(group: Group, me: Member) -> dict[str, object]:
-    """The content of TF_CONFIG."""
+    """Make the content of TF_CONFIG."""
     task: dict[str, object] = {"type": me.role, "index": me.index}
     table: dict[str, list[str]] = {}
     for role in SERVED:
