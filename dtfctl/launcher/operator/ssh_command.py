@@ -39,7 +39,7 @@ def _login(ssh: Ssh, pins: Path) -> list[str]:
 
 
 def _of_home() -> list[str]:
-    """The settings, known hosts and keys below $HOME, where that is not the account's home.
+    """List options for the settings, known hosts and keys below $HOME, where that is not the account's home.
 
     dtfctl and all other programs look there; ssh looks below the home that the password file says.
     """
