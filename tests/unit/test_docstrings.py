@@ -27,6 +27,7 @@ CLEAN = {
     "dtfctl/runtime/framework",
     "dtfctl/runtime/ops",
     "dtfctl/runtime/services",
+    "dtfctl/runtime/kernels",
     *(f"dtfctl/runtime/{room}" for room in ("programs", "rendezvous", "testing", "train")),
 }
 """Folders in these that have none any more. The list may only become longer."""

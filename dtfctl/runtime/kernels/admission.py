@@ -20,10 +20,10 @@ from dtfctl.runtime.kernels.result_sizes import ONLY_IF, SIZES, item_bytes_of
 LOOKED_AT_BYTES = 64 << 20
 """What is smaller is given without a look at the free memory."""
 MOST_UNSEEN = LOOKED_AT_BYTES // 16
-"""Elements that take less than that whatever they are."""
+"""Elements that take less than `LOOKED_AT_BYTES` whatever they are."""
 _MOST_ELEMENTS = 2**63 - 1
 _SHARE = 0.75
-"""Of the free memory that one result may take: there is always some that is only for its making."""
+"""Share of the free memory that one result may take: there is always some that is only for its making."""
 
 
 def admit(shape: Iterable[Any], item_bytes: int) -> None:
@@ -87,7 +87,7 @@ def gathered(count: int, item_bytes: int) -> int:
 
 
 def admitting(build: KernelBuild, kernel: Kernel, with_step: bool) -> Kernel:
-    """The kernel, after a look at how large its result will be if its op is one that grows."""
+    """Make a kernel look at how large its result will be, if its op is one that grows."""
     size = SIZES.get(build.node.op)
     if size is None:
         return kernel

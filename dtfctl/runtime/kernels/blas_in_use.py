@@ -38,7 +38,7 @@ def open_blas() -> OpenBlas | None:
 
 
 def blas_in_use() -> str:
-    """The core type whose kernels OpenBLAS runs and its threads, such as `SkylakeX x2`; empty for any other BLAS."""
+    """Name the core type OpenBLAS runs kernels for and its threads, such as `SkylakeX x2`; empty for any other BLAS."""
     found = open_blas()
     return "" if found is None else f"{found.core_name().decode()} x{found.threads()}"
 

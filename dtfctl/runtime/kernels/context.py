@@ -36,20 +36,20 @@ class PreparedFunction(Protocol):
     """A function of the library, ready to run."""
 
     def __call__(self, inputs: Sequence[Any], step: StepContext) -> list[Any]:
-        """Its outputs for these inputs."""
+        """Run the function, and return its outputs for these inputs."""
 
 
 class FunctionCaller(Protocol):
     """Runs functions of the session's library inside a step."""
 
     def call(self, function: graph_pb2.NameAttrList, inputs: Sequence[Any], step: StepContext) -> list[Any]:
-        """The function's outputs for these inputs, on the device of `step`."""
+        """Run a function on the device of `step`, and return its outputs for these inputs."""
 
     def prepare(self, function: graph_pb2.NameAttrList) -> PreparedFunction:
-        """The same for a function called again and again: looked up, instantiated and planned at its first call."""
+        """Make a function ready to be called again and again: looked up, instantiated and planned at its first call."""
 
     def may_block(self, function: graph_pb2.NameAttrList) -> bool:
-        """True when running the function may wait for other nodes or steps."""
+        """Tell whether running the function may wait for other nodes or steps."""
 
 
 @dataclass(slots=True)

@@ -45,7 +45,7 @@ def _of_group(folder: Path) -> int:
 
 @functools.cache
 def _groups(proc: Path, root: Path) -> tuple[Path, ...]:
-    """The folders of the groups that may have a limit: this process's, and all that those are in."""
+    """Find the folders of the groups that may have a limit: this process's, and all that those are in."""
     found: dict[Path, None] = {}
     try:
         lines = (proc / "self" / "cgroup").read_text().splitlines()

@@ -70,7 +70,7 @@ class Promises:
     reads_outside: bool = False
 
     def lets_go_at(self, node: Node) -> bool:
-        """Whether the node's kernel lets go of its inputs."""
+        """Tell whether the node's kernel lets go of its inputs."""
         return self.lets_go if isinstance(self.lets_go, bool) else self.lets_go(node)
 
 

@@ -78,7 +78,7 @@ class KernelBuild:
         return self.node.text_attr(name, default)
 
     def int32_attr(self, name: str) -> int:
-        """A number that TensorFlow keeps in 32 bits.
+        """Read an integer attribute that TensorFlow keeps in 32 bits.
 
         Raises:
             InvalidArgumentError: it does not fit.
@@ -89,7 +89,7 @@ class KernelBuild:
         return value
 
     def dtype(self, attr: str) -> DType:
-        """A type attribute."""
+        """Read a type attribute."""
         value = self.node.attr(attr)
         if not isinstance(value, DType):
             raise InvalidArgumentError(f"Attribute '{attr}' of '{self.node.op}' is not a type", self.node.name)
@@ -101,7 +101,7 @@ class KernelBuild:
         return self.device.array_module
 
     def xp_for(self, attr: str) -> Any:
-        """The array namespace for values of a type attribute: numpy where they are arrays of objects."""
+        """Choose the array namespace for values of a type attribute: numpy where they are arrays of objects."""
         return np if self.dtype(attr).is_object else self.xp
 
     @property
@@ -221,14 +221,14 @@ def register_kernel(
 
 
 def kernels_of(op: str) -> list[KernelSpec]:
-    """Every registration for `op`, its family's modules imported first."""
+    """List every registration for `op`, its family's modules imported first."""
     _load(op_family(op))
     return _KERNELS.get(op, [])
 
 
 @cache
 def op_promises(op: str, promise: str) -> bool:
-    """Whether every kernel of an op on a CPU says that something holds, for who asks before kernels are chosen.
+    """Tell whether every kernel of an op on a CPU says that something holds, for who asks before kernels are chosen.
 
     Args:
         promise: an attribute of `Promises` that is true or false.
@@ -270,7 +270,7 @@ _MOST_CHOICES = 1000
 
 
 def _fits_memory(node: Node, device_type: str) -> bool:
-    """Whether the device can hold the node's tensors: of the types numpy itself lacks cupy has bfloat16 only."""
+    """Tell whether the device can hold the node's tensors: of the types numpy itself lacks cupy has bfloat16 only."""
     if device_type != "GPU":
         return True
     types = {t.base_dtype for t in (*node.input_types, *node.output_types)} - {dtypes.bfloat16}
@@ -278,7 +278,7 @@ def _fits_memory(node: Node, device_type: str) -> bool:
 
 
 def find_kernel(node: Node, device_type: str) -> KernelSpec | None:
-    """The registration that fits the node's types on that kind of device, or None."""
+    """Find the registration that fits the node's types on that kind of device, or None."""
     specs = kernels_of(node.op)
     if not specs:
         return None
@@ -300,7 +300,7 @@ def find_kernel(node: Node, device_type: str) -> KernelSpec | None:
 
 
 def require_kernel(node: Node, device_type: str) -> KernelSpec:
-    """The registration that fits.
+    """Find the registration that fits the node's types on that kind of device.
 
     Raises:
         NotFoundError: there is none; the message lists what is registered, as TensorFlow's does.

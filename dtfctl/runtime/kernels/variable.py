@@ -69,7 +69,7 @@ class Variable(Resource):
         return self._has_value
 
     def read(self) -> Any:
-        """The current value; it will not change under the reader. Waits while it is written in place.
+        """Read the current value; it will not change under the reader. Waits while it is written in place.
 
         Raises:
             FailedPreconditionError: nothing was assigned yet.
@@ -78,7 +78,7 @@ class Variable(Resource):
         return value if value is not None else self._settled()
 
     def _settled(self) -> Any:
-        """The value once nobody writes it."""
+        """Wait until nobody writes the value, and return it."""
         while self._has_value:
             # Those who write one after the other need not let a waiting reader have the lock.
             is_held = self.lock.acquire(timeout=_LOOK_S)
@@ -128,14 +128,14 @@ class Variable(Resource):
                 self._now_holds(copy, mapped)
 
     def moved(self, old: Any, new: Any) -> None:
-        """The value, or what was it, was copied to memory that other tasks see: it stays there."""
+        """Hold a copy of the value in memory that other tasks see, unless there is another value by now."""
         with self.lock:
             if self._value is old:
                 self._value = new
                 self._now_holds(new, old)
 
     def snapshot(self, value: Any) -> Any:
-        """What keeps a value that was read while rows of the variable are updated; the value itself where none can."""
+        """Make a snapshot of a value that was read, for while rows are updated; the value itself where none can be."""
         with self.lock:
             if self._value is not value or not value.flags.c_contiguous or value.dtype.hasobject:
                 return value
@@ -153,7 +153,7 @@ class Variable(Resource):
         return self._snapshot is not None
 
     def _pending(self) -> ArraySnapshot | None:
-        """The snapshot of the value that is being read, if there is one."""
+        """Return the snapshot of the value that is being read, if there is one."""
         snapshot = None if self._snapshot is None else self._snapshot()
         if snapshot is None or snapshot.is_over:
             self._snapshot = None
@@ -234,7 +234,7 @@ class Variable(Resource):
         return copy
 
     def _another(self, value: Any) -> Any:
-        """An array like the value for what takes its place."""
+        """Find or make an array like the value for what takes its place."""
         spare, self._spare = self._spare, None
         if (
             spare is not None
@@ -259,7 +259,7 @@ class Variable(Resource):
 
 
 def change_all(variables: Sequence[Variable], write: Callable[..., object], rows: Any = None) -> None:
-    """As `Variable.change`, of several variables, whose arrays `write` gets in their order; call with all locks held.
+    """Change several variables, as `Variable.change` does one; `write` gets their arrays in order. Hold all locks.
 
     Args:
         variables: one may be there more than once.

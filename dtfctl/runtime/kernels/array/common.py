@@ -16,12 +16,12 @@ Shape = tuple[int, ...]
 
 
 def ints(tensor: Array) -> Shape:
-    """The elements of an integer tensor as Python ints."""
+    """List the elements of an integer tensor as Python ints."""
     return tuple(np.asarray(tensor).reshape(-1).tolist())
 
 
 def text(shape: Iterable[int]) -> str:
-    """A shape as TensorFlow prints it: [2,3]."""
+    """Write a shape as TensorFlow prints it: [2,3]."""
     return f"[{','.join(map(str, shape))}]"
 
 
@@ -36,7 +36,7 @@ def require(condition: Any, message: str) -> None:
 
 
 def as_array(value: Any, dtype: Any = object) -> Array:
-    """An array again, where numpy took an item out of a 0-d object array."""
+    """Make an array again of an item that numpy took out of a 0-d object array."""
     if isinstance(value, (np.ndarray, np.generic)):
         return value
     if dtype is object:
@@ -45,7 +45,7 @@ def as_array(value: Any, dtype: Any = object) -> Array:
 
 
 def shape_of(tensor: Array, what: str = "shape") -> Shape:
-    """A shape tensor's dimensions.
+    """Read the dimensions of a shape tensor.
 
     Raises:
         InvalidArgumentError: it is no vector or holds a negative dimension.
@@ -70,7 +70,7 @@ def check_size(dims: Sequence[int]) -> None:
 
 
 def scalar(tensor: Array, what: str) -> Any:
-    """The one item of a 0-d tensor.
+    """Read the one item of a 0-d tensor.
 
     Raises:
         InvalidArgumentError: the tensor is of another rank.
@@ -81,7 +81,7 @@ def scalar(tensor: Array, what: str) -> Any:
 
 
 def vector(tensor: Array, what: str) -> Shape:
-    """The items of an integer vector as Python ints.
+    """Read the items of an integer vector as Python ints.
 
     Raises:
         InvalidArgumentError: the tensor is of another rank.
@@ -92,7 +92,7 @@ def vector(tensor: Array, what: str) -> Shape:
 
 
 def axis_of(axis: int, rank: int, message: str = "") -> int:
-    """A possibly negative axis made positive.
+    """Make a possibly negative axis nonnegative.
 
     Raises:
         InvalidArgumentError: it is outside [-rank, rank); `message` may hold {axis} and {rank}.
@@ -104,7 +104,7 @@ def axis_of(axis: int, rank: int, message: str = "") -> int:
 
 
 def broadcast_shape(a: Shape, b: Shape) -> Shape:
-    """The shape two shapes broadcast to.
+    """Find the shape two shapes broadcast to.
 
     Raises:
         InvalidArgumentError: they do not.
@@ -128,7 +128,7 @@ def check_indices(indices: Array, limit: int, name: str = "indices") -> None:
 
 
 def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function computed in float32 and rounded back, for half and bfloat16 arguments."""
+    """Make a function compute half and bfloat16 arguments in float32, and round its result back."""
 
     def kernel(*arrays: Any) -> Any:
         dtype = arrays[0].dtype
@@ -138,5 +138,5 @@ def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_low_precision(dtype: np.dtype[Any]) -> bool:
-    """True for float16, bfloat16 and the float8 types."""
+    """Tell whether a type is float16, bfloat16 or one of the float8 types."""
     return dtype.itemsize <= 2 and dtype.kind in "fV"

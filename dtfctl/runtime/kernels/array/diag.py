@@ -61,7 +61,7 @@ def _check_range(lower: int, upper: int, rows: int, cols: int) -> None:
 
 
 def _layout(lower: int, upper: int, rows: int, cols: int, align: str) -> list[tuple[int, int, int, Any, Any]]:
-    """For each packed row: (packed row, first packed column, length, matrix rows, matrix columns)."""
+    """Lay out each packed row: (packed row, first packed column, length, matrix rows, matrix columns)."""
     longest = max(min(rows + min(upper, 0), cols - max(lower, 0)), 0)
     out = []
     for row, d in enumerate(range(upper, lower - 1, -1)):

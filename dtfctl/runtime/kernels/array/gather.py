@@ -79,7 +79,7 @@ def _gather_v2(k: KernelBuild) -> Kernel:
 
 
 def indices_policy(k: KernelBuild) -> str:
-    """What a kernel does with indices out of range.
+    """Read what a kernel does with indices out of range.
 
     Raises:
         InvalidArgumentError: the attribute names no policy.

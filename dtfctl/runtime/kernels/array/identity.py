@@ -34,7 +34,7 @@ def _const(k: KernelBuild) -> Kernel:
 
 @register_kernel("ImmutableConst", promises=Promises(reads_outside=True))
 def _immutable_const(k: KernelBuild) -> Kernel:
-    """A tensor mapped read-only from a file."""
+    """Map a tensor read-only from a file."""
     dtype, shape = k.dtype("dtype"), k.attr("shape")
     if dtype.is_object:
         raise InvalidArgumentError("Sorry, DT_STRING is not currently supported for ImmutableConstOp.")

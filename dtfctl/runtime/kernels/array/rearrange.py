@@ -13,7 +13,7 @@ from dtfctl.runtime.kernels.registry import CPU_GPU, Kernel, KernelBuild, regist
 
 
 def permutation(perm: Any, rank: int) -> tuple[int, ...]:
-    """A permutation tensor checked against a rank; negative entries count from the end."""
+    """Check a permutation tensor against a rank; negative entries count from the end."""
     if perm.ndim != 1:
         raise InvalidArgumentError(f"perm must be rank 1, got shape {text(perm.shape)}")
     order = ints(perm)
@@ -365,7 +365,7 @@ def space_to_batch(x: Any, block: tuple[int, ...], pads: list[tuple[int, int]], 
 
 
 def batch_to_space(x: Any, block: tuple[int, ...], crops: list[tuple[int, int]]) -> Any:
-    """The inverse of `space_to_batch`, then cropped."""
+    """Invert `space_to_batch`, then crop."""
     m, blocks = len(block), product(block)
     if x.shape[0] % blocks:
         raise InvalidArgumentError(

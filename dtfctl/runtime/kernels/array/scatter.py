@@ -64,5 +64,5 @@ def scatter_into(out: Any, indices: Any, rows: Any, ufunc: Any | None) -> Any:
 
 
 def _all_distinct(indices: Any) -> bool:
-    """True when a vector is strictly increasing (a cheap, sufficient test)."""
+    """Tell whether a vector is strictly increasing (a cheap test, sufficient for distinct items)."""
     return bool(np.all(indices[1:] > indices[:-1]))

@@ -52,7 +52,7 @@ def _rank(k: KernelBuild) -> Kernel:
 
 
 def _inferred(shape: tuple[int, ...], dims: list[int], unknown: int) -> int:
-    """The unknown size of an empty tensor: what is left when zeros on both sides are not counted."""
+    """Infer the unknown size of an empty tensor: what is left when zeros on both sides are not counted."""
     have = product(d for d in shape if d)
     want = product(d for i, d in enumerate(dims) if d and i != unknown)
     return have // want if want and have % want == 0 else 0

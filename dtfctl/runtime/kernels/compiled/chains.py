@@ -42,7 +42,7 @@ class Link:
 
 
 def chain(links: Sequence[Link], operands: Sequence[Spec | None], output: Spec) -> Into | None:
-    """The chain as one call of its operands, which fills what is kept; None where shapes or types do not allow it.
+    """Make a chain one call of its operands, which fills what is kept; None where shapes or types do not allow it.
 
     Args:
         output: what every link gives.
@@ -58,7 +58,7 @@ def chain(links: Sequence[Link], operands: Sequence[Spec | None], output: Spec) 
     forms: dict[int, Callable[..., None]] = {}
 
     def form(reused: int) -> Callable[..., None]:
-        """The call where the first output is the operand at that position."""
+        """Compile the call where the first output is the operand at position `reused`."""
         found = forms.get(reused)
         if found is None:
             found = _call(tuple(links), known, list(operands), output, reused)
@@ -78,7 +78,7 @@ def chain(links: Sequence[Link], operands: Sequence[Spec | None], output: Spec) 
 
 
 def streams(operands: Sequence[Spec | None], output: Spec) -> bool:
-    """Whether a loop writes the result past the caches, and so is worth its while even for a single operation."""
+    """Tell whether a loop writes the result past the caches, and so is worth it even for a single operation."""
     kinds = [_kind(spec, output) for spec in operands]
     return output.nbytes >= LEAST_BYTES_STREAMED and _WHOLE in kinds and not {None, _ROW}.intersection(kinds)
 
@@ -122,12 +122,12 @@ def _as_wanted(array: Any, kind: str, columns: int) -> Any:
 
 
 def _flat(array: Any, columns: int) -> Any:
-    """As a vector, or as rows where operands differ along them."""
+    """View an array as a vector, or as rows where operands differ along them."""
     return array.reshape(-1, columns) if columns else array.reshape(-1)
 
 
 def _source(links: tuple[Link, ...], kinds: tuple[Any, ...], reused: int | None, tile: int = 0) -> str:
-    """The loop: reads, formulas, then what is kept, so that it may be where operands were.
+    """Write the loop: reads, formulas, then what is kept, so that it may be where operands were.
 
     Args:
         tile: how many elements are made before they are streamed; 0 to store them at once. Streamed are results that
@@ -162,7 +162,7 @@ def _source(links: tuple[Link, ...], kinds: tuple[Any, ...], reused: int | None,
 
 
 def _tiled(lines: list[str], whole: list[str], outputs: list[str], tile: int) -> list[str]:
-    """The loop in tiles that end where lines of the first result do; the other results are alike, or copied plainly."""
+    """Write the loop in tiles that end where lines of the first result do; others are alike, or copied plainly."""
     return [
         *(f"{name}_all = {name}" for name in (*whole, *outputs)),
         *(f"{name} = np.empty({tile}, {name}_all.dtype)" for name in outputs),

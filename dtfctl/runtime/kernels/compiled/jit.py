@@ -33,7 +33,7 @@ _LOCK = threading.Lock()
 
 
 def is_available() -> bool:
-    """True where numba is installed and not turned off; it is not imported for that. On a host it may come later."""
+    """Tell whether numba is installed and not turned off; it is not imported for that. On a host it may come later."""
     return later.arrived("fast") and _is_installed()
 
 
@@ -45,7 +45,7 @@ def _is_installed() -> bool:
 def compiled(
     loop: Callable[..., None], dtype: np.dtype[Any], nbytes: int, least: int = LEAST_BYTES
 ) -> Callable[..., None] | None:
-    """A loop of `loops` as machine code, for arrays of that many bytes; None where numpy is to do it: below `least`."""
+    """Compile a loop of `loops` for arrays of `nbytes` bytes; None where numpy is to do it, as below `least`."""
     if nbytes < least or dtype not in (np.float32, np.float64) or not is_available():
         return None
     with _LOCK:
@@ -53,7 +53,7 @@ def compiled(
 
 
 def jitted(source: str, streams: bool = False) -> Callable[..., None] | None:
-    """The only function of that source as machine code; None where there is no numba.
+    """Compile the only function of a source; None where there is no numba.
 
     Args:
         streams: whether it uses `ahead`, `stream` and `fence` of streams.py.
@@ -101,7 +101,7 @@ def _compile(loop: Callable[..., None]) -> Callable[..., None] | None:
 
 @lru_cache(1)
 def _numba() -> Any:
-    """The module, told where to keep machine code; None where it cannot be used."""
+    """Import numba, told where to keep machine code; None where it cannot be used."""
     os.environ.setdefault("NUMBA_CACHE_DIR", str(_folder()))
     try:
         import numba
@@ -116,7 +116,7 @@ def _numba() -> Any:
 
 @lru_cache(1)
 def _is_kept() -> bool:
-    """Whether machine code may be kept: what is read from the folder is run, so it has to be this user's alone."""
+    """Tell whether machine code may be kept: what is read from the folder is run, so it has to be this user's alone."""
     for folder in {_folder(), Path(os.environ.get("NUMBA_CACHE_DIR") or _folder())}:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -130,7 +130,7 @@ def _is_kept() -> bool:
 
 
 def not_private(folder: Path) -> str:
-    """Why others may have written in a folder, in words; empty: nobody else can. It is closed to readers meanwhile.
+    """Say why others may have written in a folder; empty: nobody else can. It is closed to readers meanwhile.
 
     Raises:
         OSError: it cannot be looked at.

@@ -73,7 +73,7 @@ def adagrad(grad: Any, var: Any, accum: Any, out: Any, lr: Any, updates: bool) -
 
 
 def max_pool(x: Any, out: Any, height: int, width: int, least: Any) -> None:
-    """The largest of each window, or `least`. Windows of that size lie side by side; x is (N, H, W, C)."""
+    """Take the largest of each window, or `least`. Windows of that size lie side by side; x is (N, H, W, C)."""
     for n in range(out.shape[0]):
         for h in range(out.shape[1]):
             for w in range(out.shape[2]):
@@ -89,7 +89,7 @@ def max_pool(x: Any, out: Any, height: int, width: int, least: Any) -> None:
 
 
 def max_pool_gradient(x: Any, y: Any, grad: Any, out: Any, height: int, width: int) -> None:
-    """The same windows; the first element of each that is its maximum gets the gradient."""
+    """Give the gradient of each window to the first element that is its maximum; windows are as in `max_pool`."""
     free = np.ones(y.shape[3], np.bool_)
     for n in range(y.shape[0]):
         for h in range(y.shape[1]):
@@ -106,8 +106,10 @@ def max_pool_gradient(x: Any, y: Any, grad: Any, out: Any, height: int, width: i
 
 
 def rectified_max_pool(x: Any, out: Any, chosen: Any, height: int, width: int) -> None:
-    """The largest of each of the same windows and zero; `chosen` gets which of a window it is, in row-major order,
-    or NOT_CHOSEN."""
+    """Take the largest of each window and zero; `chosen` gets which of the window it is, in row-major order.
+
+    Where it is none of them, `chosen` gets NOT_CHOSEN. Windows are as in `max_pool`.
+    """
     for n in range(out.shape[0]):
         for h in range(out.shape[1]):
             for w in range(out.shape[2]):
@@ -126,7 +128,7 @@ def rectified_max_pool(x: Any, out: Any, chosen: Any, height: int, width: int) -
 
 
 def chosen_gradient(grad: Any, chosen: Any, out: Any, height: int, width: int) -> None:
-    """The gradient of that by x."""
+    """Compute the gradient of `rectified_max_pool` by x."""
     for n in range(grad.shape[0]):
         for h in range(grad.shape[1]):
             for w in range(grad.shape[2]):
@@ -140,7 +142,7 @@ def chosen_gradient(grad: Any, chosen: Any, out: Any, height: int, width: int) -
 
 
 def chosen_sum(grad: Any, chosen: Any, out: Any) -> None:
-    """The sums of that gradient over all but the last dimension: of each image first, as like numbers add up best."""
+    """Add up what `chosen_gradient` gives by channel: over each image first, as like numbers add up best."""
     part = np.empty_like(out)
     out[:] = 0
     for n in range(grad.shape[0]):
@@ -173,7 +175,7 @@ def take_rows(table: Any, indices: Any, out: Any) -> None:
 
 
 def moments(x: Any, mean: Any, variance: Any) -> None:
-    """The mean and variance of each column; blocks of rows are added up first, so that long sums round little."""
+    """Compute mean and variance of each column; blocks of rows are added up first, so that long sums round little."""
     part = np.empty_like(mean)
     mean[:] = 0
     for start in range(0, x.shape[0], ROWS_TOGETHER):
@@ -205,7 +207,7 @@ def normalize(x: Any, mean: Any, factor: Any, offset: Any, out: Any) -> None:
 
 
 def normalization_sums(dy: Any, x: Any, mean: Any, total: Any, centered: Any) -> None:
-    """Of each column the sums of dy, and of dy times what x is off the mean; in blocks as in `moments`."""
+    """Add up each column of dy, and of dy times what x is off the mean; in blocks as in `moments`."""
     first, second = np.empty_like(total), np.empty_like(total)
     total[:] = 0
     centered[:] = 0
@@ -228,7 +230,7 @@ def normalization_gradient(dy: Any, x: Any, mean: Any, slope: Any, level: Any, f
 
 
 def below_largest(x: Any, out: Any) -> None:
-    """Each row less its largest element."""
+    """Subtract from each row its largest element."""
     for i in range(x.shape[0]):
         most = x[i, 0]
         for j in range(1, x.shape[1]):
@@ -253,7 +255,7 @@ def cross_entropy(shifted: Any, labels: Any, loss: Any, grad: Any) -> None:
 
 
 def sparse_cross_entropy(shifted: Any, labels: Any, loss: Any, grad: Any) -> None:
-    """The same for labels that are columns."""
+    """Compute loss and gradient as `cross_entropy` does, for labels that are columns."""
     zero, one = shifted.dtype.type(0), shifted.dtype.type(1)
     for i in range(shifted.shape[0]):
         total = zero

@@ -22,7 +22,7 @@ LINE = 64
 
 @intrinsic
 def ahead(typing: Any, array: Any) -> Any:
-    """How many elements of a contiguous vector are before its first whole line; it may have fewer."""
+    """Count the elements of a contiguous vector before its first whole line; it may have fewer."""
     if not _is_vector(array):
         return None
 
@@ -64,7 +64,7 @@ def stream(typing: Any, tile: Any, out: Any) -> Any:
 
 @intrinsic
 def fence(typing: Any) -> Any:
-    """What was streamed is seen by all who see what this thread stores from here on."""
+    """Let all who see what this thread stores from here on see what it has streamed."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         builder.fence("seq_cst")

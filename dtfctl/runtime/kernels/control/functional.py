@@ -28,7 +28,7 @@ def _prepare(k: KernelBuild, attr: str) -> PreparedFunction:
 
 
 def truth(value: Any) -> bool:
-    """What a tensor means as a condition: a scalar is true unless zero or empty, any other when it has elements."""
+    """Read a tensor as a condition: a scalar is true unless zero or empty, any other when it has elements."""
     if value.ndim:
         return bool(value.size > 0)
     item = value.item()
@@ -137,14 +137,14 @@ def for_op(k: KernelBuild) -> Kernel:
 
 @register_kernel("SymbolicGradient", devices=CPU_GPU, step=True)
 def symbolic_gradient(k: KernelBuild) -> Kernel:
-    """The function's registered gradient function, or what its body's ops give (compiler.differentiate)."""
+    """Call the function's registered gradient function, or what its body's ops give (compiler.differentiate)."""
     body = k.function_caller.prepare(graph_pb2.NameAttrList(name=k.node.op, attr={"f": k.node.raw_attrs["f"]}))
     return lambda step, *inputs: body(inputs, step)
 
 
 @register_kernel("MapDefun", step=True)
 def map_defun(k: KernelBuild) -> Kernel:
-    """The function on every row of its arguments; rows of the results are stacked."""
+    """Call a function on every row of its arguments; rows of the results are stacked."""
     body = _prepare(k, "f")
     count = len(k.attr("Targuments"))
     types, shapes = k.attr("output_types"), k.attr("output_shapes")

@@ -69,7 +69,7 @@ def py_func(k: KernelBuild) -> Kernel:
 
 
 def _error_class(error: Exception) -> type[OpError]:
-    """The status TensorFlow gives a Python exception."""
+    """Find the status TensorFlow gives a Python exception."""
     for kinds, status in _STATUS:
         if isinstance(error, kinds):
             return status
@@ -85,7 +85,7 @@ _STATUS: tuple[tuple[tuple[type[Exception], ...], type[OpError]], ...] = (
 
 
 def _outputs(result: Any, types: tuple[DType, ...], token: str) -> tuple[Any, ...]:
-    """What a Python function returned, as tensors of the declared types."""
+    """Convert what a Python function returned to tensors of the declared types."""
     values = () if result is None and not types else result if isinstance(result, (list, tuple)) else (result,)
     if len(types) == 1 and len(values) != 1:
         values = (result,)

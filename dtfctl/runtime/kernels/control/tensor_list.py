@@ -44,11 +44,11 @@ class TensorList:
         return len(self.items)
 
     def with_items(self, items: PersistentList | Iterable[Any]) -> TensorList:
-        """A list of the same kind with other items."""
+        """Make a list of the same kind with other items."""
         return TensorList(self.element_dtype, self.element_shape, items, self.max_num_elements)
 
     def moved_variant(self, move: Callable[[Any], Any]) -> TensorList:
-        """The list with its tensors brought to another memory by `move`."""
+        """Copy the list, with its tensors brought to another memory by `move`."""
         return self.with_items([None if t is None else move(t) for t in self.items.to_list()])
 
     def zeros_like_variant(self) -> TensorList:
@@ -83,7 +83,7 @@ class TensorList:
         return TensorList(self.element_dtype, self.element_shape.merge_with(other.element_shape), sums)
 
     def to_variant_proto(self) -> tensor_pb2.VariantTensorDataProto:
-        """How it travels to another task."""
+        """Encode the list to travel to another task."""
         return encode_tensor_list(self)
 
     def __repr__(self) -> str:
@@ -113,7 +113,7 @@ def _add(a: Any, b: Any) -> Any:
 
 
 def zeros_for(dtype: DType, shape: Any, like: Any = None) -> Any:
-    """A tensor of zeros (empty strings, empty variants); variants follow `like` where they can."""
+    """Make a tensor of zeros (empty strings, empty variants); variants follow `like` where they can."""
     admit(shape, 8 if dtype.is_object else np.dtype(dtype.np).itemsize)
     if dtype is dtypes.string:
         out = np.empty(shape, object)
@@ -129,7 +129,7 @@ def zeros_for(dtype: DType, shape: Any, like: Any = None) -> Any:
 
 
 def box(value: Any) -> Any:
-    """A scalar tensor of one variant."""
+    """Make a scalar tensor of one variant."""
     out = np.empty((), object)
     out[()] = value
     return out
@@ -140,7 +140,7 @@ def type_name(dtype: DType) -> str:
 
 
 def shape_text(shape: Any) -> str:
-    """A shape the way TensorFlow's errors show it: [2,?], <unknown>."""
+    """Write a shape the way TensorFlow's errors show it: [2,?], <unknown>."""
     if isinstance(shape, TensorShape):
         if shape.rank is None:
             return "<unknown>"
@@ -149,7 +149,7 @@ def shape_text(shape: Any) -> str:
 
 
 def shape_from(value: Any) -> TensorShape:
-    """The partial shape in a tensor: a vector of sizes (-1 is unknown), or -1 for any shape at all.
+    """Read the partial shape in a tensor: a vector of sizes (-1 is unknown), or -1 for any shape at all.
 
     Raises:
         InvalidArgumentError: it is none.
@@ -167,7 +167,7 @@ def shape_from(value: Any) -> TensorShape:
 
 
 def merged(a: TensorShape, b: Any) -> TensorShape:
-    """What two partial shapes say together.
+    """Merge what two partial shapes say.
 
     Raises:
         InvalidArgumentError: they contradict each other.
@@ -183,7 +183,7 @@ def merged(a: TensorShape, b: Any) -> TensorShape:
 
 
 def list_in(handle: Any, dtype: DType | None = None) -> TensorList:
-    """The TensorList in a scalar variant, of the element type an op expects.
+    """Take the TensorList out of a scalar variant, of the element type an op expects.
 
     Raises:
         InvalidArgumentError: it is something else.
@@ -206,6 +206,6 @@ def check_dtype(found: TensorList, dtype: DType) -> None:
 
 
 def resized(items: list[Any], size: int) -> list[Any]:
-    """The items cut, or filled up with unset ones, to that many."""
+    """Cut the items, or fill them up with unset ones, to `size` of them."""
     admit((size,), 8)
     return items[:size] + [None] * (size - len(items))

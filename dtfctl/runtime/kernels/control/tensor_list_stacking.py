@@ -278,7 +278,7 @@ def tensor_list_concat(k: KernelBuild) -> Kernel:
 
 
 def _common_rows(items: list[Any], first: int | None, inner: TensorShape) -> tuple[int | None, TensorShape]:
-    """The leading dimension all items have, if they agree, and the shape of their rows."""
+    """Find the leading dimension all items have, if they agree, and the shape of their rows."""
     seen: set[int] = set()
     for i, item in enumerate(items):
         if item is None:
@@ -298,7 +298,7 @@ def _common_rows(items: list[Any], first: int | None, inner: TensorShape) -> tup
 
 
 def _rows(i: int, item: Any, first: int | None, given: list[int], is_v2: bool) -> int:
-    """How many rows item `i` has, or would have if it were set."""
+    """Count the rows item `i` has, or would have if it were set."""
     if item is not None:
         return int(item.shape[0])
     if i >= len(given) and first is not None:

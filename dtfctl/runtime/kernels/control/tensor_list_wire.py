@@ -34,7 +34,7 @@ def encode_tensor_list(value: TensorList) -> tensor_pb2.VariantTensorDataProto:
 
 
 def decode_tensor_list(proto: tensor_pb2.VariantTensorDataProto) -> TensorList:
-    """The list again.
+    """Decode a list that `encode_tensor_list` encoded.
 
     Raises:
         InvalidArgumentError: the proto is malformed.

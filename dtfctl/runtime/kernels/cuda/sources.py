@@ -48,13 +48,13 @@ VARIANTS: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 
 def moved_as(dtype: np.dtype[Any]) -> str:
-    """The type that stands for elements which are only moved, not computed with: one of the same size."""
+    """Choose the type that stands for elements which are only moved, not computed with: one of the same size."""
     return "pair" if dtype.itemsize == 16 else _MOVED[dtype.itemsize]
 
 
 @cache
 def source_text(name: str, element: str, index: str = "int64") -> str:
-    """The whole program for these types.
+    """Write the whole program of a source for these types.
 
     Args:
         name: of the source, without ".cu".

@@ -29,7 +29,7 @@ _PRIVATE_IDS = itertools.count()
 
 
 def string_ref(container: str, name: str) -> Variable:
-    """The reference output of a first-version resource op: a string vector [container, name]."""
+    """Make the reference output of a first-version resource op: a string vector [container, name]."""
     handle = Variable(dtypes.string, TensorShape([2]), name)
     handle.assign(object_array([container.encode(), name.encode()], (2,)))
     return handle
@@ -57,7 +57,7 @@ def handle_key(handle: Any, what: str = "Queue") -> tuple[str, str]:
 
 
 def lookup(step: StepContext, handle: Any, kind: type[R]) -> R:
-    """The resource a handle input names, on this device."""
+    """Find the resource a handle input names, on this device."""
     container, name = handle_key(handle, kind.type_name)
     return step.resources.lookup(container, name, kind)
 
@@ -120,7 +120,7 @@ def _drop(resources: ResourceManager, container: str, name: str) -> None:
 
 
 def shape_text(shape: Any) -> str:
-    """A shape as TensorFlow's messages show it: [2,3], [?,3], <unknown>."""
+    """Write a shape as TensorFlow's messages show it: [2,3], [?,3], <unknown>."""
     if isinstance(shape, TensorShape):
         if shape.dims_or_none is None:
             return "<unknown>"
@@ -133,7 +133,7 @@ def type_text(dtype: DType) -> str:
 
 
 def scalar(value: Any, what: str) -> int:
-    """A 0-d integer input.
+    """Read a 0-d integer input.
 
     Raises:
         InvalidArgumentError: it is not 0-d; `what` begins the message.

@@ -65,7 +65,7 @@ class PhiloxSampler:
         self._index = 0
 
     def next(self) -> int:
-        """The next sample, in [0, 2**32)."""
+        """Draw the next sample, in [0, 2**32)."""
         if self._index == len(self._samples):
             self._fill()
         value = self._samples[self._index]

@@ -285,7 +285,7 @@ class QueueBase(Resource):
         )
 
     def close_queue(self, cancel_pending_enqueues: bool, cancellation: CancellationToken) -> None:
-        """No more elements may be added; what waits for room still is, or is cancelled."""
+        """Close the queue to more elements; what waits for room is still added, or is cancelled."""
         if cancel_pending_enqueues:
             with self._condition:
                 self.closed = True

@@ -86,7 +86,7 @@ def _names(types: tuple[DType, ...]) -> str:
 
 
 def _find(step: StepContext, handle: Any, k: KernelBuild, lead: int, inputs: bool) -> QueueBase:
-    """The queue, once the node's component types were checked against it."""
+    """Find the queue, and check the node's component types against it."""
     queue = lookup(step, handle, QueueBase)
     components = k.node.input_types[lead:] if inputs else k.node.output_types
     if tuple(components) != queue.dtypes:

@@ -31,7 +31,7 @@ class RecordYielder:
         self._records: Iterator[bytes] = iter(())
 
     def take(self, count: int) -> list[bytes]:
-        """The next `count` records.
+        """Take the next `count` records.
 
         Raises:
             NotFoundError: there are no files, or no records in them.

@@ -39,7 +39,7 @@ def generate_vocab_remapping(k: KernelBuild) -> Kernel:
     offset, count, old_size = (int(k.attr(n)) for n in ("new_vocab_offset", "num_new_vocab", "old_vocab_size"))
 
     def kernel(new_file: Any, old_file: Any) -> tuple[Any, Any]:
-        """For each of the new words its old number or -1, and how many have one."""
+        """Find for each of the new words its old number or -1, and count those that have one."""
         new = _lines(new_file, "new_vocab_file")
         if offset + count > len(new):
             raise InvalidArgumentError("lookup table size must be larger than last new vocab entry's line")

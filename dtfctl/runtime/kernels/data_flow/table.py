@@ -54,7 +54,7 @@ class LookupTable(Resource):
             )
 
     def _lead(self, keys: Any) -> tuple[int, ...]:
-        """The shape of `keys` without the key's own."""
+        """Cut the key's own shape off that of `keys`."""
         rank = len(self.key_shape)
         if rank and keys.shape[-rank:] != self.key_shape:
             raise InvalidArgumentError(
@@ -122,7 +122,7 @@ class LookupTable(Resource):
             return len(self._items)
 
     def export(self) -> tuple[Any, Any]:
-        """All keys and values, in the order they came."""
+        """List all keys and values, in the order they came."""
         with self.lock:
             return self._pack(self._items)
 
@@ -267,7 +267,7 @@ class DenseHashTable(MutableHashTable):
                     self._removed.append(self._items.pop(key))
 
     def export(self) -> tuple[Any, Any]:
-        """All buckets: those in use, those of removed keys under the deleted key, empty ones under the empty key."""
+        """List all buckets: those in use, removed ones under the deleted key, empty ones under the empty key."""
         with self.lock:
             keys, values = super().export()
             unused = max(0, self._buckets - len(keys))

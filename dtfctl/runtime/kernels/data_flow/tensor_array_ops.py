@@ -40,7 +40,7 @@ def _find(step: StepContext, handle: Any) -> TensorArray:
 
 
 def _output(k: KernelBuild, step: StepContext, group: str, name: str) -> Any:
-    """The node's outputs for an array: handle in the form of its version, and the flow where there is one."""
+    """Make the node's outputs for an array: handle in the form of its version, and the flow where there is one."""
     kind = k.node.output_types[0]
     if kind.is_ref:
         handle: Any = string_ref(group, name)
@@ -305,7 +305,7 @@ def tensor_array_scatter(k: KernelBuild) -> Kernel:
 
 
 def _rows(value: Any) -> list[Any]:
-    """The slices along axis 0, each an array (0-d ones too)."""
+    """Split a tensor into slices along axis 0, each an array (0-d ones too)."""
     return [value[i, ...] for i in range(value.shape[0])]
 
 

@@ -81,7 +81,7 @@ class FileCacheDataset(Dataset):
 
 
 def _key(element: int, component: int, components: int) -> str:
-    """What TensorFlow calls a component of an element: numbers, padded so that names sort as they do."""
+    """Name a component of an element as TensorFlow does: numbers, padded so that names sort as they do."""
     return f"{element:7d}_{component:{len(str(components - 1))}d}"
 
 

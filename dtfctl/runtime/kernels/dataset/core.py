@@ -62,7 +62,7 @@ class Iteration:
         self._closed = False
 
     def background(self) -> Iteration:
-        """The context of a thread that works ahead; it stops when this pass is closed."""
+        """Make the context of a thread that works ahead; it stops when this pass is closed."""
         token = CancellationToken()
         child = Iteration(self.step, token, self.deterministic, self.draws)
 
@@ -157,12 +157,12 @@ class Dataset:
         return f"<{type(self).__name__}>"
 
     def scalar(self) -> Any:
-        """The variant tensor that holds this dataset."""
+        """Make the variant tensor that holds this dataset."""
         return object_scalar(self)
 
 
 def new_pass(dataset: Dataset, step: StepContext, draws: Draws | None = None) -> Iteration:
-    """What a pass over `dataset` from its beginning shares, with what the dataset's options say about it.
+    """Make the context of a pass over `dataset` from its beginning, with what the dataset's options say about it.
 
     Raises:
         InvalidArgumentError: the options are no message.
@@ -176,7 +176,7 @@ def new_pass(dataset: Dataset, step: StepContext, draws: Draws | None = None) ->
 
 
 def dataset_of(value: Any) -> Dataset:
-    """The dataset in a variant input.
+    """Take the dataset out of a variant input.
 
     Raises:
         InvalidArgumentError: there is none.
@@ -188,7 +188,7 @@ def dataset_of(value: Any) -> Dataset:
 
 
 def scalar_of(value: Any, name: str) -> Any:
-    """A scalar argument as a Python value.
+    """Read a scalar argument as a Python value.
 
     Raises:
         InvalidArgumentError: it is no scalar.
@@ -233,7 +233,7 @@ def element_bytes(element: Element) -> int:
 
 
 def stack_elements(elements: Sequence[Element]) -> Element:
-    """One batch of elements of equal shapes.
+    """Stack elements of equal shapes to one batch.
 
     Raises:
         InvalidArgumentError: shapes differ.
@@ -259,7 +259,7 @@ def stack_elements(elements: Sequence[Element]) -> Element:
 
 
 def drain(dataset: Dataset, iteration: Iteration) -> Any:
-    """A Python iterator over the rest of a dataset."""
+    """Yield the rest of a dataset, element by element."""
     advance = dataset.iterate(iteration)
     while True:
         try:

@@ -27,7 +27,7 @@ class Draw:
 
     @classmethod
     def unpacked(cls, data: bytes) -> list[Draw]:
-        """Those of a whole number of `packed` ones.
+        """Read the draws in `data`, a whole number of `packed` ones.
 
         Raises:
             ValueError: it is none.
@@ -76,7 +76,7 @@ class Draws:
         self._lock = threading.Lock()
 
     def sampler(self, generator: SeedGenerator) -> PhiloxSampler:
-        """A stream of samples with the next seeds of `generator`, or with those known."""
+        """Make a stream of samples with the next seeds of `generator`, or with those known."""
         with self._lock:
             if self._over:
                 return PhiloxSampler(0, 0)

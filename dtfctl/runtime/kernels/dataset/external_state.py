@@ -26,7 +26,8 @@ _HARMLESS = {
 
 
 def require_no_external_state(dataset: Dataset) -> None:
-    """
+    """Refuse a dataset whose functions keep state.
+
     Raises:
         FailedPreconditionError: a function of the dataset, or of one it is made of, keeps state.
     """

@@ -97,7 +97,7 @@ class _Functions:
         return value.SerializeToString(deterministic=True)
 
     def _function(self, name: str) -> bytes:
-        """Of a function, by what its outputs and its side effects are made of."""
+        """Digest a function, by what its outputs and its side effects are made of."""
         if name in self._known:
             return self._known[name]
         self._known[name] = _digest(b"recursive")

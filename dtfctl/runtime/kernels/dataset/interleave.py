@@ -93,7 +93,7 @@ def interleave_dataset(k: KernelBuild, step: StepContext, source: Any, *rest: An
 
 
 def cycle_and_block(cycle: Any, block: Any, chosen: int = 2) -> tuple[int, int]:
-    """How many datasets take turns, and how many elements each gives; `chosen` of them where the user leaves it open.
+    """Read how many datasets take turns (`chosen` where the user leaves it open), and how many elements each gives.
 
     Raises:
         InvalidArgumentError: a number is not positive.

@@ -73,7 +73,7 @@ class Iterator(Typed):
             old.close()
 
     def next(self, step: StepContext) -> Element:
-        """The next element.
+        """Take the next element.
 
         Raises:
             OutOfRangeError: there is none.
@@ -97,7 +97,7 @@ class Iterator(Typed):
             self._release()
 
     def state(self, step: StepContext) -> IteratorState:
-        """Where the pass stands: with the dataset, all there is to know of a deterministic one."""
+        """Return where the pass stands: with the dataset, all there is to know of a deterministic one."""
         self._acquire(step.cancellation)
         try:
             return IteratorState(self._position, [] if self._iteration is None else self._iteration.draws.made())

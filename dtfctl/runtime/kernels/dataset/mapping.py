@@ -21,7 +21,8 @@ from dtfctl.runtime.kernels.registry import KernelBuild
 
 
 class MapDataset(Dataset):
-    """
+    """A dataset of what a function gives for each element of another.
+
     Attributes:
         whole: the function may not end the sequence by an OutOfRangeError, as it may in TensorFlow 1.
     """
@@ -34,7 +35,8 @@ class MapDataset(Dataset):
         return lambda: self.apply(iteration, following())
 
     def apply(self, iteration: Iteration, element: Element) -> Element:
-        """
+        """Apply the function to one element.
+
         Raises:
             EndOfSequence, InvalidArgumentError: the function said that the sequence ends.
         """
@@ -55,7 +57,7 @@ def map_dataset(k: KernelBuild, step: StepContext, source: Any, *captured: Any) 
 
 
 def mapped(k: KernelBuild, step: StepContext, source: Any, captured: Sequence[Any]) -> MapDataset:
-    """The map that a node stands for, or begins with."""
+    """Make the map that a node stands for, or begins with."""
     function = function_of(k, step, tuple(captured))
     return MapDataset(dataset_of(source), function, k.attr("preserve_cardinality", False))
 

@@ -56,7 +56,7 @@ class Dealt:
         self._started = self._ended = self._closed = False
 
     def next(self, shard: int, cancellation: CancellationToken) -> Element:
-        """The next element of `shard`.
+        """Take the next element of `shard`.
 
         Raises:
             OutOfRangeError: there is none.

@@ -35,7 +35,7 @@ AUTOTUNED = min(4, os.cpu_count() or 1)
 
 
 def ordered(k: KernelBuild, iteration: Iteration) -> bool:
-    """Whether elements keep their order: what the node says, else what the options of the whole dataset do."""
+    """Tell whether elements keep their order: what the node says, else what the options of the whole dataset do."""
     if k.attr("sloppy", False):
         return False
     said = k.text_attr("deterministic", "default")
@@ -43,7 +43,7 @@ def ordered(k: KernelBuild, iteration: Iteration) -> bool:
 
 
 def parallelism(value: Any) -> int:
-    """How many threads `num_parallel_calls` asks for.
+    """Read how many threads `num_parallel_calls` asks for.
 
     Raises:
         InvalidArgumentError: it is no positive number, nor -1 for "choose".
@@ -169,7 +169,7 @@ def parallel_map_dataset(k: KernelBuild, step: StepContext, source: Any, *rest: 
 
 
 class ParallelInterleaveDataset(Dataset):
-    """As `InterleaveDataset`; a thread for each of the datasets in turn works ahead, `workers` of them at a time."""
+    """`InterleaveDataset` with a thread for each of the datasets in turn that works ahead, `workers` at a time."""
 
     def __init__(self, plain: InterleaveDataset, workers: int, in_order: Callable[[Iteration], bool]) -> None:
         self.plain, self.workers, self.in_order = plain, workers, in_order
@@ -191,7 +191,7 @@ class _Stream:
 
     @classmethod
     def failed(cls, error: Exception) -> _Stream:
-        """What stands for a dataset that could not be made: its error, and then its end."""
+        """Make a stream for a dataset that could not be made: its error, and then its end."""
 
         def following() -> Element:
             raise EndOfSequence

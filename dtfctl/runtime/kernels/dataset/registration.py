@@ -41,12 +41,12 @@ def register_dataset(*ops: str) -> Callable[[Make], Make]:
 
 
 def _options(value: Any) -> bytes:
-    """The options of the datasets in an input, if it holds any."""
+    """Join the options of the datasets in an input, if it holds any."""
     if not isinstance(value, np.ndarray) or value.dtype.kind != "O":
         return b""
     return b"".join(item.options for item in value.reshape(-1) if isinstance(item, Dataset))
 
 
 def function_of(k: KernelBuild, step: StepContext, inputs: tuple[Any, ...], attr: str = "f") -> Function:
-    """The function in an attribute, with the inputs it captured."""
+    """Bind the function in an attribute to the inputs it captured."""
     return Function(step, k.attr(attr), inputs)

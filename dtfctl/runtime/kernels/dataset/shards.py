@@ -34,7 +34,8 @@ COMPRESSIONS = ("", "GZIP", "SNAPPY")
 
 
 def check_compression(name: str) -> str:
-    """
+    """Check the name of a compression, and return it.
+
     Raises:
         InvalidArgumentError: these files are never compressed so.
     """
@@ -44,7 +45,7 @@ def check_compression(name: str) -> str:
 
 
 def read_metadata(folder: str) -> snapshot_pb2.SnapshotMetadataRecord | None:
-    """What describes the newest run of a folder; None where there is none.
+    """Read what describes the newest run of a folder; None where there is none.
 
     Raises:
         DataLossError: the file is damaged.
@@ -87,7 +88,7 @@ class Run:
         self._metadata.num_elements += 1
 
     def finish(self) -> None:
-        """All elements are written."""
+        """Close the run, and note that all its elements are written."""
         self.close()
         self._metadata.finalized = True
         self._describe()
@@ -180,6 +181,6 @@ class ShardsDataset(Dataset):
 def shards_of(
     folder: str, run: str, compression: str, types: Sequence[DType], shapes: Sequence[TensorShape]
 ) -> ShardsDataset:
-    """The shards of a run, in the order of their numbers."""
+    """Make a dataset of the shards of a run, in the order of their numbers."""
     folders = sorted(Path(local_path(folder), run).glob(f"*{_SUFFIX}"))
     return ShardsDataset([ShardDataset(str(f), compression, types, shapes) for f in folders])

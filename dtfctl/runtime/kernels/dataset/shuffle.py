@@ -136,7 +136,7 @@ def shuffle_dataset_v2(k: KernelBuild, step: StepContext, source: Any, size: Any
 
 
 def _seeded(k: KernelBuild, step: StepContext, seed: Any, seed2: Any, handle: Any) -> SeedGenerator:
-    """The generator of the handle, or one made here when the handle is a dummy (graph mode)."""
+    """Find the generator of the handle, or make one when the handle is a dummy (graph mode)."""
     container, name = handle_key(handle, "Seed generator")
     if name.startswith(_DUMMY):
         reshuffle = k.attr("reshuffle_each_iteration")

@@ -49,7 +49,7 @@ class SqlDataset(Dataset):
         return advance
 
     def _open(self) -> sqlite3.Cursor:
-        """The rows, in a transaction; a query of other columns leaves the database as it was."""
+        """Query the rows, in a transaction; a query of other columns leaves the database as it was."""
         database = sqlite3.connect(local_path(self.path), check_same_thread=False, isolation_level=None)
         database.text_factory = bytes
         try:
@@ -71,7 +71,7 @@ class SqlDataset(Dataset):
 
 
 def _value(item: Any, dtype: DType) -> Any:
-    """What a column holds as SQLite converts it: NULL counts as zero and as nothing."""
+    """Convert what a column holds as SQLite does: NULL counts as zero and as nothing."""
     if dtype is dtypes.string:
         return object_scalar(item if isinstance(item, bytes) else b"" if item is None else str(item).encode())
     number = _number(item)

@@ -72,7 +72,7 @@ def _with_channels(pixels: Any, channels: int) -> Any:
 
 
 def _depth(pixels: Any, dtype: np.dtype[Any]) -> Any:
-    """The same picture in another type: 8 bits, 16 bits, or float in [0, 1]."""
+    """Convert a picture to another type: 8 bits, 16 bits, or float in [0, 1]."""
     if dtype == pixels.dtype:
         return pixels
     if dtype == np.uint8:
@@ -114,7 +114,7 @@ def decode_bmp(contents: bytes) -> Any:
 
 
 def _decode_frames(contents: bytes) -> Any:
-    """All frames of a GIF: (frames, height, width, 3)."""
+    """Decode all frames of a GIF: uint8 (frames, height, width, 3)."""
     image = _open(contents)
     frames = []
     for i in range(getattr(image, "n_frames", 1)):

@@ -208,7 +208,7 @@ def random_crop(k: KernelBuild) -> Kernel:
 
 
 def _glimpse_start(offset: float, size: int, window: int, normalized: bool, centered: bool, first: bool) -> int:
-    """Where a window starts on one axis. Only the first version moves unnormalized points to the window's middle."""
+    """Find a window's start on one axis. Only the first version moves unnormalized points to the window's middle."""
     if normalized:
         offset *= size
     if first or (normalized and centered):

@@ -51,7 +51,8 @@ class Limits:
 
     @classmethod
     def of(cls, k: KernelBuild) -> Limits:
-        """
+        """Read an op's attributes, and check them.
+
         Raises:
             InvalidArgumentError: an attribute makes no sense.
         """
@@ -74,12 +75,12 @@ class Limits:
 
 
 def _rounded(value: Any) -> int:
-    """To the nearest integer, halves to the even one."""
+    """Round to the nearest integer, halves to the even one."""
     return int(np.rint(_F(value)))
 
 
 def _crop(width: int, height: int, areas: tuple[float, float], ratio: Any, words: WordStream) -> Rectangle | None:
-    """A random rectangle within `width` x `height` whose width is `ratio` times its height.
+    """Draw a random rectangle within `width` x `height` whose width is `ratio` times its height.
 
     Its height is uniform between the least and the greatest that the areas allow, then its place is.
     None when rounding leaves no such rectangle.

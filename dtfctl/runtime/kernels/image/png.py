@@ -20,7 +20,7 @@ _MAX_PIXELS = 1 << 28
 
 
 def encode_png(image: Any, level: int = -1) -> bytes:
-    """An image (height, width, 1 to 4 channels), uint8 or uint16, as a PNG file."""
+    """Encode an image (height, width, 1 to 4 channels), uint8 or uint16, as a PNG file."""
     look()
     height, width, channels = image.shape
     bits = 16 if image.dtype == np.uint16 else 8
@@ -42,7 +42,7 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def decode_png(contents: bytes) -> Any:
-    """The pixels of a PNG file: (height, width, channels), uint8 or uint16; palettes are resolved.
+    """Decode a PNG file to pixels: (height, width, channels), uint8 or uint16; palettes are resolved.
 
     Raises:
         InvalidArgumentError: the file is malformed.

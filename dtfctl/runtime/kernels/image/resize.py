@@ -44,7 +44,7 @@ def scale_of(in_size: int, out_size: int, align_corners: bool) -> np.float32:
 
 
 def _sources(in_size: int, out_size: int, align_corners: bool, half_pixel: bool) -> Any:
-    """Where each output pixel lies in the input, float32."""
+    """Compute where each output pixel lies in the input, float32."""
     scale = scale_of(in_size, out_size, align_corners)
     x = np.arange(out_size, dtype=_F)
     return (x + _F(0.5)) * scale - _F(0.5) if half_pixel else x * scale

@@ -77,10 +77,10 @@ def convolution_of(k: KernelBuild, inputs: list[Any], outputs: list[Any]) -> Con
 
 
 def biased(convolution: Convolution) -> Into:
-    """A convolution and the bias added to it, at once."""
+    """Make the call of a convolution that also adds a bias, at once."""
     return Into(lambda x, w, bias, out: convolution.biased(contiguous(x), contiguous(w), contiguous(bias), out))
 
 
 def filter_and_bias_gradient(convolution: Convolution) -> Into:
-    """The gradients of a convolution's filter and of the bias added to it, at once."""
+    """Make one call for the gradients of a convolution's filter and of the bias added to it."""
     return Into(lambda x, dy, dw, db: convolution.filter_and_bias_gradient(contiguous(x), contiguous(dy), dw, db))

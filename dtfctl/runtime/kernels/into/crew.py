@@ -30,7 +30,7 @@ _PART_BYTES = 256 << 10
 
 
 def _cores() -> int:
-    """As many as BLAS may use: the launcher shares a host's cores among its tasks that way."""
+    """Count the cores to use: as many as BLAS may, as the launcher shares a host's cores among its tasks that way."""
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         value = os.environ.get(name, "")
@@ -144,7 +144,7 @@ class Stage:
 
     @property
     def nbytes(self) -> int:
-        """Of the largest of its arrays."""
+        """The bytes of the largest of the arrays."""
         return int(max(s.nbytes for s in self.arrays if s is not None))
 
     @property
@@ -201,7 +201,7 @@ def in_parts(stages: list[Stage]) -> Callable[..., None] | None:
 
 
 def by_crew(into: Into, inputs: list[Any], outputs: list[Spec]) -> Callable[..., Any]:
-    """The same call, its work done by several cores where it is large."""
+    """Make the call of `into` share its work among several cores where it is large."""
     return in_parts([stage_of(into, inputs, outputs)]) or into.call
 
 

@@ -50,7 +50,7 @@ _FORMULAS = {
 
 
 def is_native(spec: Spec | None, kinds: frozenset[str] = _NATIVE) -> bool:
-    """True for an array of a type BLAS and loops deal with as it is."""
+    """Tell whether an array is of a type BLAS and loops deal with as it is."""
     return spec is not None and spec.dtype.isnative and spec.dtype.str[1:] in kinds
 
 
@@ -125,7 +125,7 @@ _RELU_GRADIENT = "{0} * (one if {1} > zero else zero)"
 
 
 def flat(x: Any) -> Any:
-    """The array as a contiguous vector; its own memory if it is contiguous."""
+    """Make an array a contiguous vector; it keeps its own memory if it is contiguous."""
     return np.ascontiguousarray(x).reshape(-1)
 
 

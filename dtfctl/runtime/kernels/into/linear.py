@@ -52,7 +52,7 @@ def _sum(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
 
 
 def _sum_of_rows(x: Spec) -> Into:
-    """Of all rows; adding them up in several places first, which also rounds less."""
+    """Make a call that adds up all rows; in several places first, which also rounds less."""
     rows, columns = prod(x.shape[:-1]), x.shape[-1]
     if rows * columns <= MOST_ALONE:
         # One row of ones times the matrix is what BLAS does fastest.

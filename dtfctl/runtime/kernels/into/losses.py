@@ -44,7 +44,7 @@ def _xent(logits: Any, labels: Any, ones: Any, loss: Any, grad: Any, most: Any, 
 
 
 def _add_up(rows: Any, ones: Any, out: Any) -> None:
-    """The total of each row: its product with ones, where BLAS does that by the calling thread."""
+    """Add up each row: by its product with ones, where BLAS does that by the calling thread."""
     if ones is None:
         _total(rows, 1, None, out)
     else:

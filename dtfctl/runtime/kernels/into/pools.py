@@ -54,7 +54,7 @@ def _max_pool(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | 
 
 
 def _pooling(x: Spec, y: Spec, least: Any) -> Into | None:
-    """The largest of each window if above `least`, in one compiled pass."""
+    """Make a call that takes the largest of each window if above `least`, in one compiled pass, if that can be."""
     loop = compiled(loops.max_pool, x.dtype, x.nbytes, _LEAST_BYTES)
     if loop is None:
         return None
@@ -119,7 +119,7 @@ class Rectified:
 
 
 def rectified_max_pool(pool: KernelBuild, x: Spec | None, y: Spec | None) -> Rectified | None:
-    """The forms for an image and its pooled; None where they are not better than node after node."""
+    """Make the forms for an image and its pooled; None where they are not better than node after node."""
     if x is None or y is None or _tiles(pool, x, y) is None:
         return None
     height, width = _window(x, y)

@@ -45,13 +45,13 @@ def dimensions(a: Spec, b: Spec, ta: bool, tb: bool) -> tuple[int, int, int]:
 
 
 def is_large(a: Spec, b: Spec, ta: bool, tb: bool) -> bool:
-    """Whether the product is worth oneDNN being loaded for it, and oneDNN is there."""
+    """Tell whether the product is worth oneDNN being loaded for it, and oneDNN is there."""
     rows, inner, columns = dimensions(a, b, ta, tb)
     return a.dtype == _FLOAT32 and rows * inner * columns >= _LARGE and find_library() is not None
 
 
 def product(a: Spec, b: Spec, ta: bool, tb: bool) -> Into:
-    """The product of matrices of one type, transposed where the flags say so."""
+    """Make the product of matrices of one type, transposed where the flags say so."""
     rows, inner, columns = dimensions(a, b, ta, tb)
     by_numpy = _BY_NUMPY[ta, tb]
     if rows * inner * columns <= _MOST_ALONE:
@@ -61,7 +61,7 @@ def product(a: Spec, b: Spec, ta: bool, tb: bool) -> Into:
 
 
 def product_by_onednn(a: Spec, b: Spec, ta: bool, tb: bool, biased: bool) -> Into | None:
-    """The same by oneDNN, with a row that is added to each of the product's if wanted; None where that is no gain."""
+    """Make a product by oneDNN, a row added to each of its rows if `biased`; None where that is no gain."""
     sizes = dimensions(a, b, ta, tb)
     library = find_library() if a.dtype == _FLOAT32 and prod(sizes) > _MOST_ALONE else None
     if library is None:
@@ -102,7 +102,7 @@ def _with_threads_of_onednn(call: Callable[..., Any]) -> Callable[..., None]:
 
 
 def _library() -> Library:
-    """The library, which works for the process that has loaded it.
+    """Return the library, which works for the process that has loaded it.
 
     Raises:
         Unfit: this is a child of that process; its threads are not here.
@@ -114,8 +114,9 @@ def _library() -> Library:
 
 
 def adder(a: Spec, b: Spec, ta: bool, tb: bool, beside_onednn: bool) -> Callable[..., None] | None:
-    """What adds such products to matrices: it takes the factor of the product, its factors and the matrix. None where
-    there is no such thing.
+    """Make a call that adds a product of matrices to a matrix; None where nothing does that at once.
+
+    It takes the factor of the product, its two factors and the matrix.
 
     Args:
         beside_onednn: whether the plan has work for oneDNN's threads.

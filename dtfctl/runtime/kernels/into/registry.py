@@ -85,7 +85,7 @@ def makes(*ops: str) -> Callable[[Maker], Maker]:
 
 
 def load_makers() -> dict[str, Maker]:
-    """All makers by op; their modules imported first."""
+    """Import the modules of makers, and return all makers by op."""
     global _loaded
     with _LOCK:
         if not _loaded:

@@ -36,7 +36,7 @@ def _unsigned(indices: Spec) -> Any:
 
 
 def _is_vector(indices: Spec | None) -> bool:
-    """Whether there are indices, and not only a single number."""
+    """Tell whether there are indices, and not only a single number."""
     return is_native(indices, _INDICES) and indices is not None and bool(indices.shape) and 0 not in indices.shape
 
 
@@ -93,7 +93,7 @@ def _scatter(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | N
 def add_scaled_rows(
     k: KernelBuild, indices: Spec | None, updates: Spec | None, sign: int, factor_at: int
 ) -> Callable[..., Any] | None:
-    """The update of rows by others times a number, in one pass.
+    """Make an update of rows by others times a number, in one pass.
 
     Args:
         k: the scatter; its updates are a product, nobody else's.

@@ -36,7 +36,7 @@ class Crowd:
         self._lost_s = 0.0
 
     def took(self, more_s: float, now: float) -> None:
-        """A product by all threads has taken so much more, or less, than it takes on one core."""
+        """Note that a product by all threads has taken so much more, or less, than it takes on one core."""
         self._lost_s = max(self._lost_s + more_s, 0.0)
         if self._lost_s > _MOST_LOST_S:
             self._lost_s = 0.0
@@ -53,7 +53,7 @@ _CROWD = Crowd()
 
 
 def by_one(call: Callable[..., None], set_threads: Callable[[int], None], count: int) -> Callable[..., None]:
-    """The call with one thread of a library that has `count` otherwise."""
+    """Make a call use one thread of a library that has `count` otherwise."""
 
     def alone(*args: Any) -> None:
         set_threads(1)
@@ -68,7 +68,7 @@ def by_one(call: Callable[..., None], set_threads: Callable[[int], None], count:
 def threaded(
     call: Callable[..., None], alone: Callable[..., None], count: int, crowd: Crowd = _CROWD
 ) -> Callable[..., None]:
-    """A product by as many threads as are good for it at the moment.
+    """Make a product use as many threads as are good for it at the moment.
 
     Args:
         call: computes it by `count` threads; alone: the same by the caller's.

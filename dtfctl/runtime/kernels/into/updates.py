@@ -23,7 +23,7 @@ from dtfctl.runtime.kernels.variable import Variable, change_all
 
 
 def finder(k: KernelBuild) -> Callable[[Any], Variable]:
-    """From what a node's argument for a variable gets, a reference or a handle, to the variable."""
+    """Make a function from what a node's argument for a variable gets, a reference or a handle, to the variable."""
     return variable_finder(k) if k.node.op.startswith("Resource") else _same
 
 
@@ -32,8 +32,10 @@ def _same(variable: Any) -> Any:
 
 
 def check_shape(variable: Variable, shape: tuple[int, ...]) -> None:
-    """Raises:
-    Unfit: the variable has no value, or one of another shape.
+    """Check that a variable has a value of this shape.
+
+    Raises:
+        Unfit: the variable has no value, or one of another shape.
     """
     if variable._value is None or variable._value.shape != shape:
         raise Unfit
@@ -42,7 +44,7 @@ def check_shape(variable: Variable, shape: tuple[int, ...]) -> None:
 def descend_by_product(
     k: KernelBuild, product: KernelBuild, specs: list[Any], beside_onednn: bool
 ) -> Callable[..., Any] | None:
-    """The update of a variable by a gradient that is a matrix product, as one product added to the variable.
+    """Make the update of a variable by a gradient that is a matrix product: one product added to the variable.
 
     Args:
         k: the ApplyGradientDescent; product: the MatMul that gives its gradient and nothing else.
@@ -80,7 +82,7 @@ def descend_by_product(
 
 
 def descend_by_sum(k: KernelBuild, specs: list[Any]) -> Callable[..., Any] | None:
-    """The update of a variable by a sum of gradients, which is never there as a whole.
+    """Make the update of a variable by a sum of gradients, which is never there as a whole.
 
     Args:
         k: the ApplyGradientDescent, whose gradient an AddN gives and gives nothing else.
@@ -124,7 +126,7 @@ def _small_descent(k: KernelBuild, shape: tuple[int, ...]) -> Callable[..., Any]
 
 
 def _descent(k: KernelBuild, alpha: Spec, grad: Spec, count: int) -> Callable[..., Any]:
-    """The update by the sum of that many gradients, in one pass over them."""
+    """Make the update of a variable by the sum of `count` gradients, in one pass over them."""
     find = finder(k)
     by_handle = find is not _same
     apply = _descent_loop(alpha, grad, count) or _descent_passes(grad, count)
@@ -144,7 +146,7 @@ def _descent(k: KernelBuild, alpha: Spec, grad: Spec, count: int) -> Callable[..
 
 
 def _descent_loop(alpha: Spec, grad: Spec, count: int) -> Callable[..., None] | None:
-    """It as a compiled loop; None where numpy is to do it."""
+    """Compile the update by a sum of gradients to a loop; None where numpy is to do it."""
     if grad.nbytes < LEAST_BYTES:
         return None
     terms = tuple(range(2, count + 2))
@@ -290,7 +292,7 @@ _LOOPS: dict[Callable[..., None], Callable[..., None]] = {
 
 
 def _by_loop(rule: Callable[..., None], loop: Callable[..., None]) -> Callable[..., None]:
-    """The rule as one compiled pass."""
+    """Make a rule one compiled pass."""
 
     def run(rates: Any, grad: Any, *arrays: Any) -> None:
         one = grad.dtype.type(1)

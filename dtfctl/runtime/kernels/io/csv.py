@@ -34,7 +34,7 @@ class CsvFormat:
 
 
 def split_csv_records(data: bytes, form: CsvFormat) -> Iterator[bytes]:
-    """The records of a file; a quoted field may hold line ends."""
+    """Split a file into its records; a quoted field may hold line ends."""
     start, inside = 0, False
     for at in range(len(data)):
         byte = data[at]
@@ -50,7 +50,7 @@ def split_csv_records(data: bytes, form: CsvFormat) -> Iterator[bytes]:
 
 
 def split_csv_fields(record: bytes, form: CsvFormat) -> list[bytes]:
-    """The fields of one record.
+    """Split one record into its fields.
 
     Raises:
         InvalidArgumentError: quotes stand where they must not.
@@ -100,7 +100,7 @@ def _quoted(record: bytes, at: int, form: CsvFormat) -> tuple[bytes, int]:
 
 
 def parse_csv_fields(record: bytes, form: CsvFormat, row: int | None = None) -> list[Any]:
-    """The values of one record, in the fields' types.
+    """Parse one record into values of the fields' types.
 
     Raises:
         InvalidArgumentError: a number of fields or a field is wrong, or one that must be given is missing.

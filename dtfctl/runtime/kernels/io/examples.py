@@ -67,7 +67,7 @@ class Wanted:
 
 
 def _values(feature: example_pb2.Feature, dtype: DType, where: str) -> list[Any] | None:
-    """The values of a feature; None when it holds no list.
+    """Read the values of a feature; None when it holds no list.
 
     Raises:
         InvalidArgumentError: they are of another type.
@@ -168,7 +168,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def dense_features(keys: list[str], k: KernelBuild, defaults: Sequence[Any]) -> list[Dense]:
-    """The dense features of a node, from its attributes and default values.
+    """Describe the dense features of a node, from its attributes and default values.
 
     Raises:
         InvalidArgumentError: a default value does not fit its feature.
@@ -192,7 +192,7 @@ def dense_features(keys: list[str], k: KernelBuild, defaults: Sequence[Any]) -> 
 
 
 def parse_rows(serialized: Any, wanted: Wanted, names: Sequence[str] = ()) -> list[Any]:
-    """The features of a vector of serialized Examples, as `parse_features` orders them."""
+    """Parse a vector of serialized Examples; the features come as `parse_features` orders them."""
     rows = [_parse(s, i).features.feature for i, s in enumerate(each(serialized))]
     return parse_features(rows, names, wanted)
 
@@ -210,7 +210,7 @@ def _run_batch(serialized: Any, names: Any, wanted: Wanted) -> list[Any]:
 
 
 def _check_alone(row: Any, wanted: Wanted) -> None:
-    """What is wrong with the numbers of values of an example that is parsed by itself has texts of its own."""
+    """Check the numbers of values of an example that is parsed by itself, which has error texts of its own."""
     for d in wanted.dense:
         values = _feature_values(row, d.key, d.dtype, [], 0)
         if values is None:
@@ -229,7 +229,7 @@ def _check_alone(row: Any, wanted: Wanted) -> None:
 
 
 def single(serialized: bytes, wanted: Wanted) -> list[Any]:
-    """As for a batch of one, without the batch dimension."""
+    """Parse one serialized Example as a batch of one, without the batch dimension."""
     row = _parse(serialized, 0).features.feature
     _check_alone(row, wanted)
     out = parse_features([row], [], wanted)

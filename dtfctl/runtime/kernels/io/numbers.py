@@ -23,7 +23,7 @@ _SPACE = b" \t\n\v\f\r"
 
 
 def parse_number(text: bytes, dtype: DType) -> Any:
-    """The number `text` holds, or None when it holds none that fits `dtype`."""
+    """Parse a number; None when `text` holds none that fits `dtype`."""
     body = text.strip(_SPACE)
     if dtype.is_floating:
         if _DECIMAL.fullmatch(body) or _SPECIAL.fullmatch(body):

@@ -47,7 +47,7 @@ class Reader(Resource):
         self.completed = 0
 
     def read(self, queue: QueueBase, cancellation: CancellationToken) -> Record:
-        """The next record, from the next work unit of the queue if need be."""
+        """Read the next record, from the next work unit of the queue if need be."""
         with self._lock:
             while True:
                 if self._records is None:
@@ -69,7 +69,7 @@ class Reader(Resource):
                 self.completed += 1
 
     def read_up_to(self, queue: QueueBase, count: int, cancellation: CancellationToken) -> list[Record]:
-        """As many records as the current work unit has, at most `count`, at least one."""
+        """Read as many records as the current work unit has, at most `count`, at least one."""
         with self._lock:
             records = [self.read(queue, cancellation)]
             while len(records) < count and self._records is not None:
@@ -89,7 +89,7 @@ class Reader(Resource):
             self.produced = self.completed = 0
 
     def state(self) -> bytes:
-        """How far the reader is.
+        """Serialize how far the reader is.
 
         Raises:
             UnimplementedError: it may be in the middle of a work unit.

@@ -24,7 +24,7 @@ _HEADER, _FOOTER = 12, 4
 
 
 def open_file(path: str, compression: str = "") -> BinaryIO:
-    """A file opened for reading, decompressed as it is read ("", "ZLIB", "GZIP" or "SNAPPY").
+    """Open a file for reading, decompressed as it is read ("", "ZLIB", "GZIP" or "SNAPPY").
 
     Raises:
         OpError: it cannot be read.
@@ -45,7 +45,7 @@ def open_file(path: str, compression: str = "") -> BinaryIO:
 
 
 def text_lines(path: str, compression: str = "") -> Iterator[bytes]:
-    """The lines of a file without their ends."""
+    """Yield the lines of a file without their ends."""
     with open_file(path, compression) as file:
         for line in file:
             yield line.removesuffix(b"\n").removesuffix(b"\r")
@@ -69,7 +69,7 @@ def fixed_length_records(
 
 
 def read_tfrecords(path: str, compression: str = "", offset: int = 0) -> Iterator[bytes]:
-    """The records of a TFRecord file.
+    """Yield the records of a TFRecord file, from byte `offset` on.
 
     Raises:
         DataLossError: a length or a record does not match its checksum, or the file ends inside one.
@@ -98,7 +98,7 @@ def read_tfrecords(path: str, compression: str = "", offset: int = 0) -> Iterato
 
 
 def tfrecord(record: bytes) -> bytes:
-    """One record as it stands in a TFRecord file."""
+    """Frame one record as it stands in a TFRecord file, with its length and checksums."""
     length = struct.pack("<Q", len(record))
     return b"".join(
         (

@@ -109,7 +109,7 @@ def save_v2(k: KernelBuild) -> Kernel:
 
 
 def _kept(value: Any) -> Any:
-    """What keeps a tensor as it is now.
+    """Keep a tensor as it is now: in a snapshot of its variable's where that gives one, else by the array itself.
 
     There is no copy: updates of few rows keep these in the snapshot, others write elsewhere while the array is held.
     """

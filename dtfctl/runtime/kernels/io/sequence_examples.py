@@ -29,7 +29,7 @@ def _parse(serialized: bytes) -> example_pb2.SequenceExample:
 
 
 def _steps(proto: example_pb2.SequenceExample, key: str, dtype: DType, name: str) -> Steps | None:
-    """The values of each step of a feature list; None when the example has no such list."""
+    """Read the values of each step of a feature list; None when the example has no such list."""
     lists = proto.feature_lists.feature_list
     if key not in lists:
         return None
@@ -127,7 +127,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _columns(rows: list[tuple[Any, ...]], count: int) -> list[Any]:
-    """The first of every row, then the second of every row and so on."""
+    """List the first of every row, then the second of every row and so on."""
     return [row[i] for i in range(count) for row in rows]
 
 

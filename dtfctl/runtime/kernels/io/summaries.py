@@ -62,7 +62,7 @@ def default_bucket_limits() -> Any:
 
 
 def histogram(values: Any) -> summary_pb2.HistogramProto:
-    """The histogram of finite values in the default buckets, runs of empty ones joined."""
+    """Count finite values in the default buckets, runs of empty ones joined."""
     flat = np.asarray(values).reshape(-1).astype(np.float64)
     limits = default_bucket_limits()
     places = np.minimum(np.searchsorted(limits, flat, "right"), limits.size - 1)
@@ -92,7 +92,7 @@ def histogram_summary(k: KernelBuild) -> Kernel:
 
 
 def histogram_of(tag: str, values: Any, who: str) -> summary_pb2.Summary:
-    """A summary with one histogram; `who` is named when a value is not finite."""
+    """Make a summary with one histogram; `who` is named when a value is not finite."""
     flat = np.asarray(values).reshape(-1)
     if flat.dtype.kind not in "iub":
         wide = flat.astype(np.float64)
@@ -159,7 +159,7 @@ def tensor_summary_v2(k: KernelBuild) -> Kernel:
 
 
 def encode_png(image: Any) -> bytes:
-    """A uint8 image [height, width, 1 to 4 channels] as PNG."""
+    """Encode a uint8 image [height, width, 1 to 4 channels] as PNG."""
     height, width, channels = image.shape
     kind = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
     raw = np.zeros((height, 1 + width * channels), np.uint8)
@@ -175,7 +175,7 @@ def encode_png(image: Any) -> bytes:
 
 
 def _normalized(image: Any, bad_color: Any) -> Any:
-    """A float image scaled to 0..255: from zero when nothing is negative, else around 127."""
+    """Scale a float image to 0..255: from zero when nothing is negative, else with zero at 128."""
     wide = image.astype(np.float32)
     finite = np.isfinite(wide).all(axis=-1)
     good = wide[finite]
@@ -202,7 +202,7 @@ def image_summary(k: KernelBuild) -> Kernel:
 
 
 def images_of(tag: str, images: Any, most: int, is_bytes: bool, bad_color: Any) -> summary_pb2.Summary:
-    """A summary with the first `most` of a batch of images [n, height, width, channels]."""
+    """Make a summary with the first `most` of a batch of images [n, height, width, channels]."""
     if images.ndim != 4 or images.shape[3] not in (1, 3, 4):
         raise InvalidArgumentError(f"Tensor must be 4-D with last dim 1, 3, or 4, not {shape_text(images.shape)}")
     summary = summary_pb2.Summary()
@@ -229,7 +229,7 @@ def audio_summary(k: KernelBuild) -> Kernel:
 
 
 def clips_of(tag: str, audio: Any, most: int, hertz: float) -> summary_pb2.Summary:
-    """A summary with the first `most` of a batch of clips [n, frames] or [n, frames, channels]."""
+    """Make a summary with the first `most` of a batch of clips [n, frames] or [n, frames, channels]."""
     if audio.ndim not in (2, 3):
         raise InvalidArgumentError(f"Tensor must be 3-D or 2-D, got: {shape_text(audio.shape)}")
     if hertz <= 0:

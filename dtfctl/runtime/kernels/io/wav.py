@@ -14,7 +14,7 @@ from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 
 def encode_wav(audio: Any, rate: int) -> bytes:
-    """A clip [frames, channels] of values in -1..1."""
+    """Encode a clip [frames, channels] of values in -1..1 as a WAV file of 16-bit samples."""
     _frames, channels = audio.shape
     scaled = np.asarray(audio, np.float32) * np.float32(32768.0)
     rounded = np.trunc(scaled + np.copysign(np.float32(0.5), scaled))

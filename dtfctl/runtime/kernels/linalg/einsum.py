@@ -77,7 +77,7 @@ def _einsum(k: KernelBuild) -> Kernel:
 
 
 Label = str | int
-"""Of an axis: a letter, or how far an axis that an ellipsis stands for is from the ellipsis' end."""
+"""Label of an axis: a letter, or how far an axis that an ellipsis stands for is from the ellipsis' end."""
 
 
 def _labels(text: str, rank: int) -> list[Label]:
@@ -87,7 +87,7 @@ def _labels(text: str, rank: int) -> list[Label]:
 
 
 def _product(xp: Any, xs: list[Any], inputs: list[str], output: str) -> Any:
-    """Two operands as one matrix product, of a batch of matrices where axes of both are kept."""
+    """Multiply two operands as one matrix product, of a batch of matrices where axes of both are kept."""
     named = [_labels(text, x.ndim) for text, x in zip(inputs, xs)]
     spread = {label: 0 for labels in named for label in labels if isinstance(label, int)}
     head, dots, tail = output.partition("...")
@@ -128,7 +128,7 @@ def _starts(first: list[Label], *groups: list[Label]) -> Iterator[tuple[int, lis
 
 
 def _reduced(xp: Any, x: Any, labels: list[Label], wanted: set[Label]) -> tuple[Any, list[Label]]:
-    """The diagonals that repeated labels mean, and sums over axes that nothing else names."""
+    """Take the diagonals that repeated labels mean, and the sums over axes that nothing else names."""
     kept = [label for label in dict.fromkeys(labels) if label in wanted]
     if kept == labels:
         return x, labels

@@ -21,7 +21,7 @@ def matrices(x: Any, square: bool = True) -> None:
 
 
 def widened(function: Callable[..., Any]) -> Kernel:
-    """The function with half and bfloat16 arrays computed in float32."""
+    """Make a function compute half and bfloat16 arrays in float32, and round its results back."""
 
     def kernel(*args: Any) -> Any:
         dtype = args[0].dtype
@@ -121,7 +121,7 @@ def _inverse(k: KernelBuild) -> Kernel:
 
 
 def _eliminated(x: Any) -> Any:
-    """The determinant of one matrix by elimination, with infinities and NaNs going where arithmetic takes them."""
+    """Compute a matrix's determinant by elimination; infinities and NaNs go where arithmetic takes them."""
     a, sign = np.array(x), 1
     with np.errstate(all="ignore"):
         for i in range(a.shape[0]):

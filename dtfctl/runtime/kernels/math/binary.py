@@ -29,7 +29,7 @@ _LOW = (dtypes.float16, dtypes.bfloat16)
 
 
 def checked(function: Callable[[Any, Any], Any], item_bytes: int | None = None) -> Kernel:
-    """The function with numpy's complaint about shapes turned into TensorFlow's, and a look at what grows too large.
+    """Wrap a function: numpy's complaint about shapes becomes TensorFlow's, and what grows too large is refused.
 
     Args:
         item_bytes: of the result, where they are not its inputs'.

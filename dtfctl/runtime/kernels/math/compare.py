@@ -27,7 +27,7 @@ for _op, _name in {
 
 @register_kernel(("Equal", "NotEqual"), devices=CPU_GPU, promises=OF_SHAPES)
 def _equality(k: KernelBuild) -> Kernel:
-    """With incompatible_shape_error=False, arguments that do not broadcast are simply not equal."""
+    """Compare elements; with incompatible_shape_error=False, arguments that do not broadcast are simply not equal."""
     same = k.node.op == "Equal"
     xp = k.xp_for("T")
     function = xp.equal if same else xp.not_equal
@@ -87,7 +87,7 @@ def _select_v2(k: KernelBuild) -> Kernel:
 
 @register_kernel("Select", devices=CPU_GPU)
 def _select(k: KernelBuild) -> Kernel:
-    """The condition is a scalar, has the values' shape, or is a vector that picks rows."""
+    """Choose between two tensors; the condition is a scalar, has their shape, or is a vector that picks rows."""
     where = k.xp.where
 
     def kernel(condition: Any, t: Any, e: Any) -> Any:

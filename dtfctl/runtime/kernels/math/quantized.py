@@ -20,7 +20,7 @@ def _one(t: Any, name: str) -> float:
 
 
 def _used_range(x: Any, low: float, high: float) -> tuple[float, float]:
-    """The float range the values of x cover, 0 always included."""
+    """Find the float range the values of x cover, 0 always included."""
     if x.size == 0:
         return low, high
     ends = quantized_to_float(np.array([x.min(), x.max()], x.dtype), low, high)

@@ -14,7 +14,7 @@ from dtfctl.runtime.kernels.registry import CPU_GPU, Kernel, KernelBuild, regist
 
 
 def axes_of(axes: Any, rank: int) -> tuple[int, ...]:
-    """The axes tensor of a reduction as nonnegative axes.
+    """Read the axes tensor of a reduction as nonnegative axes.
 
     Raises:
         InvalidArgumentError: one is out of range or occurs twice.
@@ -33,7 +33,7 @@ def axes_of(axes: Any, rank: int) -> tuple[int, ...]:
 
 
 def _reducer(k: KernelBuild, reduce: Callable[[Any, tuple[int, ...], bool], Any]) -> Kernel:
-    """A kernel around reduce(x, axes, keepdims)."""
+    """Make a kernel around reduce(x, axes, keepdims)."""
     keep = bool(k.attr("keep_dims", False))
     # The axes are the same constant in every step: (their numbers, rank, axes) of the last call.
     last: tuple[Any, int, tuple[int, ...]] = (None, -1, ())
@@ -51,7 +51,7 @@ def _reducer(k: KernelBuild, reduce: Callable[[Any, tuple[int, ...], bool], Any]
 
 
 def count_of(x: Any, axes: tuple[int, ...]) -> int:
-    """How many elements go into each result."""
+    """Count the elements that go into each result."""
     n = 1
     for a in axes:
         n *= x.shape[a]
@@ -70,7 +70,7 @@ _FUNCTION_OF = {
 
 
 def _reduction(xp: Any, ufunc: str) -> Callable[..., Any]:
-    """The reduction by a ufunc in an array namespace: (x, axis=, keepdims=[, dtype=])."""
+    """Find the reduction by a ufunc in an array namespace: (x, axis=, keepdims=[, dtype=])."""
     function: Callable[..., Any] = getattr(xp, ufunc).reduce if xp is np else getattr(xp, _FUNCTION_OF[ufunc])
     return function
 

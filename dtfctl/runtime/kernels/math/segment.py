@@ -54,7 +54,7 @@ def _check_size(count: int, inner: tuple[int, ...]) -> None:
 
 
 def neutral_value(kind: str, dtype: DType) -> Any:
-    """What an unsorted segment without members holds."""
+    """Return what an unsorted segment without members holds."""
     if kind in ("Sum", "Mean"):
         return dtype.np.type(0)
     if kind == "Prod":
@@ -206,7 +206,7 @@ def _check_grad(kind: str, grad: Any, indices: Any, ids: Any, rows: int) -> None
 
 
 def _spread(kind: str, grad: Any, ids: Any) -> Any:
-    """Each index's share of its segment's gradient, in float32 for the low precision types."""
+    """Give each index its share of its segment's gradient, in float32 for the low precision types."""
     if is_low_precision(grad.dtype):
         grad = grad.astype(np.float32)
     if kind != "Sum":

@@ -14,7 +14,7 @@ from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 
 def _range_scalar(value: Any, name: str) -> Any:
-    """One item; vectors of length 1 are taken too, as TensorFlow does."""
+    """Unpack a tensor of one item; vectors of length 1 are taken too, as TensorFlow does."""
     if value.ndim > 1 or value.size != 1:
         raise InvalidArgumentError(f"{name} must be a scalar, not shape {text(value.shape)}")
     return value.reshape(())[()]
@@ -106,7 +106,7 @@ def _histogram_fixed_width(k: KernelBuild) -> Kernel:
 
 
 def counts(values: Any, size: int, weights: Any | None, binary: bool, dtype: Any) -> Any:
-    """How often (or with what total weight) each of 0..size-1 occurs; larger values are ignored."""
+    """Count how often (or with what total weight) each of 0..size-1 occurs; larger values are ignored."""
     kept = values < size
     chosen = values[kept]
     if binary:

@@ -55,7 +55,7 @@ _UNDEFINED = {"BesselY0": (np.inf,), "BesselY1": (np.inf, 0), "Expint": (np.inf,
 
 
 def _precise(k: KernelBuild, function: Callable[..., Any]) -> Kernel:
-    """The function at the op's type; half and bfloat16 go through float32."""
+    """Make a function compute at the op's type; half and bfloat16 go through float32."""
     if k.dtype("T") in _LOW:
         return in_float32(function)
     return function
@@ -188,7 +188,7 @@ def _polygamma(k: KernelBuild) -> Kernel:
 
 @register_kernel("Betainc")
 def _betainc(k: KernelBuild) -> Kernel:
-    """The regularized incomplete beta function; scalars broadcast, other shapes must agree."""
+    """Compute the regularized incomplete beta function; scalars broadcast, other shapes must agree."""
 
     def kernel(a: Any, b: Any, x: Any) -> Any:
         from scipy import special

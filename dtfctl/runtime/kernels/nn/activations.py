@@ -20,7 +20,7 @@ _SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
 
 
 def _binary(k: KernelBuild, function: Kernel) -> Kernel:
-    """A gradient kernel: both inputs must be of one shape."""
+    """Make a gradient kernel, whose two inputs must be of one shape."""
     op = k.node.op
 
     def kernel(a: Any, b: Any) -> Any:

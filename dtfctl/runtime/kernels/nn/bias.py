@@ -70,7 +70,7 @@ def l2_loss(k: KernelBuild) -> Kernel:
 
 
 def _permutation(k: KernelBuild) -> list[int]:
-    """For each place of the source format, its place in the destination format."""
+    """Find for each place of the source format its place in the destination format."""
     source, destination = k.text_attr("src_format", "NHWC"), k.text_attr("dst_format", "NCHW")
     if len(source) not in (4, 5) or len(source) != len(destination):
         raise InvalidArgumentError(

@@ -20,12 +20,12 @@ _LOW = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
 
 
 def is_low(dtype: np.dtype[Any]) -> bool:
-    """True for half and bfloat16."""
+    """Tell whether a type is half or bfloat16."""
     return dtype in _LOW
 
 
 def work_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type to accumulate in: float32 for half and bfloat16, else the type itself."""
+    """Choose the type to accumulate in: float32 for half and bfloat16, else the type itself."""
     return np.dtype(np.float32) if dtype in _LOW else dtype
 
 
@@ -105,7 +105,7 @@ class Geometry:
     pads: tuple[tuple[int, int], ...]
 
     def trimmed(self) -> Geometry:
-        """The same without those elements of the window that lie beside the input wherever it is placed."""
+        """Leave out those elements of the window that lie beside the input wherever it is placed."""
         kernel, pads = [], []
         for size, k, stride, dilation, count, (before, after) in zip(
             self.input, self.kernel, self.strides, self.dilations, self.output, self.pads
@@ -138,7 +138,7 @@ class Geometry:
         )
 
     def tap(self, offset: Sequence[int]) -> tuple[slice, ...]:
-        """The positions of the padded input that one element of the window meets, one per output."""
+        """Slice the positions of the padded input that one element of the window meets, one per output."""
         return tuple(
             slice(o * dilation, o * dilation + (count - 1) * stride + 1, stride) if count else slice(0, 0)
             for o, dilation, stride, count in zip(offset, self.dilations, self.strides, self.output)

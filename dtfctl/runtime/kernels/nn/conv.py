@@ -231,7 +231,7 @@ def _forward(k: KernelBuild, spatial: int) -> Kernel:
 
 @register_kernel("Conv", T=(*FLOATS, dtypes.int32))
 def conv(k: KernelBuild) -> Kernel:
-    """The op of any number of spatial dimensions, batch dimensions and groups; the groups follow from the shapes."""
+    """Convolve over one to three spatial dimensions, with any batch dimensions; groups follow from the shapes."""
     batch_dims = k.attr("batch_dims", 1)
     dtype = k.dtype("T").np
 

@@ -18,12 +18,12 @@ _SHORT = 64
 
 
 def is_in_blocks(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
-    """Whether logits of that shape are many."""
+    """Tell whether logits are so many that they are done in blocks; float32 and float64 only."""
     return int(np.prod(shape)) * dtype.itemsize >= LEAST_BYTES and dtype in (np.float32, np.float64)
 
 
 def by_blocks(logits: Any, labels: Any, loss: Any, grad: Any) -> None:
-    """The loss of each row, and its gradient by the logits; labels are distributions, or columns."""
+    """Compute the loss of each row, and its gradient by the logits; labels are distributions, or columns."""
     rows, columns = logits.shape
     step = max(_BLOCK_BYTES // (columns * logits.dtype.itemsize), 1)
     scratch = np.empty((min(step, rows), columns), logits.dtype)

@@ -54,7 +54,7 @@ def _labels_of(batch: int, indices: Any, values: Any) -> list[list[int]]:
 
 
 def _extended(labels: list[int], classes: int, blank: int, collapse: bool, row: int) -> Any:
-    """The labels with a blank around each."""
+    """Put a blank around each label; repeated ones count once if `collapse`."""
     kept: list[int] = []
     for label in labels:
         if label == blank or not 0 <= label < classes:
@@ -110,7 +110,7 @@ def _backward(log_y: Any, path: Any, merge: bool, blank: int) -> Any:
 
 
 def _may_skip(path: Any, merge: bool, blank: int) -> Any:
-    """Whether a position can be reached from two before it."""
+    """Tell for each position of a path whether it can be reached from two before it."""
     out = np.zeros(path.size, bool)
     out[2:] = (path[2:] != blank) & ~(merge & (path[2:] == path[:-2]))
     return out

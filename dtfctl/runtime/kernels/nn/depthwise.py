@@ -47,12 +47,12 @@ def _blocks(images: Any) -> Iterator[slice]:
 
 
 def _widened(images: Any, multiplier: int) -> Any:
-    """Each channel as often as there are output channels of it."""
+    """Repeat each channel as often as there are output channels of it."""
     return images if multiplier == 1 else np.repeat(images, multiplier, axis=-1)
 
 
 def _filter_rows(g: Geometry, w: Any) -> dict[tuple[int, ...], Any]:
-    """What a row of the output is multiplied with, for each tap."""
+    """Lay out what a row of the output is multiplied with, for each tap."""
     width = g.output[1]
     return {tap: np.tile(w[tap].reshape(1, -1), (width, 1)) for tap in _taps(g)}
 

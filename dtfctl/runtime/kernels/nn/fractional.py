@@ -19,7 +19,7 @@ _TYPES = (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64)
 
 
 def _sequence(length: int, count: int, generator: GuardedPhilox, pseudo_random: bool) -> list[int]:
-    """Where the windows begin, and the end of the last: count + 1 positions."""
+    """Choose where the windows begin, and the end of the last: count + 1 positions."""
     base = length // count
     if pseudo_random:
         alpha = length / count

@@ -21,7 +21,7 @@ def _axis(k: KernelBuild, rank: int) -> int:
 
 
 def _along(vector: Any, axis: int, rank: int) -> Any:
-    """A channel vector shaped to broadcast against the data."""
+    """Shape a channel vector to broadcast against the data."""
     return vector if axis == rank - 1 else vector.reshape((-1,) + (1,) * (rank - 1 - axis))
 
 
@@ -41,7 +41,7 @@ def _check(k: KernelBuild, x: Any, vectors: dict[str, Any], five: bool) -> int:
 
 
 def _is_loops(xp: Any, x: Any, axis: int) -> bool:
-    """Whether compiled loops go through the data instead of numpy's passes: large data with channels last."""
+    """Tell whether compiled loops go through the data instead of numpy's passes: large data with channels last."""
     return xp is np and axis == x.ndim - 1 and compiled(loops.normalize, x.dtype, x.nbytes) is not None
 
 
@@ -52,7 +52,7 @@ def _loop(loop: Callable[..., None], x: Any) -> Callable[..., None]:
 
 
 def _rows(x: Any) -> Any:
-    """A row for each position, a column for each channel."""
+    """Flatten data to a row for each position, a column for each channel."""
     return np.ascontiguousarray(x).reshape(-1, x.shape[-1])
 
 

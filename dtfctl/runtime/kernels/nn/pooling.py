@@ -32,7 +32,7 @@ def lowest(dtype: np.dtype[Any]) -> Any:
 
 
 def pool_window(k: KernelBuild, spatial: int) -> tuple[Window, int]:
-    """The spatial window and the depth of the pooling (1 unless channels are pooled)."""
+    """Read the spatial window and the depth of the pooling (1 unless channels are pooled)."""
     rank = spatial + 2
     window = _with_attributes(k, tuple(k.attr("ksize")), tuple(k.attr("strides")), rank)
     return window
@@ -142,7 +142,7 @@ def max_pool_3d(k: KernelBuild) -> Kernel:
 
 
 def _late_window(k: KernelBuild, ksize: Any, strides: Any) -> tuple[Window, int]:
-    """The window of ops that take ksize and strides as inputs."""
+    """Read the window of ops that take ksize and strides as inputs."""
     return _with_attributes(k, vector(ksize, "ksize"), vector(strides, "strides"), 4)
 
 
@@ -156,7 +156,7 @@ def max_pool_v2(k: KernelBuild) -> Kernel:
 
 
 def first_maximum(x: Any, g: Geometry) -> tuple[Any, Any]:
-    """The maximum of each window and the number of the tap that holds it (-1 for a window without elements)."""
+    """Find the maximum of each window and the number of the tap that holds it (-1 for a window without elements)."""
     padded = g.pad(np, x, lowest(x.dtype))
     exists = g.pad(np, np.ones((1, *x.shape[1:-1], 1), bool), False)
     best = np.full((x.shape[0], *g.output, x.shape[-1]), lowest(x.dtype), x.dtype)
@@ -181,7 +181,7 @@ def _spread(values: Any, winner: Any, g: Geometry, shape: tuple[int, ...]) -> An
 
 
 def _collect(values: Any, winner: Any, g: Geometry) -> Any:
-    """For each window the value at its winner's position."""
+    """Take for each window the value at its winner's position."""
     padded = g.pad(np, values)
     out = np.zeros(winner.shape, values.dtype)
     for i, tap in enumerate(_taps(g)):
@@ -328,7 +328,7 @@ def max_pool_grad_grad_with_argmax(k: KernelBuild) -> Kernel:
 
 
 def _counts(g: Geometry, dtype: np.dtype[Any]) -> Any:
-    """How many elements of the input each window covers: (*output, 1)."""
+    """Count the elements of the input each window covers: (*output, 1)."""
     total = np.ones((*g.output, 1), dtype)
     for axis, (size, stride, k, (before, _), count) in enumerate(zip(g.input, g.strides, g.kernel, g.pads, g.output)):
         begin = np.arange(count) * stride - before

@@ -32,7 +32,7 @@ def _image(shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _filter(shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The same (O, I, H, W) of a contiguous (H, W, I, O) array."""
+    """Return dimensions and strides, as the library orders them (O, I, H, W), of a contiguous (H, W, I, O) array."""
     h, w, i, o = shape
     return (o, i, h, w), (1, o, w * i * o, i * o)
 
@@ -80,11 +80,11 @@ class Convolution:
         self._pass(self._make_forward)(x, w, out)
 
     def biased(self, x: Any, w: Any, bias: Any, out: Any) -> None:
-        """The convolution plus a bias for each filter."""
+        """Compute the convolution plus a bias for each filter."""
         self._pass(self._make_biased)(x, w, bias, out)
 
     def rectified(self, x: Any, w: Any, bias: Any, out: Any) -> None:
-        """The convolution plus a bias, and zero for what is below it then."""
+        """Compute the convolution plus a bias, and zero for what is below it then."""
         self._pass(self._make_rectified)(x, w, bias, out)
 
     def input_gradient(self, dy: Any, w: Any, out: Any) -> None:
@@ -171,7 +171,7 @@ class Convolution:
         return self._describe("convolution_backward_weights", x, w, bias, y)
 
     def _describe(self, name: str, *operands: ctypes.c_void_p | None) -> ctypes.c_void_p:
-        """The description of a gradient."""
+        """Describe a gradient to the library."""
         pd, engine, hint = ctypes.c_void_p(), self._library.engine, self._forward_pd
         create = f"{name}_primitive_desc_create"
         self._library.call(create, ctypes.byref(pd), engine, CONVOLUTION_AUTO, *operands, *self._window, hint, None)

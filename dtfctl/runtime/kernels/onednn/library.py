@@ -88,7 +88,7 @@ class Library:
             os.register_at_fork(after_in_child=self._forked)
 
     def threads(self) -> int:
-        """How many threads it gives to what the calling thread wants."""
+        """Count the threads the library gives to what the calling thread wants."""
         return int(self._dll.omp_get_max_threads())
 
     def set_threads(self, count: int) -> None:
@@ -99,7 +99,7 @@ class Library:
         self.is_forked = True
 
     def _declared(self, name: str, *types: Any) -> Any:
-        """The function dnnl_NAME, ready for calls that come often."""
+        """Find the function dnnl_NAME, ready for calls that come often."""
         function = getattr(self._dll, f"dnnl_{name}", None)
         if function is None:
             raise OneDnnError(f"the library has no dnnl_{name}")
@@ -128,7 +128,7 @@ class Library:
     # Descriptions and memory ------------------------------------------------------------------------------------------
 
     def any_layout(self, dims: Sequence[int]) -> ctypes.c_void_p:
-        """A description of float32 of that size in whatever layout suits the library best."""
+        """Describe float32 of that size in whatever layout suits the library best."""
         md = ctypes.c_void_p()
         self.call("memory_desc_create_with_tag", ctypes.byref(md), len(dims), _dims(dims), _F32, _TAG_ANY)
         return md
@@ -151,13 +151,13 @@ class Library:
         return attributes
 
     def query(self, pd: ctypes.c_void_p, what: int, index: int = 0) -> ctypes.c_void_p:
-        """The description a primitive has of one of its arguments; the primitive's own."""
+        """Return the description a primitive has of one of its arguments; the primitive's own."""
         function = self._dll.dnnl_primitive_desc_query_md
         function.restype = ctypes.c_void_p
         return ctypes.c_void_p(function(pd, what, index))
 
     def implementation(self, pd: ctypes.c_void_p) -> str:
-        """What the library calls the code that a primitive would run, such as `brg:avx512_core`."""
+        """Name the code that a primitive would run, as the library does: `brg:avx512_core`."""
         name = ctypes.c_char_p()
         self.call("primitive_desc_query", pd, _QUERY_IMPLEMENTATION, 0, ctypes.byref(name))
         return (name.value or b"").decode()
@@ -166,7 +166,7 @@ class Library:
         return bool(self._dll.dnnl_memory_desc_equal(a, b))
 
     def memory(self, md: ctypes.c_void_p, *, allocate: bool = False) -> ctypes.c_void_p:
-        """A memory object: with memory of its own, or to be pointed at arrays."""
+        """Make a memory object: with memory of its own, or to be pointed at arrays."""
         memory = ctypes.c_void_p()
         handle = _ALLOCATE if allocate else ctypes.c_void_p(0)
         self.call("memory_create", ctypes.byref(memory), md, self.engine, handle)
@@ -178,7 +178,7 @@ class Library:
         return primitive
 
     def reorder(self, source: ctypes.c_void_p, target: ctypes.c_void_p) -> ctypes.c_void_p:
-        """The primitive that copies from one layout to another."""
+        """Make the primitive that copies from one layout to another."""
         pd = ctypes.c_void_p()
         self.call("reorder_primitive_desc_create", ctypes.byref(pd), source, self.engine, target, self.engine, None)
         return self.primitive(pd)
@@ -221,7 +221,7 @@ def _check(name: str, status: int) -> None:
 
 
 def arguments(**memories: Any) -> Any:
-    """The argument list of a primitive, from memory objects by name of argument ("src", "diff_dst", ...)."""
+    """Make the argument list of a primitive, from memory objects by name of argument ("src", "diff_dst", ...)."""
     pairs = [(_NUMBERS[name], memory) for name, memory in memories.items()]
     return (_Arg * len(pairs))(*(_Arg(number, memory) for number, memory in pairs))
 
@@ -254,7 +254,7 @@ def _candidates() -> Iterator[str]:
 
 
 def find_library() -> Library | None:
-    """The library, loaded and tested; None where there is none that works, or while it is on its way to this host."""
+    """Find the library, loaded and tested; None where none works, or while it is on its way to this host."""
     return _found() if later.arrived("fast") else None
 
 

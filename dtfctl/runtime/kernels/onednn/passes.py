@@ -74,7 +74,7 @@ class Pass:
 
 
 def adapted(library: Library, make: Callable[[], Pass]) -> Callable[..., None]:
-    """The pass as a call. How many threads one has is settled when it is made: there is one for one thread too."""
+    """Make a call of a pass. How many threads one has is settled when it is made: there is one for one thread too."""
     count = library.threads()
     for_one: list[Pass] = []
 

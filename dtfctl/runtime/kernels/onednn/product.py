@@ -34,7 +34,7 @@ class Product:
         self._run = adapted(library, self._make)
 
     def __call__(self, *arrays: Any) -> None:
-        """The arguments are both factors, the row to add if there is one, and the array for the product."""
+        """Compute the product. Arrays are both factors, the row to add if there is one, and what gets the product."""
         self._run(*arrays)
 
     def _make(self) -> Pass:

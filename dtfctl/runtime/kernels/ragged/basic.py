@@ -16,7 +16,7 @@ from dtfctl.runtime.kernels.sparse.transform import fill_empty_rows
 
 
 def row_positions(starts: Any, lengths: Any) -> Any:
-    """The positions starts[i], ..., starts[i] + lengths[i] - 1 of every row, one after the other."""
+    """List the positions starts[i], ..., starts[i] + lengths[i] - 1 of every row, one after the other."""
     total = int(lengths.sum())
     admit((total,), 8)
     ends = np.cumsum(lengths)

@@ -19,9 +19,11 @@ TYPE_NAME = "CompositeTensorVariant"
 
 @dataclass(frozen=True, eq=False)
 class CompositeTensorVariant:
-    """Attributes:
-    metadata: a serialized CompositeTensorVariantMetadata.
-    kind: the type's number in it.
+    """The tensors of a composite value, and what its type is, in a variant.
+
+    Attributes:
+        metadata: a serialized CompositeTensorVariantMetadata.
+        kind: the type's number in it.
     """
 
     metadata: bytes

@@ -58,7 +58,7 @@ register_variant(TYPE_NAME, _decode)
 
 @register_kernel("RaggedTensorToVariant")
 def _to_variant(k: KernelBuild) -> Kernel:
-    """One variant, or with `batched_input` one for each row of the outermost dimension."""
+    """Make one variant, or with `batched_input` one for each row of the outermost dimension."""
     rank, batched, dtype = int(k.attr("RAGGED_RANK")), bool(k.attr("batched_input")), k.dtype("Tvalues")
 
     def kernel(*args: Any) -> Any:

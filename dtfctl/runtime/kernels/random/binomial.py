@@ -37,7 +37,7 @@ _TAILS = np.array(
 
 
 def _tail(k: Any) -> Any:
-    """What Stirling's approximation of log k! leaves out."""
+    """Compute what Stirling's approximation of log k! leaves out."""
     square = (k + 1) * (k + 1)
     far = (1.0 / 12 - (1.0 / 360 - 1.0 / 1260 / square) / square) / (k + 1)
     return np.where(k <= 9, _TAILS[np.clip(k, 0, 9).astype(np.int64)], far)

@@ -53,7 +53,7 @@ class _WordDraws(Draws):
 
 
 def exact_uniform(words: WordStream, limit: int, bits: int) -> int:
-    """An integer below `limit` without bias (TensorFlow's ExactUniformInt over 32 or 64 bits)."""
+    """Draw an integer below `limit` without bias (TensorFlow's ExactUniformInt over 32 or 64 bits)."""
 
     def draw() -> int:
         low = words.next()

@@ -34,7 +34,7 @@ _PHILOX, _THREEFRY, _AUTO = 1, 2, 3
 
 
 def output_shape(tensor: Any) -> tuple[int, ...]:
-    """The shape a shape tensor asks for.
+    """Read the shape a shape tensor asks for.
 
     Raises:
         InvalidArgumentError: it is no vector, or has a negative or too large dimension.
@@ -83,7 +83,7 @@ def ends_with_batch(
 
 
 def generator_of(k: KernelBuild) -> GuardedPhilox:
-    """The generator a node's `seed` and `seed2` name."""
+    """Make the generator a node's `seed` and `seed2` name."""
     return GuardedPhilox(k.attr("seed", 0), k.attr("seed2", 0))
 
 
@@ -94,7 +94,7 @@ def stateless_seed(seed: Any) -> Philox:
 
 
 def from_key_counter(key: Any, counter: Any, alg: Any) -> Philox:
-    """The generator of a V2 stateless op's inputs."""
+    """Make the generator of a V2 stateless op's inputs."""
     if alg.ndim:
         raise InvalidArgumentError(f"algorithm must be of shape [], not {shape_text(alg.shape)}")
     check_algorithm(int(alg), stateless=True)

@@ -53,7 +53,7 @@ def _encrypt(value: int, keys: list[int], width: int) -> int:
 
 
 def index_shuffle(index: int, key: Sequence[int], max_index: int, rounds: int) -> int:
-    """Where `index` stands among [0, max_index] under `key`, three 32-bit numbers."""
+    """Find where `index` stands among [0, max_index] when shuffled under `key`, three 32-bit numbers."""
     if max_index == 0:
         return 0
     bits = math.ceil(math.log2(max_index))

@@ -50,7 +50,7 @@ class Philox:
 
     @classmethod
     def from_stateless_seed(cls, seed0: int, seed1: int) -> Philox:
-        """The generator of a stateless op's two-element seed: the seed is scrambled by the cipher itself."""
+        """Make the generator of a stateless op's two-element seed: the seed is scrambled by the cipher itself."""
         counter = (seed0 & 0xFFFFFFFFFFFFFFFF) | (seed1 & 0xFFFFFFFFFFFFFFFF) << 64
         words = [int(w) for w in cls(0x02461E293EC8F720, counter).words(1)[0]]
         return cls(words[0] | words[1] << 32, (words[2] | words[3] << 32) << 64)
@@ -59,7 +59,7 @@ class Philox:
         return Philox(self.key, (self.counter + blocks) & _MASK128)
 
     def words(self, count: int) -> Array:
-        """The next `count` blocks: uint32 (count, 4)."""
+        """Compute the next `count` blocks: uint32 (count, 4)."""
         return self.words_at(np.arange(count, dtype=np.uint64))
 
     def words_at(self, offsets: Array) -> Array:
@@ -111,7 +111,7 @@ class GuardedPhilox:
         self._next = Philox.from_seeds(seed, seed2)
 
     def reserve(self, blocks: int) -> Philox:
-        """The current position; the next caller starts `blocks` later."""
+        """Take the current position; the next caller starts `blocks` later."""
         with self._lock:
             current = self._next
             self._next = current.skip(blocks)
@@ -151,7 +151,7 @@ def to_uint64(words: Array) -> Array:
 
 
 def box_muller_float32(first: Array, second: Array) -> tuple[Array, Array]:
-    """Two standard normals from two words each.
+    """Compute two standard normals from two words each.
 
     The angle's sine and cosine are computed in double, which rounds to what a good single-precision library gives.
     """
@@ -162,7 +162,7 @@ def box_muller_float32(first: Array, second: Array) -> tuple[Array, Array]:
 
 
 def box_muller_float64(words: Array) -> tuple[Array, Array]:
-    """Two standard normals from blocks (n, 4)."""
+    """Compute two standard normals from blocks (n, 4)."""
     u1 = np.maximum(to_float64(words[..., 0], words[..., 1]), 1.0e-7)
     v1 = 2 * math.pi * to_float64(words[..., 2], words[..., 3])
     radius = np.sqrt(-2.0 * np.log(u1))

@@ -14,7 +14,7 @@ Size = Callable[[KernelBuild, Sequence[Any]], tuple[Iterable[Any], int]]
 
 SIZES: dict[str, Size] = {}
 ONLY_IF: dict[str, Callable[..., bool]] = {}
-"""Of ops that are run often: whether it is worth asking for the size."""
+"""Whether it is worth asking for the size, by op, where an op is run often."""
 
 OBJECT_BYTES = 64
 SLOT_BYTES = 128

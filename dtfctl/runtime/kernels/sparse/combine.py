@@ -34,7 +34,7 @@ def _union(ai: Any, av: Any, bi: Any, bv: Any, dims: tuple[int, ...]) -> tuple[A
 
 @register_kernel("SparseAdd")
 def _sparse_add(k: KernelBuild) -> Kernel:
-    """Where both have a value, a sum whose magnitude is below `thresh` is left out."""
+    """Add two sparse tensors; where both have a value, a sum whose magnitude is below `thresh` is left out."""
 
     def kernel(ai: Any, av: Any, ashape: Any, bi: Any, bv: Any, bshape: Any, thresh: Any) -> Any:
         dims = common.check(ai, av, ashape, "a")

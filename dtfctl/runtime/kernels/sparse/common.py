@@ -11,7 +11,7 @@ from dtfctl.runtime.kernels.array.common import ints, product, text
 
 
 def check(indices: Any, values: Any, shape: Any, what: str = "") -> tuple[int, ...]:
-    """The dense shape, once the three parts are seen to fit together.
+    """Check that the three parts of a sparse tensor fit together, and return its dense shape.
 
     Raises:
         InvalidArgumentError: a rank or a length is wrong.
@@ -43,7 +43,7 @@ def check(indices: Any, values: Any, shape: Any, what: str = "") -> tuple[int, .
 
 
 def validate(indices: Any, values: Any, shape: Any) -> tuple[int, ...]:
-    """The dense shape, once parts and indices are seen to fit, in the words of TensorFlow's newer sparse ops.
+    """Check parts and indices in the words of TensorFlow's newer sparse ops, and return the dense shape.
 
     Raises:
         InvalidArgumentError: a rank or a length is wrong, or an index is outside.
@@ -104,7 +104,7 @@ def unravel(flat: Any, dims: tuple[int, ...]) -> Any:
 
 
 def order_of(indices: Any) -> Any:
-    """The stable permutation that sorts indices row-major."""
+    """Find the stable permutation that sorts indices row-major."""
     if indices.shape[1] == 0:
         return np.arange(indices.shape[0])
     return np.lexsort(indices.T[::-1])

@@ -34,7 +34,7 @@ def fingerprint_cat(a: int, b: int) -> int:
 
 
 def sparse_rows(indices: Any, values: Any, shape: Any) -> Rows:
-    """A [batch, n] sparse column as a list of its features for each row."""
+    """Read a [batch, n] sparse column as a list of its features for each row."""
     if indices.ndim != 2:
         raise InvalidArgumentError(f"Input indices should be a matrix but received shape {text(indices.shape)}")
     if values.ndim != 1:
@@ -68,7 +68,7 @@ def ragged_rows(values: Any, splits: Any) -> Rows:
 
 
 def cross(columns: Sequence[Rows], combine: Callable[[tuple[Any, ...]], Any]) -> list[list[Any]]:
-    """For each row the combined features; a row where some column is empty has none."""
+    """Combine the features of each row in all ways; a row where some column is empty has none."""
     if not columns:
         return []
     batch = len(columns[0])
@@ -110,7 +110,7 @@ def _bytes_of(feature: Any) -> bytes:
 
 
 def keyed_hash(key: Sequence[int] | None) -> Callable[[Any], int]:
-    """Of a feature's bytes: a fingerprint, or SipHash under a key."""
+    """Make a hash of a feature's bytes: a fingerprint, or SipHash under a key."""
     from dtfctl.runtime.kernels.string.hashing import fingerprint64, siphash
 
     if key is None:

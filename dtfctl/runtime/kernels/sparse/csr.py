@@ -76,7 +76,7 @@ class CsrMatrix:
         return CsrMatrix(self.dense_shape, *pointers, none, np.zeros(0, self.values.dtype))
 
     def add_variant(self, other: Any) -> CsrMatrix:
-        """The sum, for AddN.
+        """Add another matrix, for AddN.
 
         Raises:
             InvalidArgumentError: `other` is no matrix of the same shape and type.
@@ -119,7 +119,7 @@ register_variant(TYPE_NAME, _decode)
 
 
 def _from_indices(indices: Any, values: Any, dense_shape: tuple[int, ...]) -> CsrMatrix:
-    """From [n, 3] indices in row-major order."""
+    """Make a matrix from [n, 3] indices in row-major order."""
     rows = dense_shape[-2]
     batch = dense_shape[0] if len(dense_shape) == 3 else 1
     counts = np.bincount(indices[:, 0] * rows + indices[:, 1], minlength=batch * rows).reshape(batch, rows)
@@ -136,7 +136,7 @@ def _sorted(indices: Any, values: Any, dense_shape: tuple[int, ...]) -> CsrMatri
 
 
 def _summed(indices: Any, values: Any, dense_shape: tuple[int, ...]) -> CsrMatrix:
-    """The same from indices in any order; values at one place are added."""
+    """Make a matrix from [n, 3] indices in any order; values at one place are added."""
     rows, columns = dense_shape[-2:]
     flat = (indices[:, 0] * rows + indices[:, 1]) * columns + indices[:, 2]
     places, which = np.unique(flat, return_inverse=True)
@@ -270,7 +270,7 @@ def _transpose(k: KernelBuild) -> Kernel:
 
 
 def _flags(k: KernelBuild, side: str) -> tuple[bool, bool]:
-    """Whether an operand is transposed, and conjugated."""
+    """Read whether an operand is transposed, and conjugated."""
     transpose, adjoint = bool(k.attr(f"transpose_{side}")), bool(k.attr(f"adjoint_{side}"))
     if transpose and adjoint:
         raise InvalidArgumentError(f"Only one of adjoint_{side} and transpose_{side} may be true.", k.node.name)
@@ -347,7 +347,7 @@ def _times_sparse(k: KernelBuild) -> Kernel:
 
 
 def _sparse_product(a: CsrMatrix, b: CsrMatrix) -> CsrMatrix:
-    """Each value of `a` meets the whole row of `b` its column names."""
+    """Multiply sparse matrices: each value of `a` meets the whole row of `b` its column names."""
     indices, rows = a.indices(), b.size[0]
     first = indices[:, 0] * (rows + 1) + indices[:, 2]
     low = b.row_pointers[first].astype(np.int64)

@@ -141,7 +141,7 @@ def _sparse_dense_add(k: KernelBuild) -> Kernel:
 
 @register_kernel(("SparseDenseCwiseAdd", "SparseDenseCwiseMul", "SparseDenseCwiseDiv"))
 def _sparse_dense_cwise(k: KernelBuild) -> Kernel:
-    """The dense side is broadcast to the sparse one; only values at the sparse indices are computed."""
+    """Compute at the sparse indices only, the dense side broadcast to the sparse one."""
     op = k.node.op.removeprefix("SparseDenseCwise")
     is_integer = k.dtype("T").kind in ("int", "uint")
 

@@ -22,7 +22,7 @@ Parts = tuple[Any, Any, Any]
 
 
 def _split_rows(indices: Any, values: Any, shape: Any) -> list[Parts]:
-    """One sparse tensor of rank-1 less for each entry of the first dimension."""
+    """Split a sparse tensor into one of a rank less for each entry of the first dimension."""
     dims = common.check(indices, values, shape, "sparse")
     if len(dims) < 2:
         raise InvalidArgumentError(f"Rank of input SparseTensor should be > 1, but saw rank: {len(dims)}")
@@ -100,7 +100,7 @@ def _other_type(row: int, want: DType, got: DType) -> InvalidArgumentError:
 
 
 def join_rows(rows: list[Parts], lead: tuple[int, ...], what: str = "shape", batched: int = 0) -> Parts:
-    """One sparse tensor [lead..., elementwise greatest shape] of several.
+    """Join several sparse tensors to one, [lead..., elementwise greatest shape].
 
     Raises:
         InvalidArgumentError: their ranks differ.

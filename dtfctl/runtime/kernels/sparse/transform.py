@@ -197,7 +197,7 @@ def _reduce(k: KernelBuild) -> Kernel:
 
 
 def fill_empty_rows(rows: Any, nrows: int) -> tuple[Any, Any, Any, Any]:
-    """Where every row ends up when empty rows get one default entry.
+    """Find where every row ends up when empty rows get one default entry.
 
     Returns:
         (source position or -1 for a default, row) of each output entry, the empty-row flags, and for every input entry

@@ -16,12 +16,12 @@ ANONYMOUS_NAME = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
-    """A shape as TensorFlow's error texts write it: [2,3]."""
+    """Write a shape as TensorFlow's error texts do: [2,3]."""
     return "[" + ",".join(map(str, shape)) + "]"
 
 
 def handle_of(value: Any) -> ResourceHandle:
-    """The handle in a resource tensor."""
+    """Take the handle out of a resource tensor."""
     handle = value.reshape(-1)[0] if getattr(value, "size", 0) == 1 else None
     if not isinstance(handle, ResourceHandle):
         raise InvalidArgumentError(f"Expected a scalar resource handle, got {value!r}")
@@ -36,7 +36,7 @@ def check_device(k: KernelBuild, handle: ResourceHandle) -> None:
 
 
 def variable_finder(k: KernelBuild) -> Callable[[Any], Variable]:
-    """A function from a resource tensor to its variable; it raises NotFoundError when there is none."""
+    """Make a function from a resource tensor to its variable; it raises NotFoundError when there is none."""
     resources: ResourceManager = k.resources
 
     # (removals before it was looked up, the tensor that held the handle, the variable)

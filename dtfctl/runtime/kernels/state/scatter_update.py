@@ -83,7 +83,7 @@ def _occurrences(indices: Any) -> Iterator[Any]:
 
 
 def _repeats(indices: Any) -> bool:
-    """Whether a vector names anything twice; sorting numbers alone takes a quarter of finding their order."""
+    """Tell whether a vector names anything twice; sorting numbers alone takes a quarter of finding their order."""
     if indices.size <= _FEW:
         numbers = indices.tolist()
         return len(set(numbers)) < len(numbers)
@@ -92,7 +92,7 @@ def _repeats(indices: Any) -> bool:
 
 
 def row_loop(loop: Callable[..., None], dtype: Any, nbytes: int) -> Callable[..., None] | None:
-    """A loop over rows of that many bytes in all as machine code; None where numpy is to do it."""
+    """Compile a loop over rows of that many bytes in all; None where numpy is to do it."""
     return compiled(loop, dtype, nbytes, _LEAST_BYTES)
 
 

@@ -89,7 +89,7 @@ def _float(spec: str, value: float) -> str:
 
 
 def _long_float(fill: str, width: int, precision: int, letter: str, value: float) -> bytes:
-    """A number as text that is long: no double has more digits than `_DIGITS`, the others are zeros."""
+    """Write a number as text that is long: no double has more digits than `_DIGITS`, the others are zeros."""
     is_finite = value - value == 0
     digits = min(precision, _DIGITS)
     text = f"%{fill}{f'.{digits}' if precision > -1 else ''}{letter}" % value
@@ -99,7 +99,7 @@ def _long_float(fill: str, width: int, precision: int, letter: str, value: float
 
 
 def _padded(fill: str, width: int, text: bytes, is_number: bool, zeros: int = 0, tail: bytes = b"") -> bytes:
-    """A text, zeros, and a tail, as wide as asked for."""
+    """Pad a text, zeros, and a tail to the width asked for."""
     left = max(0, width - len(text) - zeros - len(tail))
     body = [text, *filled(zeros, b"0"), tail]
     if fill == "-":

@@ -143,7 +143,7 @@ def hash64(s: bytes, seed: int = 0xDECAFCAFFE) -> int:
 
 
 def siphash(key0: int, key1: int, s: bytes) -> int:
-    """SipHash-2-4."""
+    """Hash bytes by SipHash-2-4 under a key of two 64-bit halves."""
     v0, v1 = key0 ^ 0x736F6D6570736575, key1 ^ 0x646F72616E646F6D
     v2, v3 = key0 ^ 0x6C7967656E657261, key1 ^ 0x7465646279746573
 

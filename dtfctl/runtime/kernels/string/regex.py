@@ -57,7 +57,7 @@ def _parse_rewrite(rewrite: bytes) -> tuple[list[bytes | int], bool]:
 
 
 def _rune_length(text: bytes, at: int) -> int:
-    """How many bytes the character there takes; 1 where the text is no UTF-8."""
+    """Count the bytes that the character at `at` takes; 1 where the text is no UTF-8."""
     for below, length in _SHORTEST_RUNES:
         if text[at] < below:
             try:

@@ -12,7 +12,7 @@ from dtfctl.runtime.kernels.pieces import each
 
 
 def float_text(value: float, single: bool) -> str:
-    """The shorter of the two precisions that gives the value back."""
+    """Write a float in the shorter of the two precisions that gives the value back."""
     if value != value:
         return "nan"
     if value in (float("inf"), float("-inf")):
@@ -52,7 +52,7 @@ def _element(value: Any, dtype: DType, v2: bool) -> str:
 
 
 def summarize(value: Any, dtype: DType, entries: int, v2: bool) -> str:
-    """The tensor as text.
+    """Write the tensor as text.
 
     Args:
         entries: with `v2` elements shown at each end of each dimension, without it elements shown in all; -1: all.

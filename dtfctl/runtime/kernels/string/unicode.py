@@ -33,7 +33,7 @@ def _codec(name: str, node: str) -> str:
 
 
 def characters(value: bytes, codec: str) -> list[Character]:
-    """The code points of a string; each malformed part is one U+FFFD."""
+    """Decode a string to code points; each malformed part is one U+FFFD."""
     if codec in ("utf-16", "utf-32"):
         return _with_mark(value, codec)
     out: list[Character] = []

@@ -176,7 +176,7 @@ def _factory(rule: Rule, core: str, sparse: bool, by_handle: bool) -> Callable[[
 
 
 def _variable_args(signature: OpSignature) -> list[str]:
-    """The arguments that are variables; they come first."""
+    """List the names of the arguments that are variables; they come first."""
     return [a.name for a in signature.inputs if a.is_ref or (a.dtype is not None and a.dtype.kind == "resource")]
 
 
