@@ -161,7 +161,7 @@ class StraightLine:
         return Left(at, self._values(at, frame.f_locals, shared), isinstance(e, DeadValue), sorted(late), done)
 
     def _explained(self, error: Exception, at: int, frame: FrameType) -> Exception:
-        """Ask the checks that a line left out for their own error; the same error where they find no fault."""
+        """Return the error of the checks that a line left out; `error` itself where they find no fault."""
         kernel, operands = self.careful.get(at, (None, ""))
         if kernel is not None and not isinstance(error, OpError):
             try:

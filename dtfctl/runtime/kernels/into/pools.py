@@ -54,7 +54,7 @@ def _max_pool(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | 
 
 
 def _pooling(x: Spec, y: Spec, least: Any) -> Into | None:
-    """Make a call that takes the largest of each window if above `least`, in one compiled pass, if that can be."""
+    """Make a call that takes the largest of each window if above `least`, in one compiled pass; None without a loop."""
     loop = compiled(loops.max_pool, x.dtype, x.nbytes, _LEAST_BYTES)
     if loop is None:
         return None

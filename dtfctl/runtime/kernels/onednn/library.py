@@ -151,7 +151,7 @@ class Library:
         return attributes
 
     def query(self, pd: ctypes.c_void_p, what: int, index: int = 0) -> ctypes.c_void_p:
-        """Return the description a primitive has of one of its arguments; the primitive's own."""
+        """Return the description a primitive has of one of its arguments; it stays the primitive's own."""
         function = self._dll.dnnl_primitive_desc_query_md
         function.restype = ctypes.c_void_p
         return ctypes.c_void_p(function(pd, what, index))
