@@ -68,8 +68,7 @@ def task_environment(base: Mapping[str, str], order: TaskOrder, gpus: tuple[int,
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     if gpus is not None:
         env["CUDA_VISIBLE_DEVICES"] = gpu_list(gpus)
-    env.update(order.env)
-    return env
+    return {**env, **_of_this_home(order.env)}
 
 
 def client_environment(
@@ -101,7 +100,15 @@ def client_environment(
         env["DTF_CLUSTER"] = json.dumps(table)
         env["DTF_TARGET"] = job_target(target, order)
         env["TF_CONFIG"] = json.dumps({"cluster": table, "task": {"type": order.job, "index": order.index}})
-    return {**env, **order.env}
+    return {**env, **_of_this_home(order.env)}
+
+
+def _of_this_home(env: Mapping[str, str]) -> dict[str, str]:
+    """Expand `~` in PYTHONPATH, which a spec says once for hosts whose homes differ. Python takes it literally."""
+    if "PYTHONPATH" not in env:
+        return {**env}
+    parts = env["PYTHONPATH"].split(os.pathsep)
+    return {**env, "PYTHONPATH": os.pathsep.join(map(os.path.expanduser, parts))}
 
 
 def job_target(socket_path: Path, order: ClientOrder) -> str:
@@ -251,9 +258,6 @@ def client_start(context: Context, order: ClientOrder, prepared: Prepared, gpus:
     env = _client_env(context, order, gpus)
     if "DTF_CHECKPOINT_DIR" in env:
         env["DTF_CHECKPOINT_DIR"] = str(private_folder(Path(env["DTF_CHECKPOINT_DIR"]).expanduser()))
-    if "PYTHONPATH" in env:
-        parts = env["PYTHONPATH"].split(os.pathsep)
-        env["PYTHONPATH"] = os.pathsep.join(os.path.expanduser(part) for part in parts)
     cwd = Path(prepared.folder) if prepared.folder else working_folder(context, order.cwd)
     script = script_path(context.agent_folder, order.script_sha256, order.script)
     if prepared.folder:

@@ -35,3 +35,11 @@ def test_tasks_keep_compiled_code_whatever_the_users_programs_do() -> None:
     assert "PYTHONDONTWRITEBYTECODE" not in task_environment(base, TaskOrder("ps", 0), None)
     wanted = TaskOrder("ps", 0, env={"PYTHONDONTWRITEBYTECODE": "1"})
     assert task_environment(base, wanted, None)["PYTHONDONTWRITEBYTECODE"] == "1"
+
+
+def test_python_finds_what_the_spec_says_below_this_hosts_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module with ops that `sync` brings to ~/ops: tasks have to find it, as a job's processes do."""
+    monkeypatch.setenv("HOME", "/home/me")
+    wanted = TaskOrder("ps", 0, env={"PYTHONPATH": "~/ops:/shared/~x", "A": "~/b"})
+    env = task_environment({}, wanted, None)
+    assert (env["PYTHONPATH"], env["A"]) == ("/home/me/ops:/shared/~x", "~/b")
