@@ -135,7 +135,7 @@ class Variable(Resource):
                 self._now_holds(new, old)
 
     def snapshot(self, value: Any) -> Any:
-        """Make a snapshot that keeps a value while rows are updated; return the value itself where there can be none."""
+        """Make a snapshot that keeps a value while rows are updated; the value itself where there can be none."""
         with self.lock:
             if self._value is not value or not value.flags.c_contiguous or value.dtype.hasobject:
                 return value
