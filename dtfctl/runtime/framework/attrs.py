@@ -136,7 +136,7 @@ def _encode_one(kind: str, value: Any) -> Any:
 
 
 def arg_dtypes(arg: Arg, attrs: Mapping[str, Any]) -> list[DType]:
-    """Types of the tensors one declared argument stands for, given decoded attributes.
+    """List the types of the tensors one declared argument stands for, given decoded attributes.
 
     Raises:
         InvalidArgumentError: an attribute it depends on is missing or of the wrong kind.

@@ -13,7 +13,7 @@ class CancellationToken:
     """Set once, with the error that explains why; callbacks run at that moment, in the cancelling thread."""
 
     def __init__(self, callback: Callable[[], None] | None = None) -> None:
-        """`callback`: called on cancellation, as one given to `on_cancel`."""
+        """Start uncancelled; `callback` is called on cancellation, as one given to `on_cancel`."""
         self._lock = threading.Lock()
         self._reason: OpError | None = None
         self._callbacks: dict[int, Callable[[], None]] = {} if callback is None else {-1: callback}

@@ -54,7 +54,7 @@ class DeviceSpec:
     __str__ = to_string
 
     def merge(self, other: DeviceSpec) -> DeviceSpec:
-        """Parts of `other` where it says something, else ours: how nested `tf.device` scopes combine."""
+        """Take the parts of `other` where it says something, else ours: how nested `tf.device` scopes combine."""
         return DeviceSpec(
             self.job if other.job is None else other.job,
             self.replica if other.replica is None else other.replica,
@@ -68,7 +68,7 @@ class DeviceSpec:
         return self.merge(other)
 
     def conflicts(self, other: DeviceSpec) -> list[str]:
-        """Names of the parts on which both say something different."""
+        """Name the parts on which both say something different."""
         pairs = {
             "job": (self.job, other.job),
             "replica": (self.replica, other.replica),

@@ -248,6 +248,6 @@ class _Serializer:
 
 
 def _local_groups(value: graph_pb2.AttrValue, graph: FuncGraph) -> graph_pb2.AttrValue | None:
-    """Colocation groups that name ops of this body; others mean nothing inside it."""
+    """List the colocation groups that name ops of this body; others mean nothing inside it."""
     kept = [s for s in value.list.s if s.decode().removeprefix("loc:@") in graph._operations]
     return encode_attr("list(string)", kept) if kept else None

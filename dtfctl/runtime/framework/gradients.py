@@ -47,7 +47,7 @@ def gradients(
     stop_gradients: Any = None,
     unconnected_gradients: UnconnectedGradients = UnconnectedGradients.NONE,
 ) -> list[Any]:
-    """Symbolic derivatives of the sum of `ys` with respect to each of `xs`.
+    """Differentiate the sum of `ys` symbolically with respect to each of `xs`.
 
     Args:
         ys, xs: a tensor (or variable) or a list of them.
@@ -278,7 +278,7 @@ def as_dense(grad: Any) -> Tensor:
 
 
 def _ops_between(ys: list[Tensor], xs: list[Tensor]) -> set[Operation]:
-    """Ops that some y depends on and that depend on some x."""
+    """Find the ops that some y depends on and that depend on some x."""
     consumers: dict[Operation, list[Operation]] = defaultdict(list)
     reached: set[Operation] = set()
     stack = [y.op for y in ys]

@@ -370,7 +370,7 @@ class Graph:
 
     @contextlib.contextmanager
     def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Iterator[None]:
-        """Ops made inside run after all of these; None clears what is around."""
+        """Let ops made inside run after all of these; None clears what is around."""
         old = self._control_stack
         if control_inputs is None:
             self._scopes.controls = []
@@ -399,7 +399,7 @@ class Graph:
             self._scopes.controls = old
 
     def _controls_for(self, inputs: Sequence[Tensor]) -> list[Operation]:
-        """Control inputs of a new op; those its data inputs already wait for are left out."""
+        """Find the control inputs of a new op; those its data inputs already wait for are left out."""
         sources = {t.op for t in inputs}
         out: list[Operation] = []
         for controller in self._control_stack:
@@ -416,7 +416,7 @@ class Graph:
 
     @contextlib.contextmanager
     def container(self, container_name: str) -> Iterator[str]:
-        """State of stateful ops made inside lives in this resource container."""
+        """Keep the state of stateful ops made inside in this resource container."""
         old = self._container
         self._scopes.container_name = container_name
         try:

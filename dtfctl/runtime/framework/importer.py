@@ -112,7 +112,7 @@ class _Importer:
         return outputs[slot]
 
     def _ordered(self) -> list[graph_pb2.NodeDef]:
-        """Nodes after their inputs; edges that close a loop come later."""
+        """Order nodes after their inputs; edges that close a loop come later."""
         waiting: dict[str, int] = {}
         users: dict[str, list[str]] = {n: [] for n in self.nodes}
         for node in self.graph_def.node:

@@ -76,7 +76,7 @@ def _pack(structure: Any, leaves: Iterator[Any], expand: bool) -> Any:
 
 
 def map_structure(function: Callable[..., Any], *structures: Any) -> Any:
-    """`function` of the corresponding leaves, in the shape of the first structure."""
+    """Apply `function` to the corresponding leaves, in the shape of the first structure."""
     for other in structures[1:]:
         assert_same_structure(structures[0], other)
     return pack_sequence_as(structures[0], [function(*xs) for xs in zip(*map(flatten, structures))])

@@ -120,7 +120,7 @@ class Node:
         return node
 
     def __getattr__(self, name: str) -> Any:
-        """Types are worked out when they are first asked for."""
+        """Work types out when they are first asked for."""
         if name not in ("input_types", "output_types"):
             raise AttributeError(name)
         self.input_types, self.output_types = types = self._types()

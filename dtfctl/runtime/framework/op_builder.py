@@ -95,7 +95,7 @@ def outputs_of(op: Operation) -> Any:
 
 
 def _clean(op_type: str, attr: Attr, value: Any) -> Any:
-    """Types as DType; anything else as given."""
+    """Convert types to DType; anything else stays as given."""
     if attr.kind == "type":
         return as_dtype(value).base_dtype
     if attr.kind == "list(type)":

@@ -245,7 +245,7 @@ _ENTERED: dict[str, tuple[str, str]] = {}
 
 @lru_cache(maxsize=1)
 def _notations() -> dict[str, tuple[str, str]]:
-    """Family and notation of each op: the entries of `ops/op_defs`, and the lines of `signatures`."""
+    """Collect the family and notation of each op: the entries of `ops/op_defs`, and the lines of `signatures`."""
     importlib.import_module("dtfctl.runtime.ops.op_defs")
     folder = resources.files("dtfctl.runtime.framework") / "signatures"
     files = [f for f in folder.iterdir() if f.name.endswith(".opdef")]

@@ -250,7 +250,7 @@ class Operation:
         self.graph._changed(self)
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """Like `get_attr`, with shapes as TensorShape and tensors as arrays; `default` when missing."""
+        """Decode an attribute like `get_attr`, shapes as TensorShape, tensors as arrays; `default` when missing."""
         return decode_attr(self.attrs[name]) if name in self.attrs else default
 
     def text_attr(self, name: str) -> str:
@@ -293,7 +293,7 @@ class Operation:
 
 
 def _user_frames(limit: int = 8) -> tuple[tuple[str, int, str], ...]:
-    """(file, line, function) of the innermost callers outside this package."""
+    """List the (file, line, function) of the innermost callers outside this package."""
     frame: Any = sys._getframe(2)
     out: list[tuple[str, int, str]] = []
     while frame is not None and len(out) < limit:

@@ -30,7 +30,7 @@ _GRADIENTS: dict[str, GradientFunction | None] = {}
 
 
 def register_shape(*ops: str) -> Callable[[ShapeFunction], ShapeFunction]:
-    """Decorator: the function gives the static output shapes of these ops."""
+    """Register the decorated function as the one that gives the static output shapes of these ops."""
 
     def add(function: ShapeFunction) -> ShapeFunction:
         for op in ops:
@@ -41,7 +41,7 @@ def register_shape(*ops: str) -> Callable[[ShapeFunction], ShapeFunction]:
 
 
 def register_gradient(*ops: str) -> Callable[[GradientFunction], GradientFunction]:
-    """Decorator: the function builds the gradients of these ops' inputs from those of their outputs.
+    """Register the decorated function, which builds gradients of these ops' inputs from those of their outputs.
 
     Raises:
         KeyError: another gradient is registered for one of them.
@@ -58,7 +58,7 @@ def register_gradient(*ops: str) -> Callable[[GradientFunction], GradientFunctio
 
 
 def not_differentiable(*ops: str) -> None:
-    """Gradients stop at these ops."""
+    """Let gradients stop at these ops."""
     for op in ops:
         _GRADIENTS[op] = None
 

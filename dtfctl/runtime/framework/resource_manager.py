@@ -135,7 +135,7 @@ class ResourceManager:
 
 
 def _missing(container: str, name: str, described: str, no_container: bool) -> NotFoundError:
-    """TensorFlow's words, which tell a container nothing was ever put in from one without this resource."""
+    """Tell in TensorFlow's words a container nothing was ever put in from one without this resource."""
     if no_container:
         return NotFoundError(f"Container {container} does not exist. (Could not find resource: {container}/{name})")
     return NotFoundError(f"Resource {container}/{described} does not exist.")

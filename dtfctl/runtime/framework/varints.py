@@ -6,7 +6,7 @@ from dtfctl.runtime.framework.errors import DataLossError
 
 
 def varint(value: int) -> bytes:
-    """Seven bits a byte, the lowest first."""
+    """Encode a number with seven bits a byte, the lowest first."""
     out = bytearray()
     while value > 0x7F:
         out.append((value & 0x7F) | 0x80)

@@ -89,7 +89,7 @@ class BackwardGraph(FuncGraph):
 def input_gradients(
     backward: BackwardGraph, ys: Sequence[Tensor], grads: Sequence[Tensor | None], xs: Sequence[Tensor]
 ) -> Any:
-    """Dense gradients (or None) of forward `ys` for forward inputs `xs`, built in `backward`, the default graph."""
+    """Build dense gradients (or None) of forward `ys` for forward inputs `xs` in `backward`, the default graph."""
     pairs = [(y, g) for y, g in zip(ys, grads) if g is not None]
     if not pairs:
         return [None] * len(xs)
@@ -98,7 +98,7 @@ def input_gradients(
 
 
 def zeros_like(tensor: Tensor) -> Tensor:
-    """Zeros of a tensor's shape; for a variable's handle, of the variable's."""
+    """Make zeros of a tensor's shape; for a variable's handle, of the variable's."""
     if tensor.dtype is dtypes.resource:
         data = tensor._handle_data
         if data is None:

@@ -29,7 +29,7 @@ def uniform_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Sampled classes and the expected counts of true and sampled ones."""
+    """Sample classes; give them and the expected counts of true and sampled ones."""
     return _sampler(
         "UniformCandidateSampler",
         true_classes,
@@ -51,7 +51,7 @@ def log_uniform_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Classes in order of falling frequency, drawn by Zipf's law."""
+    """Sample classes in order of falling frequency, drawn by Zipf's law."""
     return _sampler(
         "LogUniformCandidateSampler",
         true_classes,
@@ -73,7 +73,7 @@ def learned_unigram_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Classes as often as they were seen so far."""
+    """Sample classes as often as they were seen so far."""
     return _sampler(
         "LearnedUnigramCandidateSampler",
         true_classes,
@@ -101,7 +101,7 @@ def fixed_unigram_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Classes by given frequencies, from a file or a list."""
+    """Sample classes by given frequencies, from a file or a list."""
     return _sampler(
         "FixedUnigramCandidateSampler",
         true_classes,
@@ -170,7 +170,7 @@ def _sampled_logits(
     partition_strategy: str,
     name: str | None,
 ) -> tuple[Tensor, Tensor]:
-    """Logits and labels of the true classes followed by the sampled ones (Jean et al. 2014)."""
+    """Compute logits and labels of the true classes followed by the sampled ones (Jean et al. 2014)."""
     with name_scope(name, "compute_sampled_logits"):
         labels = convert_to_tensor(labels)
         if labels.dtype.base_dtype is not dtypes.int64:
@@ -226,7 +226,7 @@ def _sampled_logits(
 
 
 def _without_hits(logits: Tensor, labels: Tensor, sampled: Tensor, num_true: int, num_sampled: int) -> Tensor:
-    """Logits of sampled classes that are true ones made so small that they do not count."""
+    """Make the logits of sampled classes that are true ones so small that they do not count."""
     rows, columns, weights = compute_accidental_hits(labels, sampled, num_true)
     column = apply_op("Cast", x=columns, DstT=dtypes.int32)
     places = apply_op("Pack", values=[rows, column], axis=1)
@@ -250,7 +250,7 @@ def sampled_softmax_loss(
     name: str = "sampled_softmax_loss",
     seed: int | None = None,
 ) -> Tensor:
-    """Softmax cross entropy over the true classes and some sampled ones; for training only."""
+    """Compute softmax cross entropy over the true classes and some sampled ones; for training only."""
     if sampled_values is None and seed is not None:
         sampled_values = log_uniform_candidate_sampler(labels, num_true, num_sampled, True, num_classes, seed)
     logits, targets = _sampled_logits(
@@ -283,7 +283,7 @@ def nce_loss(
     partition_strategy: str = "mod",
     name: str = "nce_loss",
 ) -> Tensor:
-    """Noise-contrastive estimation (Gutmann and Hyvarinen 2010): independent logistic losses, summed by example."""
+    """Estimate noise-contrastively (Gutmann and Hyvarinen 2010): independent logistic losses, summed by example."""
     logits, targets = _sampled_logits(
         weights,
         biases,

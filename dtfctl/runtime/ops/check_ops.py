@@ -23,7 +23,7 @@ def _assert(condition: Tensor, data: Sequence[Any], summarize: int | None, name:
 
 
 def Assert(condition: Any, data: Sequence[Any], summarize: int | None = None, name: str | None = None) -> Operation:
-    """Fails with InvalidArgumentError, printing `summarize` items of each of `data`, when `condition` is false."""
+    """Fail with InvalidArgumentError, printing `summarize` items of each of `data`, when `condition` is false."""
     return _assert(convert_to_tensor(condition), data, summarize, name)
 
 
@@ -248,7 +248,7 @@ def is_strictly_increasing(x: Any, name: str | None = None) -> Tensor:
 def verify_tensor_all_finite(
     t: Any = None, msg: str = "", name: str | None = None, x: Any = None, message: str | None = None
 ) -> Tensor:
-    """x, checked for NaN and infinities in every step."""
+    """Check x for NaN and infinities in every step, and pass it on."""
     tensor = convert_to_tensor(t if x is None else x)
     checked = array_ops.check_numerics(tensor, msg if message is None else message)
     with tensor.graph.control_dependencies([checked]):

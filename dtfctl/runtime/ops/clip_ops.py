@@ -23,7 +23,7 @@ def _with_values(original: Any, values: Tensor) -> Any:
 
 
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
-    """Elements below the minimum or above the maximum replaced by it."""
+    """Replace elements below the minimum or above the maximum by it."""
     with name_scope(name, "clip_by_value") as scope:
         values = _values(t)
         low = apply_op("Minimum", x=values, y=convert_to_tensor(clip_value_max, values.dtype.base_dtype))
@@ -42,7 +42,7 @@ def _sum_all(t: Tensor, axes: Any = None, keep_dims: bool = False) -> Tensor:
 
 
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
-    """`t` scaled so that its L2 norm (over `axes`) is at most `clip_norm`."""
+    """Scale `t` so that its L2 norm (over `axes`) is at most `clip_norm`."""
     with name_scope(name, "clip_by_norm"):
         values = _values(t)
         squared = _sum_all(apply_op("Mul", x=values, y=values), axes, keep_dims=True)
@@ -94,7 +94,7 @@ def clip_by_global_norm(
 
 
 def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Any:
-    """`t` scaled so that its L2 norm divided by its size is at most `clip_norm`."""
+    """Scale `t` so that its L2 norm divided by its size is at most `clip_norm`."""
     with name_scope(name, "clip_by_average_norm"):
         values = _values(t)
         size = apply_op("Cast", x=apply_op("Size", input=values), DstT=values.dtype)

@@ -167,7 +167,7 @@ def _pack(outputs: Sequence[Tensor], structure: Any) -> Any:
 
 @register_gradient("If", "StatelessIf", "Case", "StatelessCase")
 def _branch_gradient(op: Operation, *grads: Any) -> list[Any]:
-    """Gradients of a conditional: another conditional over the gradients of its branches.
+    """Differentiate a conditional by another conditional over the gradients of its branches.
 
     Values of a branch that its gradient needs become extra outputs of the forward op; the branches that do not make
     them give a zero scalar, which nobody reads.
@@ -281,7 +281,7 @@ def _make_backward(
 
 
 def smart_cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: str | None = None) -> Any:
-    """`cond`, decided at once when `pred` is known while the graph is built."""
+    """Run `cond`, decided at once when `pred` is known while the graph is built."""
     value = pred if isinstance(pred, (bool, int)) else constant_value(convert_to_tensor(pred))
     if value is not None:
         return true_fn() if value else false_fn()

@@ -17,7 +17,7 @@ from dtfctl.runtime.ops.variables import Variable
 
 
 def _gather(params: Any, ids: Tensor, name: str | None = None) -> Tensor:
-    """Rows of a variable or tensor, read where it lives."""
+    """Gather rows of a variable or tensor, read where it lives."""
     graph = context.get_default_graph()
     if isinstance(params, ResourceVariable):
         with graph.colocate_with(params.op):
@@ -41,7 +41,7 @@ def embedding_lookup(
     validate_indices: bool = True,
     max_norm: Any = None,
 ) -> Tensor:
-    """Rows `ids` of an embedding.
+    """Look up the rows `ids` of an embedding.
 
     Args:
         params: a variable or tensor [rows, ...], a list of them, or a partitioned variable.
@@ -101,7 +101,7 @@ def _partitioned(parts: list[Any], ids: Tensor, strategy: str) -> Tensor:
 
 
 def _divided(parts: list[Any], flat: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
-    """Owner and local row when part i holds a contiguous block, the first parts one row more."""
+    """Find owner and local row when part i holds a contiguous block, the first parts one row more."""
     sizes = [p.shape[0].value for p in parts]
     if None in sizes:
         raise ValueError("partition_strategy='div' needs parts with a known number of rows")
@@ -134,7 +134,7 @@ def embedding_lookup_sparse(
     combiner: str | None = None,
     max_norm: Any = None,
 ) -> Tensor:
-    """Rows of an embedding combined per row of a sparse matrix of ids.
+    """Combine rows of an embedding per row of a sparse matrix of ids.
 
     Args:
         sp_ids: int [batch, n]; every row needs at least one id (see `safe_embedding_lookup_sparse`).
@@ -190,7 +190,7 @@ def safe_embedding_lookup_sparse(
     partition_strategy: str = "div",
     max_norm: Any = None,
 ) -> Tensor:
-    """`embedding_lookup_sparse` for rows that may lack valid ids: these give `default_id`'s row, or zeros."""
+    """Look up like `embedding_lookup_sparse` rows that may lack valid ids: these give `default_id`'s row, or zeros."""
     with name_scope(name, "safe_embedding_lookup_sparse"):
         valid = apply_op("GreaterEqual", x=sparse_ids.values, y=constant(0, sparse_ids.values.dtype))
         if sparse_weights is not None:

@@ -140,7 +140,7 @@ def function(
     autograph: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Decorator: calls of the function become one op that runs its traced body.
+    """Make calls of the decorated function one op that runs its traced body.
 
     Args:
         input_signature: a sequence of TensorSpec; one trace for all shapes that fit.

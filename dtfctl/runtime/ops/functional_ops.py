@@ -15,7 +15,7 @@ from dtfctl.runtime.ops.while_loop import while_loop
 
 
 def _elements(elems: Any) -> tuple[list[Tensor], Tensor, int | None]:
-    """Flat tensors, the length of their first axis as a tensor, and statically."""
+    """Flatten to tensors; give the length of their first axis as a tensor, and statically, too."""
     flat = [convert_to_tensor(e, name="elem") for e in nest.flatten(elems)]
     for tensor in flat:
         if tensor.shape.rank == 0:
@@ -43,7 +43,7 @@ def map_fn(
     name: str | None = None,
     fn_output_signature: Any = None,
 ) -> Any:
-    """`fn` of each slice along the first axis, stacked.
+    """Apply `fn` to each slice along the first axis and stack what it gives.
 
     Args:
         elems: a structure of tensors with equal first dimensions.
@@ -127,7 +127,7 @@ def foldl(
     swap_memory: bool = False,
     name: str | None = None,
 ) -> Any:
-    """fn(... fn(fn(initializer, elems[0]), elems[1]) ...); without initializer the first element starts."""
+    """Fold fn(... fn(fn(initializer, elems[0]), elems[1]) ...); without initializer the first element starts."""
     return _fold(fn, elems, initializer, parallel_iterations, back_prop, name or "foldl", right=False)
 
 
@@ -140,7 +140,7 @@ def foldr(
     swap_memory: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Like `foldl`, from the last element to the first."""
+    """Fold like `foldl`, from the last element to the first."""
     return _fold(fn, elems, initializer, parallel_iterations, back_prop, name or "foldr", right=True)
 
 

@@ -56,7 +56,7 @@ def group(*inputs: Any, name: str | None = None, **kwargs: Any) -> Operation:
 
 
 def with_dependencies(dependencies: Iterable[Any], output: Any, name: str | None = None) -> Any:
-    """`output`, once all dependencies have run."""
+    """Pass on `output` once all dependencies have run."""
     graph = context.get_default_graph()
     with name_scope(name, "control_dependency"):
         value = output.values if isinstance(output, IndexedSlices) else convert_to_tensor(output)

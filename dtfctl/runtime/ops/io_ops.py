@@ -72,11 +72,11 @@ class ReaderBase:
         return queue if isinstance(queue, Tensor) else queue.queue_ref
 
     def read(self, queue: Any, name: str | None = None) -> Any:
-        """(key, value) of the next record."""
+        """Read (key, value) of the next record."""
         return apply_op_outputs("ReaderReadV2", name, reader_handle=self._reader_ref, queue_handle=self._queue(queue))
 
     def read_up_to(self, queue: Any, num_records: Any, name: str | None = None) -> Any:
-        """(keys, values) of up to `num_records` records of one work unit."""
+        """Read (keys, values) of up to `num_records` records of one work unit."""
         return apply_op_outputs(
             "ReaderReadUpToV2",
             name,

@@ -47,7 +47,7 @@ def _finish(
     activation: Activation | None,
     activity_regularizer: Any,
 ) -> Tensor:
-    """Bias, activation and what is charged for it."""
+    """Add the bias, apply the activation and charge for it."""
     if use_bias:
         dtype = out.dtype.base_dtype
         bias = get_variable("bias", [filters], dtype, initializer, regularizer, trainable, constraint=constraint)
@@ -71,7 +71,7 @@ def dense(
     name: str | None = None,
     reuse: Any = None,
 ) -> Tensor:
-    """activation(inputs . kernel + bias) over the last axis: [..., n] -> [..., units]."""
+    """Compute activation(inputs . kernel + bias) over the last axis: [..., n] -> [..., units]."""
     x = convert_to_tensor(inputs)
     size = _last_dimension(x)
     with variable_scope(name, "dense", reuse=reuse):
@@ -139,7 +139,7 @@ def conv2d(
     name: str | None = None,
     reuse: Any = None,
 ) -> Tensor:
-    """2-D convolution: [batch, height, width, channels] -> [batch, new_height, new_width, filters]."""
+    """Convolve in two dimensions: [batch, height, width, channels] -> [batch, new_height, new_width, filters]."""
     x = convert_to_tensor(inputs)
     wire = _format(data_format, "NHWC", "NCHW")
     channels = _last_dimension(x, -1 if data_format == "channels_last" else 1)
@@ -186,7 +186,7 @@ def conv1d(
     name: str | None = None,
     reuse: Any = None,
 ) -> Tensor:
-    """1-D convolution: [batch, length, channels] -> [batch, new_length, filters]."""
+    """Convolve in one dimension: [batch, length, channels] -> [batch, new_length, filters]."""
     x = convert_to_tensor(inputs)
     if data_format != "channels_last":
         raise NotImplementedError("tf.layers.conv1d: only data_format='channels_last'; transpose the inputs")
@@ -245,7 +245,7 @@ def average_pooling2d(
 
 
 def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_last") -> Tensor:
-    """[batch, ...] -> [batch, n]."""
+    """Flatten [batch, ...] to [batch, n]."""
     x = convert_to_tensor(inputs)
     dims = x.shape.dims_or_none
     rest = None if dims is None else TensorShape(dims[1:]).num_elements()

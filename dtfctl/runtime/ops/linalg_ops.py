@@ -26,7 +26,7 @@ def cholesky(input: Any, name: str | None = None) -> Tensor:
 
 
 def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
-    """X with A X = rhs, given the Cholesky factor of A."""
+    """Solve A X = rhs for X, given the Cholesky factor of A."""
     with name_scope(name, "cholesky_solve"):
         y = matrix_triangular_solve(chol, rhs, adjoint=False, lower=True)
         return matrix_triangular_solve(chol, y, adjoint=True, lower=True)
@@ -38,7 +38,7 @@ def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -
 
 
 def log_matrix_determinant(input: Any, name: str | None = None) -> Any:
-    """Sign and logarithm of the determinant of (each) square matrix."""
+    """Compute the sign and logarithm of the determinant of (each) square matrix."""
     return tuple(apply_op_outputs("LogMatrixDeterminant", name, input=input))
 
 
@@ -68,18 +68,18 @@ def matrix_triangular_solve(
 def matrix_solve_ls(
     matrix: Any, rhs: Any, l2_regularizer: Any = 0.0, fast: bool = True, name: str | None = None
 ) -> Tensor:
-    """Least squares solutions."""
+    """Solve a x = rhs for x by least squares."""
     l2 = convert_to_tensor(l2_regularizer, dtypes.float64)
     return apply_op("MatrixSolveLs", name, matrix=matrix, rhs=rhs, l2_regularizer=l2, fast=fast)
 
 
 def self_adjoint_eig(tensor: Any, name: str | None = None) -> Any:
-    """Eigenvalues and eigenvectors of self-adjoint matrices."""
+    """Compute the eigenvalues and eigenvectors of self-adjoint matrices."""
     return tuple(apply_op_outputs("SelfAdjointEigV2", name, input=tensor, compute_v=True))
 
 
 def self_adjoint_eigvals(tensor: Any, name: str | None = None) -> Tensor:
-    """Eigenvalues of self-adjoint matrices."""
+    """Compute the eigenvalues of self-adjoint matrices."""
     return apply_op_outputs("SelfAdjointEigV2", name, input=tensor, compute_v=False)[0]
 
 
@@ -92,19 +92,19 @@ def _complex_of(tensor: Tensor) -> Any:
 
 
 def eig(tensor: Any, name: str | None = None) -> Any:
-    """Eigenvalues and eigenvectors of square matrices."""
+    """Compute the eigenvalues and eigenvectors of square matrices."""
     x = convert_to_tensor(tensor)
     return tuple(apply_op_outputs("Eig", name, input=x, compute_v=True, Tout=_complex_of(x)))
 
 
 def eigvals(tensor: Any, name: str | None = None) -> Tensor:
-    """Eigenvalues of square matrices."""
+    """Compute the eigenvalues of square matrices."""
     x = convert_to_tensor(tensor)
     return apply_op_outputs("Eig", name, input=x, compute_v=False, Tout=_complex_of(x))[0]
 
 
 def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
-    """(s, u, v), or s alone; v is not transposed."""
+    """Compute the singular values and vectors (s, u, v), or s alone; v is not transposed."""
     s, u, v = apply_op_outputs("Svd", name, input=tensor, compute_uv=compute_uv, full_matrices=full_matrices)
     kind = s.dtype.real_dtype
     s = math_ops.cast(math_ops.real(s), kind) if s.dtype.is_complex else s
@@ -112,12 +112,12 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
 
 
 def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Any:
-    """Orthogonal and upper triangular factors."""
+    """Compute orthogonal and upper triangular factors."""
     return tuple(apply_op_outputs("Qr", name, input=input, full_matrices=full_matrices))
 
 
 def lu(input: Any, output_idx_type: Any = dtypes.int32, name: str | None = None) -> Any:
-    """Triangular factors and the permutation of rows."""
+    """Compute triangular factors and the permutation of rows."""
     return tuple(apply_op_outputs("Lu", name, input=input, output_idx_type=output_idx_type))
 
 
@@ -131,7 +131,7 @@ sqrtm = matrix_square_root
 
 
 def tridiagonal_solve(diagonals: Any, rhs: Any, partial_pivoting: bool = True, name: str | None = None) -> Tensor:
-    """Diagonals [..., 3, M]: upper, main, lower."""
+    """Solve systems of tridiagonal matrices given by diagonals [..., 3, M]: upper, main, lower."""
     return apply_op("TridiagonalSolve", name, diagonals=diagonals, rhs=rhs, partial_pivoting=partial_pivoting)
 
 
@@ -148,7 +148,7 @@ def norm(
     name: str | None = None,
     keep_dims: bool | None = None,
 ) -> Tensor:
-    """Vector norms ("euclidean", 1, 2, inf, p), or matrix norms for a pair of axes ("fro", 1, inf)."""
+    """Compute vector norms ("euclidean", 1, 2, inf, p), or matrix norms for a pair of axes ("fro", 1, inf)."""
     keep = bool(keep_dims if keepdims is None else keepdims)
     pair = isinstance(axis, (tuple, list)) and len(axis) == 2
     if isinstance(axis, (tuple, list)) and len(axis) > 2:
@@ -183,7 +183,7 @@ def norm(
 
 
 def einsum(equation: str, *inputs: Any, name: str | None = None, **kwargs: Any) -> Tensor:
-    """Einstein summation of any number of tensors, two at a time."""
+    """Sum any number of tensors by Einstein's convention, two at a time."""
     kwargs.pop("optimize", None)
     if kwargs:
         raise TypeError(f"Invalid keyword arguments for einsum: {', '.join(sorted(kwargs))}")
@@ -212,7 +212,7 @@ tensor_diag, tensor_diag_part = array_ops.diag, array_ops.diag_part
 
 
 def tridiagonal_matmul(diagonals: Any, rhs: Any, name: str | None = None) -> Tensor:
-    """Diagonals [..., 3, M] (upper, main, lower) times rhs."""
+    """Multiply tridiagonal matrices, given by diagonals [..., 3, M] (upper, main, lower), by rhs."""
     parts = convert_to_tensor(diagonals)
     upper, main, lower = (array_ops.expand_dims(parts[..., i, :], -2) for i in (0, 1, 2))
     return apply_op("TridiagonalMatMul", name, superdiag=upper, maindiag=main, subdiag=lower, rhs=rhs)

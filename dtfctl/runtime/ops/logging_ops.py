@@ -21,7 +21,7 @@ def Print(
     summarize: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """`input_`, unchanged; when it is computed, `data` is written to the task's stderr."""
+    """Pass on `input_`, unchanged; when it is computed, `data` is written to the task's stderr."""
     return apply_op(
         "Print",
         name,

@@ -100,7 +100,7 @@ class _Table:
         return apply_op("LookupTableSizeV2", name or f"{self.name}_Size", table_handle=self.resource_handle)
 
     def lookup(self, keys: Any, name: str | None = None) -> Any:
-        """Values of `keys`, the default where there is none; a SparseTensor keeps its places."""
+        """Look up the values of `keys`, the default where there is none; a SparseTensor keeps its places."""
         source = keys.values if isinstance(keys, SparseTensor) else convert_to_tensor(keys, self.key_dtype)
         if source.dtype.base_dtype is not self.key_dtype:
             raise TypeError(f"Dtype of argument `keys` must be {self.key_dtype}, received: {keys.dtype}")
@@ -174,7 +174,7 @@ class _WritableTable(_Table):
         return make_op("LookupTableRemoveV2", name, table_handle=self.resource_handle, keys=source)
 
     def export(self, name: str | None = None) -> Any:
-        """(keys, values)."""
+        """Read everything in the table: (keys, values)."""
         return apply_op_outputs(
             "LookupTableExportV2",
             name,

@@ -56,7 +56,7 @@ def compute_weighted_loss(
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
-    """`losses` times `weights` (of the same or a broadcastable shape), reduced.
+    """Multiply `losses` by `weights` (of the same or a broadcastable shape) and reduce.
 
     Raises:
         ValueError: the weights cannot be broadcast, or the reduction is unknown.
@@ -115,7 +115,7 @@ def absolute_difference(
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
-    """|labels - predictions|, weighted and reduced."""
+    """Compute |labels - predictions|, weighted and reduced."""
     with name_scope(scope, "absolute_difference") as scope:
         y, p = _pair(labels, predictions)
         return compute_weighted_loss(
@@ -131,7 +131,7 @@ def mean_squared_error(
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
-    """(labels - predictions)^2, weighted and reduced."""
+    """Compute (labels - predictions)^2, weighted and reduced."""
     with name_scope(scope, "mean_squared_error") as scope:
         y, p = _pair(labels, predictions)
         return compute_weighted_loss(apply_mixed("SquaredDifference", p, y), weights, scope, loss_collection, reduction)
@@ -146,7 +146,7 @@ def huber_loss(
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
-    """Squared up to `delta`, linear beyond (Huber, 1964)."""
+    """Compute a loss that is squared up to `delta`, linear beyond (Huber, 1964)."""
     with name_scope(scope, "huber_loss") as scope:
         y, p = _pair(labels, predictions)
         error = apply_mixed("Abs", apply_mixed("Sub", p, y))
@@ -185,7 +185,7 @@ def hinge_loss(
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
-    """max(0, 1 - y * logits), labels 0 or 1 meaning y = -1 or 1."""
+    """Compute max(0, 1 - y * logits), labels 0 or 1 meaning y = -1 or 1."""
     with name_scope(scope, "hinge_loss") as scope:
         y, p = _pair(labels, logits)
         one = constant(1.0, p.dtype)
@@ -204,7 +204,7 @@ def cosine_distance(
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
     dim: int | None = None,
 ) -> Tensor:
-    """1 - the inner product along `axis` of vectors that are unit-normalized already."""
+    """Compute 1 - the inner product along `axis` of vectors that are unit-normalized already."""
     axis = dim if axis is None else axis
     if axis is None:
         raise ValueError("You must specify argument `axis`.")
@@ -224,7 +224,7 @@ def sigmoid_cross_entropy(
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
-    """Independent cross entropies; labels are pulled towards 1/2 by `label_smoothing`."""
+    """Compute independent cross entropies; labels are pulled towards 1/2 by `label_smoothing`."""
     with name_scope(scope, "sigmoid_cross_entropy_loss") as scope:
         y, x = _pair(multi_class_labels, logits)
         if label_smoothing > 0:
@@ -243,7 +243,7 @@ def softmax_cross_entropy(
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
-    """Cross entropy of [batch, classes] logits; labels are pulled towards uniform by `label_smoothing`."""
+    """Compute cross entropy of [batch, classes] logits; labels are pulled towards uniform by `label_smoothing`."""
     with name_scope(scope, "softmax_cross_entropy_loss") as scope:
         y, x = _pair(onehot_labels, logits)
         if label_smoothing > 0:
@@ -264,7 +264,7 @@ def sparse_softmax_cross_entropy(
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Tensor:
-    """Cross entropy of [batch, classes] logits with class numbers [batch] or [batch, 1]."""
+    """Compute cross entropy of [batch, classes] logits with class numbers [batch] or [batch, 1]."""
     with name_scope(scope, "sparse_softmax_cross_entropy_loss") as scope:
         y, x = convert_to_tensor(labels), convert_to_tensor(logits)
         if y.shape.rank is not None and y.shape.rank == x.shape.rank:

@@ -98,7 +98,7 @@ def conv2d_transpose(
     name: str | None = None,
     reuse: Any = None,
 ) -> Tensor:
-    """Transposed 2-D convolution: [batch, height, width, channels] -> a larger picture of `filters` channels."""
+    """Convolve transposed in two dimensions: [batch, height, width, channels] -> larger ones of `filters` channels."""
     return _transposed(2, **locals())
 
 
@@ -122,7 +122,7 @@ def conv3d_transpose(
     name: str | None = None,
     reuse: Any = None,
 ) -> Tensor:
-    """Transposed 3-D convolution: [batch, depth, height, width, channels] -> a larger volume."""
+    """Convolve transposed in three dimensions: [batch, depth, height, width, channels] -> a larger volume."""
     return _transposed(3, **locals())
 
 
@@ -147,7 +147,7 @@ def conv3d(
     name: str | None = None,
     reuse: Any = None,
 ) -> Tensor:
-    """3-D convolution: [batch, depth, height, width, channels] -> [batch, ..., filters]."""
+    """Convolve in three dimensions: [batch, depth, height, width, channels] -> [batch, ..., filters]."""
     x = convert_to_tensor(inputs)
     channels = _last_dimension(x, -1 if data_format == "channels_last" else 1)
     shape = [*_tuple(kernel_size, 3, "kernel_size"), channels, filters]
@@ -266,7 +266,7 @@ def separable_conv1d(
     name: str | None = None,
     reuse: Any = None,
 ) -> Tensor:
-    """`separable_conv2d` of sequences [batch, length, channels].
+    """Apply `separable_conv2d` to sequences [batch, length, channels].
 
     Raises:
         NotImplementedError: the channels come first.
@@ -319,7 +319,7 @@ def max_pooling1d(
     data_format: str = "channels_last",
     name: str | None = None,
 ) -> Tensor:
-    """Maxima over windows of sequences."""
+    """Take maxima over windows of sequences."""
     return _pool1d("MaxPool", inputs, pool_size, strides, padding, data_format, name or "max_pooling1d")
 
 
@@ -331,7 +331,7 @@ def average_pooling1d(
     data_format: str = "channels_last",
     name: str | None = None,
 ) -> Tensor:
-    """Means over windows of sequences."""
+    """Take means over windows of sequences."""
     return _pool1d("AvgPool", inputs, pool_size, strides, padding, data_format, name or "average_pooling1d")
 
 
@@ -355,7 +355,7 @@ def max_pooling3d(
     data_format: str = "channels_last",
     name: str | None = None,
 ) -> Tensor:
-    """Maxima over windows of volumes."""
+    """Take maxima over windows of volumes."""
     return _pool3d("MaxPool3D", inputs, pool_size, strides, padding, data_format, name or "max_pooling3d")
 
 
@@ -367,5 +367,5 @@ def average_pooling3d(
     data_format: str = "channels_last",
     name: str | None = None,
 ) -> Tensor:
-    """Means over windows of volumes."""
+    """Take means over windows of volumes."""
     return _pool3d("AvgPool3D", inputs, pool_size, strides, padding, data_format, name or "average_pooling3d")

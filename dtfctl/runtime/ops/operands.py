@@ -13,7 +13,7 @@ from dtfctl.runtime.framework.operation import Tensor
 
 
 def typed_pair(x: Any, y: Any) -> tuple[Any, Any]:
-    """Both operands, the first as a tensor: the one that has a type gives it to the other."""
+    """Convert both operands, the first to a tensor: the one that has a type gives it to the other."""
     if isinstance(x, Tensor) or not _has_dtype(y):
         return convert_to_tensor(x, name="x"), y
     y = convert_to_tensor(y, name="y")

@@ -142,7 +142,7 @@ def decode_csv(
     na_value: str = "",
     select_cols: Sequence[int] | None = None,
 ) -> list[Tensor]:
-    """Columns of CSV records; a default of [] makes a field required."""
+    """Parse CSV records into columns; a default of [] makes a field required."""
     return apply_op_outputs(
         "DecodeCSV",
         name,

@@ -50,7 +50,7 @@ def random_normal(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Normal distribution."""
+    """Draw from a normal distribution."""
     with name_scope(name, "random_normal") as scope:
         dims = _dims(shape)
         mean = convert_to_tensor(mean, as_dtype(dtype), name="mean")
@@ -68,7 +68,7 @@ def truncated_normal(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Normal distribution, values beyond two standard deviations drawn again."""
+    """Draw from a normal distribution, values beyond two standard deviations drawn again."""
     with name_scope(name, "truncated_normal") as scope:
         dims = _dims(shape)
         mean = convert_to_tensor(mean, as_dtype(dtype), name="mean")
@@ -88,7 +88,7 @@ def parameterized_truncated_normal(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Normal distributions cut at bounds of their own."""
+    """Draw from normal distributions cut at bounds of their own."""
     with name_scope(name, "parameterized_truncated_normal") as scope:
         wanted = as_dtype(dtype)
         dims = _dims(shape)
@@ -108,7 +108,7 @@ def random_uniform(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Uniform distribution over [minval, maxval); 1 is the upper bound of floats when none is given.
+    """Draw uniformly from [minval, maxval); 1 is the upper bound of floats when none is given.
 
     Raises:
         ValueError: an integer type without `maxval`, or a type that cannot be drawn.
@@ -168,7 +168,7 @@ def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None
 def multinomial(
     logits: Any, num_samples: Any, seed: int | None = None, name: str | None = None, output_dtype: Any = None
 ) -> Tensor:
-    """Category numbers drawn for each row of unnormalized log-probabilities."""
+    """Draw category numbers for each row of unnormalized log-probabilities."""
     with name_scope(name, "multinomial"):
         seed1, seed2 = get_seed(seed)
         return apply_op(
@@ -195,7 +195,7 @@ def random_gamma(
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Gamma distributions of the given shape (alpha) and rate (beta), one sample of `shape` for each."""
+    """Draw from Gamma distributions of given shape (alpha) and rate (beta), one sample of `shape` for each."""
     with name_scope(name, "random_gamma"):
         wanted = as_dtype(dtype)
         dims = _dims(shape)
@@ -216,7 +216,7 @@ def random_gamma(
 def random_poisson(
     lam: Any, shape: Any, dtype: Any = dtypes.float32, seed: int | None = None, name: str | None = None
 ) -> Tensor:
-    """Poisson distributions of the given rates, one sample of `shape` for each."""
+    """Draw from Poisson distributions of the given rates, one sample of `shape` for each."""
     with name_scope(name, "random_poisson"):
         seed1, seed2 = get_seed(seed)
         return apply_op("RandomPoissonV2", shape=_dims(shape), rate=lam, dtype=dtype, seed=seed1, seed2=seed2)
@@ -238,7 +238,7 @@ def stateless_random_normal(
     dtype: Any = dtypes.float32,
     name: str | None = None,
 ) -> Tensor:
-    """Normal distribution from a seed of two integers: the same seed always gives the same numbers."""
+    """Draw from a normal distribution by a seed of two integers: the same seed always gives the same numbers."""
     return _stateless("StatelessRandomNormal", shape, seed, dtype, stddev, mean, name or "stateless_random_normal")
 
 
@@ -263,7 +263,7 @@ def stateless_random_uniform(
     dtype: Any = dtypes.float32,
     name: str | None = None,
 ) -> Tensor:
-    """Uniform distribution from a seed of two integers.
+    """Draw from a uniform distribution by a seed of two integers.
 
     Raises:
         ValueError: an integer type with only one of the bounds.

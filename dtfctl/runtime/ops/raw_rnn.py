@@ -77,7 +77,7 @@ def raw_rnn(
 
 
 def _unless(done: Tensor, value: Any, otherwise: Any) -> Any:
-    """`value` for the sequences that go on, `otherwise` for those that are finished."""
+    """Choose `value` for the sequences that go on, `otherwise` for those that are finished."""
     if getattr(value, "_flow_of_array", None) is not None:
         return value
     tensor = convert_to_tensor(value)

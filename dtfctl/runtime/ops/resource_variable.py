@@ -86,7 +86,7 @@ class ResourceVariable(Variable):
         return apply_op("Identity", input=value)
 
     def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
-        """Rows of the value, without touching the others."""
+        """Read rows of the value, without touching the others."""
         return apply_op("ResourceGather", resource=self.handle, indices=indices, dtype=self._dtype, name=name)
 
     def _as_graph_element(self) -> Tensor:

@@ -16,7 +16,7 @@ from dtfctl.runtime.ops.while_loop import while_loop
 
 
 def _transposed(x: Tensor) -> Tensor:
-    """[batch, time, ...] <-> [time, batch, ...]."""
+    """Swap batch and time: [batch, time, ...] <-> [time, batch, ...]."""
     rank = x.shape.rank
     if rank is None:
         raise ValueError("inputs must have a known rank")

@@ -134,7 +134,7 @@ class RNNCell:
             return result
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
-        """Zeros in the structure of the state, [batch_size, size] each."""
+        """Make zeros in the structure of the state, [batch_size, size] each."""
         return nest.map_structure(lambda size: _zeros(batch_size, size, as_dtype(dtype)), self.state_size)
 
 
@@ -161,7 +161,7 @@ def _zeros(batch_size: Any, size: Any, dtype: Any) -> Tensor:
 
 
 def _linear(inputs: Sequence[Tensor], size: int, bias: Any, prefix: str = "") -> Tensor:
-    """[inputs] . kernel + bias."""
+    """Compute [inputs] . kernel + bias."""
     joined = inputs[0] if len(inputs) == 1 else apply_op("ConcatV2", values=list(inputs), axis=1)
     width = sum(int(t.shape[1].value or 0) for t in inputs)
     if any(t.shape[1].value is None for t in inputs):

@@ -28,7 +28,7 @@ def _raised_cosine(length: Any, periodic: bool, dtype: Any, a: float, name: str)
 def hann_window(
     window_length: int, periodic: bool = True, dtype: Any = dtypes.float32, name: str | None = None
 ) -> Tensor:
-    """Hann's window, [window_length]; a periodic one (of even length) would go on with its first value.
+    """Make Hann's window, [window_length]; a periodic one (of even length) would go on with its first value.
 
     Raises:
         ValueError: the type is not floating.
@@ -39,7 +39,7 @@ def hann_window(
 def hamming_window(
     window_length: int, periodic: bool = True, dtype: Any = dtypes.float32, name: str | None = None
 ) -> Tensor:
-    """Hamming's window; arguments and errors as for `hann_window`."""
+    """Make Hamming's window; arguments and errors as for `hann_window`."""
     return _raised_cosine(window_length, periodic, dtype, 0.54, name or "hamming_window")
 
 
@@ -52,7 +52,7 @@ def frame(
     axis: int = -1,
     name: str | None = None,
 ) -> Tensor:
-    """Frames of a signal, one every `frame_step`: its axis becomes [frames, frame_length].
+    """Cut a signal into frames, one every `frame_step`: its axis becomes [frames, frame_length].
 
     Args:
         signal: [..., samples]; the number of samples is known.
@@ -160,7 +160,7 @@ def inverse_stft(
     window_fn: Callable[..., Any] | None = hann_window,
     name: str | None = None,
 ) -> Tensor:
-    """Signals from [..., frames, bins]; with `window_fn=inverse_stft_window_fn(frame_step)` those that `stft` took."""
+    """Join signals from [..., frames, bins]; by `window_fn=inverse_stft_window_fn(frame_step)` those `stft` took."""
     with name_scope(name, "inverse_stft"):
         stfts = convert_to_tensor(stfts)
         length = fft_length or _power_of_two(frame_length)

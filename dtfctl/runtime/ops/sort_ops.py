@@ -16,7 +16,7 @@ from dtfctl.runtime.ops import array_ops, math_ops
 
 
 def _ordered(values: Any, axis: int, direction: str, stable: bool) -> tuple[Tensor, Tensor]:
-    """(sorted values, indices), by TopK over the chosen axis."""
+    """Sort by TopK over the chosen axis: (sorted values, indices)."""
     if direction not in ("ASCENDING", "DESCENDING"):
         raise ValueError(f"Argument `direction` should be one of ASCENDING or DESCENDING. Received: {direction}")
     x = convert_to_tensor(values)
@@ -41,7 +41,7 @@ def _ordered(values: Any, axis: int, direction: str, stable: bool) -> tuple[Tens
 
 
 def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Tensor:
-    """Values sorted along an axis."""
+    """Sort values along an axis."""
     with name_scope(name, "sort"):
         return _ordered(values, axis, direction, False)[0]
 
@@ -62,7 +62,7 @@ def confusion_matrix(
     name: str | None = None,
     weights: Any = None,
 ) -> Tensor:
-    """[classes, classes]: how often each label (row) was predicted as each class (column)."""
+    """Count how often each label (row) was predicted as each class (column): [classes, classes]."""
     with name_scope(name, "confusion_matrix"):
         rows = math_ops.cast(array_ops.reshape(labels, [-1]), dtypes.int64)
         columns = math_ops.cast(array_ops.reshape(predictions, [-1]), dtypes.int64)

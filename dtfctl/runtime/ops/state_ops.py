@@ -127,12 +127,12 @@ def scatter_div(ref: Any, indices: Any, updates: Any, use_locking: bool = False,
 
 
 def scatter_min(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
-    """Rows of a variable become the minimum of themselves and the updates."""
+    """Set rows of a variable to the minimum of themselves and the updates."""
     return _scatter("Min", ref, indices, updates, use_locking, name)
 
 
 def scatter_max(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
-    """Rows of a variable become the maximum of themselves and the updates."""
+    """Set rows of a variable to the maximum of themselves and the updates."""
     return _scatter("Max", ref, indices, updates, use_locking, name)
 
 

@@ -14,7 +14,7 @@ from dtfctl.runtime.framework.operation import Tensor
 
 
 def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = None) -> Any:
-    """Strings of the inputs joined elementwise; scalars go with everything."""
+    """Join the strings of the inputs elementwise; scalars go with everything."""
     return apply_op("StringJoin", name, inputs=list(inputs), separator=separator)
 
 
@@ -38,7 +38,7 @@ def string_split_v2(source: Any, sep: Any = "", maxsplit: int = -1, name: str | 
 
 
 def regex_replace(input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None) -> Any:
-    """RE2 pattern; `\\1` in `rewrite` is the first group."""
+    """Replace what an RE2 pattern matches; `\\1` in `rewrite` is the first group."""
     if isinstance(pattern, (str, bytes)) and isinstance(rewrite, (str, bytes)):
         return apply_op(
             "StaticRegexReplace",
@@ -80,7 +80,7 @@ def reduce_join(
     reduction_indices: Any = None,
     keepdims: bool | None = None,
 ) -> Any:
-    """Strings joined along dimensions, the first of `axis` fastest; all of them, last first, when None."""
+    """Join strings along dimensions, the first of `axis` fastest; all of them, last first, when None."""
     source = convert_to_tensor(inputs, dtypes.string)
     axes = reduction_indices if axis is None else axis
     if axes is None:
@@ -96,6 +96,6 @@ def reduce_join(
 def string_format(
     template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3, name: str | None = None
 ) -> Tensor:
-    """`template` with each placeholder replaced by a tensor, summarised."""
+    """Replace each placeholder in `template` by a tensor, summarised."""
     items = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
     return apply_op("StringFormat", name, inputs=items, template=template, placeholder=placeholder, summarize=summarize)

@@ -47,7 +47,7 @@ def image(
     collections: Sequence[str] | None = None,
     family: str | None = None,
 ) -> Tensor:
-    """Images [batch, height, width, channels] of 1, 3 or 4 channels."""
+    """Summarize images [batch, height, width, channels] of 1, 3 or 4 channels."""
     arguments = {"tensor": convert_to_tensor(tensor), "max_images": max_outputs}
     return _emit("ImageSummary", name, family, collections, arguments)
 
@@ -60,14 +60,14 @@ def audio(
     collections: Sequence[str] | None = None,
     family: str | None = None,
 ) -> Tensor:
-    """Clips [batch, frames, channels] or [batch, frames] of values in -1..1."""
+    """Summarize clips [batch, frames, channels] or [batch, frames] of values in -1..1."""
     rate = convert_to_tensor(sample_rate, dtypes.float32)
     arguments = {"tensor": convert_to_tensor(tensor), "sample_rate": rate, "max_outputs": max_outputs}
     return _emit("AudioSummaryV2", name, family, collections, arguments)
 
 
 def text(name: str, tensor: Any, collections: Sequence[str] | None = None) -> Tensor:
-    """Strings, shown by TensorBoard's text plugin."""
+    """Summarize strings, shown by TensorBoard's text plugin."""
     from dtfctl.protocol import summary_pb2
 
     value = convert_to_tensor(tensor)

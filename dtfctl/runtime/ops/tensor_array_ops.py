@@ -111,7 +111,7 @@ class TensorArray:
         )
 
     def read(self, index: Any, name: str | None = None) -> Tensor:
-        """Element `index`."""
+        """Read element `index`."""
         value: Tensor = apply_op(
             "TensorListGetItem",
             input_handle=self._flow,

@@ -34,7 +34,7 @@ def moving_average_variables(scope: str | None = None) -> list[Any]:
 
 
 def all_variables() -> list[Any]:
-    """Old name of `global_variables`."""
+    """List all global variables: the old name of `global_variables`."""
     return global_variables()
 
 
@@ -60,7 +60,7 @@ def is_variable_initialized(variable: Variable) -> Tensor:
 def report_uninitialized_variables(
     var_list: Iterable[Variable] | None = None, name: str = "report_uninitialized_variables"
 ) -> Tensor:
-    """Names (1-D string) of the variables that have no value yet."""
+    """List the names (1-D string) of the variables that have no value yet."""
     variables = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
     with name_scope(name):
         if not variables:

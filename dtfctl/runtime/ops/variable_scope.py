@@ -166,7 +166,7 @@ def _wrap(custom: Callable[..., Any], inner: Callable[..., Any]) -> Callable[...
 
 
 def get_local_variable(name: str, *args: Any, **kwargs: Any) -> Any:
-    """Like `get_variable`, kept in LOCAL_VARIABLES and not trained."""
+    """Get a variable like `get_variable`, kept in LOCAL_VARIABLES and not trained."""
     kwargs["trainable"] = False
     kwargs["collections"] = [*(kwargs.get("collections") or []), GraphKeys.LOCAL_VARIABLES]
     return get_variable(name, *args, **kwargs)

@@ -203,7 +203,7 @@ class _Loop:
 
 
 def _flatten_shapes(structure: Any) -> list[Any]:
-    """Leaves of a structure of shapes: a TensorShape, None, or a list or tuple of ints and Nones."""
+    """Flatten a structure of shapes to its leaves: a TensorShape, None, or a list or tuple of ints and Nones."""
     if isinstance(structure, TensorShape) or structure is None:
         return [structure]
     if isinstance(structure, dict):
@@ -248,7 +248,7 @@ def _make_while(cond: FuncGraph, body: FuncGraph, inputs: list[Tensor], parallel
 
 @register_gradient("While", "StatelessWhile")
 def _while_gradient(op: Operation, *grads: Any) -> list[Any]:
-    """Gradients of a loop's inputs; input 0 is the counter, inputs the body returns unchanged are invariants.
+    """Differentiate a loop by its inputs; input 0 is the counter, inputs the body returns unchanged are invariants.
 
     An invariant's gradient is the sum over all iterations.
     """
@@ -322,7 +322,7 @@ def _seed(op: Operation, grads: Sequence[Any], i: int) -> Any:
 
 
 def _reachable_variables(body: FuncGraph, variables: list[int], seeds: list[int]) -> list[int]:
-    """Loop variables whose value influences, over any number of iterations, one that has a gradient."""
+    """Find the loop variables whose value influences, over any number of iterations, one that has a gradient."""
     from dtfctl.runtime.framework.gradients import _ops_between
 
     chosen = set(seeds)
@@ -396,6 +396,6 @@ def _replace_uses(graph: FuncGraph, old: Tensor, new: Tensor) -> None:
 
 
 def _reorder(graph: FuncGraph) -> None:
-    """Loop inputs first, then captures, which may have been made before the last loop inputs were."""
+    """Put loop inputs first, then captures, which may have been made before the last loop inputs were."""
     captures = set(graph.internal_captures)
     graph.inputs = [t for t in graph.inputs if t not in captures]

@@ -73,7 +73,7 @@ def test_shapes_and_gradients_that_are_said_in_a_word() -> None:
 
 def test_the_functions_of_the_table_look_like_functions() -> None:
     assert str(inspect.signature(tf.nn.relu)) == "(features: 'Any', name: 'str | None' = None) -> 'Tensor'"
-    assert (tf.nn.relu.__name__, tf.nn.relu.__doc__) == ("relu", "max(x, 0).")
+    assert (tf.nn.relu.__name__, tf.nn.relu.__doc__) == ("relu", "Compute max(x, 0).")
     assert list(inspect.signature(tf.acos).parameters) == ["x", "name"]
 
 

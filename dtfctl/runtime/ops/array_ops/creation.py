@@ -52,7 +52,7 @@ zeros, ones = _filled(0, "zeros"), _filled(1, "ones")
 
 
 def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
-    """Zeros of a tensor's shape."""
+    """Make zeros in a tensor's shape."""
     with name_scope(name, "zeros_like") as scope:
         x = convert_to_tensor(tensor, name="tensor")
         wanted = x.dtype.base_dtype if dtype is None else as_dtype(dtype)
@@ -64,7 +64,7 @@ def zeros_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize
 
 
 def ones_like(tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True) -> Tensor:
-    """Ones in the shape of a tensor."""
+    """Make ones in a tensor's shape."""
     with name_scope(name, "ones_like") as scope:
         x = convert_to_tensor(tensor, name="tensor")
         out = ones(shape(x, optimize=optimize), x.dtype.base_dtype if dtype is None else dtype, name=scope)
@@ -81,7 +81,7 @@ def one_hot(
     dtype: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """1 (or on_value) where an index points, 0 (or off_value) elsewhere."""
+    """Set 1 (or on_value) where an index points, 0 (or off_value) elsewhere."""
     with name_scope(name, "one_hot") as scope:
         on = None if on_value is None else convert_to_tensor(on_value, dtype)
         off = (
@@ -113,7 +113,7 @@ def eye(
     dtype: Any = dtypes.float32,
     name: str | None = None,
 ) -> Tensor:
-    """Identity matrices."""
+    """Make identity matrices."""
     with name_scope(name, "eye") as scope:
         columns = num_rows if num_columns is None else num_columns
         batch = [] if batch_shape is None else batch_shape
@@ -131,7 +131,7 @@ def eye(
 
 
 def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool_, name: str | None = None) -> Tensor:
-    """[..., maxlen]: true before each length."""
+    """Make a mask [..., maxlen] that is true before each length."""
     with name_scope(name, "SequenceMask"):
         lengths = convert_to_tensor(lengths)
         if maxlen is None:
@@ -148,7 +148,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool_, n
 
 
 def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[Tensor]:
-    """Coordinate arrays of vectors."""
+    """Make coordinate arrays of vectors."""
     if indexing not in ("xy", "ij"):
         raise ValueError(f"Argument `indexing` parameter must be either 'xy' or 'ij', got '{indexing}'")
     with name_scope(name):

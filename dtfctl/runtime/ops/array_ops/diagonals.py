@@ -19,7 +19,7 @@ def matrix_diag(
     padding_value: Any = 0,
     align: str = "RIGHT_LEFT",
 ) -> Tensor:
-    """Matrices with the given diagonals."""
+    """Make matrices with the given diagonals."""
     diagonal = convert_to_tensor(diagonal)
     if diagonal.dtype.base_dtype is dtypes.bool_ and padding_value == 0:
         padding_value = False
@@ -38,7 +38,7 @@ def matrix_diag(
 def matrix_diag_part(
     input: Any, name: str = "diag_part", k: Any = 0, padding_value: Any = 0, align: str = "RIGHT_LEFT"
 ) -> Tensor:
-    """Diagonals `k` of (each) matrix, padded to one length."""
+    """Take the diagonals `k` of (each) matrix, padded to one length."""
     x = convert_to_tensor(input)
     if x.dtype.base_dtype is dtypes.bool_ and padding_value == 0:
         padding_value = False
@@ -53,7 +53,7 @@ def matrix_diag_part(
 
 
 def matrix_band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Tensor:
-    """Matrices with zeros outside a band around the diagonal; negative numbers keep a whole triangle."""
+    """Set zeros outside a band around the diagonal of matrices; negative numbers keep a whole triangle."""
     low = convert_to_tensor(num_lower, None if isinstance(num_lower, Tensor) else dtypes.int64)
     return apply_op(
         "MatrixBandPart",

@@ -25,7 +25,7 @@ def gather(
     axis: Any = None,
     batch_dims: int = 0,
 ) -> Tensor:
-    """Rows of params; of a resource variable only those rows are read."""
+    """Gather rows of params; of a resource variable only those rows are read."""
     if axis is None:
         axis = batch_dims
     sparse_read = getattr(params, "sparse_read", None)
@@ -36,7 +36,7 @@ def gather(
 
 
 def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
-    """Slices along the last axis of `indices`, batch by batch."""
+    """Gather slices along the last axis of `indices`, batch by batch."""
     indices = convert_to_tensor(indices)
     if indices.shape.rank is None:
         raise ValueError("batch_gather does not allow indices with unknown shape.")
@@ -44,7 +44,7 @@ def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
 
 
 def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: int = 0) -> Tensor:
-    """Elements or slices at the coordinates in the last dimension of `indices`."""
+    """Gather elements or slices at the coordinates in the last dimension of `indices`."""
     if batch_dims:
         raise ValueError("gather_nd with batch_dims is not supported here; fold the batch into the indices")
     read = getattr(params, "gather_nd", None)
@@ -54,7 +54,7 @@ def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: in
 
 
 def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Tensor:
-    """Zeros of `shape` with updates added at coordinates."""
+    """Add updates at coordinates to zeros of `shape`."""
     indices = convert_to_tensor(indices)
     wanted = (
         convert_to_tensor(index_tensor(shape), indices.dtype.base_dtype) if not isinstance(shape, Tensor) else shape
@@ -77,7 +77,7 @@ tensor_scatter_nd_update, tensor_scatter_nd_add = tensor_scatter_update, tensor_
 
 
 def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any = None) -> Tensor:
-    """Elements (or rows) where the mask is true."""
+    """Keep the elements (or rows) where the mask is true."""
     with name_scope(name):
         x, m = convert_to_tensor(tensor), convert_to_tensor(mask)
         mask_rank = m.shape.rank
@@ -102,7 +102,7 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask", axis: Any =
 
 
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
-    """x where the condition holds, else y (shapes equal, or a vector of rows); without them the indices."""
+    """Take x where the condition holds, else y (shapes equal, or a vector of rows); without them find the indices."""
     if x is None and y is None:
         return apply_op("Where", name, input=condition)
     if x is None or y is None:
@@ -113,7 +113,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
 
 
 def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
-    """Like `where`, with broadcasting."""
+    """Choose like `where`, with broadcasting."""
     if x is None and y is None:
         return apply_op("Where", name, input=condition)
     if x is None or y is None:

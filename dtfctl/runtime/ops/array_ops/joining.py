@@ -17,7 +17,7 @@ from dtfctl.runtime.ops.array_ops.shapes import expand_dims, index_tensor
 
 
 def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
-    """Tensors put one after the other along an axis."""
+    """Put tensors one after the other along an axis."""
     if not isinstance(values, (list, tuple)):
         values = [values]
     if len(values) == 1:
@@ -26,7 +26,7 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
 
 
 def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
-    """Tensors of one shape along a new axis; a constant when everything is Python."""
+    """Stack tensors of one shape along a new axis; a constant when everything is Python."""
     if axis == 0:
         try:
             return convert_to_tensor(values, name=name) if not _has_tensors(values) else stacked(values, axis, name)
@@ -46,7 +46,7 @@ def stacked(values: Any, axis: int, name: str) -> Tensor:
 
 
 def parallel_stack(values: Sequence[Any], name: str = "parallel_stack") -> Tensor:
-    """Tensors of one known shape stacked along a new first axis, each copied as soon as it is there."""
+    """Stack tensors of one known shape along a new first axis, each copied as soon as it is there."""
     with name_scope(name) as scope:
         tensors = [expand_dims(convert_to_tensor(v), 0) for v in values]
         whole = TensorShape([len(tensors)]).concatenate(tensors[0].shape[1:])

@@ -22,7 +22,7 @@ def quantize_v2(
     axis: int | None = None,
     ensure_minimum_range: float = 0.01,
 ) -> Any:
-    """(quantized, its lowest float, its highest float)."""
+    """Quantize floats: (quantized, its lowest float, its highest float)."""
     out = apply_op_outputs(
         "QuantizeV2",
         name,
@@ -52,7 +52,7 @@ def dequantize(
     narrow_range: bool = False,
     dtype: Any = dtypes.float32,
 ) -> Tensor:
-    """Quantized values as floats."""
+    """Convert quantized values to floats."""
     return apply_op(
         "Dequantize",
         name,
@@ -78,7 +78,7 @@ def quantize_and_dequantize(
     narrow_range: bool = False,
     axis: int | None = None,
 ) -> Tensor:
-    """Floats rounded as if they were quantized."""
+    """Round floats as if they were quantized."""
     return apply_op(
         "QuantizeAndDequantizeV2",
         name,

@@ -41,7 +41,7 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None =
 
 
 def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool = False) -> Tensor:
-    """Axes in another order; reversed when perm is None."""
+    """Put axes in another order; reversed when perm is None."""
     with name_scope(name) as scope:
         x = convert_to_tensor(a)
         op_type = "ConjugateTranspose" if conjugate and x.dtype.is_complex else "Transpose"
@@ -110,12 +110,12 @@ def pad(
 def space_to_batch(
     input: Any, paddings: Any, block_size: int | None = None, name: str | None = None, block_shape: Any = None
 ) -> Tensor:
-    """`space_to_batch_nd` of images with square blocks."""
+    """Apply `space_to_batch_nd` to images with square blocks."""
     return space_to_batch_nd(input, [block_size] * 2 if block_shape is None else block_shape, paddings, name)
 
 
 def batch_to_space(input: Any, crops: Any, block_size: int, name: str | None = None, block_shape: Any = None) -> Tensor:
-    """`batch_to_space_nd` of images with square blocks."""
+    """Apply `batch_to_space_nd` to images with square blocks."""
     return batch_to_space_nd(input, [block_size] * 2 if block_shape is None else block_shape, crops, name)
 
 
@@ -128,7 +128,7 @@ def extract_image_patches(
     name: str | None = None,
     sizes: Any = None,
 ) -> Tensor:
-    """Patches of images, each flattened into channels."""
+    """Take patches of images, each flattened into channels."""
     return apply_op(
         "ExtractImagePatches",
         name,
@@ -143,7 +143,7 @@ def extract_image_patches(
 def required_space_to_batch_paddings(
     input_shape: Any, block_shape: Any, base_paddings: Any = None, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """(paddings, crops) that make an input divisible into blocks; computed while building, from known values."""
+    """Find (paddings, crops) that make an input divisible into blocks; computed while building, from known values."""
     sizes, blocks = (
         np.asarray(v) if known is None else known
         for v, known in ((v, constant_value(v) if isinstance(v, Tensor) else None) for v in (input_shape, block_shape))

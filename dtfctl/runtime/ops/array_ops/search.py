@@ -51,7 +51,7 @@ def searchsorted(
 
 
 def edit_distance(hypothesis: Any, truth: Any, normalize: bool = True, name: str = "edit_distance") -> Tensor:
-    """Levenshtein distances between sequences, relative to the length of the true ones if `normalize`."""
+    """Compute Levenshtein distances between sequences, relative to the length of the true ones if `normalize`."""
     hypothesis, truth = SparseTensor.from_value(hypothesis), SparseTensor.from_value(truth)
     return apply_op(
         "EditDistance",

@@ -76,7 +76,7 @@ def index_tensor(value: Any) -> Any:
 
 
 def squeeze(input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None) -> Tensor:
-    """Dimensions of size 1 removed: all, or those in `axis`."""
+    """Remove dimensions of size 1: all, or those in `axis`."""
     axis = squeeze_dims if axis is None else axis
     if axis is None:
         dims: list[int] = []

@@ -23,7 +23,7 @@ newaxis = None
 
 
 def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
-    """`size` elements from `begin` along each axis; a size of -1 takes the rest."""
+    """Take `size` elements from `begin` along each axis; a size of -1 takes the rest."""
     with name_scope(name, "Slice") as scope:
         begin = convert_to_tensor(index_tensor(begin), name="begin")
         size_ = convert_to_tensor(index_tensor(size), begin.dtype.base_dtype, name="size")
@@ -79,7 +79,7 @@ def strided_slice(
 
 
 def _slice_helper(tensor: Any, item: Any, var: Any = None) -> Tensor:
-    """tensor[item]: integers, slices, ..., tf.newaxis, and boolean masks."""
+    """Take tensor[item]: integers, slices, ..., tf.newaxis, and boolean masks."""
     if isinstance(item, Tensor) and item.dtype.base_dtype is dtypes.bool_:
         return boolean_mask(tensor, item)
     if isinstance(item, np.ndarray) and item.dtype == np.bool_:

@@ -34,7 +34,7 @@ class ConditionalAccumulatorBase:
         return self._dtype
 
     def num_accumulated(self, name: str | None = None) -> Tensor:
-        """Gradients held now."""
+        """Count the gradients held now."""
         return self._apply("AccumulatorNumAccumulated", name or f"{self._name}_NumAccumulated").outputs[0]
 
     def set_global_step(self, new_global_step: Any, name: str | None = None) -> Operation:

@@ -10,11 +10,11 @@ from dtfctl.runtime.framework.operation import Tensor
 
 
 def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str | None = None) -> list[Tensor]:
-    """`num_partitions` tensors; slice i of `data` goes to partition `partitions[i]`."""
+    """Deal data out to `num_partitions` tensors; slice i of `data` goes to partition `partitions[i]`."""
     out = apply_op_outputs("DynamicPartition", name, data=data, partitions=partitions, num_partitions=num_partitions)
     return [out] if isinstance(out, Tensor) else out
 
 
 def dynamic_stitch(indices: Sequence[Any], data: Sequence[Any], name: str | None = None) -> Tensor:
-    """Slices of `data` put where `indices` say; of several for one place the last wins."""
+    """Put slices of `data` where `indices` say; of several for one place the last wins."""
     return apply_op("DynamicStitch", name, indices=list(indices), data=list(data))

@@ -123,7 +123,7 @@ class QueueBase:
         return self._set_shapes(outputs, TensorShape([]))
 
     def dequeue_many(self, n: Any, name: str | None = None) -> Any:
-        """`n` elements, stacked."""
+        """Take `n` elements, stacked."""
         from dtfctl.runtime.framework.constant_value import constant_value
 
         count = convert_to_tensor(n, dtypes.int32, name="n")
@@ -138,7 +138,7 @@ class QueueBase:
         return self._set_shapes(outputs, TensorShape([None if known is None else int(known)]))
 
     def dequeue_up_to(self, n: Any, name: str | None = None) -> Any:
-        """`n` elements, or fewer once the queue is closed."""
+        """Take `n` elements, or fewer once the queue is closed."""
         outputs = apply_op_outputs(
             "QueueDequeueUpToV2",
             name or f"{self._name}_DequeueUpTo",

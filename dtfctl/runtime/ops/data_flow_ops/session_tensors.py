@@ -10,12 +10,12 @@ from dtfctl.runtime.ops.array_ops import placeholder
 
 
 def get_session_tensor(handle: Any, dtype: Any, name: str | None = None) -> Any:
-    """(placeholder for the handle, the tensor it stands for)."""
+    """Make a placeholder for the handle of a kept tensor, and that tensor."""
     holder = placeholder(dtypes.string)
     return holder, apply_op("GetSessionTensor", name, handle=holder, dtype=dtype)
 
 
 def delete_session_tensor(handle: Any, name: str | None = None) -> Any:
-    """(placeholder for the handle, the op that forgets its tensor)."""
+    """Make a placeholder for the handle of a kept tensor, and the op that forgets that tensor."""
     holder = placeholder(dtypes.string)
     return holder, make_op("DeleteSessionTensor", name, handle=holder)

@@ -36,7 +36,7 @@ def _known_shape(dims: tuple[int, ...]) -> Tensor:
 
 
 def sum_to(grad: Tensor, axes: Tensor, shape: Tensor) -> Tensor:
-    """`grad` summed over `axes`, in `shape`."""
+    """Sum `grad` over `axes`, in `shape`."""
     return apply_op("Reshape", tensor=apply_op("Sum", input=grad, reduction_indices=axes), shape=shape)
 
 
@@ -82,5 +82,5 @@ def is_zeros(grad: Tensor) -> bool:
 
 
 def attrs_of(op: Operation, *names: str) -> dict[str, Any]:
-    """Attributes to hand on, those the op has."""
+    """Collect attributes to hand on, those the op has."""
     return {name: op.attr(name) for name in names if name in op.signature.attr_by_name}

@@ -15,7 +15,7 @@ _ALLOWED = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 
 
 def _size(image: Tensor) -> Tensor:
-    """[height, width] of an image batch."""
+    """Get the [height, width] of an image batch."""
     dims = image.shape.dims_or_none
     if dims is not None and len(dims) == 4 and dims[1] is not None and dims[2] is not None:
         return constant([dims[1], dims[2]], dtypes.int32)

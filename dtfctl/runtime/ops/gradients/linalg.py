@@ -189,7 +189,7 @@ def _svd(op: Operation, grad_s: Tensor, grad_u: Tensor, grad_v: Tensor) -> Any:
 
 @register_gradient("MatrixSquareRoot")
 def _square_root(op: Operation, grad: Tensor) -> Any:
-    """Solves the Sylvester equation R^H X + X R^H = grad as one linear system."""
+    """Solve the Sylvester equation R^H X + X R^H = grad as one linear system."""
     root = op.outputs[0]
     n = root.shape[-1].value
     if n is None:
@@ -205,7 +205,7 @@ def _square_root(op: Operation, grad: Tensor) -> Any:
 
 
 def _kronecker(a: Tensor, b: Tensor) -> Tensor:
-    """Kronecker product of (batches of) square matrices of one known size."""
+    """Compute the Kronecker product of (batches of) square matrices of one known size."""
     n = a.shape[-1].value
     assert n is not None
     lead_a = a[..., :, None, :, None]

@@ -26,7 +26,7 @@ def _fill_empty_rows(op: Operation, _i: Any, grad: Tensor, _e: Any, _r: Any) -> 
 
 @register_gradient("RaggedGather")
 def _gather(op: Operation, *grads: Any) -> Any:
-    """Gathering row numbers the same way tells which value each output came from."""
+    """Gather row numbers the same way, which tells which value each output came from."""
     rank = op.attr("PARAMS_RAGGED_RANK")
     nested, values, indices = op.inputs[:rank], op.inputs[rank], op.inputs[rank + 1]
     shape = array_ops.shape(values)

@@ -13,7 +13,7 @@ from dtfctl.runtime.ops import array_ops, math_ops
 
 @register_gradient("SparseReorder")
 def _reorder(op: Operation, _: Any, grad: Tensor) -> Any:
-    """Reordering row numbers along with the indices tells where each value went."""
+    """Reorder row numbers along with the indices, which tells where each value went."""
     indices, values, shape = op.inputs
     count = array_ops.shape(values)[0]
     _, moved = apply_op_outputs(

@@ -20,7 +20,7 @@ def _variable_shape(handle: Tensor) -> Tensor:
 
 @register_gradient("ResourceGather")
 def _resource_gather(op: Operation, grad: Tensor) -> Any:
-    """Rows of the gradient, one for each index; nothing of the table's size."""
+    """Keep rows of the gradient, one for each index; nothing of the table's size."""
     if op.attr("batch_dims", 0):
         raise LookupError("ResourceGather has no gradient for batch_dims > 0")
     handle, indices = op.inputs

@@ -12,7 +12,7 @@ from dtfctl.runtime.framework.operation import Tensor
 
 
 def draw_bounding_boxes(images: Any, boxes: Any, name: str | None = None, colors: Any = None) -> Tensor:
-    """Images with the outlines of boxes drawn on them."""
+    """Draw the outlines of boxes on images."""
     if colors is not None:
         return apply_op("DrawBoundingBoxesV2", images=images, boxes=boxes, colors=colors, name=name)
     return apply_op("DrawBoundingBoxes", images=images, boxes=boxes, name=name)
@@ -26,7 +26,7 @@ def non_max_suppression(
     score_threshold: float = float("-inf"),
     name: str | None = None,
 ) -> Tensor:
-    """Indices of the best boxes that do not overlap better ones."""
+    """Find the indices of the best boxes that do not overlap better ones."""
     with name_scope(name, "non_max_suppression"):
         dtype = convert_to_tensor(boxes).dtype.base_dtype
         return apply_op(

@@ -49,12 +49,12 @@ def _in_float(image: Any, function: Any, name: str) -> Tensor:
 
 
 def adjust_brightness(image: Any, delta: Any) -> Tensor:
-    """`delta` added to all pixels."""
+    """Add `delta` to all pixels."""
     return _in_float(image, lambda x: apply_mixed("AddV2", x, delta), "adjust_brightness")
 
 
 def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
-    """Pixels moved away from each channel's mean by a factor."""
+    """Move pixels away from each channel's mean by a factor."""
     return _in_float(
         images,
         lambda x: apply_op("AdjustContrastv2", images=x, contrast_factor=contrast_factor),
@@ -75,31 +75,31 @@ def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = Non
 
 
 def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
-    """gain * pixel ** gamma."""
+    """Compute gain * pixel ** gamma."""
     return _in_float(image, lambda x: apply_mixed("Mul", apply_mixed("Pow", x, gamma), gain), "adjust_gamma")
 
 
 def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
-    """Brightness adjusted by a random amount."""
+    """Adjust brightness by a random amount."""
     if max_delta < 0:
         raise ValueError("max_delta must be non-negative.")
     return adjust_brightness(image, random_ops.random_uniform([], -max_delta, max_delta, seed=seed))
 
 
 def random_contrast(image: Any, lower: float, upper: float, seed: int | None = None) -> Tensor:
-    """Contrast adjusted by a random factor."""
+    """Adjust contrast by a random factor."""
     _check_range(lower, upper)
     return adjust_contrast(image, random_ops.random_uniform([], lower, upper, seed=seed))
 
 
 def random_saturation(image: Any, lower: float, upper: float, seed: int | None = None) -> Tensor:
-    """Saturation adjusted by a random factor."""
+    """Adjust saturation by a random factor."""
     _check_range(lower, upper)
     return adjust_saturation(image, random_ops.random_uniform([], lower, upper, seed=seed))
 
 
 def random_hue(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
-    """Hue adjusted by a random amount."""
+    """Adjust the hue by a random amount."""
     if not 0 <= max_delta <= 0.5:
         raise ValueError("max_delta must be in [0, 0.5].")
     return adjust_hue(image, random_ops.random_uniform([], -max_delta, max_delta, seed=seed))
@@ -122,7 +122,7 @@ def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
 
 
 def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
-    """Grayscale images as RGB ones."""
+    """Convert grayscale images to RGB."""
     with name_scope(name, "grayscale_to_rgb") as scope:
         images = convert_to_tensor(images, name="images")
         if images.shape.rank is None:

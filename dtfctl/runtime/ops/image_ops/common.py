@@ -16,7 +16,7 @@ def checked_image(image: Any) -> Tensor:
 
 
 def static_size(image: Tensor) -> tuple[int, int]:
-    """Static height and width."""
+    """Get the static height and width."""
     height, width = image.shape[-3].value, image.shape[-2].value
     if height is None or width is None:
         raise ValueError("'image' must have a known height and width")

@@ -58,7 +58,7 @@ def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
 
 
 def sobel_edges(image: Any) -> Tensor:
-    """Sobel's vertical and horizontal edges of each channel: [batch, height, width, channels, 2]."""
+    """Find Sobel's vertical and horizontal edges of each channel: [batch, height, width, channels, 2]."""
     image = convert_to_tensor(image)
     down = np.outer([-1, 0, 1], [1, 2, 1])
     kernel = constant(np.stack([down, down.T], -1)[:, :, None, :], image.dtype.base_dtype)

@@ -73,19 +73,19 @@ def central_crop(image: Any, central_fraction: float) -> Tensor:
 
 
 def flip_left_right(image: Any) -> Tensor:
-    """Images mirrored left to right."""
+    """Mirror images left to right."""
     image = checked_image(image)
     return apply_op("ReverseV2", tensor=image, axis=[spatial_axes(image)[1]])
 
 
 def flip_up_down(image: Any) -> Tensor:
-    """Images mirrored top to bottom."""
+    """Mirror images top to bottom."""
     image = checked_image(image)
     return apply_op("ReverseV2", tensor=image, axis=[spatial_axes(image)[0]])
 
 
 def transpose_image(image: Any, name: str | None = None) -> Tensor:
-    """Images with height and width swapped."""
+    """Swap height and width of images."""
     image = checked_image(image)
     order = [1, 0, 2] if len(image.shape) == 3 else [0, 2, 1, 3]
     return apply_op("Transpose", x=image, perm=order, name=name)
@@ -95,7 +95,7 @@ transpose = transpose_image
 
 
 def rot90(image: Any, k: int = 1, name: str | None = None) -> Tensor:
-    """Quarter turns against the clock."""
+    """Turn images by quarters against the clock."""
     with name_scope(name, "rot90"):
         turned = checked_image(image)
         if k % 4 == 1:
@@ -122,10 +122,10 @@ def _random_flip(image: Any, axis: int, seed: int | None, name: str) -> Tensor:
 
 
 def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
-    """Images mirrored left to right with probability 1/2."""
+    """Mirror images left to right with probability 1/2."""
     return _random_flip(image, 1, seed, "random_flip_left_right")
 
 
 def random_flip_up_down(image: Any, seed: int | None = None) -> Tensor:
-    """Images mirrored top to bottom with probability 1/2."""
+    """Mirror images top to bottom with probability 1/2."""
     return _random_flip(image, 0, seed, "random_flip_up_down")

@@ -16,7 +16,7 @@ def decode_image(
     name: str | None = None,
     expand_animations: bool = True,
 ) -> Tensor:
-    """Pixels of a BMP, GIF, JPEG or PNG."""
+    """Decode the pixels of a BMP, GIF, JPEG or PNG."""
     return apply_op(
         "DecodeImage",
         contents=contents,

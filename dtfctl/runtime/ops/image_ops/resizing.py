@@ -33,26 +33,26 @@ def _resize(op: str, images: Any, size: Any, align: bool, half: bool, name: str 
 def resize_bilinear(
     images: Any, size: Any, align_corners: bool = False, name: str | None = None, half_pixel_centers: bool = False
 ) -> Tensor:
-    """Images resized with bilinear interpolation."""
+    """Resize images with bilinear interpolation."""
     return _resize("ResizeBilinear", images, size, align_corners, half_pixel_centers, name)
 
 
 def resize_nearest_neighbor(
     images: Any, size: Any, align_corners: bool = False, name: str | None = None, half_pixel_centers: bool = False
 ) -> Tensor:
-    """Images resized by taking the nearest pixel."""
+    """Resize images by taking the nearest pixel."""
     return _resize("ResizeNearestNeighbor", images, size, align_corners, half_pixel_centers, name)
 
 
 def resize_bicubic(
     images: Any, size: Any, align_corners: bool = False, name: str | None = None, half_pixel_centers: bool = False
 ) -> Tensor:
-    """Images resized with bicubic interpolation."""
+    """Resize images with bicubic interpolation."""
     return _resize("ResizeBicubic", images, size, align_corners, half_pixel_centers, name)
 
 
 def resize_area(images: Any, size: Any, align_corners: bool = False, name: str | None = None) -> Tensor:
-    """Images resized by averaging areas."""
+    """Resize images by averaging areas."""
     return _resize("ResizeArea", images, size, align_corners, False, name)
 
 
@@ -112,7 +112,7 @@ def crop_and_resize(
     name: str | None = None,
     box_indices: Any = None,
 ) -> Tensor:
-    """Boxes of images, each resized to one size."""
+    """Cut boxes out of images, each resized to one size."""
     return apply_op(
         "CropAndResize",
         image=image,

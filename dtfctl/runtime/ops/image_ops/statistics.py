@@ -18,7 +18,7 @@ from dtfctl.runtime.ops.operands import apply_mixed, cast_to
 
 
 def per_image_standardization(image: Any) -> Tensor:
-    """Zero mean and unit variance for each image; a flat image stays finite."""
+    """Give each image zero mean and unit variance; a flat image stays finite."""
     with name_scope(None, "per_image_standardization") as scope:
         image = checked_image(image)
         dtype = image.dtype.base_dtype
@@ -67,7 +67,7 @@ def total_variation(images: Any, name: str | None = None) -> Tensor:
 
 
 def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Tensor:
-    """Peak signal-to-noise ratio in decibels, by image."""
+    """Compute the peak signal-to-noise ratio in decibels, by image."""
     with name_scope(name, "PSNR"):
         a, b = convert_image_dtype(a, dtypes.float32), convert_image_dtype(b, dtypes.float32)
         square = reduce_over("Mean", apply_op("SquaredDifference", x=a, y=b), [-3, -2, -1])

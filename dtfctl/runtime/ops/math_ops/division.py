@@ -14,7 +14,7 @@ from dtfctl.runtime.ops.operands import typed_pair
 
 
 def truediv(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """Python 3's x / y: integers are divided as floats."""
+    """Divide as Python 3's x / y: integers are divided as floats."""
     with name_scope(name, "truediv") as scope:
         x, y = typed_pair(x, y)
         y = convert_to_tensor(y, x.dtype.base_dtype, name="y")
@@ -39,13 +39,13 @@ divide = truediv
 
 
 def div(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """Python 2's x / y: integers are divided with floor."""
+    """Divide as Python 2's x / y: integers are divided with floor."""
     x, y = typed_pair(x, y)
     op_type = "RealDiv" if x.dtype.is_floating or x.dtype.is_complex else "FloorDiv"
     return apply_op(op_type, name or "div", x=x, y=y)
 
 
 def floordiv(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """x / y rounded down."""
+    """Divide x by y and round down."""
     x, y = typed_pair(x, y)
     return apply_op("FloorDiv", name or "floordiv", x=x, y=y)

@@ -17,7 +17,7 @@ neg = negative
 
 
 def abs(x: Any, name: str | None = None) -> Any:
-    """Absolute value; of complex numbers the magnitude."""
+    """Compute the absolute value; of complex numbers the magnitude."""
     if isinstance(x, SparseTensor):
         return SparseTensor(x.indices, abs(x.values, name=name), x.dense_shape)
     x = convert_to_tensor(x, name="x")
@@ -37,12 +37,12 @@ sub = subtract
 
 
 def pow(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """x to the power of y."""
+    """Raise x to the power of y."""
     return pow_(x, y, name)
 
 
 def multiply(x: Any, y: Any, name: str | None = None) -> Any:
-    """x * y; a SparseTensor times a dense tensor stays sparse."""
+    """Multiply x by y; a SparseTensor times a dense tensor stays sparse."""
     if isinstance(x, (SparseTensor, IndexedSlices)) or isinstance(y, SparseTensor):
         return x * y
     x, y = typed_pair(x, y)
@@ -89,7 +89,7 @@ divide_no_nan = div_no_nan
 
 
 def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:
-    """1 / x, and 0 where x is 0."""
+    """Compute 1 / x, and 0 where x is 0."""
     with name_scope(name, "reciprocal_no_nan") as scope:
         tensor = convert_to_tensor(x)
         return apply_op("DivNoNan", scope, x=constant(1, tensor.dtype.base_dtype), y=tensor)

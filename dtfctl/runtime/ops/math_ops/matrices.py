@@ -76,7 +76,7 @@ def matvec(
     b_is_sparse: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """Matrices times vectors."""
+    """Multiply matrices by vectors."""
     with name_scope(name, "MatVec"):
         column = apply_op("ExpandDims", input=b, dim=-1)
         out = matmul(a, column, transpose_a, False, adjoint_a, False, a_is_sparse, b_is_sparse)
@@ -84,7 +84,7 @@ def matvec(
 
 
 def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
-    """Contraction of a and b over axes: a number, or a pair of (lists of) axes."""
+    """Contract a and b over axes: a number, or a pair of (lists of) axes."""
 
     with name_scope(name, "Tensordot") as scope:
         a, b = typed_pair(a, b)

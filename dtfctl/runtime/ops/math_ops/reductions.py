@@ -20,7 +20,7 @@ from dtfctl.runtime.ops.op_defs.elementwise import exp, is_finite, lgamma, log, 
 
 
 def lbeta(x: Any, name: str | None = None) -> Tensor:
-    """log|Beta(x)| over the last dimension."""
+    """Compute log|Beta(x)| over the last dimension."""
     with name_scope(name, "lbeta"):
         x = convert_to_tensor(x, name="x")
         return reduce_sum(lgamma(x), axis=[-1]) - lgamma(reduce_sum(x, axis=[-1]))
@@ -89,7 +89,7 @@ def reduce_logsumexp(
     reduction_indices: Any = None,
     keep_dims: bool | None = None,
 ) -> Tensor:
-    """log(sum(exp(x))), safe for large x."""
+    """Compute log(sum(exp(x))), safe for large x."""
 
     axis = reduction_indices if axis is None else axis
     keep = bool(keep_dims if keepdims is None else keepdims)

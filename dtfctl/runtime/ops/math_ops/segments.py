@@ -36,7 +36,7 @@ unsorted_segment_max, unsorted_segment_min = _unsorted("UnsortedSegmentMax"), _u
 
 
 def _segment_counts(data: Tensor, ids: Any, num_segments: Any) -> Tensor:
-    """Sizes of segments, at least 1, shaped to divide the sums."""
+    """Count the rows of segments, at least 1, shaped to divide the sums."""
     ids = convert_to_tensor(ids)
     flat = apply_op("Reshape", tensor=ids, shape=[-1])
     ones = apply_op("Fill", dims=apply_op("Shape", input=flat), value=constant(1, data.dtype.base_dtype))
@@ -49,7 +49,7 @@ def _segment_counts(data: Tensor, ids: Any, num_segments: Any) -> Tensor:
 
 
 def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
-    """Means of the rows with the same number."""
+    """Average the rows with the same number."""
     with name_scope(name, "UnsortedSegmentMean"):
         data = convert_to_tensor(data)
         total = unsorted_segment_sum(data, segment_ids, num_segments)
@@ -57,7 +57,7 @@ def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: 
 
 
 def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Tensor:
-    """Sums of the rows with the same number, divided by the root of their count."""
+    """Sum the rows with the same number, divided by the root of their count."""
     with name_scope(name, "UnsortedSegmentSqrtN"):
         data = convert_to_tensor(data)
         total = unsorted_segment_sum(data, segment_ids, num_segments)

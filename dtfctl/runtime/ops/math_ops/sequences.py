@@ -35,7 +35,7 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
 
 
 def linspace(start: Any, stop: Any, num: Any, name: str | None = None) -> Tensor:
-    """`num` numbers from start to stop, evenly spaced."""
+    """Make `num` numbers from start to stop, evenly spaced."""
     start = convert_to_tensor(start, name="start")
     return apply_op("LinSpace", name, start=start, stop=stop, num=num)
 

@@ -18,7 +18,7 @@ from dtfctl.runtime.ops.op_defs.binary import less, maximum, minimum
 
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
-    """x as another type; sparse values stay sparse."""
+    """Convert x to another type; sparse values stay sparse."""
     wanted = as_dtype(dtype).base_dtype
     if isinstance(x, SparseTensor):
         return SparseTensor(x.indices, cast(x.values, wanted, name), x.dense_shape)

@@ -23,7 +23,7 @@ Collections = Sequence[str] | None
 
 
 def refuse_eager(metric: str) -> None:
-    """Raises RuntimeError where operations run as they are made: a metric needs a graph that is run many times."""
+    """Raise RuntimeError where operations run as they are made: a metric needs a graph that is run many times."""
     if outermost_graph().executes:
         raise RuntimeError(
             f"tf.metrics.{metric} is not supported when eager execution is enabled: build it in a tf.Graph"
@@ -57,7 +57,7 @@ def ratio(numerator: Any, denominator: Any, name: str | None = None) -> Tensor:
 
 
 def squeeze_pair(labels: Any, predictions: Any) -> tuple[Tensor, Tensor]:
-    """Labels and predictions of one rank: a last dimension of 1 that only one of them has is taken away."""
+    """Bring labels and predictions to one rank: a last dimension of 1 that only one of them has is taken away."""
     with name_scope(None, "remove_squeezable_dimensions"):
         labels, predictions = convert_to_tensor(labels), convert_to_tensor(predictions)
         if labels.shape.rank is None or predictions.shape.rank is None:
@@ -83,7 +83,7 @@ def _squeezed_when(t: Tensor, difference: Tensor, wanted: int) -> Tensor:
 
 
 def aligned(predictions: Any, labels: Any, weights: Any) -> tuple[Tensor, Any, Any]:
-    """Predictions, labels and weights of one rank; labels and weights may be None, weights may stay a scalar.
+    """Bring predictions, labels and weights to one rank; labels and weights may be None, weights may stay scalar.
 
     Raises:
         ValueError: the static shapes of predictions and labels do not agree.
@@ -162,7 +162,7 @@ def assert_broadcastable(weights: Any, values: Any) -> Operation:
 
 
 def broadcast_weights(weights: Any, values: Any) -> Tensor:
-    """Weights in the shape of values.
+    """Broadcast weights to the shape of values.
 
     Raises:
         ValueError: the static shapes do not allow it; where they are unknown the step fails with
@@ -179,7 +179,7 @@ def broadcast_weights(weights: Any, values: Any) -> Tensor:
 
 
 def weighted(values: Tensor, weights: Any, dtype: DType) -> Tensor:
-    """Values times weights that were checked against them; values alone when there are no weights."""
+    """Multiply values by weights, checked against them; values stay as they are when there are no weights."""
     if weights is None:
         return values
     with control_dependencies([assert_broadcastable(weights, values)]):
@@ -200,5 +200,5 @@ def flat(t: Any) -> Tensor:
 
 
 def as_bool(predictions: Any, labels: Any, weights: Any) -> tuple[Tensor, Tensor, Any]:
-    """Aligned predictions and labels as truth values."""
+    """Align predictions and labels and convert them to truth values."""
     return aligned(math_ops.cast(predictions, dtypes.bool_), math_ops.cast(labels, dtypes.bool_), weights)

@@ -58,7 +58,7 @@ false_negatives = _counter("false_negatives", True, False)
 
 
 def _share(part: Any, other: Any, name: str) -> Tensor:
-    """part / (part + other), and 0 where there is neither."""
+    """Compute part / (part + other), and 0 where there is neither."""
     return math_ops.div_no_nan(part, part + other, name=name)
 
 

@@ -190,7 +190,7 @@ def mean_cosine_distance(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Metric:
-    """1 minus the mean dot product of labels and predictions, which are of unit length, along dimension `dim`.
+    """Compute 1 minus the mean dot product of labels and predictions, of unit length, along dimension `dim`.
 
     The weights have 1 in dimension `dim`.
     """

@@ -33,7 +33,7 @@ def _name_at_k(name: str, k: int | None, class_id: int | None = None) -> str:
 
 
 def _expanded(labels: Any, predictions: Tensor) -> Any:
-    """Labels [D1, ... DN] as [D1, ... DN, 1]; labels of the predictions' rank as they are."""
+    """Expand labels [D1, ... DN] to [D1, ... DN, 1]; labels of the predictions' rank stay as they are."""
     with name_scope(None, "expand_labels"):
         labels = tensor_or_sparse(labels)
         one_more = math_ops.equal(array_ops.rank(predictions), _rank(labels) + 1)
@@ -163,7 +163,7 @@ def precision_at_k(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Metric:
-    """`precision_at_top_k` of the k greatest of `predictions`, [D1, ... DN, num_classes]."""
+    """Measure `precision_at_top_k` of the k greatest of `predictions`, [D1, ... DN, num_classes]."""
     refuse_eager("precision_at_k")
     with name_scope(name, _name_at_k("precision", k, class_id)) as scope:
         best = top_k(predictions, k)[1]
@@ -180,7 +180,7 @@ def recall_at_k(
     updates_collections: Collections = None,
     name: str | None = None,
 ) -> Metric:
-    """`recall_at_top_k` of the k greatest of `predictions`, [D1, ... DN, num_classes]."""
+    """Measure `recall_at_top_k` of the k greatest of `predictions`, [D1, ... DN, num_classes]."""
     refuse_eager("recall_at_k")
     with name_scope(name, _name_at_k("recall", k, class_id)) as scope:
         best = top_k(predictions, k)[1]
@@ -236,7 +236,7 @@ sparse_average_precision_at_k = average_precision_at_k
 
 
 def _known_only(labels: Any, classes: Tensor) -> Any:
-    """Labels with -1 for ids of classes that do not exist."""
+    """Set labels to -1 where they are ids of classes that do not exist."""
     labels = tensor_or_sparse(labels)
     ids = labels.values if isinstance(labels, SparseTensor) else labels
     ids = math_ops.cast(ids, dtypes.int64)
@@ -256,7 +256,7 @@ def _average_precision(labels: Any, best: Tensor, k: int) -> Tensor:
 
 
 def _repeated(labels: Any, k: int) -> Any:
-    """Labels [..., n] as [..., k, n]: the same for each rank."""
+    """Repeat labels [..., n] as [..., k, n]: the same for each rank."""
     if isinstance(labels, SparseTensor):
         shape = labels.dense_shape
         expanded = sparse_reshape(labels, array_ops.concat([shape[:-1], constant([1], dtypes.int64), shape[-1:]], 0))

@@ -18,14 +18,14 @@ from dtfctl.runtime.ops.operands import apply_mixed
 
 
 def log_sigmoid(x: Any, name: str | None = None) -> Tensor:
-    """log(sigmoid(x)), exact for large negative x too."""
+    """Compute log(sigmoid(x)), exact for large negative x too."""
     with name_scope(name, "LogSigmoid"):
         minus = apply_op("Neg", x=convert_to_tensor(x))
         return apply_op("Neg", x=apply_op("Softplus", features=minus))
 
 
 def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Tensor:
-    """x where positive, else alpha x."""
+    """Compute x where positive, else alpha x."""
     with name_scope(name, "LeakyRelu") as scope:
         features = convert_to_tensor(features, name="features")
         if features.dtype.base_dtype.is_integer:
@@ -36,7 +36,7 @@ def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Tens
 
 
 def crelu(features: Any, name: str | None = None, axis: int = -1) -> Tensor:
-    """Relu of the features and of their negation, side by side (Shang et al. 2016)."""
+    """Put the relu of the features and of their negation side by side (Shang et al. 2016)."""
     with name_scope(name, "CRelu") as scope:
         features = convert_to_tensor(features, name="features")
         both = apply_op("ConcatV2", values=[features, apply_mixed("Neg", features)], axis=axis, name=scope)
@@ -44,7 +44,7 @@ def crelu(features: Any, name: str | None = None, axis: int = -1) -> Tensor:
 
 
 def swish(features: Any, beta: Any = 1.0) -> Tensor:
-    """x sigmoid(x)."""
+    """Compute x sigmoid(x)."""
     features = convert_to_tensor(features, name="features")
     return apply_mixed("Mul", features, apply_mixed("Sigmoid", apply_mixed("Mul", features, beta)))
 
@@ -53,13 +53,13 @@ silu = swish
 
 
 def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
-    """relu(x w + b)."""
+    """Compute relu(x w + b)."""
     with name_scope(name, "relu_layer") as scope:
         return relu(apply_op("BiasAdd", value=apply_op("MatMul", a=x, b=weights), bias=biases), name=scope)
 
 
 def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
-    """x w + b."""
+    """Compute x w + b."""
     with name_scope(name, "xw_plus_b") as scope:
         return apply_op("BiasAdd", value=apply_op("MatMul", a=x, b=weights), bias=biases, name=scope)
 
@@ -86,7 +86,7 @@ def dropout(
     name: str | None = None,
     rate: Any = None,
 ) -> Tensor:
-    """Elements set to zero with probability `rate`, the others scaled to keep the sum.
+    """Set elements to zero with probability `rate`, and scale the others to keep the sum.
 
     Raises:
         ValueError: neither or both of keep_prob and rate, or a rate outside [0, 1), or x is not floating.
@@ -134,17 +134,17 @@ def _noise_shape(x: Tensor, noise_shape: Any) -> Any:
 
 
 def softmax(logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None) -> Tensor:
-    """exp(x) / sum(exp(x)) along an axis."""
+    """Compute exp(x) / sum(exp(x)) along an axis."""
     return _along_last("Softmax", logits, axis if axis is not None else dim, name)
 
 
 def log_softmax(logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None) -> Tensor:
-    """x - log(sum(exp(x))) along an axis."""
+    """Compute x - log(sum(exp(x))) along an axis."""
     return _along_last("LogSoftmax", logits, axis if axis is not None else dim, name)
 
 
 def _along_last(op: str, logits: Any, axis: int | None, name: str | None) -> Tensor:
-    """Ops of the last dimension on any: that dimension is moved there and back."""
+    """Apply an op of the last dimension to any: that dimension is moved there and back."""
     logits = convert_to_tensor(logits)
     rank = logits.shape.rank
     axis = -1 if axis is None else axis

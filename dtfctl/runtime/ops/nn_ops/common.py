@@ -25,7 +25,7 @@ def shape_of(x: Tensor) -> Tensor:
 
 
 def window(value: Any, count: int, data_format: str, name: str) -> list[int]:
-    """Per-dimension attribute of a window from one number, one a spatial dimension, or all."""
+    """Make the per-dimension attribute of a window from one number, one a spatial dimension, or all."""
     values = [1] if value is None else [int(v) for v in np.ravel(value)]
     first = data_format.startswith("NC")
     if len(values) == count + 2:

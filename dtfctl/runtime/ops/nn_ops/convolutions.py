@@ -26,7 +26,7 @@ def conv2d(
     name: str | None = None,
     filters: Any = None,
 ) -> Tensor:
-    """Convolution of images with [height, width, in, out] filters."""
+    """Convolve images with [height, width, in, out] filters."""
     filter = filter if filters is None else filters
     if padding is None:
         raise ValueError("`padding` must be provided.")
@@ -170,7 +170,7 @@ def conv3d(
     name: str | None = None,
     filters: Any = None,
 ) -> Tensor:
-    """Convolution of volumes with [depth, height, width, in, out] filters."""
+    """Convolve volumes with [depth, height, width, in, out] filters."""
     return apply_op(
         "Conv3D",
         input=input,
@@ -219,7 +219,7 @@ def depthwise_conv2d_native(
     dilations: Any = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
-    """Convolution of each channel with filters of its own, as one op."""
+    """Convolve each channel with filters of its own, as one op."""
     return apply_op(
         "DepthwiseConv2dNative",
         input=input,
@@ -242,7 +242,7 @@ def depthwise_conv2d(
     data_format: str | None = None,
     dilations: Any = None,
 ) -> Tensor:
-    """Convolution of each channel with filters of its own."""
+    """Convolve each channel with filters of its own."""
     rate = rate if dilations is None else dilations
     data_format = data_format or "NHWC"
     with name_scope(name, "depthwise") as scope:
@@ -276,7 +276,7 @@ def separable_conv2d(
 
 
 def atrous_conv2d(value: Any, filters: Any, rate: int, padding: Any, name: str | None = None) -> Tensor:
-    """Convolution with holes of `rate` - 1 pixels between the filter's elements."""
+    """Convolve with holes of `rate` - 1 pixels between the filter's elements."""
     return conv2d(value, filters, [1, 1, 1, 1], padding, dilations=[1, rate, rate, 1], name=name)
 
 
@@ -291,7 +291,7 @@ def convolution(
     filters: Any = None,
     dilations: Any = None,
 ) -> Tensor:
-    """Convolution of as many dimensions as the filter has."""
+    """Convolve over as many dimensions as the filter has."""
     filter = convert_to_tensor(filter if filters is None else filters)
     rank = filter.shape.rank
     rate = dilation_rate if dilations is None else dilations
@@ -309,7 +309,7 @@ def convolution(
 
 
 def erosion2d(value: Any, kernel: Any, strides: Any, rates: Any, padding: str, name: str | None = None) -> Tensor:
-    """Grayscale erosion: the minimum of input minus filter."""
+    """Erode grayscale images: the minimum of input minus filter."""
     with name_scope(name, "erosion2d") as scope:
         turned = apply_op("ReverseV2", tensor=kernel, axis=[0, 1])
         return apply_mixed("Neg", dilation2d(apply_mixed("Neg", value), turned, strides, rates, padding), name=scope)

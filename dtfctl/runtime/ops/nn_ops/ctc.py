@@ -19,7 +19,7 @@ def ctc_loss(
     time_major: bool = True,
     logits: Any = None,
 ) -> Tensor:
-    """CTC loss (Graves et al. 2006); the last class is the blank.
+    """Compute the CTC loss (Graves et al. 2006); the last class is the blank.
 
     Raises:
         TypeError: `labels` is no SparseTensor.

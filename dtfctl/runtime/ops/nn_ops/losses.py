@@ -20,7 +20,7 @@ from dtfctl.runtime.ops.operands import apply_mixed, cast_to
 def softmax_cross_entropy_with_logits_v2(
     labels: Any = None, logits: Any = None, axis: int | None = None, name: str | None = None, dim: int | None = None
 ) -> Tensor:
-    """Cross entropy of each distribution along `axis`; gradients go to logits and labels."""
+    """Compute the cross entropy of each distribution along `axis`; gradients go to logits and labels."""
     axis = -1 if axis is None and dim is None else axis if axis is not None else dim
     if labels is None or logits is None:
         raise ValueError("Both `labels` and `logits` must be provided.")
@@ -71,7 +71,7 @@ def softmax_cross_entropy_with_logits(
     name: str | None = None,
     axis: int | None = None,
 ) -> Tensor:
-    """Like the second version, but no gradient goes to the labels."""
+    """Compute cross entropy like the second version, but let no gradient go to the labels."""
     _only_named("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     with name_scope(name, "softmax_cross_entropy_with_logits_sg"):
         labels = apply_op("StopGradient", input=convert_to_tensor(labels), name="labels_stop_gradient")
@@ -88,7 +88,7 @@ def _only_named(function: str, sentinel: Any, labels: Any, logits: Any) -> None:
 def sparse_softmax_cross_entropy_with_logits(
     _sentinel: Any = None, labels: Any = None, logits: Any = None, name: str | None = None
 ) -> Tensor:
-    """Cross entropy with one class number for each distribution.
+    """Compute cross entropy with one class number for each distribution.
 
     Raises:
         ValueError: the static shapes do not fit.
@@ -125,7 +125,7 @@ def sparse_softmax_cross_entropy_with_logits(
 def sigmoid_cross_entropy_with_logits(
     _sentinel: Any = None, labels: Any = None, logits: Any = None, name: str | None = None
 ) -> Tensor:
-    """max(x, 0) - x z + log(1 + exp(-|x|)): independent classes."""
+    """Compute max(x, 0) - x z + log(1 + exp(-|x|)): independent classes."""
     _only_named("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
     with name_scope(name, "logistic_loss") as scope:
         logits = convert_to_tensor(logits, name="logits")
@@ -142,7 +142,7 @@ def sigmoid_cross_entropy_with_logits(
 def weighted_cross_entropy_with_logits(
     labels: Any = None, logits: Any = None, pos_weight: Any = None, name: str | None = None, targets: Any = None
 ) -> Tensor:
-    """Sigmoid cross entropy whose positive examples count `pos_weight` times."""
+    """Compute sigmoid cross entropy whose positive examples count `pos_weight` times."""
     labels = labels if labels is not None else targets
     with name_scope(name, "logistic_loss") as scope:
         logits = convert_to_tensor(logits, name="logits")
@@ -159,7 +159,7 @@ def weighted_cross_entropy_with_logits(
 
 
 def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None) -> Tensor:
-    """exp(log_input) - log_input * targets, with Stirling's terms when asked."""
+    """Compute exp(log_input) - log_input * targets, with Stirling's terms when asked."""
     with name_scope(name, "log_poisson_loss"):
         log_input = convert_to_tensor(log_input, name="log_input")
         targets = convert_to_tensor(targets, log_input.dtype.base_dtype, name="targets")

@@ -18,7 +18,7 @@ from dtfctl.runtime.ops.operands import apply_mixed, cast_to
 
 
 def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None, dim: Any = None) -> Tensor:
-    """Values divided by their L2 norm along axes."""
+    """Divide values by their L2 norm along axes."""
     axis = axis if axis is not None else dim
     with name_scope(name, "l2_normalize") as scope:
         x = convert_to_tensor(x, name="x")
@@ -142,7 +142,7 @@ def weighted_moments(
 def batch_normalization(
     x: Any, mean: Any, variance: Any, offset: Any, scale: Any, variance_epsilon: float, name: str | None = None
 ) -> Tensor:
-    """(x - mean) / sqrt(variance + epsilon), scaled and shifted."""
+    """Compute (x - mean) / sqrt(variance + epsilon), scaled and shifted."""
     with name_scope(name, "batchnorm"):
         x = convert_to_tensor(x)
         inverse = apply_mixed("Rsqrt", apply_mixed("AddV2", variance, variance_epsilon))
@@ -167,7 +167,7 @@ def fused_batch_norm(
     name: str | None = None,
     exponential_avg_factor: float = 1.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Output, running mean and running variance.
+    """Normalize a batch: output, running mean and running variance.
 
     Raises:
         ValueError: inference without mean and variance.
@@ -207,7 +207,7 @@ def batch_norm_with_global_normalization(
     mean: Any = None,
     variance: Any = None,
 ) -> Tensor:
-    """Batch normalization by given moments, with TF1's older argument order."""
+    """Normalize a batch by given moments, with TF1's older argument order."""
     return batch_normalization(
         t if input is None else input,
         m if mean is None else mean,

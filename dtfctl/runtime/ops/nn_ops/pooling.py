@@ -24,7 +24,7 @@ def avg_pool(
     name: str | None = None,
     input: Any = None,
 ) -> Tensor:
-    """Means over windows of images."""
+    """Take means over windows of images."""
     with name_scope(name, "AvgPool") as scope:
         return apply_op(
             "AvgPool",
@@ -49,7 +49,7 @@ def max_pool(
     name: str | None = None,
     input: Any = None,
 ) -> Tensor:
-    """Maxima over windows of images."""
+    """Take maxima over windows of images."""
     with name_scope(name, "MaxPool") as scope:
         return apply_op(
             "MaxPool",
@@ -65,21 +65,21 @@ def max_pool(
 def max_pool2d(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC", name: str | None = None
 ) -> Tensor:
-    """Maxima over windows of images."""
+    """Take maxima over windows of images."""
     return max_pool(input, ksize, strides, padding, data_format, name)
 
 
 def avg_pool3d(
     input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NDHWC", name: str | None = None
 ) -> Tensor:
-    """Means over windows of volumes."""
+    """Take means over windows of volumes."""
     return _pool3d("AvgPool3D", input, ksize, strides, padding, data_format, name)
 
 
 def max_pool3d(
     input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NDHWC", name: str | None = None
 ) -> Tensor:
-    """Maxima over windows of volumes."""
+    """Take maxima over windows of volumes."""
     return _pool3d("MaxPool3D", input, ksize, strides, padding, data_format, name)
 
 
@@ -98,14 +98,14 @@ def _pool3d(op: str, x: Any, ksize: Any, strides: Any, padding: str, data_format
 def avg_pool1d(
     input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NWC", name: str | None = None
 ) -> Tensor:
-    """Means over windows of sequences."""
+    """Take means over windows of sequences."""
     return _pool1d(avg_pool, input, ksize, strides, padding, data_format, name or "AvgPool1D")
 
 
 def max_pool1d(
     input: Any, ksize: Any, strides: Any, padding: str, data_format: str = "NWC", name: str | None = None
 ) -> Tensor:
-    """Maxima over windows of sequences."""
+    """Take maxima over windows of sequences."""
     return _pool1d(max_pool, input, ksize, strides, padding, data_format, name or "MaxPool1D")
 
 
@@ -130,7 +130,7 @@ def max_pool_with_argmax(
     output_dtype: Any = None,
     include_batch_in_index: bool = False,
 ) -> Any:
-    """Maxima over windows of images, and their flat positions."""
+    """Take maxima over windows of images, and find their flat positions."""
     if data_format != "NHWC":
         raise ValueError(f"`data_format` values other than 'NHWC' are not supported. Received: {data_format}")
     return apply_op_outputs(
@@ -156,7 +156,7 @@ def pool(
     data_format: str | None = None,
     dilations: Any = None,
 ) -> Tensor:
-    """Pooling of one to three dimensions.
+    """Pool over one to three dimensions.
 
     Raises:
         ValueError: an unknown type, or dilations, which pooling ops do not have.

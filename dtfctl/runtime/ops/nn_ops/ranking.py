@@ -18,7 +18,7 @@ class TopK(NamedTuple):
 
 
 def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> Any:
-    """Values and indices of the k largest entries of each row."""
+    """Find values and indices of the k largest entries of each row."""
     values, indices = apply_op_outputs("TopKV2", input=input, k=k, sorted=sorted, name=name)
     return TopK(values, indices)
 

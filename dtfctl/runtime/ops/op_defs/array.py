@@ -34,7 +34,7 @@ define.op(
     ],
 )
 def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Tensor:
-    """Blocks of the batch moved to spatial dimensions, then cropped."""
+    """Move blocks of the batch to spatial dimensions, then crop them."""
 
 
 @define.op(
@@ -92,7 +92,7 @@ define.op("DeepCopy(x: T) -> (y: T); T: type; !stateful", shape="unchanged")
     ),
 )
 def depth_to_space(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
-    """Channels moved to blocks of pixels."""
+    """Move channels to blocks of pixels."""
 
 
 define.op(
@@ -139,7 +139,7 @@ define.op(
     f'T: {REALS}; padding: string in {{"SAME", "VALID"}}'
 )
 def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, name: str | None = None) -> Tensor:
-    """Patches of volumes, each flattened into channels."""
+    """Take patches of volumes, each flattened into channels."""
 
 
 @define.op(
@@ -150,7 +150,7 @@ def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, 
 def fake_quant_with_min_max_args(
     inputs: Any, min: float = -6, max: float = 6, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
 ) -> Tensor:
-    """Values rounded to what `num_bits` can represent in a fixed range."""
+    """Round values to what `num_bits` can represent in a fixed range."""
 
 
 define.op(
@@ -168,7 +168,7 @@ define.op(
 def fake_quant_with_min_max_vars(
     inputs: Any, min: Any, max: Any, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
 ) -> Tensor:
-    """Values rounded to what `num_bits` can represent in a range given by tensors."""
+    """Round values to what `num_bits` can represent in a range given by tensors."""
 
 
 define.op(
@@ -187,7 +187,7 @@ define.op(
 def fake_quant_with_min_max_vars_per_channel(
     inputs: Any, min: Any, max: Any, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
 ) -> Tensor:
-    """Values rounded to `num_bits`, with a range for each index of the last axis."""
+    """Round values to `num_bits`, with a range for each index of the last axis."""
 
 
 define.op(
@@ -266,7 +266,7 @@ define.op("MatrixSetDiagV2(input: T, diagonal: T, k: int32) -> (output: T); T: t
     shape="unchanged",
 )
 def matrix_set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
-    """Matrices with their diagonals `k` replaced."""
+    """Replace the diagonals `k` of matrices."""
 
 
 define.op(
@@ -395,7 +395,7 @@ define.op(
     gradient=lambda op, grad: [apply_op("Roll", input=grad, shift=-op.inputs[1], axis=op.inputs[2]), None, None],
 )
 def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
-    """Elements shifted along axes; what leaves at one end enters at the other."""
+    """Shift elements along axes; what leaves at one end enters at the other."""
 
 
 define.op(
@@ -442,7 +442,7 @@ define.op(
     ],
 )
 def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | None = None) -> Tensor:
-    """Blocks of spatial dimensions moved to the batch, after padding."""
+    """Move blocks of spatial dimensions to the batch, after padding."""
 
 
 @define.op(
@@ -453,7 +453,7 @@ def space_to_batch_nd(input: Any, block_shape: Any, paddings: Any, name: str | N
     ),
 )
 def space_to_depth(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
-    """Blocks of pixels moved to channels."""
+    """Move blocks of pixels to channels."""
 
 
 define.op(
@@ -535,7 +535,7 @@ define.op(
 
 @define.op(f"UnravelIndex(indices: Tidx, dims: Tidx) -> (output: Tidx); Tidx: {INDEX} = int32", gradient="none")
 def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
-    """Coordinates of flat positions in an array of shape `dims`."""
+    """Find the coordinates of flat positions in an array of shape `dims`."""
 
 
 define.op(

@@ -17,7 +17,7 @@ define.op(
 
 @define.op("NoOp() -> ()", gradient="none")
 def no_op(name: str | None = None) -> Operation:
-    """Does nothing; other ops can wait for it."""
+    """Do nothing; other ops can wait for it."""
 
 
 define.op(

@@ -54,12 +54,12 @@ define.op(
     shape=lambda op: [(None, None, op.attr("channels") or None)],
 )
 def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Tensor:
-    """Pixels of a BMP."""
+    """Decode the pixels of a BMP."""
 
 
 @define.op("DecodeGif(contents: string) -> (image: uint8)", shape=[(None, None, None, 3)])
 def decode_gif(contents: Any, name: str | None = None) -> Tensor:
-    """Frames of a GIF."""
+    """Decode the frames of a GIF."""
 
 
 @define.op(
@@ -78,7 +78,7 @@ def decode_jpeg(
     dct_method: str = "",
     name: str | None = None,
 ) -> Tensor:
-    """Pixels of a JPEG."""
+    """Decode the pixels of a JPEG."""
 
 
 @define.op(
@@ -86,7 +86,7 @@ def decode_jpeg(
     shape=lambda op: [(None, None, op.attr("channels") or None)],
 )
 def decode_png(contents: Any, channels: int = 0, dtype: Any = dtypes.uint8, name: str | None = None) -> Tensor:
-    """Pixels of a PNG."""
+    """Decode the pixels of a PNG."""
 
 
 define.op(
@@ -132,19 +132,19 @@ def extract_glimpse(
     uniform_noise: bool = True,
     name: str | None = None,
 ) -> Tensor:
-    """Windows of images around offsets."""
+    """Cut windows out of images around offsets."""
 
 
 @define.op(
     f"ExtractJpegShape(contents: string) -> (image_shape: output_type); output_type: {INDEX} = int32", shape=[(3,)]
 )
 def extract_jpeg_shape(contents: Any, output_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
-    """[height, width, channels] of a JPEG, without decoding it."""
+    """Read [height, width, channels] of a JPEG, without decoding it."""
 
 
 @define.op(f"HSVToRGB(images: T) -> (output: T); T: {HALF_FIRST} = float")
 def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
-    """Hue, saturation and value as RGB images."""
+    """Convert hue, saturation and value to RGB images."""
 
 
 define.op(
@@ -183,7 +183,7 @@ define.op(
 
 @define.op(f"RGBToHSV(images: T) -> (output: T); T: {HALF_FIRST} = float")
 def rgb_to_hsv(images: Any, name: str | None = None) -> Tensor:
-    """RGB images as hue, saturation and value."""
+    """Convert RGB images to hue, saturation and value."""
 
 
 define.op(

@@ -37,7 +37,7 @@ define.op('DecodeCompressed(bytes: string) -> (output: string); compression_type
 
 @define.op("DecodeJSONExample(json_examples: string) -> (binary_examples: string)", shape="unchanged")
 def decode_json_example(json_examples: Any, name: str | None = None) -> Tensor:
-    """JSON Examples as serialized ones."""
+    """Convert JSON Examples to serialized ones."""
 
 
 define.op(
@@ -83,7 +83,7 @@ define.op(
 
 @define.op("MatchingFiles(pattern: string) -> (filenames: string)", shape=[[None]])
 def matching_files(pattern: Any, name: str | None = None) -> Tensor:
-    """Names of the files that match, sorted."""
+    """List the names of the files that match, sorted."""
 
 
 define.op("MergeSummary(inputs: N * string) -> (summary: string); N: int >= 1", shape=[()], gradient="none")
@@ -168,7 +168,7 @@ define.op("ShardedFilespec(basename: string, num_shards: int32) -> (filename: st
     gradient="none",
 )
 def string_to_number(string_tensor: Any, out_type: Any = dtypes.float32, name: str | None = None) -> Any:
-    """Numbers that strings spell."""
+    """Parse the numbers that strings spell."""
 
 
 define.op(
@@ -196,7 +196,7 @@ define.op(
 
 @define.op("Timestamp() -> (ts: double); !stateful", shape=[()], gradient="none")
 def timestamp(name: str | None = None) -> Tensor:
-    """Seconds since the epoch, float64, when the op runs."""
+    """Get the seconds since the epoch, float64, when the op runs."""
 
 
 define.op(

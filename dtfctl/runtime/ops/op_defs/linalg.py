@@ -40,7 +40,7 @@ def matrix_determinant(input: Any, name: str | None = None) -> Tensor:
 
 @define.op("MatrixExponential(input: T) -> (output: T); T: type in {double, float, half, complex64, complex128}")
 def matrix_exponential(input: Any, name: str | None = None) -> Tensor:
-    """exp of (each) square matrix."""
+    """Compute exp of (each) square matrix."""
 
 
 @define.op(f"MatrixLogarithm(input: T) -> (output: T); T: {COMPLEX}")

@@ -64,7 +64,7 @@ define.op(
 
 @define.op(f"Cross(a: T, b: T) -> (product: T); T: {REALS}")
 def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
-    """Cross products of vectors of three elements."""
+    """Compute cross products of vectors of three elements."""
 
 
 define.op(
@@ -114,4 +114,4 @@ define.op(
 def sobol_sample(
     dim: Any, num_results: Any, skip: Any = 0, dtype: Any = dtypes.float32, name: str | None = None
 ) -> Tensor:
-    """Points of the Sobol sequence, [num_results, dim]."""
+    """Make points of the Sobol sequence, [num_results, dim]."""

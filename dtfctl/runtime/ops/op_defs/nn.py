@@ -84,7 +84,7 @@ define.op(
     'rates: list(int) >= 4; padding: string in {"SAME", "VALID"}'
 )
 def dilation2d(input: Any, filter: Any, strides: Any, rates: Any, padding: str, name: str | None = None) -> Tensor:
-    """Grayscale dilation: the maximum of input plus filter."""
+    """Dilate grayscale images: the maximum of input plus filter."""
 
 
 define.op(
@@ -105,7 +105,7 @@ define.op(
     gradient=lambda op, grad: apply_op("EluGrad", gradients=grad, outputs=op.outputs[0]),
 )
 def elu(features: Any, name: str | None = None) -> Tensor:
-    """x where positive, else exp(x) - 1."""
+    """Compute x where positive, else exp(x) - 1."""
 
 
 define.op(f"EluGrad(gradients: T, outputs: T) -> (backprops: T); T: {HALF_FIRST}", shape="merged")
@@ -141,7 +141,7 @@ define.op(
     f"L2Loss(t: T) -> (output: T); T: {HALF_FIRST}", shape=[()], gradient=lambda op, grad: mul(op.inputs[0], grad)
 )
 def l2_loss(t: Any, name: str | None = None) -> Tensor:
-    """Half the sum of squares."""
+    """Compute half the sum of squares."""
 
 
 @define.op(
@@ -164,7 +164,7 @@ def local_response_normalization(
     beta: float = 0.5,
     name: str | None = None,
 ) -> Tensor:
-    """Values divided by a power of the squares around them along the channels."""
+    """Divide values by a power of the squares around them along the channels."""
 
 
 define.op(
@@ -255,7 +255,7 @@ def nth_element(input: Any, n: Any, reverse: bool = False, name: str | None = No
     gradient=lambda op, grad: apply_op("ReluGrad", gradients=grad, features=op.outputs[0]),
 )
 def relu(features: Any, name: str | None = None) -> Tensor:
-    """max(x, 0)."""
+    """Compute max(x, 0)."""
 
 
 @define.op(
@@ -264,7 +264,7 @@ def relu(features: Any, name: str | None = None) -> Tensor:
     gradient=lambda op, grad: apply_op("Relu6Grad", gradients=grad, features=op.outputs[0]),
 )
 def relu6(features: Any, name: str | None = None) -> Tensor:
-    """min(max(x, 0), 6)."""
+    """Compute min(max(x, 0), 6)."""
 
 
 define.op(
@@ -300,7 +300,7 @@ define.op(
     gradient=lambda op, grad: mul(grad, apply_op("Sigmoid", x=op.inputs[0])),
 )
 def softplus(features: Any, name: str | None = None) -> Tensor:
-    """log(1 + exp(x))."""
+    """Compute log(1 + exp(x))."""
 
 
 define.op(f"SoftplusGrad(gradients: T, features: T) -> (backprops: T); T: {HALF_FIRST}", shape="merged")
@@ -312,7 +312,7 @@ define.op(f"SoftplusGrad(gradients: T, features: T) -> (backprops: T); T: {HALF_
     gradient=lambda op, grad: apply_op("SoftsignGrad", gradients=grad, features=op.inputs[0]),
 )
 def softsign(features: Any, name: str | None = None) -> Tensor:
-    """x / (1 + |x|)."""
+    """Compute x / (1 + |x|)."""
 
 
 define.op(f"SoftsignGrad(gradients: T, features: T) -> (backprops: T); T: {HALF_FIRST}", shape="merged")

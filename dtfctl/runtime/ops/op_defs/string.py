@@ -26,7 +26,7 @@ def as_string(
     fill: str = "",
     name: str | None = None,
 ) -> Any:
-    """Numbers as text, formatted as C's printf would."""
+    """Write numbers as text, formatted as C's printf would."""
 
 
 @define.op("DecodeBase64(input: string) -> (output: string)", shape="unchanged")
@@ -36,7 +36,7 @@ def decode_base64(input: Any, name: str | None = None) -> Any:
 
 @define.op("EncodeBase64(input: string) -> (output: string); pad: bool = false", shape="unchanged")
 def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Any:
-    """Strings in web-safe base64."""
+    """Encode strings in web-safe base64."""
 
 
 define.op(
@@ -72,12 +72,12 @@ define.op('StringJoin(inputs: N * string) -> (output: string); N: int >= 0; sepa
     gradient="none",
 )
 def string_length(input: Any, name: str | None = None, unit: str = "BYTE") -> Any:
-    """Length of each string, in bytes or characters."""
+    """Measure the length of each string, in bytes or characters."""
 
 
 @define.op('StringLower(input: string) -> (output: string); encoding: string = ""', shape="unchanged")
 def string_lower(input: Any, encoding: str = "", name: str | None = None) -> Any:
-    """Strings in lower case."""
+    """Convert strings to lower case."""
 
 
 define.op(
@@ -95,7 +95,7 @@ define.op(
 
 @define.op("StringStrip(input: string) -> (output: string)", shape="unchanged")
 def string_strip(input: Any, name: str | None = None) -> Any:
-    """Strings without white space at their ends."""
+    """Strip white space from the ends of strings."""
 
 
 define.op(
@@ -123,7 +123,7 @@ define.op(
 
 @define.op('StringUpper(input: string) -> (output: string); encoding: string = ""', shape="unchanged")
 def string_upper(input: Any, encoding: str = "", name: str | None = None) -> Any:
-    """Strings in upper case."""
+    """Convert strings to upper case."""
 
 
 @define.op(
@@ -131,7 +131,7 @@ def string_upper(input: Any, encoding: str = "", name: str | None = None) -> Any
     '"UTF8_CHAR"} = "BYTE"'
 )
 def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> Any:
-    """`len` bytes (or characters) of each string from `pos`."""
+    """Take `len` bytes (or characters) of each string from `pos`."""
 
 
 @define.op("UnicodeScript(input: int32) -> (output: int32)", shape="unchanged")
@@ -154,7 +154,7 @@ def unicode_transcode(
     replace_control_characters: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Strings from one Unicode encoding to another."""
+    """Convert strings from one Unicode encoding to another."""
 
 
 @define.op(
@@ -165,4 +165,4 @@ def unicode_transcode(
 def unsorted_segment_join(
     inputs: Any, segment_ids: Any, num_segments: Any, separator: str = "", name: str | None = None
 ) -> Any:
-    """Strings with the same segment number joined."""
+    """Join the strings with the same segment number."""

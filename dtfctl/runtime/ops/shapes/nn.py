@@ -65,13 +65,13 @@ def _windowed(
 
 
 def _place(op: Operation, rank: int) -> tuple[Sequence[int], int]:
-    """Positions of the spatial dimensions and of the channels."""
+    """Find the positions of the spatial dimensions and of the channels."""
     first = op.text_attr("data_format") in _FIRST if "data_format" in op.signature.attr_by_name else False
     return (range(2, rank), 1) if first else (range(1, rank - 1), rank - 1)
 
 
 def _slide(op: Operation, x: TensorShape, kernel: Sequence[int | None], strides: Sequence[int]) -> list[int | None]:
-    """Dimensions of x after a window slid over its spatial dimensions."""
+    """Compute the dimensions of x after a window slid over its spatial dimensions."""
     rank = len(kernel) + 2
     dims: list[int | None] = list(x.with_rank(rank).dims_or_none or [None] * rank)
     space, _ = _place(op, rank)

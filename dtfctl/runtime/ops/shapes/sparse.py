@@ -16,7 +16,7 @@ def _first(op: Operation, i: int) -> int | None:
 
 
 def _rank(op: Operation, i: int) -> int | None:
-    """Rank of the sparse tensor whose indices are input i and whose shape is input i + 2."""
+    """Find the rank of the sparse tensor whose indices are input i and whose shape is input i + 2."""
     dims = op.inputs[i].shape.dims_or_none
     known = None if dims is None or len(dims) != 2 else dims[1]
     return known if known is not None else op.inputs[i + 2].shape.num_elements()

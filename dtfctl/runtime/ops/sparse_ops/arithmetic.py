@@ -15,7 +15,7 @@ from dtfctl.runtime.ops.sparse_ops.common import as_sparse
 
 
 def sparse_add(a: Any, b: Any, threshold: Any = None, name: str | None = None, thresh: Any = None) -> Any:
-    """Sparse + sparse stays sparse; with a dense argument the sum is dense."""
+    """Add tensors: sparse + sparse stays sparse; with a dense argument the sum is dense."""
     threshold = thresh if threshold is None else threshold
     threshold = 0 if threshold is None else threshold
     a_sparse, b_sparse = (hasattr(t, "dense_shape") and hasattr(t, "indices") for t in (a, b))
@@ -116,7 +116,7 @@ sparse_reduce_max_sparse = _reduction("SparseReduceMaxSparse", True)
 
 
 def sparse_softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
-    """softmax over the stored elements of each row."""
+    """Compute the softmax over the stored elements of each row."""
     sp = as_sparse(sp_input)
     values = apply_op("SparseSoftmax", name, sp_indices=sp.indices, sp_values=sp.values, sp_shape=sp.dense_shape)
     return SparseTensor(sp.indices, values, sp.dense_shape)

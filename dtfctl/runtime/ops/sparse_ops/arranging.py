@@ -46,7 +46,7 @@ def sparse_concat(
     expand_nonconcat_dim: bool = False,
     concat_dim: int | None = None,
 ) -> SparseTensor:
-    """SparseTensors put one after the other along an axis."""
+    """Put SparseTensors one after the other along an axis."""
     axis = axis if concat_dim is None else concat_dim
     parts = [as_sparse(s) for s in sp_inputs]
     if len(parts) == 1:

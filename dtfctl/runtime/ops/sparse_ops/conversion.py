@@ -60,7 +60,7 @@ def sparse_to_indicator(sp_input: Any, vocab_size: int, name: str | None = None)
 def sparse_merge(
     sp_ids: Any, sp_values: Any, vocab_size: Any, name: str | None = None, already_sorted: bool = False
 ) -> SparseTensor:
-    """Values placed by their ids: the last dimension becomes the vocabulary."""
+    """Place values by their ids: the last dimension becomes the vocabulary."""
     ids = [as_sparse(s) for s in (sp_ids if isinstance(sp_ids, list) else [sp_ids])]
     sizes = list(vocab_size) if isinstance(vocab_size, (list, tuple)) else [vocab_size]
     values = as_sparse(sp_values)

@@ -60,7 +60,7 @@ def _gather_v2(op: Operation, grad: Tensor) -> Any:
 
 
 def _batch_gather_gradient(params: Tensor, indices: Tensor, at: int, batch: int, grad: Tensor) -> Tensor:
-    """Batches become further segments of one big sum."""
+    """Make batches further segments of one big sum."""
     rank, index_rank = params.shape.rank, indices.shape.rank
     if rank is None or index_rank is None:
         raise ValueError("The gradient of a batched gather needs arguments of known rank")

@@ -21,7 +21,7 @@ def _pack(op: Operation, grad: Tensor) -> Any:
 
 @register_gradient("ConcatV2", "Concat")
 def _concat(op: Operation, grad: Any) -> Any:
-    """Slices of the gradient; of row slices (IndexedSlices) the matching parts."""
+    """Cut the gradient into slices; of row slices (IndexedSlices) take the matching parts."""
     first = op.type == "Concat"
     axis = op.inputs[0] if first else op.inputs[-1]
     parts = op.inputs[1:] if first else op.inputs[:-1]

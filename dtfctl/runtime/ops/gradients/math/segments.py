@@ -54,7 +54,7 @@ def _segment_prod(op: Operation, grad: Tensor) -> Any:
 
 
 def gather_drop_negatives(grad: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-    """grad[ids] with zero rows for negative ids, and which entries are positive (shaped like the rows)."""
+    """Gather grad[ids], zero rows for negative ids; tell which entries' ids are not negative (shaped like the rows)."""
     clipped = math_ops.maximum(ids, array_ops.zeros_like(ids))
     gathered = array_ops.gather(grad, clipped)
     positive = math_ops.greater_equal(ids, number_like(0, ids))

@@ -19,7 +19,7 @@ def _softmax(op: Operation, grad: Tensor) -> Any:
 
 
 def _per_row(vector: Tensor, matrix: Tensor) -> Tensor:
-    """Rows of a matrix times the elements of a vector."""
+    """Multiply the rows of a matrix by the elements of a vector."""
     return mul(apply_op("ExpandDims", input=vector, dim=constant(-1, dtypes.int32)), matrix)
 
 

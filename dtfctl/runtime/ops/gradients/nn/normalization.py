@@ -33,7 +33,7 @@ def _fused_batch_norm(op: Operation, grad: Tensor, *others: Any) -> Any:
 
 @register_gradient("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3")
 def _fused_batch_norm_grad(op: Operation, *grads: Any) -> Any:
-    """Differentiates the same gradient written out in elementary ops."""
+    """Differentiate the same gradient written out in elementary ops."""
     from dtfctl.runtime.framework.gradients import gradients
 
     dy, x, scale, mean, variance = op.inputs[:5]
