@@ -25,8 +25,10 @@ def become_agent(command: Sequence[str]) -> NoReturn:
 
 
 def show_as(command: Sequence[str]) -> None:
-    """What `ps` shows for this process from now on, as far as its own command line has room for it: who looks for an
-    agent looks there."""
+    """Show this process as `command` in `ps`, as far as its own command line has room for it.
+
+    Who looks for an agent looks there.
+    """
     with open("/proc/self/stat", "rb") as stat:
         fields = stat.read().rpartition(b")")[2].split()
     begin, end = int(fields[45]), int(fields[46])

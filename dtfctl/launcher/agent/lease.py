@@ -44,7 +44,7 @@ REPEATS = 3
 
 
 def stream_says(echo: Echo | None, length_s: float) -> bool | None:
-    """Whether the controller's machine is there, by the open stream of reports; None: it does not say.
+    """Tell whether the controller's machine is there, by the open stream of reports; None: it does not say.
 
     >>> stream_says(Echo(0, 0.9), 15.0), stream_says(Echo(5, 13.0), 15.0), stream_says(Echo(0, 13.0), 15.0)
     (True, False, None)
@@ -70,7 +70,7 @@ class Lease:
         return self._length_s
 
     def renew(self, now: float, length_s: float) -> None:
-        """The controller has spoken."""
+        """Renew the lease: the controller has spoken."""
         self._length_s = length_s
         self._until = now + length_s if length_s > 0 else None
         self._is_asking = False
@@ -89,14 +89,14 @@ class Lease:
         return "held"
 
     def answer(self, now: float, *, reachable: bool) -> None:
-        """The controller died, but the host is not cut off: hold on, and look again later."""
+        """Hold on, and look again later, where the controller died but the host is not cut off."""
         if reachable and self._until is not None and self._is_asking:
             self._until = max(self._until, now + ASK_AGAIN_S + ASK_BEFORE_S)
             self._is_asking = False
 
 
 def way_back(peer: str, own: str, came_from: str) -> str:
-    """Where to knock for the machine of the controller, whose calls come from `peer`.
+    """Find where to knock for the machine of the controller, whose calls come from `peer`.
 
     Calls that are forwarded by SSH come from this host itself, which is no news; what lies behind is the other end of
     the SSH connection, `came_from`: the controller's machine, or the jump host nearest to here.
@@ -121,12 +121,12 @@ def way_back(peer: str, own: str, came_from: str) -> str:
 
 
 def is_forwarded(peer: str, own: str) -> bool:
-    """Whether the other end is a process of this very host, such as its SSH server."""
+    """Tell whether the other end is a process of this very host, such as its SSH server."""
     return peer.rpartition(":")[0].strip("[]") in (own.strip("[]"), "127.0.0.1", "::1")
 
 
 def can_reach(peer: str) -> bool:
-    """Whether the machine of `peer` (`10.0.0.1:43210`) answers, be it by refusing a connection."""
+    """Tell whether the machine of `peer` (`10.0.0.1:43210`) answers, be it by refusing a connection."""
     if peer == UNIX:
         return True  # it is this machine
     host, _, port = peer.rpartition(":")

@@ -45,7 +45,7 @@ SHORTEST_S = 0.002
 LONGEST_S = 0.5
 """Nor slower, however rarely tasks beat: who looks at its pulse must see that it lives."""
 DUMP_S = 1.0
-"""For a process that hangs to write where its threads stand, before it is killed."""
+"""The seconds for a process that hangs to write where its threads stand, before it is killed."""
 
 
 class Agent:
@@ -93,7 +93,7 @@ class Agent:
 
     @property
     def folders(self) -> Folders:
-        """Of jobs' checkpoints.
+        """The folders of jobs' checkpoints.
 
         Raises:
             NotFound: there are none.
@@ -103,7 +103,7 @@ class Agent:
         return self._state.folders
 
     def listens_at(self, address: str) -> None:
-        """Other hosts reach it there."""
+        """Note the address at which other hosts reach the agent."""
         self._state.address = address
 
     @property
@@ -139,7 +139,7 @@ class Agent:
         self._heard(controller)
 
     def renew(self, epoch: int, revision: int, controller: str) -> int:
-        """The controller still wants what these orders say: the revision of those that there are. Loop thread."""
+        """Renew the lease where the controller still means these orders; return the revision of them. Loop thread."""
         now = self._state.orders
         if (epoch, revision) == (now.epoch, now.revision):
             self._heard(controller)
@@ -170,7 +170,7 @@ class Agent:
             guard.once(ask, name="lease").start()
 
     def is_watched(self, by: str, echo: Callable[[], Echo]) -> Callable[[], None]:
-        """The controller follows the reports; what to call when it does so no more. Any thread.
+        """Note that the controller follows the reports; return what to call when it does so no more. Any thread.
 
         Of a stream that is forwarded, the end that answers is on this host: it says nothing.
         """
@@ -185,12 +185,12 @@ class Agent:
         return end
 
     def look_again(self) -> None:
-        """Something that a start waits for may have come. Any thread."""
+        """Look whether something that a start waits for has come. Any thread."""
         self._mailbox.post(lambda: None)
 
     @property
     def preparations(self) -> Preparations:
-        """Of jobs; its files may be used by any thread."""
+        """The preparations of jobs; their files may be used by any thread."""
         return self._state.preparations
 
     def shutdown(self, grace_s: float, delete_logs: bool = False) -> None:
@@ -200,11 +200,11 @@ class Agent:
         self._units.end_all(grace_s)
 
     def log_of(self, process: str) -> Path:
-        """The log file of `worker/1`, `job:ID.UID:worker/0` or `agent`."""
+        """Find the log file of `worker/1`, `job:ID.UID:worker/0` or `agent`."""
         return self._state.log_of(process)
 
     def surroundings(self, process: str, job_folder: str = "") -> launch.Surroundings:
-        """Of a command in the environment of `worker/1` or `job:ID:worker/0`, or of the host (""). Loop thread."""
+        """Find the surroundings of a command for `worker/1` or `job:ID:worker/0`, or of the host (""). Loop thread."""
         return self._state.surroundings(process, job_folder)
 
     # ------------------------------------------------------------------ the loop
@@ -245,7 +245,7 @@ class Agent:
             )
 
     def _wait(self) -> bool:
-        """Until something happens; whether anything but beats did."""
+        """Wait until something happens; return whether anything but beats did."""
         has_news = False
         ended = []
         for key, _ in self._selector.select(min(LONGEST_S, max(0.0, self._due_at - time.monotonic()))):
@@ -263,7 +263,7 @@ class Agent:
         return has_news
 
     def _tick(self, now: float) -> None:
-        """Every beat: look at processes, judge their health, renew the report."""
+        """Look at processes, judge their health and renew the report, every beat."""
         self._look_at_lease(now)
         for unit in self._state.units():
             if unit.record.is_alive:

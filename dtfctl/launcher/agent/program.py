@@ -23,7 +23,7 @@ from dtfctl.net.descriptors import raise_limit
 from dtfctl.values import names_of, value
 
 STOP_S = 5.0
-"""For replies that are on their way when everything has ended."""
+"""The seconds for replies that are on their way when everything has ended."""
 
 
 @value
@@ -32,7 +32,7 @@ class Arguments:
 
     lock_fd: str
     cluster: str
-    """For who looks at processes."""
+    """The name of the cluster, for who looks at processes."""
     host: str
     folder: str
     logs: str

@@ -27,7 +27,7 @@ NOT_FOUND, NOT_RUN = 127, 126
 
 
 def descendants() -> set[int]:
-    """All processes below this one. Their parents may be gone: orphans become children of the guard."""
+    """Find all processes below this one. Their parents may be gone: orphans become children of the guard."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -81,7 +81,7 @@ def end_all() -> None:
 
 
 def run_command(terminal: bool, folder: str, command: list[str]) -> None:
-    """In the child: become the command."""
+    """Become the command, in the child."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.setsid()
     if terminal:

@@ -13,7 +13,7 @@ MIB = 2**20
 
 
 def read_gpus() -> list[Gpu]:
-    """Every GPU; none where there is no driver, or it does not answer in time."""
+    """Read every GPU; none where there is no driver, or it does not answer in time."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return []

@@ -107,7 +107,7 @@ class AccessService:
 
 
 def loose_files(folders: list[Path]) -> list[str]:
-    """Of the private folders and the keys in them, those that others than the owner may use."""
+    """List those of the private folders and the keys in them that others than the owner may use."""
     found = []
     for folder in folders:
         looked = [folder, *(path for _, path in zip(range(MOST_LOOKED_AT), folder.rglob("*.key")))]

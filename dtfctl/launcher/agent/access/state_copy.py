@@ -22,7 +22,7 @@ class StateCopyFile:
         self._lock = threading.Lock()
 
     def content(self) -> bytes:
-        """As it was kept; empty when there is none."""
+        """Read the copy as it was kept; empty when there is none."""
         try:
             return self._path.read_bytes()
         except FileNotFoundError:

@@ -47,7 +47,7 @@ class MemoryGroup:
         return self.folder.is_dir()
 
     def make(self, limit_bytes: int) -> bool:
-        """Whether the kernel holds the limit from now on."""
+        """Make the group; return whether the kernel holds the limit from now on."""
         limit = "memory.max" if self.is_version_2 else "memory.limit_in_bytes"
         try:
             self.folder.mkdir(exist_ok=True)
@@ -62,7 +62,7 @@ class MemoryGroup:
         return True
 
     def has_killed(self) -> bool:
-        """Whether the kernel ended a process because the group was full."""
+        """Tell whether the kernel ended a process because the group was full."""
         name = "memory.events" if self.is_version_2 else "memory.oom_control"
         try:
             lines = (self.folder / name).read_text().splitlines()
@@ -72,7 +72,7 @@ class MemoryGroup:
         return int(counts.get("oom_kill", "0")) > 0
 
     def peak_bytes(self) -> int:
-        """The most it ever used; 0 where the kernel does not tell."""
+        """Read the most bytes it ever used; 0 where the kernel does not tell."""
         name = "memory.peak" if self.is_version_2 else "memory.max_usage_in_bytes"
         try:
             return int((self.folder / name).read_text())
@@ -80,7 +80,7 @@ class MemoryGroup:
             return 0
 
     def remove(self) -> None:
-        """Its processes have ended."""
+        """Remove the group, whose processes have ended."""
         with contextlib.suppress(OSError):  # never made, or a process is still on its way out: then it stays, empty
             self.folder.rmdir()
 
@@ -98,7 +98,7 @@ class CpuGroup:
         return self.folder / PROCS
 
     def make(self, cpus: float) -> bool:
-        """Whether the kernel holds the limit from now on."""
+        """Make the group; return whether the kernel holds the limit from now on."""
         quota = max(1000, round(cpus * PERIOD_US))
         made = False
         try:
@@ -118,14 +118,13 @@ class CpuGroup:
         return True
 
     def remove(self) -> None:
-        """Its processes have ended."""
+        """Remove the group, whose processes have ended."""
         with contextlib.suppress(OSError):
             self.folder.rmdir()
 
 
 class Groups:
-    """Of one incarnation of a unit (`worker/1`). Their names follow from whose they are, so that a new agent finds
-    them."""
+    """The groups of one incarnation of a unit (`worker/1`), named after whose they are: so a new agent finds them."""
 
     def __init__(self, agent_folder: Path, unit: str, incarnation: int) -> None:
         self._whose = f"dtfctl-{zlib.crc32(f'{socket.gethostname()} {agent_folder}'.encode()):08x}"
@@ -140,7 +139,7 @@ class Groups:
         return self._in(place)
 
     def find(self) -> tuple[MemoryGroup, CpuGroup]:
-        """As `prepare` has named them before, maybe for another agent, in another session."""
+        """Find the groups as `prepare` has named them before, maybe for another agent, in another session."""
         if not self._is_version_2:
             name = f"{self._whose}-{self._unit}"
             return MemoryGroup(own_group("memory") / name, False), CpuGroup(own_group("cpu") / name, False)
@@ -152,14 +151,14 @@ class Groups:
 
 
 def remove_place(group: MemoryGroup | CpuGroup) -> None:
-    """The agent's folder goes with its last group."""
+    """Remove the agent's folder with its last group."""
     if group.is_version_2:
         with contextlib.suppress(OSError):
             group.folder.parent.rmdir()
 
 
 def _make_place(name: str, wanted: Collection[Controller]) -> Path | None:
-    """A group for an agent's groups that gives them the wanted controllers; else one that gives the first of them."""
+    """Make a group for an agent's groups that gives them the wanted controllers, else the first of them."""
     for controllers in dict.fromkeys((tuple(wanted), tuple(wanted)[:1], tuple(wanted)[1:])):
         for may_change in (False, True):
             for above in _candidates() if controllers else ():
@@ -210,7 +209,7 @@ def _is_limited(group: Path) -> bool:
 
 
 def _above(group: Path) -> Iterator[Path]:
-    """A group and all that it is in."""
+    """Yield a group and all that it is in."""
     yield group
     while group != ROOT:
         group = group.parent
@@ -218,12 +217,12 @@ def _above(group: Path) -> Iterator[Path]:
 
 
 def is_version_2() -> bool:
-    """Whether this host has the one hierarchy of version 2."""
+    """Tell whether this host has the one hierarchy of version 2."""
     return (ROOT / "cgroup.controllers").exists()
 
 
 def own_group(controller: str) -> Path:
-    """This process's group in the hierarchy of a controller; "" for version 2's only one."""
+    """Find this process's group in the hierarchy of a controller; "" for version 2's only one."""
     base = ROOT / controller if controller else ROOT
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, names, path = line.split(":", 2)

@@ -56,7 +56,7 @@ class Environment:
 
     python: str
     folder: str = ""
-    """Of the virtual environment; empty: the Python as it is has everything."""
+    """The folder of the virtual environment; empty: the Python as it is has everything."""
 
 
 class Builder:
@@ -70,7 +70,7 @@ class Builder:
         self._stopped = False
 
     def stop(self) -> None:
-        """Nobody waits for it any more."""
+        """Stop the work: nobody waits for it any more."""
         with self._lock:
             self._stopped = True
             if self._running is not None:
@@ -78,7 +78,7 @@ class Builder:
                     os.killpg(self._running.pid, signal.SIGKILL)
 
     def environment(self, command: str, packages: Packages, lent: Sequence[str]) -> Environment:
-        """What runs a script with these requirements, made if there is none yet.
+        """Find what runs a script with these requirements, and make it if there is none yet.
 
         Raises:
             ClusterFailed: it cannot be made; the message says why. NoSpace.
@@ -99,7 +99,7 @@ class Builder:
 
     @contextlib.contextmanager
     def _alone(self, folder: Path) -> Iterator[None]:
-        """Others that want the same wait; also agents of other clusters."""
+        """Let others that want the same wait; also agents of other clusters."""
         with explained(folder), folder.with_name(f"{folder.name}.lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
@@ -195,7 +195,7 @@ def key_of(base: Interpreter, packages: Packages, lent: Sequence[str]) -> str:
 
 
 def examine(command: str, packages: Packages, lent: Sequence[str], root: Path) -> Examination:
-    """What a job with these requirements would find here.
+    """Examine what a job with these requirements would find here.
 
     Raises:
         ClusterFailed: the Python does not answer, or is not the one that the script wants.
@@ -215,7 +215,7 @@ def examine(command: str, packages: Packages, lent: Sequence[str], root: Path) -
 
 
 def _inherit(folder: Path, base: Interpreter, lent: Sequence[str]) -> None:
-    """Its Python finds what the cluster's Python has, after its own packages."""
+    """Let an environment's Python find what the cluster's Python has, after its own packages."""
     (site,) = folder.glob("lib/python*/site-packages")
     lines = [f"import site; site.addsitedir({path!r})" for path in base.sites]
     write_whole(site / "dtfctl_inherited.pth", "\n".join([*lines, *lent, ""]).encode())
@@ -231,7 +231,7 @@ def _program(name: str) -> str:
 
 
 def _without_secrets(text: str) -> str:
-    """An index's address may hold a password."""
+    """Hide the password that an index's address may hold."""
     return re.sub(r"://[^/\s@]+@", "://***@", text)
 
 
@@ -255,7 +255,7 @@ def forget_unused(root: Path) -> None:
 
 
 def _runs_from(folder: Path) -> bool:
-    """Whether a process of this user is a Python of this folder."""
+    """Tell whether a process of this user is a Python of this folder."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):

@@ -49,7 +49,7 @@ class Interpreter:
 
     command: str
     facts: Mapping[str, object]
-    """As `host_side.py` has them for a host: python, implementation, machine, libc."""
+    """The facts as `host_side.py` has them for a host: python, implementation, machine, libc."""
     executable: str
     sites: tuple[str, ...]
     bundled_pip: str
@@ -65,7 +65,7 @@ class Interpreter:
         return str(self.facts["python"])
 
     def lacks(self, packages: Packages) -> list[str]:
-        """What of the requirements it does not have."""
+        """List what of the requirements the Python does not have."""
         return unmet(packages.lines, self.have, self._markers())
 
     def refuse_if_wrong(self, packages: Packages) -> None:
@@ -118,13 +118,13 @@ def ask(command: str, lent: Sequence[str] = ()) -> Interpreter:
 
 
 def find_uv() -> str:
-    """Where `uv` is on this host; empty: nowhere."""
+    """Find where `uv` is on this host; empty: nowhere."""
     places = [os.environ.get("PATH", os.defpath), *(str(Path.home() / name) for name in (".local/bin", ".cargo/bin"))]
     return shutil.which("uv", path=os.pathsep.join(places)) or ""
 
 
 def index_answers(options: Sequence[str]) -> bool:
-    """Whether a package index can be reached from here; a name server that is silent must not cost minutes."""
+    """Tell whether a package index can be reached from here; a name server that is silent must not cost minutes."""
     if "--no-index" in options:
         return False
     env = os.environ
@@ -152,7 +152,7 @@ def index_answers(options: Sequence[str]) -> bool:
 
 
 def _configured() -> str:
-    """What pip's own files say, the user's before the machine's."""
+    """Read the index that pip's own files name, the user's before the machine's."""
     home = Path.home()
     for path in (home / ".config/pip/pip.conf", home / ".pip/pip.conf", Path("/etc/pip.conf")):
         try:

@@ -49,12 +49,12 @@ LARGEST_PIPE = 2**20
 """What a pipe may hold when its writer ends: that much is read in any case."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0
 MOST_FAILURES = 8
-"""After the end of its child it does not try for ever."""
+"""The failures after which the keeper tries no more, once its child has ended."""
 READING_S = 10.0
-"""So long after its last step a reader may still be there; then nothing waits for it any more."""
+"""The seconds after its last step that a reader may still be there; then nothing waits for it any more."""
 AWAIT_S = 0.1
 LAST_WORDS = 65536
-"""Of what a full disk did not take, the end is kept for when there is room."""
+"""The bytes of what a full disk did not take that are kept for when there is room: the end of it."""
 
 
 def start_ticks(pid: int) -> int:
@@ -92,7 +92,7 @@ class StatusFile:
 
 
 def begin_of(head: bytes) -> "tuple[int, int]":
-    """(bytes of the log before this file, length of the line that says so), from the file's first line."""
+    """Read (bytes of the log before this file, length of the line that says so) from the file's first line."""
     line, newline, _ = head.partition(b"\n")
     words = line.split(b" ")
     if newline and len(words) == 3 and words[1] == b"at" and words[2].isdigit():
@@ -126,7 +126,7 @@ class Log:
             self._fd = -1  # the disk is full: the first line tries again
 
     def pause_s(self) -> float:
-        """How long who writes has to wait now, so that the rate is kept."""
+        """Compute the seconds that who writes has to wait now, so that the rate is kept."""
         now = time.monotonic()
         self._allowance = min(self._burst, self._allowance + (now - self._filled) * self._rate)
         self._filled = now
@@ -135,7 +135,7 @@ class Log:
         return AWAIT_S if self._is_awaited() else 0.0
 
     def _is_awaited(self) -> bool:
-        """Whether somebody is reading what the next rotation deletes."""
+        """Tell whether somebody is reading what the next rotation deletes."""
         try:
             fd = os.open(f"{self._path}.read", os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -186,7 +186,7 @@ class Log:
         return f"{self._stamp}.{int((now - second) * 1000):03d}Z"
 
     def _append(self, data: bytes) -> bool:
-        """Whether all of it was written. A torn line is cut off again."""
+        """Append data and return whether all of it was written. A torn line is cut off again."""
         try:
             if self._fd < 0:
                 self._open()
@@ -212,7 +212,7 @@ class Log:
             self._begin = self._end_of(f"{self._path}.1")
 
     def _end_of(self, path: str) -> int:
-        """How much had been written when that file was full; 0 where there is none."""
+        """Find how much had been written when that file was full; 0 where there is none."""
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -269,7 +269,7 @@ class Memory:
 
 
 def descendants(pid: int) -> list[int]:
-    """A process and all below it; the children that one left behind when it ended are not found."""
+    """Find a process and all below it; the children that one left behind when it ended are not found."""
     found = [pid]
     for parent in found:
         try:
@@ -290,7 +290,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def own_bytes(pid: int) -> int:
-    """As `resident_bytes`, with what it shares divided among those that share it."""
+    """Count bytes as `resident_bytes` does, with what is shared divided among those that share it."""
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
             for line in file:
@@ -304,7 +304,7 @@ def own_bytes(pid: int) -> int:
 def run_child(
     command: list[str], out: int, err: int, groups: str, cores: str, become: "Callable[[], None] | None"
 ) -> None:
-    """In the forked child: become COMMAND, or what `become` makes of it. Does not return."""
+    """Become COMMAND, or what `become` makes of the forked child. Does not return."""
     try:
         os.setsid()
         for group in groups.split(";") if groups else ():
@@ -329,7 +329,7 @@ def run_child(
 
 
 def usual_files() -> None:
-    """What the agent was allowed before it raised its own limit; see `net/descriptors.py`."""
+    """Set the limit that the agent had before it raised its own; see `net/descriptors.py`."""
     limit = os.environ.pop("DTF_OPEN_FILES", "")
     if limit:
         import resource
@@ -425,7 +425,7 @@ class Pump:
         os.killpg(self._child, signal.SIGKILL)
 
     def _take(self, fd: int) -> None:
-        """What has come from one stream."""
+        """Take what has come from one stream."""
         chunk = os.read(fd, CHUNK_BYTES)
         if self._deadline is not None:
             self._left[fd] = max(0, self._left[fd] - len(chunk))

@@ -66,14 +66,14 @@ def start_keeper(arguments: Sequence[str], env: Mapping[str, str], cwd: Path) ->
 
 
 def keeper_command() -> tuple[str, ...]:
-    """What runs a keeper: as compiled when this process imported it, since compiling it takes as long as its start."""
+    """Find what runs a keeper: as compiled when this process imported it, as compiling takes as long as its start."""
     compiled = Path((keeper.__spec__ and keeper.__spec__.cached) or "")
     program = compiled if _is_current(compiled) else KEEPER
     return sys.executable, "-S", "-E", str(program)
 
 
 def _is_current(compiled: Path) -> bool:
-    """Whether Python keeps compiled code there, and it is that of the source as it is now."""
+    """Tell whether Python keeps compiled code there, and it is that of the source as it is now."""
     try:
         head, source = compiled.read_bytes()[:16], KEEPER.stat()
     except OSError:
@@ -83,12 +83,12 @@ def _is_current(compiled: Path) -> bool:
 
 
 def make_room(folder: Path) -> None:
-    """What the keeper will write has its place on the disk before it starts."""
+    """Make room on the disk for what the keeper will write, before it starts."""
     write_whole(folder / "room", b" " * keeper.STATUS_BYTES)
 
 
 def read_status(folder: Path) -> KeeperStatus | None:
-    """What the keeper wrote, or None before it did (or when the file is damaged)."""
+    """Read what the keeper wrote, or None before it did (or when the file is damaged)."""
     try:
         text = (folder / "status").read_text()
     except FileNotFoundError:
@@ -108,7 +108,7 @@ def read_status(folder: Path) -> KeeperStatus | None:
 
 
 def wait_started(folder: Path, timeout_s: float = CLAIM_WAIT_S) -> KeeperStatus | None:
-    """The status once the task runs (or has ended); None when the start did not happen, and then it never will."""
+    """Wait for the status once the task runs (or has ended); None when the start did not happen, and never will."""
     deadline = time.monotonic() + timeout_s
     while True:
         status = read_status(folder)
@@ -138,7 +138,7 @@ def _forbid(folder: Path) -> bool:
 
 
 def ending_of(status: KeeperStatus | None) -> Ending:
-    """How the process ended, as far as its keeper could tell."""
+    """Tell how the process ended, as far as its keeper could tell."""
     if status is None or status.phase != "ended":
         return Ending(exit_code=None)
     return Ending(exit_code=status.exit_code, signal=status.signal or None)

@@ -79,7 +79,7 @@ def client_environment(
     progress: Path,
     cluster: str,
 ) -> dict[str, str]:
-    """The variables of a job's process; the user's own come last and win.
+    """Make the variables of a job's process; the user's own come last and win.
 
     A job that may use the cluster's tasks (`view`) is told where they are, under the names it knows them by.
     """
@@ -112,7 +112,7 @@ def _of_this_home(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def job_target(socket_path: Path, order: ClientOrder) -> str:
-    """What the job's sessions connect to: the task beside it, and whose state and which tasks they are to see."""
+    """Write what the job's sessions connect to: the task beside it, and whose state and which tasks they are to see."""
     target = f"unix:{socket_path}?job={order.job_id}"
     if order.remapped:
         target += "&tasks=" + ",".join(f"{name}={order.view[name]}" for name in sorted(order.view, key=_task_order))
@@ -136,7 +136,7 @@ class Context:
     cores: int
     keyring: Keyring
     gpus: Mapping[str, tuple[int, ...]]
-    """Of this host's tasks."""
+    """The GPUs of this host's tasks."""
 
 
 @value
@@ -217,7 +217,7 @@ class Surroundings:
 
 
 def working_folder(context: Context, wanted: str) -> Path:
-    """Where a process of a job runs: the submitter's folder, where this host has one of that name."""
+    """Choose where a process of a job runs: the submitter's folder, where this host has one of that name."""
     path = Path(wanted).expanduser()
     return path if wanted and path.is_dir() else context.agent_folder
 
@@ -229,7 +229,7 @@ def surroundings(
     job_folder: str = "",
     copy: Path | None = None,
 ) -> Surroundings:
-    """Those of a task (its environment, the user's home), a job's process (its folder too), or None: the host.
+    """Find the surroundings of a task (its environment, the user's home), a job's process (its folder too) or the host.
 
     `job_folder`: of a job that has ended, whose folder is meant still. `copy`: the job's working folder on this host,
     where it has one of its own.
@@ -253,7 +253,7 @@ def surroundings(
 
 
 def client_start(context: Context, order: ClientOrder, prepared: Prepared, gpus: tuple[int, ...]) -> Start:
-    """How to run a job's process beside its task."""
+    """Decide how to run a job's process beside its task."""
     private_folder(progress_path(context.agent_folder, order).parent)
     env = _client_env(context, order, gpus)
     if "DTF_CHECKPOINT_DIR" in env:
@@ -286,24 +286,24 @@ def lend_modules(env: dict[str, str], command: tuple[str, ...]) -> None:
 
 
 def lent_modules(command: tuple[str, ...]) -> tuple[str, ...]:
-    """Where it finds them; nothing for the agent's own Python."""
+    """List the folders with the modules that a program is lent; none for the agent's own Python."""
     return tuple(later.folders()) if command and command[0] else ()
 
 
 def interpreter(command: tuple[str, ...]) -> tuple[str, ...]:
-    """The words before a program's own: paths as they are on this host."""
+    """Choose the words before a program's own: paths as they are on this host."""
     if not command:
         return ()
     return (str(Path(command[0]).expanduser()) if command[0] else sys.executable, *command[1:])
 
 
 def script_path(agent_folder: Path, sha256: str, name: str) -> Path:
-    """Where the script of a job with this content is kept."""
+    """Name where the script of a job with this content is kept."""
     return agent_folder / "scripts" / sha256 / name
 
 
 def visible_gpus(context: Context, order: ClientOrder) -> tuple[int, ...]:
-    """The GPUs of its slot, or those of all slots its job has on this host, in the order of its processes."""
+    """List the GPUs of its slot, or those of all slots its job has on this host, in the order of its processes."""
     if order.gpus == "own":
         return context.gpus.get(order.slot, ())
     mine = [other for other in context.orders.clients if other.job_id == order.job_id]
@@ -311,5 +311,5 @@ def visible_gpus(context: Context, order: ClientOrder) -> tuple[int, ...]:
 
 
 def progress_path(agent_folder: Path, order: ClientOrder) -> Path:
-    """Where a process of a job reports how far it is; the same file after a restart."""
+    """Name where a process of a job reports how far it is; the same file after a restart."""
     return agent_folder / "progress" / order.key / f"{order.job}-{order.index}.jsonl"

@@ -24,11 +24,11 @@ class Held:
     arguments: tuple[str, str, str] = ("", "0", "")
     """GROUPS, MEMORY_BYTES and CORES of `keeper.py`."""
     words: str = ""
-    """For people: `memory 200 MiB (control group), cpus 2 (cores 0,1)`."""
+    """The limits for people: `memory 200 MiB (control group), cpus 2 (cores 0,1)`."""
 
 
 class Limits:
-    """Of one incarnation of a unit; what it is held by follows from its name, so a new agent finds it."""
+    """The limits of one incarnation of a unit; what holds them follows from its name, so a new agent finds it."""
 
     def __init__(self, agent_folder: Path, unit: str, incarnation: int, order: TaskOrder | ClientOrder | None) -> None:
         self.memory_bytes = 0 if order is None else order.memory_bytes
@@ -55,7 +55,7 @@ class Limits:
         return Held((";".join(dict.fromkeys(map(str, entered))), str(memory), chosen), ", ".join(words))
 
     def release(self) -> tuple[bool, int]:
-        """Whether the kernel ended a process for its memory, and the most that was used; nothing holds it any more."""
+        """Let go of the limits; return whether the kernel ended a process for its memory, and the most bytes used."""
         killed, peak = False, 0
         memory_group, cpu_group = self._groups.find()
         if self.memory_bytes and memory_group.exists:
@@ -69,7 +69,7 @@ class Limits:
 
 
 def cores_for(cpus: float, allowed: Collection[int], taken: Collection[Sequence[int]]) -> tuple[int, ...]:
-    """As many of the allowed cores as `cpus` needs, those first that the fewest others are kept on."""
+    """Choose as many of the allowed cores as `cpus` needs, those first that the fewest others are kept on."""
     uses = Counter(core for cores in taken for core in cores)
     wanted = max(1, math.ceil(cpus))
     return tuple(sorted(sorted(allowed, key=lambda core: (uses[core], core))[:wanted]))

@@ -44,7 +44,7 @@ class _File:
 
 
 def files_of(log: Path) -> list[Path]:
-    """The files of one log that exist, oldest first."""
+    """List the files of one log that exist, oldest first."""
     older = []
     number = 1
     while (path := log.with_name(f"{log.name}.{number}")).exists():
@@ -56,7 +56,7 @@ def files_of(log: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def _opened(log: Path, back_to: int = 0) -> Iterator[list[_File]]:
-    """The files of one log that are not empty, oldest first, none of them twice; none that ends before `back_to`."""
+    """Open the files of one log that are not empty, oldest first, none twice; none that ends before `back_to`."""
     files: list[_File] = []
     try:
         number = holes = 0
@@ -121,7 +121,7 @@ def note_reader(log: Path, chunk: LogChunk) -> None:
 
 
 def _mark(missed: int, data: bytes) -> bytes:
-    """The line that stands for lines that are gone."""
+    """Write the line that stands for lines that are gone."""
     stamp = data.partition(b" ")[0]
     amount = f"{missed / 1e6:,.0f} MB" if missed >= 1e6 else f"{missed:,} bytes"
     note = f" err dtfctl: \u2026 {amount} of output dropped here by the limits logs.rotate and logs.keep \u2026\n"
@@ -129,7 +129,7 @@ def _mark(missed: int, data: bytes) -> bytes:
 
 
 def _tail_offset(files: list[_File], tail: int) -> int:
-    """Where the `tail`th line before the end begins."""
+    """Find where the `tail`th line before the end begins."""
     missing = tail
     for file in reversed(files):
         at = file.size
@@ -151,7 +151,7 @@ def _tail_offset(files: list[_File], tail: int) -> int:
 
 
 def matches(log: Path, since_stamp: str, patterns: Iterable[str]) -> str:
-    """The first pattern that is found in what was written since then, or nothing."""
+    """Find the first pattern that is in what was written since then; empty: none."""
     patterns = list(patterns)
     if not patterns:
         return ""
@@ -169,12 +169,12 @@ def _is_found(pattern: str, data: bytes) -> bool:
 
 
 def last_errors(log: Path, since_stamp: str, count: int = 20) -> tuple[str, ...]:
-    """The last lines of stderr that were written at or after `since_stamp` (`2026-01-31T12:00:00.123Z`)."""
+    """Read the last lines of stderr that were written at or after `since_stamp` (`2026-01-31T12:00:00.123Z`)."""
     return tuple(_stderr_lines(_newest_lines(log), since_stamp))[-count:]
 
 
 def _newest_lines(log: Path) -> list[str]:
-    """The end of the newest file."""
+    """Read the lines at the end of the newest file."""
     try:
         with log.open("rb") as file:
             size = file.seek(0, os.SEEK_END)

@@ -39,7 +39,7 @@ class Prepared:
     """What a process of a job starts with."""
 
     folder: str = ""
-    """Its working folder; empty: the job has none of its own."""
+    """The job's working folder; empty: the job has none of its own."""
     python: str = ""
     """The interpreter; empty: the one of its order."""
     environment: str = ""
@@ -55,7 +55,7 @@ class _Work:
 
 
 class Preparations:
-    """Of one agent. `look`, `result` and `keep` belong to its loop."""
+    """The preparations of one agent. `look`, `result` and `keep` belong to its loop."""
 
     def __init__(self, folder: Path, environments: Path, wake: Callable[[], None]) -> None:
         self._folder = folder
@@ -65,7 +65,7 @@ class Preparations:
         self._works: dict[Key, _Work] = {}
 
     def look(self, order: ClientOrder, command: str, lent: Sequence[str]) -> str:
-        """What it waits for; empty once it is ready, or has failed. Begins what can be begun."""
+        """Begin what can be begun; say what the start waits for, empty once it is ready, or has failed."""
         needs = order.needs
         if needs.is_empty:
             return ""
@@ -79,7 +79,7 @@ class Preparations:
         return "its packages are being installed" if work.outcome is None else ""
 
     def result(self, order: ClientOrder) -> Prepared:
-        """What to start it with.
+        """Find what to start a process with.
 
         Raises:
             LauncherError: it could not be prepared.
@@ -95,17 +95,17 @@ class Preparations:
         return outcome
 
     def keep(self, orders: Collection[ClientOrder]) -> None:
-        """Only these are wanted from now on: work for others ends."""
+        """Want only these from now on: work for others ends."""
         wanted = {_key(order) for order in orders if order.run}
         for key in self._works.keys() - wanted:
             self._works.pop(key).builder.stop()
 
     def close(self) -> None:
-        """The agent ends."""
+        """End all work: the agent ends."""
         self.keep(())
 
     def folder_of(self, job_id: str) -> Path | None:
-        """The working folder of a job on this host, also of one that has ended."""
+        """Find the working folder of a job on this host, also of one that has ended."""
         copies = [mark.with_suffix("") for mark in (self._folder / "work").glob("*.tree")]
         own = [path for path in copies if path.name.partition(".")[0] == job_id and path.is_dir()]
         return max(own, key=lambda path: path.stat().st_mtime, default=None)
@@ -145,7 +145,7 @@ class Preparations:
         return Prepared(folder, made.python, made.folder)
 
     def _unpack(self, job: str, sha256: str, living: Collection[str]) -> Path:
-        """The job's working folder. What a process of it wrote there stays when it starts again."""
+        """Unpack the job's working folder. What a process of it wrote there stays when it starts again."""
         import shutil
 
         from dtfctl.launcher.transfer import archive, trees

@@ -62,7 +62,7 @@ class Request:
     shown: tuple[str, ...]
     """The command that started it as a program."""
     env: Mapping[str, str]
-    """Of `OF_EACH_TASK`."""
+    """The values of `OF_EACH_TASK`."""
     cwd: str
 
 
@@ -130,11 +130,11 @@ class Seed:
         self.waiting = {number: item for number, item in self.waiting.items() if item[0] != name}
 
     def environment_of(self, request: Request) -> dict[str, str]:
-        """The whole one of a process."""
+        """Make the whole environment of a process."""
         return {**dict(self.key[1]), **request.env}
 
     def release(self, name: str) -> None:
-        """That process has ended."""
+        """Release a process, which has ended."""
         self.users.discard(name)
         self.idle_since = time.monotonic()
 
@@ -153,7 +153,7 @@ class Seed:
         return sum(1 for number in self.waiting if number <= self._asked)
 
     def hear(self) -> tuple[Reply, int] | None:
-        """Its next word, with a pidfd or -1; None when it has ended."""
+        """Hear the seed's next word, with a pidfd or -1; None when it has ended."""
         self._heard_at = time.monotonic()
         try:
             data, fds, _, _ = socket.recv_fds(self.socket, LARGEST_MESSAGE, 1)
@@ -164,15 +164,15 @@ class Seed:
         return codec.decode(Reply, data), fds[0] if fds else -1
 
     def is_silent(self, now: float) -> bool:
-        """It has work before it and does not do it, stopped or stuck."""
+        """Tell whether the seed has work before it and does not do it, stopped or stuck."""
         return self._before_it() > 0 and now - self._heard_at > ANSWER_S
 
     def kill(self) -> None:
-        """Its end is then heard as any other."""
+        """Kill the seed; its end is then heard as any other."""
         self._process.kill()
 
     def how_it_ended(self) -> str:
-        """After its socket's end."""
+        """Say how the seed ended, after its socket's end."""
         try:
             code = self._process.wait(END_S)
         except subprocess.TimeoutExpired:
@@ -187,8 +187,10 @@ class Seed:
 
 
 class Seeds:
-    """Of one agent, in its loop's thread. `selector` wakes the loop with a `Seed` as data when one has something to
-    say."""
+    """The seeds of one agent, in its loop's thread.
+
+    `selector` wakes the loop with a `Seed` as data when one has something to say.
+    """
 
     def __init__(self, folder: Path, selector: selectors.BaseSelector) -> None:
         self._folder = folder
@@ -198,11 +200,11 @@ class Seeds:
         self._numbers = 0
 
     def serve(self, command: Sequence[str]) -> bool:
-        """Whether this command is a fork, as far as seeds have not failed."""
+        """Tell whether this command is a fork, as far as seeds have not failed."""
         return tuple(command[1:3]) == OWN_PROGRAM and max(self._without.values(), default=0.0) <= time.monotonic()
 
     def seed_for(self, command: Sequence[str], env: Mapping[str, str]) -> Seed | None:
-        """The seed whose fork can be this command, made when there is none; None: it is to be started as a program."""
+        """Find the seed whose fork can be this command, or make it; None: the command is to be started as a program."""
         if tuple(command[1:3]) != OWN_PROGRAM:
             return None  # the user's, of which nobody knows what a fork would do to it
         key = command[0], tuple(sorted((name, text) for name, text in env.items() if name not in OF_EACH_TASK))
@@ -229,7 +231,7 @@ class Seeds:
         seed.ask(name, Request(self._numbers, tuple(keeper), tuple(shown), own, str(cwd)))
 
     def hear(self, seed: Seed) -> tuple[str, int, int] | list[tuple[str, Request]]:
-        """What it has to say: a process, its keeper's pid and pidfd; or for whom it will not do what, having failed."""
+        """Hear a seed: a process, its keeper's pid and pidfd; or for whom it will not do what, having failed."""
         heard = seed.hear()
         if heard is None:
             return self._lost(seed)
@@ -266,7 +268,7 @@ class Seeds:
         )
 
     def _renew(self, seed: Seed, changed: str) -> list[tuple[str, Request]]:
-        """It has started nothing of what still waits, and never will: begin anew, if possible."""
+        """Begin a seed anew, if possible: the old one has started nothing of what still waits, and never will."""
         log.info("%s has changed: a new seed of tasks", changed)
         self._drop(seed)
         try:

@@ -40,7 +40,7 @@ class LocalTask(Protocol):
 
 
 class PeerBoard:
-    """This host's tasks (`tasks`, shared with the loop that owns them) and those of other hosts."""
+    """The tasks of this host (`tasks`, shared with the loop that owns them) and those of other hosts."""
 
     def __init__(self, socket: TaskSocket, tasks: Mapping[str, LocalTask], advertise: str) -> None:
         self._socket = socket
@@ -51,7 +51,7 @@ class PeerBoard:
         """The tasks that belong to the cluster now."""
 
     def addresses(self) -> dict[str, str]:
-        """Every task's `host:port`, as far as it is known."""
+        """Find every task's `host:port`, as far as it is known."""
         known = {peer.name: peer.address for peer in self._others.values() if peer.address}
         for task in self._tasks.values():
             if self._is_here(task.name) and task.record.port:
@@ -98,16 +98,16 @@ class PeerBoard:
         self._wanted = wanted
 
     def went_away(self, task: LocalTask) -> None:
-        """A task of this host was taken out of the cluster, and has ended."""
+        """Tell the others that a task of this host was taken out of the cluster, and has ended."""
         self._tell_all_gone(self._peer_of(task, up=False))
 
     def _is_here(self, name: str) -> bool:
-        """Whether it is a task that this host is to have: one that was moved elsewhere may still be ending."""
+        """Tell whether this host is to have the task: one that was moved elsewhere may still be ending."""
         task = self._tasks.get(name)
         return task is not None and task.is_wanted
 
     def is_whole(self) -> bool:
-        """Whether every task of the cluster is up."""
+        """Tell whether every task of the cluster is up."""
         for name in self._wanted:
             task, other = self._tasks.get(name), self._others.get(name)
             if task is not None and task.is_wanted:
@@ -118,11 +118,11 @@ class PeerBoard:
         return True
 
     def went_down(self, task: LocalTask, reason: str) -> None:
-        """A task of this host."""
+        """Tell the others that a task of this host went down."""
         self._tell_all(self._peer_of(task, up=False, reason=reason))
 
     def came_up(self, task: LocalTask) -> None:
-        """A task of this host: the others hear of it, and it hears who else is up."""
+        """Tell the others that a task of this host came up, and tell it who else is up."""
         self._tell_all(self._peer_of(task, up=True))
         for other in self._tasks.values():
             if self._is_here(other.name) and other is not task and other.record.incarnation:
@@ -135,7 +135,7 @@ class PeerBoard:
                 self._socket.tell((task.name,), _note(peer))
 
     def job_ended(self, job_id: str) -> None:
-        """This host's tasks drop what they hold for that job."""
+        """Tell this host's tasks to drop what they hold for that job."""
         self._socket.tell(self._running(), _packed(beats.JobEnded(job_id)))
 
     def flush(self) -> None:
@@ -171,5 +171,5 @@ def _note(peer: Peer) -> bytes:
 
 @functools.lru_cache(maxsize=4096)
 def _packed(note: beats.Note) -> bytes:
-    """The same words go to every task of the host, and again to each that starts."""
+    """Pack a note once: the same words go to every task of the host, and again to each that starts."""
     return beats.pack(note)

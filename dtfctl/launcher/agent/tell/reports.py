@@ -11,7 +11,7 @@ from dtfctl.launcher.system.host_facts import HostFacts
 from dtfctl.values import replace
 
 KEPT_HAPPENINGS = 10_000
-"""For a controller that comes back; more than that only a host in serious trouble produces while it is away."""
+"""The happenings kept for a controller that comes back; only a host in serious trouble has more meanwhile."""
 
 
 class Reports:
@@ -32,7 +32,7 @@ class Reports:
             self._happenings.append(Happening(self._count, time.time(), kind, subject, reason, incarnation, failure))
 
     def tell(self, kind: str, subject: str, reason: str) -> None:
-        """As `happened`, of what is no process."""
+        """Tell as `happened` does, of what is no process."""
         self.happened(kind, subject, reason, 0)
 
     def publish(self, report: Report) -> None:
@@ -48,7 +48,7 @@ class Reports:
             return self._count
 
     def close(self) -> None:
-        """The loop has ended: nobody waits any more."""
+        """Wake all that wait: the loop has ended."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

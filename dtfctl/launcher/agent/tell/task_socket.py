@@ -35,15 +35,15 @@ class TaskSocket:
         return self.folder / "agent.sock"
 
     def control_path(self, task: str) -> Path:
-        """Where `task` (`worker/1`) listens."""
+        """Name where `task` (`worker/1`) listens."""
         return self.folder / f"{task.replace('/', '-')}.ctl"
 
     def client_path(self, task: str) -> Path:
-        """The socket on which `task` serves clients of this host."""
+        """Name the socket on which `task` serves clients of this host."""
         return self.folder / f"{task.replace('/', '-')}.sock"
 
     def take(self) -> list[beats.Beat]:
-        """All beats that have come."""
+        """Take all beats that have come."""
         found: list[beats.Beat] = []
         while True:
             try:
@@ -64,7 +64,7 @@ class TaskSocket:
         return bool(self._outbox)
 
     def tell(self, tasks: Iterable[str], note: bytes) -> None:
-        """A packed note, to be sent with the next `flush`."""
+        """Keep a packed note, to be sent with the next `flush`."""
         for task in tasks:
             self._outbox.setdefault(task, deque()).append(note)
 

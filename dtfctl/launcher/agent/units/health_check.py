@@ -36,13 +36,13 @@ def judge_beats(
 
 
 def judge_stopped(stopped_since: float | None, limits: HealthLimits, now: float) -> Finding | None:
-    """A job's process sends no beats; but one that is stopped is no use to anybody."""
+    """Judge a job's process, which sends no beats: one that is stopped is no use to anybody."""
     stopped_s = 0.0 if stopped_since is None else now - stopped_since
     return Finding("down", f"stopped by a signal for {stopped_s:.1f} s") if stopped_s >= limits.down_after_s else None
 
 
 def judge_progress(latest: Progress, still_s: float, limits: HealthLimits, *, has_advanced: bool) -> Finding | None:
-    """A job's process that has reported progress before, and gets no further though all tasks are there, hangs."""
+    """Judge a job's process that has reported progress: it hangs if it gets no further though all tasks are there."""
     is_done = latest.total is not None and latest.step >= latest.total
     # After a start there are modules to import and a checkpoint to read before the first step.
     if is_done or still_s < (limits.progress_s if has_advanced else limits.startup_s):

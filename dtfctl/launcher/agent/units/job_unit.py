@@ -73,7 +73,7 @@ class JobUnit(Unit):
         return not order.needs_task or task is None or task.record.state == "running"
 
     def _is_prepared(self, order: ClientOrder) -> bool:
-        """Whether its files and packages are there, or cannot be: its start says why."""
+        """Tell whether the job's files and packages are there, or cannot be: the start says why."""
         command = (*interpreter(order.command), sys.executable)[0]
         waits_for = self.state.preparations.look(order, command, lent_modules(order.command))
         if waits_for and waits_for != self.record.reason and self.record.state == "pending":
@@ -81,7 +81,7 @@ class JobUnit(Unit):
         return not waits_for
 
     def claim_early(self) -> Record:
-        """The ports of its order's generation, as soon as the former has ended."""
+        """Claim the ports of the order's generation, as soon as the former has ended."""
         return (
             self.record if self.order is None else resources.for_generation(self.order, self.record, self.state.units())
         )
@@ -99,7 +99,7 @@ class JobUnit(Unit):
         return start
 
     def on_started(self) -> None:
-        """It serves nobody: it runs when it is started."""
+        """Take the process for running once it is started: it serves nobody."""
         self.state.set(self, ready(self.record))
 
     def watch(self, limits: HealthLimits, now: float) -> None:
@@ -138,7 +138,7 @@ class JobUnit(Unit):
         return judge_progress(latest, now - self.advanced_at, limits, has_advanced=self.has_advanced)
 
     def on_out_of_memory(self, record: Record, ending: Ending, why: str) -> tuple[Record, Ending]:
-        """It would use as much again; its whole job may be tried again by --retries."""
+        """Give up a process that would use as much again; its whole job may be tried again by --retries."""
         if not ending.is_failure:
             return record, ending
         return replace(record, hung=why, out_of_memory=True), replace(ending, final=True)
@@ -172,7 +172,7 @@ class JobUnit(Unit):
         )
 
     def _held_generation(self) -> int:
-        """The generation that this host is ready to start, or has started."""
+        """Find the generation that this host is ready to start, or has started."""
         order = self.order
         if order is None or (order.ports and self.record.ports_of != order.generation):
             return 0

@@ -69,15 +69,15 @@ class Record:
     """How it ended last, if by itself: where it was held back then until others had ended, that is why it starts."""
     port: int = 0
     ports: tuple[int, ...] = ()
-    """Of a job's process, for generation `ports_of` of its job."""
+    """The ports of a job's process, for generation `ports_of` of its job."""
     ports_of: int = 0
     gpus: tuple[int, ...] = ()
     cores: tuple[int, ...] = ()
-    """Those it is kept on, where the kernel does not count its time."""
+    """The cores that the process is kept on, where the kernel does not count its time."""
     limits: str = ""
     """How its limits are held, for people."""
     out_of_memory: bool = False
-    """Its newest end was by its limit."""
+    """Whether the memory limit caused the newest end."""
     keeper_pid: int = 0
     keeper_ticks: int = 0
     task_pid: int = 0
@@ -89,7 +89,7 @@ class Record:
 
 
 def advance(record: Record, order: Order, now: float) -> tuple[Record, Action | None]:
-    """One step towards the order; call again at `next_time`, and whenever something changed."""
+    """Take one step towards the order; call again at `next_time`, and whenever something changed."""
     if record.state == "stopping":
         if record.kill_at is not None and now >= record.kill_at:
             return replace(record, kill_at=now + KILL_AGAIN_S, killed=True), "kill"
@@ -153,12 +153,12 @@ def _starting(record: Record, order: Order, now: float) -> Record:
 
 
 def next_time(record: Record) -> float | None:
-    """When `advance` has something to do without being told."""
+    """Say when `advance` has something to do without being told."""
     return record.kill_at if record.state == "stopping" else record.retry_at
 
 
 def ready(record: Record) -> Record:
-    """The process says that it serves."""
+    """Note that the process says that it serves."""
     return replace(record, state="running", reason="") if record.state == "starting" else record
 
 
@@ -170,17 +170,17 @@ def hangs(record: Record, why: str, now: float) -> Record:
 
 
 def cannot_start(record: Record, why: str) -> Record:
-    """The start itself is impossible (port taken, no GPU): trying again would change nothing."""
+    """Fail a start that is impossible (port taken, no GPU): trying again would change nothing."""
     return replace(record, state="failed", reason=why, exit_code=None, started_at=None)
 
 
 def postponed(record: Record, now: float, why: str) -> Record:
-    """The start has to wait until there is space; that is no failure of the process."""
+    """Postpone a start until there is space; that is no failure of the process."""
     return replace(record, state="pending", retry_at=now + NO_SPACE_RETRY_S, reason=why)
 
 
 def ended(record: Record, order: Order, policy: RestartPolicy, ending: Ending, *, now: float, rand: float) -> Record:
-    """The process is gone; what comes next by order and policy."""
+    """Decide by order and policy what comes next after a process's end."""
     asked = order.restart_request > record.restart_handled
     wanted_end = record.state == "stopping" and not record.hung
     ran_s = 0.0 if record.started_at is None else now - record.started_at

@@ -19,7 +19,7 @@ EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def is_free(port: int, address: str = "") -> bool:
-    """Whether a server could listen there now."""
+    """Tell whether a server could listen there now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -33,7 +33,7 @@ def is_free(port: int, address: str = "") -> bool:
 
 
 def choose(first: int, last: int, taken: Collection[int], before: int = 0) -> int:
-    """`before` if it is still free, else a free port of `first` to `last` (0: any) that is not in `taken`.
+    """Choose `before` if it is still free, else a free port of `first` to `last` (0: any) that is not in `taken`.
 
     Raises:
         PortTaken: every allowed port is in use; names the holder of the only one.
@@ -55,7 +55,7 @@ def choose(first: int, last: int, taken: Collection[int], before: int = 0) -> in
 
 
 def fresh(first: int, last: int, taken: Collection[int]) -> int:
-    """A free port that is not in `taken`, of `first` to `last` or (0) anywhere below those the kernel hands out.
+    """Choose a free port that is not in `taken`, of `first` to `last` or (0) below those the kernel hands out.
 
     It is bound only later, by a process that is told about it; from the kernel's own range another could get it
     meanwhile.
@@ -72,7 +72,7 @@ def fresh(first: int, last: int, taken: Collection[int]) -> int:
 
 
 def _first_ephemeral() -> int:
-    """The lowest port that the kernel gives to outgoing connections."""
+    """Find the lowest port that the kernel gives to outgoing connections."""
     try:
         lowest = int(EPHEMERAL_RANGE.read_text().split(maxsplit=1)[0])
     except (OSError, ValueError, IndexError):

@@ -34,7 +34,7 @@ class ProcessControl:
         self._seeds = seeds.Seeds(agent_folder / "seed", selector)
 
     def folder_of(self, unit: Unit) -> Path:
-        """Where this incarnation's keeper and task keep their files."""
+        """Name where this incarnation's keeper and task keep their files."""
         return self._runs / _folder_name(unit) / str(unit.record.incarnation)
 
     def start(self, unit: Unit, what: launch.Start, *, log: Path, rules: LogRules) -> None:
@@ -60,19 +60,21 @@ class ProcessControl:
         unit.record = replace(unit.record, keeper_pid=pid, keeper_ticks=keeper.start_ticks if keeper else 0)
 
     def watch(self, unit: Unit, limits: HealthLimits, now: float) -> None:
-        """From now on its keeper's end wakes the loop."""
+        """Watch a unit: from now on its keeper's end wakes the loop."""
         unit.watch(limits, now)
         if unit.record.keeper_pid:
             self._wake_at(unit, os.pidfd_open(unit.record.keeper_pid))
 
     def _wake_at(self, unit: Unit, fd: int) -> None:
-        """When `fd` can be read, the unit has ended."""
+        """Wake the loop when `fd` can be read: the unit has ended then."""
         unit.pidfd = fd
         self._selector.register(fd, selectors.EVENT_READ, unit.name)
 
     def hear(self, seed: seeds.Seed, unit_of: Callable[[str], Unit]) -> list[tuple[Unit, OSError | LauncherError]]:
-        """A seed has something to say: that a keeper runs, or nothing any more: then programs are started instead.
-        Those that cannot be started."""
+        """Hear from a seed that a keeper runs; where it says nothing any more, start programs instead.
+
+        Returns those that cannot be started.
+        """
         heard = self._seeds.hear(seed)
         if isinstance(heard, tuple):
             name, pid, pidfd = heard
@@ -88,8 +90,10 @@ class ProcessControl:
         return failed
 
     def _start_instead(self, unit: Unit, seed: seeds.Seed, request: seeds.Request) -> None:
-        """As a program; unless the seed started it, and was killed before it said so. Should that come to light only
-        later, one of the two keepers finds that the other one has claimed the start."""
+        """Start a unit as a program, unless the seed started it, and was killed before it said so.
+
+        Should that come to light only later, one of the two keepers finds that the other one has claimed the start.
+        """
         unit.seed = None
         status = kept_process.read_status(self.folder_of(unit))
         if status is not None:
@@ -101,14 +105,14 @@ class ProcessControl:
         self._wake_at(unit, os.pidfd_open(unit.popen.pid))
 
     def forks(self, command: Sequence[str]) -> bool:
-        """Whether processes with this command are forks of a seed at present."""
+        """Tell whether processes with this command are forks of a seed at present."""
         return self._seeds.serve(command)
 
     def look_at_seeds(self) -> None:
         self._seeds.look()
 
     def close(self) -> None:
-        """The agent ends, and nothing runs any more."""
+        """Close the seeds: the agent ends, and nothing runs any more."""
         self._seeds.close()
 
     def resolve(self, units: Iterable[Unit]) -> bool:
@@ -124,8 +128,10 @@ class ProcessControl:
         return found
 
     def signal(self, unit: Unit, number: int) -> None:
-        """To its whole process group. Nothing, where its keeper died before it started the task: its end is on its
-        way to the loop."""
+        """Send a signal to the whole process group of a unit.
+
+        Sends none where the keeper died before it started the task: that end is on its way to the loop.
+        """
         if unit.seed is not None and unit.pidfd < 0:
             self._give_up(unit)
         elif unit.task is None:
@@ -141,7 +147,7 @@ class ProcessControl:
             send_signal(task, signal.SIGCONT, group=True)
 
     def _give_up(self, unit: Unit) -> None:
-        """Its seed has not answered yet: it is not to start any more, or ends as any other that has."""
+        """Withdraw a start that its seed has not answered yet, or learn of the keeper that has begun it."""
         assert unit.seed is not None
         unit.seed.withdraw(unit.name)
         if unit.record.hung:
@@ -154,7 +160,7 @@ class ProcessControl:
             self._wake_at(unit, _pidfd(status.keeper.pid))
 
     def end_of(self, unit: Unit) -> Ending:
-        """Its keeper has ended: so has its task. How it ended."""
+        """Clear up after a keeper that has ended, and so has its task; tell how the task ended."""
         self._selector.unregister(unit.pidfd)
         status = kept_process.read_status(self.folder_of(unit))
         if status is not None and status.phase != "ended" and status.task is not None:
@@ -163,7 +169,7 @@ class ProcessControl:
         return kept_process.ending_of(status)
 
     def find(self, unit: Unit) -> Ending | Literal["runs", "never started"]:
-        """What became of the process that a former agent had, or was about to start: now it never will be."""
+        """Find what became of the process that a former agent had, or was about to start: now it never will be."""
         status = kept_process.forbid_start(self.folder_of(unit))
         if status is None:
             return "never started"
@@ -175,7 +181,7 @@ class ProcessControl:
         return kept_process.ending_of(status)
 
     def out_of_memory(self, unit: Unit) -> str:
-        """What to say of a process that was ended at its limit; empty for any other. Nothing limits it any more."""
+        """Say what ended a process at its limit; empty for any other end. Nothing limits it any more."""
         limits = self._limits(unit)
         killed, used = limits.release()
         status = kept_process.read_status(self.folder_of(unit))

@@ -15,7 +15,7 @@ LONGEST_READ = 2**20
 MOST_METRICS = 64
 LONGEST_NOTE = 500
 MOST_NOTES = 100
-"""That are passed on of one process: events are for what seldom happens."""
+"""The most notes of one process that are passed on: events are for what seldom happens."""
 
 
 class ProgressFile:
@@ -60,13 +60,13 @@ class ProgressFile:
         return changed
 
     def take_notes(self) -> list[str]:
-        """What the process has said since the last call."""
+        """Take what the process has said since the last call."""
         notes, self._notes = self._notes, []
         return notes
 
 
 def parse_note(line: bytes) -> str | None:
-    """The text of a note, shortened; None for anything else."""
+    """Read the text of a note, shortened; None for anything else."""
     try:
         text = json.loads(line)["note"]
         text.encode()
@@ -76,7 +76,7 @@ def parse_note(line: bytes) -> str | None:
 
 
 def parse(line: bytes) -> Progress | None:
-    """A line of a user's script: anything may stand there."""
+    """Read a line of a user's script: anything may stand there."""
     try:
         content: Any = json.loads(line)
         total = content.get("total")

@@ -41,7 +41,7 @@ def first_ports(tasks: Collection[TaskUnit]) -> list[tuple[TaskUnit, Record]]:
 
 
 def of_task(order: TaskOrder, record: Record, others: Collection[Unit]) -> Record:
-    """The record of a task's start, with the port it had if that is still free, and GPUs nobody uses; or failed."""
+    """Record a task's start, with the port it had if that is still free, and GPUs nobody uses; or that it failed."""
     try:
         port = ports.choose(order.first_port, order.last_port, {o.record.port for o in others}, record.port)
         return replace(record, port=port, gpus=_choose_gpus(order.gpus, others))
@@ -50,7 +50,7 @@ def of_task(order: TaskOrder, record: Record, others: Collection[Unit]) -> Recor
 
 
 def for_generation(order: ClientOrder, record: Record, units: Iterable[Unit]) -> Record:
-    """The record of a job's process, with the ports of its order's generation as soon as the former has ended."""
+    """Record a job's process with the ports of its order's generation, as soon as the former has ended."""
     if not order.ports or record.is_alive or record.ports_of == order.generation:
         return record
     taken = {port for other in units for port in (other.record.port, *other.record.ports)}
@@ -64,7 +64,7 @@ def for_generation(order: ClientOrder, record: Record, units: Iterable[Unit]) ->
 
 
 def of_job_process(order: ClientOrder, record: Record, tasks: Collection[Unit], jobs: Collection[Unit]) -> Record:
-    """The record of a start: the cores it is kept on, and its GPUs, those of its slot before others that nobody has.
+    """Record a start: the cores it is kept on, and its GPUs, those of its slot before others that nobody has.
 
     `jobs`: the other processes of jobs on this host.
     """

@@ -18,7 +18,7 @@ PROGRAM, FORK = 1.0, 0.1
 
 
 class StartBudget:
-    """So many starts in any second, the first ones at once."""
+    """A limit to the starts in any second; the first ones are made at once."""
 
     def __init__(self, per_s: int = STARTS_PER_S) -> None:
         self._per_s = per_s
@@ -34,5 +34,5 @@ class StartBudget:
         return True
 
     def next_at(self) -> float:
-        """When there will be more, after one was refused."""
+        """Tell when there will be more, after one was refused."""
         return self._newest[0][0] + 1.0

@@ -24,13 +24,13 @@ class Saved:
     orders: HostOrders = field(default_factory=HostOrders)
     records: dict[str, Record] = field(default_factory=dict)
     processes: tuple[str, ...] = ()
-    """Those of `records` that are processes of jobs; the others are tasks."""
+    """The names in `records` that are processes of jobs; the others are tasks."""
     going_down: bool = False
     """The cluster is being taken down: an agent that is started now starts nothing any more."""
 
 
 def load(path: Path) -> Saved:
-    """What was saved last. After a reboot the processes are gone, but incarnations and failures still count."""
+    """Load what was saved last. After a reboot the processes are gone, but incarnations and failures still count."""
     try:
         saved = codec.decode(Saved, path.read_bytes())
     except FileNotFoundError:
@@ -47,7 +47,7 @@ def load(path: Path) -> Saved:
 
 
 def content(path: Path) -> bytes:
-    """The file as it is; empty where there is none."""
+    """Read the file as it is; empty where there is none."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 RESOLVE_S = 0.01
 """How often a new keeper's status file is looked at until it names the task's pid."""
 ADOPTED_GRACE_S = 10.0
-"""For what still runs when the agent that was told to stop it has died."""
+"""The seconds for what still runs when the agent that was told to stop it has died."""
 
 
 class Supervisor:
@@ -224,7 +224,7 @@ class Supervisor:
         return unit.may_start()
 
     def _cost(self, unit: Unit) -> float:
-        """Of its start."""
+        """Weigh a unit's start: a fork costs less than a program."""
         return FORK if unit.is_forked and self.control.forks(self.state.orders.task_command) else PROGRAM
 
     def _start(self, unit: Unit, now: float) -> None:
@@ -285,7 +285,7 @@ class Supervisor:
         state.set(unit, after)
 
     def _forget(self, unit: Unit) -> None:
-        """Nobody wants to know about it any more."""
+        """Forget a unit: nobody wants to know about it any more."""
         self.state.forget(unit.name)
         unit.on_forgotten()
         self.control.clear_all(unit)

@@ -19,7 +19,7 @@ from dtfctl.launcher.model import TaskHealth
 from dtfctl.values import replace
 
 LITTLE_CPU = 0.05
-"""Of a processor."""
+"""The share of a processor that a stuck task may use and still show no life."""
 
 
 class TaskUnit(Unit):
@@ -43,7 +43,7 @@ class TaskUnit(Unit):
 
     @property
     def is_wanted(self) -> bool:
-        """This host is to have it; one that was moved elsewhere may still be ending."""
+        """Whether this host is to have the task; one that was moved elsewhere may still be ending."""
         return self.order is not None
 
     def wanted(self) -> Order:
@@ -93,7 +93,7 @@ class TaskUnit(Unit):
         self.health = "unknown"
 
     def on_cpu(self, used_s: float, elapsed_s: float, now: float) -> None:
-        """CPU time that grows is a sign of life."""
+        """Take CPU time that grows for a sign of life."""
         # The thread that says that all others are stuck needs a little, too.
         least = LITTLE_CPU * elapsed_s if self.stuck else 0.0
         if used_s > least and self.monitor is not None:
@@ -128,7 +128,7 @@ class TaskUnit(Unit):
         return judge_beats(before, self.health, silence, self.stopped_since is not None, is_stuck=bool(self.stuck))
 
     def record_at_end(self, ending: Ending) -> Record:
-        """The next start gets another port, where somebody else has this one."""
+        """Give the next start another port, where somebody else has this one."""
         taken = ending.exit_code == ADDRESS_IN_USE_EXIT and self.order is not None
         return replace(self.record, port=0) if taken else self.record
 
@@ -136,7 +136,7 @@ class TaskUnit(Unit):
         return replace(record, hung=why, out_of_memory=True), replace(ending, final=False)
 
     def on_change(self, old: Record) -> None:
-        """The other tasks of the cluster hear that it went down, or came up."""
+        """Tell the other tasks of the cluster that this one went down, or came up."""
         record = self.record
         if old.state == "running":
             self.state.peers.went_down(self, record.hung or record.reason or record.state)

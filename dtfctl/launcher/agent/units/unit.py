@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 LEASE_GRACE_S = 2.0
 """Between SIGTERM and SIGKILL when the lease has ended: others take the tasks' places already."""
 UNASKED_GRACE_S = 10.0
-"""As much, for what the controller has stopped speaking of."""
+"""The seconds between SIGTERM and SIGKILL for what the controller has stopped speaking of."""
 
 
 @value
@@ -87,7 +87,7 @@ class Unit(ABC):
 
     @abstractmethod
     def may_start(self) -> bool:
-        """Whether all is there that it needs, or what is missing is known never to come: its start says why."""
+        """Tell whether all is there that a start needs, or what is missing never comes: the start says why."""
 
     def claim_early(self) -> Record:
         """Give its record what others must know before it starts; changes nothing that is alive."""
@@ -106,7 +106,7 @@ class Unit(ABC):
         """
 
     def on_started(self) -> None:
-        """Its keeper runs, or its seed was asked for one."""
+        """Act on a start: the keeper runs, or the seed was asked for one."""
         return
 
     @abstractmethod
@@ -114,34 +114,34 @@ class Unit(ABC):
         """Find what has changed about its health, if anything."""
 
     def on_last_words(self) -> None:
-        """It has ended; what it told before can be read now."""
+        """Read what the process told before its end: it has ended."""
         return
 
     def record_at_end(self, ending: Ending) -> Record:
-        """Its record, without what this end has shown to be wrong."""
+        """Take out of the record what this end has shown to be wrong."""
         return self.record
 
     @abstractmethod
     def on_out_of_memory(self, record: Record, ending: Ending, why: str) -> tuple[Record, Ending]:
-        """Its limit has ended it: the record and the ending that say so."""
+        """Mark the record and the ending as those of a unit that its limit has ended."""
 
     def on_change(self, old: Record) -> None:
-        """Its state or incarnation is another than in `old`."""
+        """Act on a state or an incarnation that is another than in `old`."""
         return
 
     def on_forgotten(self) -> None:
-        """It has ended, and nobody wants to know about it any more."""
+        """Act on a unit that has ended and that nobody wants to know about any more."""
         return
 
     def on_cpu(self, used_s: float, elapsed_s: float, now: float) -> None:
-        """It has used this much CPU time in that time."""
+        """Act on this much CPU time having been used in that time."""
         return
 
     # ------------------------------------------------------------------ what all have
 
     @property
     def is_on_its_way(self) -> bool:
-        """Its keeper runs, and will say soon which process the task is."""
+        """Whether the keeper runs, and will say soon which process the task is."""
         return self.record.is_alive and self.record.keeper_pid != 0 and not self.resolved
 
     @property
