@@ -318,7 +318,7 @@ class Cluster:
         grep: str | None = None,
         previous: bool = False,
     ) -> Iterator[LogLine]:
-        """Output of tasks, of a job (`job:ID`, or its bare id), or of one of its processes (`job:ID:worker/0`).
+        """Yield output of tasks, of a job (`job:ID`, or its bare id), or of one of its processes (`job:ID:worker/0`).
 
         Also `controller` and `agent:HOST`. Merged by time. `tail`: last n lines of each process. `since`: seconds
         since the epoch. `grep`: a regular expression. `previous`: only what the last but one start of each process

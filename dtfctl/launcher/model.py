@@ -295,9 +295,9 @@ class CertificateStatus:
     name: str
     """`ca`, `controller`, `cli`, `metrics`, `agent-HOST`, `task-JOB-INDEX`; empty where the host has not said."""
     host: str
-    """Which has it; empty: the machine of the controller."""
+    """The host that has the certificate; empty: the machine of the controller."""
     until: float
-    """The end of its validity, in seconds since the epoch."""
+    """The end of the certificate, in seconds since the epoch."""
     problem: str = ""
     """Why it was not renewed."""
 

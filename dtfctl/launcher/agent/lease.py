@@ -77,7 +77,7 @@ class Lease:
         self.has_ended = False
 
     def look(self, now: float) -> Outlook:
-        """`ask`: now find out whether the controller's machine is there. `ended`: now stop everything; told once."""
+        """Say what is to be done: `ask` whether the controller's machine is there, or stop all (`ended`, told once)."""
         if self._until is None or self.has_ended:
             return "held"
         if now >= self._until:

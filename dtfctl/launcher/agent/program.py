@@ -46,7 +46,7 @@ class Arguments:
 
     @classmethod
     def of(cls, words: Sequence[str]) -> Arguments:
-        """Raises ValueError: a word is unknown, or one is missing."""
+        """Read the arguments from words. Raises ValueError: a word is unknown, or one is missing."""
         known = names_of(cls) or ()
         given = dict(zip((word.removeprefix("--").replace("-", "_") for word in words[::2]), words[1::2]))
         unknown = sorted(given.keys() - set(known))

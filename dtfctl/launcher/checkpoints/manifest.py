@@ -99,7 +99,7 @@ def to_take(own: Mapping[str, Entry], theirs: Iterable[Entry], busy: Collection[
 
 
 def _turn(entry: Entry) -> tuple[int, str]:
-    """Data, then what says that they are whole, then what names it the newest; and then what is gone."""
+    """Order entries: data, then what says that they are whole, then what names it the newest, then what is gone."""
     if entry.deleted:
         return 4, entry.path
     if entry.path == STATE:

@@ -313,7 +313,7 @@ class Record:
                 target.unlink()
 
     def _inside(self, path: str) -> Path:
-        """Raises TransferFailed: a link leads out of the folder."""
+        """Find where a path is inside the folder. Raises TransferFailed: a link leads out of it."""
         whole = self.folder / path
         if whole.parent.resolve() != (self.folder.resolve() / path).parent:
             raise TransferFailed(f"{path} leads out of {self.folder} through a link")

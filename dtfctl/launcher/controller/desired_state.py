@@ -35,7 +35,7 @@ class DesiredState:
         self.load()
 
     def _forget_another_boot(self) -> None:
-        """Times of an earlier boot mean nothing: failures of before it are forgiven."""
+        """Forgive failures of an earlier boot, whose times mean nothing."""
         if self.store.get("boot") == boot_id():
             return
         with self.store.transaction():
@@ -82,7 +82,7 @@ class DesiredState:
         self.changed = True
 
     def find_job(self, job_id: str) -> JobRecord:
-        """Raises NoSuchJob."""
+        """Find a job by its id. Raises NoSuchJob."""
         for job in self.jobs:
             if job.id == job_id:
                 return job

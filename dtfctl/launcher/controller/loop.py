@@ -205,7 +205,7 @@ class ControllerLoop:
     # ------------------------------------------------------------------ what status shows (loop thread)
 
     def status(self) -> tuple[ClusterStatus, int, bool, bool]:
-        """(status, version, usable, settled); see `StatusReply`."""
+        """Gather (status, version, usable, settled); see `StatusReply`."""
         desired_state, hosts = self._desired_state, self.hosts.all
         tasks = self.tasks.statuses()
         counts = Counter(row.host for row in desired_state.tasks.values())
@@ -249,7 +249,7 @@ class ControllerLoop:
     # ------------------------------------------------------------------ logs (loop thread)
 
     def log_positions(self, selector: str) -> list[tuple[str, LogPosition]]:
-        """(host, start) of every process that `selector` names."""
+        """List (host, start) of every process that `selector` names."""
         wanted = job_id(selector)
         if wanted is not None:
             job = self._desired_state.find_job(wanted)

@@ -108,7 +108,7 @@ def damage(paths: ClusterPaths) -> str:
 
 
 def _hosts_of(paths: ClusterPaths) -> list[str]:
-    """Hosts on which an agent may run, by the files that there are of them here."""
+    """List the hosts on which an agent may run, by the files that there are of them here."""
     folder = paths.folder / "hosts"
     return sorted(item.name for item in folder.iterdir() if any(item.iterdir())) if folder.is_dir() else []
 

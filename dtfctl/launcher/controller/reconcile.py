@@ -84,7 +84,7 @@ def reconcile(desired: Desired, observed: Observed) -> dict[str, HostOrders]:
 
 
 def left_out(spec: ClusterSpec, tasks: Sequence[TaskRow], down: Collection[str]) -> frozenset[str]:
-    """Tasks that are lost with their host and without which the others go on, as their group has `min` without them."""
+    """Find tasks that are lost with their host, and that others go on without: their group has its `min`."""
     lost: dict[str, list[str]] = {}
     for row in tasks:
         if row.host in down:
@@ -153,7 +153,7 @@ def _task_order(spec: ClusterSpec, row: TaskRow) -> TaskOrder:
 
 
 def peers_of(tasks: Sequence[TaskRow], observed: Observed) -> list[tuple[str, Peer]]:
-    """(host, task) of all tasks of which anything is known, as the agents of their hosts say.
+    """List (host, task) of all tasks of which anything is known, as the agents of their hosts say.
 
     One that has never been started, as its host is still being made ready, keeps nobody else from starting.
     """

@@ -124,7 +124,7 @@ def host_status(name: str, host: Host, row: HostRow, tasks: int, now: float) -> 
 
 
 def job_statuses(wanted: Sequence[JobRecord], every: Sequence[JobRecord]) -> list[JobStatus]:
-    """`wanted`, with their places in the queue that `every` job makes."""
+    """Make the statuses of `wanted`, with their places in the queue that `every` job makes."""
     queue = sorted((job for job in every if job.state == "queued"), key=lambda j: (-j.request.priority, j.seq))
     places = {job.id: place for place, job in enumerate(queue, start=1)}
     return [job_status(job, places.get(job.id)) for job in wanted]

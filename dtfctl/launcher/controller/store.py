@@ -253,7 +253,7 @@ class Store:
 
 
 def read_events(path: Path, after: int, since: float, limit: int) -> list[Event]:
-    """Events with a higher number than `after` that are not older than `since`, oldest first; for any thread."""
+    """Read events with a higher number than `after`, not older than `since`, oldest first; for any thread."""
     db = sqlite3.connect(f"{path.as_uri()}?mode=rw", timeout=5.0, uri=True)  # none is made where it was deleted
     try:
         rows = db.execute(

@@ -131,7 +131,7 @@ _REQUIRED: Any = object()
 
 
 def _fields_of(cls: type) -> tuple[tuple[str, Any, bool], ...] | None:
-    """Name, default, and whether it says of which class it is, of each field."""
+    """Find each field's name, default, and whether it says of which class it is; None where there are none."""
     names = names_of(cls)
     if names is None:
         return None

@@ -92,7 +92,7 @@ def order_changes(sent: HostOrders | None, orders: HostOrders) -> HostOrders:
 
 
 def complete(before: HostOrders, orders: HostOrders) -> HostOrders:
-    """Whole orders from those of `before` and what has changed.
+    """Make whole orders from those of `before` and what has changed.
 
     Raises:
         Conflict: the changes are not to `before`.
@@ -107,8 +107,10 @@ def complete(before: HostOrders, orders: HostOrders) -> HostOrders:
 
 
 def remembered(before: HostOrders, orders: HostOrders) -> HostOrders:
-    """`orders`, and what `before` said of tasks that belong to the cluster, but of which the controller has not heard
-    yet: a new one does not know where they are, and that is no news of them."""
+    """Add to `orders` what `before` said of tasks of the cluster that the controller has not heard of yet.
+
+    A new controller does not know where they are, and that is no news of them.
+    """
     told = {peer.name for peer in orders.peers} | {task.name for task in orders.tasks}
     expected = frozenset(orders.expected)
     kept = tuple(peer for peer in before.peers if peer.name not in told and peer.name in expected)

@@ -21,5 +21,5 @@ class Copy:
 
 
 def parse(content: bytes) -> Copy:
-    """Raises ValueError."""
+    """Read a copy as a host keeps it; an empty one where nothing is kept. Raises ValueError."""
     return codec.decode(Copy, content) if content else Copy()

@@ -251,7 +251,7 @@ def take_down(
 
 @contextlib.contextmanager
 def _waits_for(paths: ClusterPaths, on_wait: Callable[[Sequence[str]], None] | None) -> Iterator[None]:
-    """Meanwhile tell for which hosts `down` waits, and that again when it has become others."""
+    """Tell meanwhile for which hosts `down` waits, and again when those are others."""
     if on_wait is None:
         yield
         return

@@ -39,7 +39,7 @@ ANSWER_S = 5.0
 
 
 def existing() -> list[ClusterInfo]:
-    """Clusters that are up, or half made; the newest first."""
+    """List the clusters that are up, or half made; the newest first."""
     return [
         ClusterInfo(paths.name, created, str(paths.folder), _is_alive(paths), ownership.name_of(paths))
         for created, paths in _made()
@@ -106,7 +106,7 @@ def operation(paths: ClusterPaths, what: str) -> Iterator[None]:
 
 
 def prepare(paths: ClusterPaths, lifetime_s: float = LIFETIME_S) -> float:
-    """Folder, certificates and cluster.json, as far as they are missing; when the cluster was made."""
+    """Make folder, certificates and cluster.json, as far as they are missing; return when the cluster was made."""
     private_folder(layout.home())
     private_folder(paths.folder)
     if read_created(paths) is None:

@@ -45,7 +45,7 @@ class Operator(SshProvider):
         return self._ask_each(hosts, "adopt")
 
     def end_controllers(self, hosts: Sequence[str], force: bool) -> dict[str, dict[str, Any] | HostFailed]:
-        """Controllers of the cluster on these hosts are to end, and may log in to none any more; `force`: whosever."""
+        """End the cluster's controllers on these hosts, and let them log in to none any more; `force`: whosever."""
         return self._ask_each(hosts, "end_controllers", force=force, drop=True)
 
     def _ask_each(self, hosts: Sequence[str], what: str, **values: Any) -> dict[str, dict[str, Any] | HostFailed]:

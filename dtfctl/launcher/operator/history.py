@@ -98,7 +98,7 @@ def _until_it_ends(
 
 
 def _tail(host: str, query: LogQuery) -> list[str]:
-    """Writes the log of the agent that runs it."""
+    """Make the command that writes the log of the agent that runs it."""
     follow = ["-F"] if query.follow else []
     return ["sh", "-c", 'exec tail -n +1 "$@" "$DTFCTL_LOGS/agent-$0.log"', host, *follow]
 
@@ -271,7 +271,7 @@ def events_after(connection: Connection, after: int) -> list[Event]:
 
 
 def read_events(connection: Connection, after: int, since: float, wait_s: float) -> tuple[list[Event], int]:
-    """(events, the number to go on from); waits up to `wait_s` for the first."""
+    """Read (events, the number to go on from); wait up to `wait_s` for the first."""
     found: list[Event] = []
     while True:
         request = EventsRequest(after=after, since=since, wait_s=0.0 if found else wait_s)

@@ -41,7 +41,7 @@ OnBytes = Callable[[int, int | None], None]
 
 
 def unheard(_moved: int, _total: int | None) -> None:
-    """Hears nothing."""
+    """Ignore what is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ def _counted(parts: Iterable[FilePart], on_bytes: OnBytes) -> Iterator[FilePart]
 
 
 def split_place(text: str) -> tuple[str, str] | None:
-    """`worker/1:data/x` as (selector, path); None where the text is a path of this machine.
+    """Split `worker/1:data/x` into (selector, path); None where the text is a path of this machine.
 
     Raises:
         UsageError: there is a selector but no path.

@@ -61,7 +61,7 @@ class Ignored:
 
 
 def _above(root: Path) -> list[tuple[str, GitIgnoreSpec]]:
-    """Rules of the folders above it up to the repository's, nearest first, and where it lies below each of them."""
+    """Read the rules of the folders above, up to the repository's, nearest first, and where `root` lies below each."""
     if (root / ".git").exists():
         return []
     repository = next((folder for folder in root.parents if (folder / ".git").exists()), None)

@@ -104,7 +104,7 @@ class LocalController:
         forget(self._paths, keep_logs)
 
     def close(self) -> None:
-        """Holds nothing."""
+        """Close nothing: nothing is held."""
 
 
 def find_controller(paths: ClusterPaths) -> tuple[ProcessId, str] | None:

@@ -27,7 +27,7 @@ from dtfctl.launcher.system.files import private_folder, write_whole
 def start(
     cluster: str, created: float, files: dict[str, str], archives: dict[str, str], listen: str, **_: Any
 ) -> dict[str, Any]:
-    """`files`: content by path below the cluster's folder; `archives`: where an upload lies, by hash."""
+    """Start the controller. `files`: content by path in the cluster's folder; `archives`: places of uploads by hash."""
     paths = ClusterPaths.of(cluster)
     known = controller_client.read_created(paths)
     if known is None and not files:

@@ -63,7 +63,7 @@ class LogReader:
         self.version = 0
 
     def read(self, wait_s: float) -> Batch:
-        """New lines of all processes; waits up to `wait_s` for the first."""
+        """Read the new lines of all processes; wait up to `wait_s` for the first."""
         positions = [replace(known, hold=key in self._held) for key, known in self._positions.items()]
         request = LogsRequest(self._selector, tuple(positions), self._tail, wait_s, MAX_BYTES)
         reply = self._connection.call(
@@ -134,7 +134,7 @@ class LogReader:
 
 
 def source_of(process: str) -> str:
-    """`job:digits-1.3f9a:worker/0` is shown as `digits-1:worker/0`."""
+    """Show `job:digits-1.3f9a:worker/0` as `digits-1:worker/0`."""
     kind, _, rest = process.partition(":")
     if kind != "job":
         return process

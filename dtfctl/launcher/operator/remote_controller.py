@@ -45,7 +45,7 @@ class Place:
     """The spec's `home`."""
 
     def as_spec(self, cluster: str) -> ClusterSpec:
-        """Enough of one to log in."""
+        """Make a spec that is enough to log in."""
         return ClusterSpec(cluster, {}, host_groups={"all": HostGroup(self.hosts)}, ssh=self.ssh, home=self.home)
 
 
@@ -201,7 +201,7 @@ class RemoteController:
         return address if answers(address, KNOCK_S) else self._through_ssh(address)
 
     def wait_gone(self) -> None:
-        """`forget` waits."""
+        """Wait for nothing: `forget` waits."""
 
     def forget(self, keep_logs: bool = True) -> None:
         self._control({"do": "stop", "keep_logs": keep_logs})

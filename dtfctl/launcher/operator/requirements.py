@@ -130,7 +130,7 @@ def of_extras(extras: Sequence[str]) -> Wanted:
 
 
 def _without_ours(found: Wanted) -> Wanted:
-    """`dtfctl[examples]` is what that extra lists; dtfctl itself is there."""
+    """Replace `dtfctl[examples]` by what that extra lists; dtfctl itself is there."""
     lines, extras = [], []
     for line in found.lines:
         item = Requirement(line)
@@ -161,7 +161,7 @@ def _of_file(path: Path, depth: int) -> Wanted:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Whole lines without comments, with the numbers at which they begin."""
+    """Yield whole lines without comments, with the numbers at which they begin."""
     begun, at = "", 0
     for number, line in enumerate(text.splitlines(), 1):
         at = at or number

@@ -15,7 +15,7 @@ KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 
 
 def ssh_command(host: Host, ssh: Ssh, pins: Path) -> list[str]:
-    """`ssh ... HOST`; what the spec leaves open is for ~/.ssh/config to say.
+    """Make the command `ssh ... HOST`; what the spec leaves open is for ~/.ssh/config to say.
 
     `pins`: dtfctl's own file of host keys that were accepted at the first `up`.
     """
@@ -64,7 +64,7 @@ def _quoted(path: Path | str) -> str:
 
 
 def _through(path: tuple[str, ...], ssh: Ssh, pins: Path) -> list[str]:
-    """Over jump hosts, with the spec's key at each of them, which `ssh -J` would not use there."""
+    """Make the options to go over jump hosts, with the spec's key at each, which `ssh -J` would not use there."""
     if not path:
         return []
     user, _, address = path[-1].rpartition("@")

@@ -53,7 +53,7 @@ def submit(connection: Connection, request: JobRequest, tell: Callable[[str], No
 
 
 def _check_limits(request: JobRequest) -> None:
-    """UsageError: nothing can run with these."""
+    """Raise UsageError for limits with which nothing can run."""
     if request.cpus is not None and not 0.01 <= request.cpus <= MOST_CPUS:
         raise UsageError(
             f"{request.cpus:g} processors cannot be a limit", f"give 0.01 to {MOST_CPUS}, such as 0.5 or 2"

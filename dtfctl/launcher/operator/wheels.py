@@ -51,7 +51,7 @@ class Target:
 
 
 def collect(wanted: Wanted, target: Target, cache: Path) -> list[Path]:
-    """Wheels of all that such hosts lack, those that `wanted` names by their paths not among them.
+    """Collect wheels of all that such hosts lack, without those that `wanted` names by their paths.
 
     Raises:
         CannotCollect: they can be had neither from this Python nor from an index.

@@ -64,7 +64,7 @@ def _largest(files: Sequence[trees.Entry]) -> list[str]:
 
 
 def size_words(count: float) -> str:
-    """`1.5 KiB`."""
+    """Write a size as `1.5 KiB`."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if count < 1024 or unit == "GiB":
             break

@@ -108,7 +108,7 @@ class Provider(Protocol):
 
 
 def _silent(_host: str, _stage: Stage, _detail: str) -> None:
-    """Hears nothing."""
+    """Ignore what is told."""
 
 
 silent: OnStage = _silent

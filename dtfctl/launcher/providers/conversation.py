@@ -104,7 +104,7 @@ class Conversation:
     async def begin(
         cls, connection: asyncssh.SSHClientConnection, runtimes: Sequence[str], home: str | None = None
     ) -> Conversation:
-        """`runtimes`: of which one may be there. `home`: see `bootstrap`."""
+        """Begin a conversation. `runtimes`: of which one may be there. `home`: see `bootstrap`."""
         program = source()
         try:
             async with asyncio.timeout(HELLO_S):

@@ -150,7 +150,7 @@ def _walk(source: Path, exclude: Sequence[str]) -> Iterator[tuple[Path, str]]:
 
 
 def _is_out(path: str, is_folder: bool, rules: Sequence[str]) -> bool:
-    """`*.pyc` leaves out that name anywhere, `data/` such a folder, `a/b` what lies there."""
+    """Tell whether a rule leaves a path out: `*.pyc` anywhere, `data/` such a folder, `a/b` what lies there."""
     name = os.path.basename(path)
     for rule in rules:
         plain = rule.rstrip("/")

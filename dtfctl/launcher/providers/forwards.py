@@ -36,7 +36,7 @@ class Forwards:
         return bool(self._open)
 
     async def lead_to(self, address: str, folder: Path) -> str:
-        """`unix:PATH`, which leads to `address` as the host sees it for as long as the connection lasts.
+        """Make `unix:PATH`, which leads to `address` as the host sees it for as long as the connection lasts.
 
         Raises:
             HostFailed: it cannot be opened.

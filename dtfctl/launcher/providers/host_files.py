@@ -31,7 +31,7 @@ def mark_of(to: str) -> str:
 
 
 def unpack_sync(archive: str, to: str, hash: str, single: bool, **_: Any) -> None:
-    """Files of a tar go to `to`; those of the last synchronisation that are no more in it go away."""
+    """Unpack the files of a tar to `to`; those of the last synchronisation that are no more in it go away."""
     import tarfile
 
     target = home_path(to)

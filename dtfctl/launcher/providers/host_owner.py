@@ -153,8 +153,10 @@ def end_processes(cluster: str) -> int:
 
 
 def processes_of(cluster: str) -> dict[int, bool]:
-    """Live processes of a cluster, each with whether it is an agent: those in its records, those whose command line or
-    variables name its folder, and all that these have started."""
+    """Find the live processes of a cluster, each with whether it is an agent.
+
+    Those in its records, those whose command line or variables name its folder, and all that these have started.
+    """
     folders = [os.fsencode(os.path.join(BASE, *way, "clusters", cluster)) for way in ((), ("controllers",))]
     known = recorded(cluster)
     found: dict[int, bool] = {}
@@ -193,7 +195,7 @@ def names(text: bytes, folders: list[bytes]) -> bool:
 
 
 def recorded(cluster: str) -> dict[int, int]:
-    """Processes that agents of a cluster have noted: pid and start time."""
+    """Read the processes that agents of a cluster have noted: pid and start time."""
     found: dict[int, int] = {}
     hosts = os.path.join(BASE, "clusters", cluster, "hosts")
     for host in os.listdir(hosts) if os.path.isdir(hosts) else ():
@@ -302,7 +304,7 @@ def drop_controller(folder: str) -> None:
 
 
 def controllers_of(cluster: str) -> list[int]:
-    """Live controllers of a cluster; first the shells that would start them again."""
+    """List the live controllers of a cluster; first the shells that would start them again."""
     folder = os.fsencode(os.path.join(BASE, "controllers", "clusters", cluster))
     found: list[tuple[bool, int]] = []
     for name in os.listdir("/proc"):

@@ -112,6 +112,6 @@ class HostKeys:
 
 
 def _may_match(line: str, host: str, address: str) -> bool:
-    """Cheap: parsing every line of a long file for every host of a long list would take seconds."""
+    """Tell cheaply whether a line may match: to parse all lines of a long file for a long list would take seconds."""
     head = line.split(None, 1)[0] if line[0] != "@" else line.split(None, 2)[1]
     return head.startswith("|") or any(c in head for c in "*?!") or host in head or (address != "" and address in head)

@@ -124,7 +124,7 @@ class LocalProvider:
         shutil.rmtree(folder, ignore_errors=True)
 
     def close(self) -> None:
-        """Holds nothing."""
+        """Close nothing: nothing is held."""
 
 
 def remove_socket_folder(host_folder: Path) -> None:

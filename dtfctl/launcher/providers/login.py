@@ -236,7 +236,7 @@ def _jumps_of(options: asyncssh.SSHClientConnectionOptions) -> tuple[str, ...]:
 
 
 def _jump_of(text: str) -> tuple[str, str, int]:
-    """User, host and port of `[ssh://][USER@]HOST[:PORT]`; an IPv6 address with a port stands in brackets.
+    """Split `[ssh://][USER@]HOST[:PORT]` into user, host and port; an IPv6 address with a port stands in brackets.
 
     >>> _jump_of("ssh://bob@gate:2200/"), _jump_of("[fe80::1]:22"), _jump_of("fe80::1")
     (('bob', 'gate', 2200), ('', 'fe80::1', 22), ('', 'fe80::1', 22))

@@ -58,7 +58,7 @@ class _Hosts:
 
 
 def met_before(login: Path, met: Mapping[str, Met]) -> dict[str, Met]:
-    """`met`, with hosts that cannot be reached now as they were met before."""
+    """Take hosts that cannot be reached now as they were met before, all others as in `met`."""
     try:
         known = codec.decode(_Hosts, (login / MET).read_bytes()).hosts
     except (FileNotFoundError, ValueError):
@@ -88,7 +88,7 @@ class OwnLogin:
         return replace(ssh, key=str(self._folder / "key"), known_hosts=known, host_keys="strict", jump=())
 
     def met(self, host: str) -> Met:
-        """Raises HostFailed: the operator's machine could not log in to it."""
+        """Find how the operator's machine met a host. Raises HostFailed: it could not log in to it."""
         met = self._hosts.get(host)
         if met is None:
             raise HostFailed("auth", "the cluster's key is not known there", "run `dtfctl up` again")

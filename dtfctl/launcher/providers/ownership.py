@@ -65,7 +65,7 @@ def read(paths: ClusterPaths) -> Owner:
 
 
 def name_of(paths: ClusterPaths) -> str:
-    """`user@machine`, as the cluster's folder here is stamped; empty where it is not. Makes nothing."""
+    """Name who the cluster's folder here is stamped by, `user@machine`; empty where it is not. Makes nothing."""
     try:
         owner = codec.decode(Owner, paths.owner.read_bytes())
     except (OSError, ValueError):
@@ -74,7 +74,7 @@ def name_of(paths: ClusterPaths) -> str:
 
 
 def authority(paths: ClusterPaths) -> str:
-    """Names the cluster's authority."""
+    """Name the cluster's authority."""
     return authority_name(paths.certificates)
 
 

@@ -134,7 +134,7 @@ class SshProvider:
         self._has_later(host).unlink(missing_ok=True)
 
     def forward(self, host: str, address: str) -> str:
-        """`unix:PATH` on this machine, which leads to `address` of a host through the connection to it."""
+        """Make `unix:PATH` on this machine, which leads to `address` of a host through the connection to it."""
         return self._run(self._forward(host, address), None)
 
     def close(self) -> None:
@@ -242,7 +242,7 @@ class SshProvider:
         return True
 
     async def _forward(self, name: str, address: str, *, alone: bool = False) -> str:
-        """`alone`: what was forwarded before is not needed any more."""
+        """Forward to `address` of a host; `alone`: what was forwarded before is not needed any more."""
         host = self._hosts[name]
         async with host.lock:
             conversation = await self._talk(host)
@@ -372,7 +372,7 @@ class SshProvider:
             self._later[name].cancel()
 
     async def _send_later(self, name: str) -> None:
-        """Over a connection of its own, as requests to the host must not wait for it."""
+        """Send what comes later over a connection of its own, as requests to the host must not wait for it."""
         for pause in (LATER_AFTER_S, *LATER_RETRY_S):
             await asyncio.sleep(pause)
             while self._ensuring:

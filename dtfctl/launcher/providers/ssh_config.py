@@ -121,7 +121,7 @@ class Config(SSHClientConfig):
         return found
 
     def _include(self, option: str, args: list[str]) -> None:
-        """Files whose names match, in their order; none where none does."""
+        """Include the files whose names match, in their order; none where none does."""
         before = self._path, self._line_no
         for pattern in args:
             whole = Path(self._default_path, Path(pattern).expanduser())

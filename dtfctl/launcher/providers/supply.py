@@ -135,8 +135,10 @@ class Supply:
         what: str,
         tell: Callable[[str], None],
     ) -> tuple[dict[str, str], str, bool]:
-        """Archives get to a host somehow; where they lie there, which host has handed them on, if one has, and whether
-        this one hands them on now. That is settled before the next is sent to, which would else be from here.
+        """Transfer archives to a host, from another one or from here.
+
+        Tells where they lie there, which host has handed them on, if one has, and whether this one hands them on now.
+        That is settled before the next is sent to, which would else be from here.
 
         Args:
             alone: from here only.

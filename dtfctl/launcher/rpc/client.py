@@ -52,7 +52,7 @@ class Channel:
         self._closed = False
 
     def call(self, method: Method[Request, Reply], request: Request, *, timeout_s: float) -> Reply:
-        """Raises PeerUnavailable, or what the other side raised."""
+        """Make one call and return its reply. Raises PeerUnavailable, or what the other side raised."""
         deadline = time.monotonic() + timeout_s
         reusable = False
         wire = self._wire(timeout_s)
@@ -68,7 +68,7 @@ class Channel:
             self._release(wire, reusable)
 
     def stream(self, method: Method[Request, Reply], request: Request) -> Iterator[Reply]:
-        """Replies until the other side ends the stream; `close` ends it from this side."""
+        """Begin a stream of replies, until the other side ends it; `close` ends it from this side."""
         wire = self._wire(CONNECT_S)
         try:
             wire.send((CALL, method.path.encode()), (MESSAGE, codec.pack(request)), within_s=CONNECT_S)

@@ -80,7 +80,7 @@ class Wire:
     # ------------------------------------------------------------------ its begin and end
 
     def handshake(self, within_s: float) -> None:
-        """Raises Broken: also where the certificates are not what they must be."""
+        """Shake hands. Raises Broken: also where the certificates are not what they must be."""
         deadline = time.monotonic() + within_s
         while True:
             problem = ""
@@ -103,7 +103,7 @@ class Wire:
         return common_name(self._tls.getpeercert())
 
     def shut(self) -> None:
-        """Whoever reads or writes is told that it is over; any thread, any number of times."""
+        """Tell whoever reads or writes that it is over; any thread, any number of times."""
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
 
@@ -162,7 +162,7 @@ class Wire:
                 return kind, body
 
     def send(self, *frames: tuple[int, bytes], within_s: float | None = None) -> None:
-        """Frames, together where they are small.
+        """Send frames, together where they are small.
 
         Raises:
             TimeoutError: they could not be sent `within_s`; half of one may have been. Broken.

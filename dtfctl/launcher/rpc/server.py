@@ -231,7 +231,7 @@ class _Requests:
         self._thread.start()
 
     def __iter__(self) -> Iterator[Any]:
-        """Raises PeerUnavailable: the caller is gone."""
+        """Yield the requests of the caller. Raises PeerUnavailable: the caller is gone."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting or self._ended or self._problem)

@@ -36,7 +36,7 @@ def unavailable(spec: ClusterSpec) -> list[Missing]:
 
 
 def require_available(spec: ClusterSpec) -> None:
-    """SpecError that names everything `spec` asks for and this version cannot do, if there is anything."""
+    """Raise a SpecError that names everything `spec` asks for and this version cannot do, if there is anything."""
     missing = unavailable(spec)
     if missing:
         raise SpecError("; ".join(item.message for item in missing), "Remove the keys, or use a later version.")

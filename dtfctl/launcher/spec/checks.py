@@ -106,7 +106,7 @@ def _racks_are_known(spec: ClusterSpec, reader: Reader) -> None:
 
 
 def _there_is_room(spec: ClusterSpec, reader: Reader) -> None:
-    """Tasks fit the slots, and their GPUs the hosts': for any set of jobs, what it asks <= what its hosts have."""
+    """Check that tasks fit the slots, and their GPUs the hosts': any set of jobs asks no more than its hosts have."""
     if not reader.is_good("hosts") or not reader.is_good("tasks"):
         return
     jobs = [job for job, group in spec.tasks.items() if group.count]

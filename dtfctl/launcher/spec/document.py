@@ -30,12 +30,12 @@ from dtfctl.launcher.spec.model import ClusterSpec, HostName, Ports
 
 
 def to_document(spec: ClusterSpec, *, defaults: bool = True) -> dict[str, Any]:
-    """`spec` as plain data in the file's own keys and units; without `defaults` only what differs from them."""
+    """Write `spec` as plain data in the file's own keys and units; without `defaults` only what differs from them."""
     return _table(spec, ClusterSpec, defaults)
 
 
 def to_json(spec: ClusterSpec) -> str:
-    """`spec` as one line of JSON; `from_json` gives it back."""
+    """Write `spec` as one line of JSON; `from_json` gives it back."""
     return json.dumps(to_document(spec, defaults=False), separators=(",", ":"))
 
 
@@ -57,7 +57,7 @@ def _table(value: Any, cls: type, defaults: bool) -> dict[str, Any]:
 
 
 def plain(kind: Kind, value: Any, defaults: bool = True) -> Any:
-    """`value`, which is of `kind`, as it is written in a file."""
+    """Write `value`, which is of `kind`, as it is written in a file."""
     match kind:
         case Table(cls):
             return _table(value, cls, defaults)

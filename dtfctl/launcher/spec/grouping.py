@@ -8,7 +8,7 @@ from dtfctl.launcher.spec.hostlist import fold
 
 
 def grouped(troubles: Iterable[tuple[str, str, str]]) -> list[str]:
-    """Lines for (host, what, where), in the order in which each trouble first appears; `where` may be empty."""
+    """Write lines for (host, what, where), in the order in which each trouble first appears; `where` may be empty."""
     names: dict[str, list[str]] = {}
     places: dict[str, list[str]] = {}
     for name, what, where in troubles:
@@ -19,7 +19,7 @@ def grouped(troubles: Iterable[tuple[str, str, str]]) -> list[str]:
 
 
 def _joined(places: Sequence[str]) -> str:
-    """`known_hosts:81` and `known_hosts:95` as ` (known_hosts:81,95)`."""
+    """Write `known_hosts:81` and `known_hosts:95` as ` (known_hosts:81,95)`."""
     lines: dict[str, list[str]] = {}
     for place in places:
         file, _, line = place.rpartition(":")

@@ -66,7 +66,7 @@ def expand(text: str) -> tuple[HostName, ...]:
 
 
 def fold(names: Iterable[str]) -> str:
-    """Names in a short hostlist that this module reads back as the same set: `gpu[017,042]`, `r[1-2]n[1-4]`."""
+    """Write names as a short hostlist that this module reads back as the same set: `gpu[017,042]`, `r[1-2]n[1-4]`."""
     shapes: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
     for name in dict.fromkeys(names):
         tokens = [name] if ":" in name else re.split(r"([0-9]{1,9})", name)
@@ -99,7 +99,7 @@ def _is_padded(vectors: Iterable[tuple[str, ...]], dimension: int, width: int) -
 
 
 def _numbers(digits: list[str]) -> str:
-    """Numbers as a bracket: `[1-3,7]`; one number stands bare."""
+    """Write numbers as a bracket: `[1-3,7]`; one number stands bare."""
     ordered = sorted(digits, key=int)
     runs: list[list[str]] = []
     for text in ordered:
@@ -162,7 +162,7 @@ def _expand_item(item: _Item) -> list[HostName]:
 
 
 def _parse_pattern(text: str, offset: int) -> tuple[list[str], list[list[str]]]:
-    """`a[1-2]b` as the literals ["a", "b"] and, between them, the choices [["1", "2"]]."""
+    """Read `a[1-2]b` as the literals ["a", "b"] and, between them, the choices [["1", "2"]]."""
     literals, choices = [], []
     position = 0
     while (left := text.find("[", position)) >= 0:

@@ -44,7 +44,7 @@ def load_spec(
 
 
 def resolved(spec: ClusterSpec, folder: Path) -> ClusterSpec:
-    """`spec` with the paths of this machine made absolute; relative ones start at `folder`, where its file is."""
+    """Make this machine's paths in `spec` absolute; relative ones start at `folder`, where its file is."""
 
     def at(path: str) -> str:
         return os.path.normpath(folder / Path(path).expanduser())

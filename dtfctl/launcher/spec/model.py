@@ -457,7 +457,7 @@ class ClusterSpec:
 
 
 def fill_rack(template: str, brackets: tuple[str, ...]) -> str:
-    """`template` with `{n}` replaced by the nth bracket's value (from 1); `load.py` has checked that n exists."""
+    """Replace `{n}` in `template` by the nth bracket's value (from 1); `load.py` has checked that n exists."""
     text = template
     for number, value in enumerate(brackets, start=1):
         text = text.replace(f"{{{number}}}", value)

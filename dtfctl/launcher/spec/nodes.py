@@ -98,7 +98,7 @@ def _unreadable(text: str, error: yaml.reader.ReaderError) -> Problem:
 
 
 def _explain(error: yaml.MarkedYAMLError) -> Problem:
-    """PyYAML's words made into what to do."""
+    """Turn PyYAML's words into what to do."""
     mark = error.problem_mark or error.context_mark
     text = error.problem or "not valid YAML"
     if "'\\t'" in text:

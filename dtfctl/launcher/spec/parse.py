@@ -138,7 +138,7 @@ class Reader:
         return self._build(kind.cls, keys, values, path)
 
     def _build(self, cls: type, keys: Mapping[str, TableKey], values: Mapping[str, Any], path: Path) -> Any:
-        """`cls` from what is valid, with stand-ins for required keys that are not there."""
+        """Build `cls` from what is valid, with stand-ins for required keys that are not there."""
         arguments = {}
         for name, item in keys.items():
             if name in values and values[name] is not MISSING:
@@ -310,7 +310,7 @@ class Reader:
         return text
 
     def _fill(self, text: str, node: yaml.ScalarNode, path: Path) -> str | None:
-        """`text` with `${NAME}` taken from the environment, None after a problem."""
+        """Fill `${NAME}` in `text` from the environment; None after a problem."""
         for match in _VARIABLE.finditer(text):
             name = match[1]
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
@@ -475,7 +475,7 @@ def _listing(options: list[str]) -> str:
 
 
 def _short(text: str) -> str:
-    """`text` fit for a message: one line, not long."""
+    """Make `text` fit for a message: one line, not long."""
     line = "".join(char if char.isprintable() else " " for char in text)
     return line if len(line) <= 40 else line[:37] + "..."
 

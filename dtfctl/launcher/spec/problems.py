@@ -70,6 +70,6 @@ def nearest(word: str, options: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:
-    """` Did you mean ...?`, or nothing."""
+    """Write ` Did you mean ...?`, or nothing."""
     found = nearest(word, options)
     return f" Did you mean `{found}`?" if found else ""

@@ -23,7 +23,7 @@ _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,9})?)\s?%", re.ASCII)
 
 
 def parse_duration(text: str) -> float:
-    """Seconds in `text`: one or more of `2d 3h 4m 5s 6ms`, written together or with spaces. ValueError if not one."""
+    """Read the seconds in `text`: one or more of `2d 3h 4m 5s 6ms`, with or without spaces. ValueError if not one."""
     rest = text.strip()
     total = 0.0
     if not rest:
@@ -80,5 +80,5 @@ def parse_percent(text: str) -> float:
 
 
 def format_percent(fraction: float) -> str:
-    """`0.25` as `25%`."""
+    """Write `0.25` as `25%`."""
     return f"{fraction * 100:.9f}".rstrip("0").rstrip(".") + "%"

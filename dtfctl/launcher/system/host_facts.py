@@ -28,12 +28,12 @@ class HostFacts:
 
 
 def usable_cores() -> int:
-    """Cores this process may run on."""
+    """List the cores this process may run on."""
     return len(os.sched_getaffinity(0))
 
 
 def gpu_count() -> int:
-    """NVIDIA GPUs of the host that this process may use."""
+    """Count the NVIDIA GPUs of the host that this process may use."""
     return len(_gpu_names())
 
 

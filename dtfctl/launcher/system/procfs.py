@@ -141,12 +141,12 @@ def _listening_inodes(port: int) -> Iterator[str]:
 
 
 def boot_id() -> str:
-    """Changes with every boot: pids, start ticks and monotonic times of another boot mean nothing."""
+    """Read the id of this boot: pids, start ticks and monotonic times of another boot mean nothing."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def memory_bytes() -> tuple[int, int]:
-    """(total, available) memory of the host."""
+    """Read the (total, available) memory of the host, in bytes."""
     values = {}
     for line in Path("/proc/meminfo").read_text().splitlines():
         key, _, rest = line.partition(":")

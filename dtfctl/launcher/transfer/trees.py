@@ -305,7 +305,7 @@ class _Writer:
 
 
 def _refuse_traversal(head: FileHead) -> None:
-    """TransferFailed for a name or a link that leads outside."""
+    """Raise TransferFailed for a name or a link that leads outside."""
     parts = head.path.split("/") if head.path else []
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
         raise TransferFailed(f"refused: {head.path!r} leads outside of the folder that is sent")

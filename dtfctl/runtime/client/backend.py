@@ -141,7 +141,7 @@ def as_host(value: Any) -> Any:
 
 
 def own_values(values: list[Any]) -> list[Any]:
-    """Fetched values as clients get them, each the client's own: what a variable or constant still holds is copied."""
+    """Turn fetched values into the client's own: what a variable or constant still holds is copied."""
     for i in range(len(values)):
         value = values[i]
         if isinstance(value, np.ndarray) and value.ndim:

@@ -170,7 +170,7 @@ class Crew:
         return connection
 
     def _connect(self, task: str) -> None:
-        """Be connected to a task.
+        """Connect to a task.
 
         Raises:
             OpError: it cannot be reached, or is not the one the session knows any more. OSError: see `call`.

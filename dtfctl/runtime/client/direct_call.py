@@ -34,7 +34,7 @@ class DirectCall:
 
 
 def call_key(fetches: Any, feed_dict: Mapping[Any, Any] | None) -> tuple[Any, ...]:
-    """Tells signatures of `run` apart by the identity of what is fetched and fed."""
+    """Tell signatures of `run` apart by the identity of what is fetched and fed."""
     kind = fetches.__class__
     if kind is list or kind is tuple:
         if feed_dict:

@@ -78,7 +78,7 @@ def feed_tensors(graph: Graph, feeds: Any) -> list[Tensor]:
 
 
 def _flatten(feed_dict: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
-    """Items, with a tuple or list as key matched to the same structure of values."""
+    """Yield the items, with a tuple or list as key matched to the same structure of values."""
     for key, value in feed_dict.items():
         if isinstance(key, (tuple, list)):
             yield from _match(key, value, key)

@@ -261,7 +261,7 @@ class GrpcBackend:
 
 
 def reset(address: str, containers: Sequence[str], config: config_pb2.ConfigProto, job: str = "") -> None:
-    """Session.reset of a remote master."""
+    """Do what Session.reset does, at a remote master."""
     stub = _Stub(address)
     try:
         request = master_pb2.ResetRequest(container=containers, device_filters=config.device_filters)

@@ -60,7 +60,7 @@ class _Array(np.ndarray[Any, Any]):
 
 
 def py_function(func: Callable[..., Any], inp: Sequence[Any] = (), Tout: Any = (), name: str | None = None) -> Any:
-    """`py_func` for a function whose arguments have `.numpy()`.
+    """Add a `py_func` for a function whose arguments have `.numpy()`.
 
     It computes with numpy: a gradient through it is a LookupError, where TensorFlow would follow the function's ops.
     """
@@ -75,7 +75,7 @@ def numpy_function(
     stateful: bool = True,
     name: str | None = None,
 ) -> Any:
-    """`py_func` under TensorFlow's later name.
+    """Add a `py_func`, under TensorFlow's later name.
 
     Raises:
         ValueError: there is no function.

@@ -342,7 +342,7 @@ class BaseSession:
     # Devices, closing -------------------------------------------------------------------------------------------------
 
     def list_devices(self) -> list[DeviceAttributes]:
-        """Devices the session can use."""
+        """List the devices the session can use."""
         with self._lock:
             if not self._created:
                 self._backend.create(self._graph.as_graph_def() if self._graph.version else graph_pb2.GraphDef())

@@ -61,7 +61,7 @@ class Remains:
         loans.end()
 
     def take_idle(self) -> list[int]:
-        """Ended links of which nothing is left here, and nobody has told the peer."""
+        """Take the ended links of which nothing is left here, and of which nobody has told the peer."""
         with self._lock:
             idle = [name for name, held in self._held.items() if not held]
             for name in idle:

@@ -203,7 +203,7 @@ class Holder(Protocol):
     """Who holds an array for long."""
 
     def moved(self, old: Array, new: Array) -> None:
-        """`new` is a copy of `old` in the common arena, to be held in its place."""
+        """Hold `new`, a copy of `old` in the common arena, in the place of `old`."""
 
 
 _common: Arena | None = None

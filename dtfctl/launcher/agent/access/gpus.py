@@ -32,7 +32,7 @@ def read_gpus() -> list[Gpu]:
 
 
 def parse(text: str) -> list[Gpu]:
-    """`0, NVIDIA H200, 37, 1024, 143771`, a line each; what a GPU does not report stands as 0."""
+    """Read `0, NVIDIA H200, 37, 1024, 143771`, a line each; what a GPU does not report stands as 0."""
     found = []
     for line in text.splitlines():
         parts = [part.strip() for part in line.split(",")]

@@ -132,7 +132,7 @@ class Groups:
         self._is_version_2 = is_version_2()
 
     def prepare(self, wanted: Collection[Controller]) -> tuple[MemoryGroup, CpuGroup]:
-        """Both groups of a start, not made yet; one of which there is none cannot be made."""
+        """Name both groups of a start, not made yet; one of which there is none cannot be made."""
         if not self._is_version_2:
             return self.find()
         place = _make_place(self._whose, wanted) or own_group("") / self._whose
@@ -191,7 +191,7 @@ def _enable(group: Path, controllers: Collection[Controller], may_change: bool) 
 
 
 def _candidates() -> Iterator[Path]:
-    """Groups in which there may be some for processes of this one, the nearest first."""
+    """Yield groups in which there may be some for processes of this one, the nearest first."""
     for group in _above(own_group("")):
         if not os.access(group / PROCS, os.W_OK):  # of any group above both: else nobody gets from one to the other
             return

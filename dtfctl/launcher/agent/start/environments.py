@@ -187,7 +187,7 @@ def last_words(said: str) -> str:
 
 
 def key_of(base: Interpreter, packages: Packages, lent: Sequence[str]) -> str:
-    """Names what an environment is made of. Wheels that were sent to spare a host an index make no difference."""
+    """Name what an environment is made of. Wheels that were sent to spare a host an index make no difference."""
     own = sorted(wheel.sha256 for wheel in packages.wheels if wheel.own)
     kind = [base.executable, base.version, kind_of(base.facts), *base.sites, *lent]
     wanted = [sorted(packages.lines), sorted(packages.constraints), sorted(packages.options), own]
@@ -240,7 +240,7 @@ def _size(folder: Path) -> int:
 
 
 def forget_unused(root: Path) -> None:
-    """Environments unused for two weeks go, and the longest unused of too many; never one that something runs from."""
+    """Remove environments unused for two weeks, and the longest unused of too many; none that something runs from."""
     found = []
     for ready in root.glob("*/ready"):
         with contextlib.suppress(OSError, ValueError, KeyError):

@@ -69,7 +69,7 @@ class Interpreter:
         return unmet(packages.lines, self.have, self._markers())
 
     def refuse_if_wrong(self, packages: Packages) -> None:
-        """ClusterFailed: the script wants another Python."""
+        """Raise ClusterFailed where the script wants another Python."""
         if packages.requires_python and not SpecifierSet(packages.requires_python).contains(
             self.version, prereleases=True
         ):

@@ -482,7 +482,7 @@ def has_ended(child_fd: int, within_s: float, memory: "Memory | None") -> bool:
 
 
 def main(argv: list[str], become: "Callable[[], None] | None" = None) -> int:
-    """`become`: what the task is, in a fork that need not start a program; it ends by raising SystemExit."""
+    """Keep one process. `become`: what the task is, in a fork that need not start a program, and raises SystemExit."""
     folder, log_path, rotate_bytes, keep, rate, groups, memory_bytes, cores, *command = argv
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

@@ -62,7 +62,7 @@ def base_environment(inherited: Mapping[str, str], cores: int, tasks_on_host: in
 
 
 def task_environment(base: Mapping[str, str], order: TaskOrder, gpus: tuple[int, ...] | None) -> dict[str, str]:
-    """`gpus`: indices given to the task, or None where no task of the cluster asks for any."""
+    """Make a task's variables; `gpus`: its indices, or None where no task of the cluster asks for any."""
     env = {**base, "DTF_JOB_NAME": order.job, "DTF_TASK_INDEX": str(order.index)}
     # Meant for the user's programs. Every task would compile all of dtfctl, for more than half of its start.
     env.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -85,7 +85,7 @@ def _opened(log: Path, back_to: int = 0) -> Iterator[list[_File]]:
 
 
 def read(log: Path, position: LogPosition, max_bytes: int, tail: int = 0) -> LogChunk:
-    """Whole lines after `position`, at most `max_bytes` of them, which are `LEAST_BYTES` or more."""
+    """Read whole lines after `position`, at most `max_bytes` of them, which are `LEAST_BYTES` or more."""
     tailing = position.file == 0 and tail > 0
     with _opened(log, 0 if tailing else position.offset) as files:
         if not files:

@@ -126,7 +126,7 @@ class Seed:
         self.send()
 
     def withdraw(self, name: str) -> None:
-        """Whatever comes of it, nobody waits for it any more."""
+        """Withdraw a process: whatever comes of it, nobody waits for it any more."""
         self.waiting = {number: item for number, item in self.waiting.items() if item[0] != name}
 
     def environment_of(self, request: Request) -> dict[str, str]:

@@ -59,7 +59,7 @@ class PeerBoard:
         return known
 
     def missing(self, expected: Iterable[str]) -> list[str]:
-        """Tasks of which it is not known where they will be, and which have not given up finding a place."""
+        """List the tasks that have no known place yet, and have not given up finding one."""
         return [name for name in expected if not self._has_place(name) and not self._gave_up(name)]
 
     def _has_place(self, name: str) -> bool:
@@ -78,7 +78,7 @@ class PeerBoard:
         self._wanted = frozenset(expected)
 
     def update(self, others: Iterable[Peer], expected: Iterable[str]) -> None:
-        """News of other hosts' tasks, and of which tasks belong to the cluster now."""
+        """Take news of other hosts' tasks, and of which tasks belong to the cluster now."""
         news = {peer.name: peer for peer in others}
         wanted = frozenset(expected)
         for name in [name for name in self._others if name not in news and not self._is_here(name)]:
@@ -146,12 +146,12 @@ class PeerBoard:
         self._socket.tell(self._running(but=peer.name), _note(peer))
 
     def _running(self, but: str = "") -> list[str]:
-        """Tasks of this host that listen."""
+        """List the tasks of this host that listen."""
         tasks = self._tasks.values()
         return [task.name for task in tasks if task.name != but and task.record.state == "running"]
 
     def _tell_all_gone(self, peer: Peer, *, lost: bool = False) -> None:
-        """`lost`: it is one of the cluster, and comes back when there is a place for it."""
+        """Tell all that a task is gone; `lost`: it is of the cluster, and comes back when there is a place for it."""
         reason = peer.reason or "taken out of the cluster"
         self._socket.tell(self._running(but=peer.name), _packed(beats.PeerGone(peer.job, peer.index, reason, lost)))
 

@@ -26,7 +26,7 @@ class Reports:
         self._closed = False
 
     def happened(self, kind: str, subject: str, reason: str, incarnation: int, failure: bool = False) -> None:
-        """Told with the next report."""
+        """Note what happened; it is told with the next report."""
         with self._changed:
             self._count += 1
             self._happenings.append(Happening(self._count, time.time(), kind, subject, reason, incarnation, failure))
@@ -58,8 +58,10 @@ class Reports:
             return self._report
 
     def wait(self, version: int, timeout_s: float, seen: int = 0) -> tuple[int, Report]:
-        """(version, report) once there is a newer one than `version`, or after `timeout_s`; with what happened
-        after number `seen`."""
+        """Wait for a newer report than `version`, or for `timeout_s`; return (version, report).
+
+        The report has what happened after number `seen`.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._version > version or self._closed, timeout_s)
             news = tuple(item for item in self._happenings if item.number > seen)

@@ -65,7 +65,7 @@ class JobUnit(Unit):
         return default if self.order is None else self.order.restart
 
     def may_start(self) -> bool:
-        """Once its files and packages are there, and its slot's task runs."""
+        """Tell whether the job's files and packages are there, and its slot's task runs."""
         order = self.order
         if order is None or not self._is_prepared(order):
             return False

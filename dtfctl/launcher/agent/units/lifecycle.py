@@ -203,7 +203,7 @@ def ended(record: Record, order: Order, policy: RestartPolicy, ending: Ending, *
 
 
 def describe(ending: Ending) -> str:
-    """`exit code 3`, `killed by SIGKILL`."""
+    """Describe an end: `exit code 3`, `killed by SIGKILL`."""
     if ending.signal:
         try:
             return f"killed by {signal.Signals(ending.signal).name}"

@@ -207,7 +207,7 @@ class ProcessControl:
 
 
 def _pidfd(pid: int) -> int:
-    """Readable when that process has ended, or has ended already."""
+    """Open what can be read when that process has ended, or at once if it has ended already."""
     try:
         return os.pidfd_open(pid)
     except ProcessLookupError:

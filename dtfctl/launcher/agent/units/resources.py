@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def first_ports(tasks: Collection[TaskUnit]) -> list[tuple[TaskUnit, Record]]:
-    """New tasks' records with a port, or failed for want of one.
+    """Give new tasks' records a port, or fail them for want of one.
 
     Tasks get their ports before any of them starts, because each must know the addresses of all.
     """

@@ -55,5 +55,5 @@ def content(path: Path) -> bytes:
 
 
 def save(path: Path, saved: Saved) -> None:
-    """Raises NoSpace; the former file is then still whole."""
+    """Save the state whole. Raises NoSpace; the former file is then still there."""
     write_whole(path, codec.encode(saved).encode())

@@ -424,7 +424,7 @@ class AgentLink:
                 self._sent = None
 
     def _certify(self, channel: Channel, orders: HostOrders) -> None:
-        """Tasks have certificates before they are started, and others before these end."""
+        """Give tasks certificates before they are started, and others before these end."""
         with self._condition:
             is_new, self._is_new = self._is_new, False
         if is_new:
@@ -459,7 +459,7 @@ class AgentLink:
         return self.channel().call(agent_calls.PROVE_SHARED, request, timeout_s=PROBE_S).problem
 
     def _ship_scripts(self, channel: Channel, orders: HostOrders) -> None:
-        """Scripts reach the host before the orders that run them."""
+        """Send scripts to the host before the orders that run them."""
         for client in orders.clients:
             script = (client.script_sha256, client.script)
             if not client.run or script in self._shipped:

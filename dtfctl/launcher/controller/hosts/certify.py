@@ -179,7 +179,7 @@ class OwnCertificates:
         self._next = 0.0
 
     def look(self, now: float) -> list[str]:
-        """Now and then, by the lifetime; the names of those renewed, or nothing where that must be tried again."""
+        """Renew now and then, by the lifetime; return the names of those renewed, none where it must be tried again."""
         lifetime_s = self._lifetime_s()
         if now < self._next:
             return []

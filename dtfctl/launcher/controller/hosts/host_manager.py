@@ -204,7 +204,7 @@ class HostManager:
             self.book.quarantine(name, item.reason, now)
 
     def _note_tasks(self, name: str, report: Report) -> None:
-        """Numbers that a later start must exceed, and which tasks their agent has given up."""
+        """Note the numbers that a later start must exceed, and which tasks their agent has given up."""
         desired_state = self._desired_state
         for task in report.tasks:
             row = desired_state.tasks.get(task.name)
@@ -311,7 +311,7 @@ class HostManager:
         return {name: host.report for name, host in self.all.items() if host.report is not None}
 
     def behind(self) -> frozenset[str]:
-        """Hosts of which it is not known what they do about their newest orders; each is looked at again once it is."""
+        """Find hosts that have not said what they do about their newest orders; each is looked at again once it has."""
         return frozenset(name for name, host in self.all.items() if host.is_behind(self._epoch))
 
     def lost(self) -> frozenset[str]:
@@ -333,7 +333,7 @@ class HostManager:
     # ------------------------------------------------------------------ commands
 
     def try_again(self) -> None:
-        """Hosts that could not be used are tried again at once."""
+        """Try hosts again at once that could not be used."""
         self.sharing.again()
         for host in self.all.values():
             if host.failure is not None:
@@ -373,7 +373,7 @@ class HostManager:
                 self._desired_state.store.add_event("host.outdated", f"host:{name}", problem.message)
 
     def desire(self, names: Sequence[str], verb: str, reason: str) -> list[str]:
-        """`drain`, `undrain` or `release` hosts: those that were changed. In a transaction."""
+        """Have hosts do `drain`, `undrain` or `release`; return those that were changed. In a transaction."""
         return self.book.desire(names, verb, reason, self.all, time.monotonic())
 
     # ------------------------------------------------------------------ down

@@ -64,7 +64,7 @@ class SetAside:
         self._desired_state.store.add_event("host.quarantined", f"host:{name}", f"for {length:.0f} s: {why}")
 
     def to_probe(self, hosts: Mapping[str, Host], now: float) -> list[str]:
-        """Hosts whose time is over and whose agent is there to be asked."""
+        """List the hosts whose time is over and whose agent is there to be asked."""
         return [
             name
             for name, row in self._desired_state.hosts.items()
@@ -94,7 +94,7 @@ class SetAside:
     # ------------------------------------------------------------------ commands
 
     def desire(self, names: Sequence[str], verb: str, reason: str, hosts: Mapping[str, Host], now: float) -> list[str]:
-        """Raises NoSuchHost, UsageError."""
+        """Drain, undrain or release hosts; return those that were changed. Raises NoSuchHost, UsageError."""
         for name in names:
             if name not in hosts:
                 raise NoSuchHost(f"the cluster has no host {name!r}", f"it has: {', '.join(sorted(hosts))}")

@@ -50,7 +50,7 @@ class SharedFolder:
         self._round += 1
 
     def _asked(self) -> dict[str, Host]:
-        """Hosts that can be asked; none where there is nothing to ask."""
+        """List the hosts that can be asked; none where there is nothing to ask."""
         spec = self._desired_state.spec
         if spec is None or not spec.checkpoints.path or spec.is_local:
             return {}

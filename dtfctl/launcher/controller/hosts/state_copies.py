@@ -66,7 +66,7 @@ class Contents:
 
 
 def read(entries: dict[str, str]) -> Contents:
-    """Raises ValueError."""
+    """Read what a copy's entries hold. Raises ValueError."""
     by_host = [codec.decode(_Rows, text).tasks for key, text in entries.items() if key.startswith("tasks:")]
     jobs = [codec.decode(JobRecord, text) for key, text in entries.items() if key.startswith("job:")]
     return Contents(
@@ -96,7 +96,7 @@ class CopyMaker:
         self._spec_text = ""
 
     def look(self, now: float, links: Sequence[AgentLink]) -> None:
-        """Once a turn: write a new copy where the last one is old, and hand it to the links."""
+        """Write a new copy, once a turn, where the last one is old, and hand it to the links."""
         desired_state = self._desired_state
         known = (desired_state.spec, len(desired_state.jobs), desired_state.task_command)
         self._is_old = self._is_old or desired_state.changed

@@ -63,7 +63,7 @@ class JobManager:
             self._set(at, job)
 
     def _held_back(self) -> dict[str, str]:
-        """Jobs that must not begin now, and why."""
+        """List the jobs that must not begin now, and why."""
         waiting = [job for job in self._desired_state.jobs if job.state == "queued"]
         unshared = self._hosts.sharing.problem if waiting else ""
         if unshared:

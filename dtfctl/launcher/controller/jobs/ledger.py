@@ -65,5 +65,5 @@ def read(path: Path) -> Ledger:
 
 
 def write(path: Path, ledger: Ledger) -> None:
-    """Raises NoSpace."""
+    """Write the ledger to its file. Raises NoSpace."""
     write_whole(path, codec.encode(ledger).encode())

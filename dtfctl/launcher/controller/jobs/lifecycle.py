@@ -304,7 +304,7 @@ def _never_came(
 
 
 def ran_s(job: JobRecord, view: JobView, now: float) -> float:
-    """Seconds since its first start, also when the machine's clock was set meanwhile."""
+    """Count the seconds since a job's first start, also when the machine's clock was set meanwhile."""
     begun, clock = job.started_clock, view.clock
     if begun is not None and clock is not None and begun.boot == clock.boot:
         return clock.seconds - begun.seconds
@@ -395,7 +395,7 @@ def _finish(
     tasks: Mapping[str, TaskStatus],
     now: float,
 ) -> JobRecord:
-    """Final once no process is left, unless it is to be tried again."""
+    """End a job once no process is left, unless it is to be tried again."""
     for placed in job.processes:
         report, task = reports.get(placed.name), tasks.get(placed.task)
         lost = task is not None and task.state == "lost"

@@ -59,8 +59,12 @@ def schedule(
     now: float,
     held_back: Mapping[str, str] | None = None,
 ) -> list[JobRecord]:
-    """`jobs` with those started that can be, and the others' reasons to wait. `minimum`: running tasks that a group
-    needs at least; `held_back`: jobs that must not begin now, and why."""
+    """Start the jobs that can be started, and say of the others why they wait.
+
+    Args:
+        minimum: running tasks that a group needs at least.
+        held_back: jobs that must not begin now, and why.
+    """
     taken = Taken()
     for job in jobs:
         if job.is_active:
@@ -112,7 +116,7 @@ def check(request: JobRequest, tasks: Sequence[TaskStatus]) -> None:
 
 
 def wanted(request: JobRequest, tasks: Sequence[TaskStatus]) -> Wish:
-    """Raises NoSuchTask, UsageError: the request's selector."""
+    """Find what a job wants of the cluster. Raises NoSuchTask, UsageError: the request's selector."""
     named = list(tasks) if request.tasks is None else select(request.tasks, tasks)
     ps = tuple(task for task in named if task.job == "ps")
     if request.workers is not None:
@@ -180,7 +184,7 @@ def _missing(
     tasks: Sequence[TaskStatus],
     minimum: Mapping[str, int],
 ) -> list[TaskStatus]:
-    """Tasks it cannot start without. A job that has a whole group starts with the group's minimum."""
+    """List what tasks a job still lacks to start. One that has a whole group starts with the group's minimum."""
     framework = of(request.framework)
     chosen = [*own, *wish.ps] if framework.needs_tasks or framework.brings_ps else list(own)
     missing = []

@@ -112,7 +112,7 @@ class Relay:
 
 
 def _until_broken(requests: Iterator[T]) -> Iterator[T]:
-    """`requests`, ending quietly where the caller's stream breaks: the talk is then cancelled anyway."""
+    """Yield `requests`, and end quietly where the caller's stream breaks: the talk is then cancelled anyway."""
     try:
         yield from requests
     except PeerUnavailable:

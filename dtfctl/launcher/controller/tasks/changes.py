@@ -26,7 +26,7 @@ class Change:
 
 
 def check_possible(before: ClusterSpec, after: ClusterSpec) -> None:
-    """Raises Conflict for what cannot change while the cluster is up."""
+    """Raise Conflict for what cannot change while the cluster is up."""
     fixed = {
         "where the controller runs": (before.controller.place, after.controller.place),
         "`home`": (before.home, after.home),

@@ -99,7 +99,7 @@ def fill(
     wanted: Sequence[str],
     avoid: Mapping[str, Collection[str]] | None = None,
 ) -> dict[str, str]:
-    """Hosts for the `wanted` tasks beside the `kept` ones; a task for which there is no place is left out.
+    """Find hosts for the `wanted` tasks beside the `kept` ones; a task for which there is no place is left out.
 
     `avoid`: hosts on which a task has failed before; they are no place for it.
     """

@@ -109,7 +109,7 @@ class TaskManager:
             raise Conflict(error.message, error.hint) from None
 
     def desire(self, selector: str, verb: str, grace_s: float) -> list[str]:
-        """`restart`, `stop` or `start` tasks: their names."""
+        """Have tasks do `restart`, `stop` or `start`; return their names."""
         desired_state = self._desired_state
         chosen = [task.name for task in select(selector, self.statuses())]
         for name in chosen:
