@@ -69,17 +69,17 @@ class UpResult:
     """What `up` reached."""
 
     cluster: Cluster | None
-    """None after a dry run."""
+    """The cluster; None after a dry run."""
     wanted: int
     running: int
     changes: tuple[str, ...]
-    """One line each, what was (dry run: would be) changed; empty when the cluster already matched."""
+    """What was changed (dry run: would be), one line each; empty when the cluster already matched."""
     problems: tuple[str, ...]
     elapsed_s: float
     usable: bool = True
     """Whether at least `min` tasks of every group run."""
     no_login: bool = False
-    """No host that has a task let us in."""
+    """Whether no host that has a task let us in."""
     enough: bool = False
     """Whether as many tasks run as were to be waited for."""
     outdated: bool = False
@@ -180,7 +180,7 @@ class Cluster:
 
     @property
     def owner(self) -> str:
-        """Who brought it up, and on which machine: `user@machine`; empty: not known."""
+        """The user who brought the cluster up, and on which machine: `user@machine`; empty: not known."""
         return ownership.name_of(self._connection.paths)
 
     def status(self) -> ClusterStatus:

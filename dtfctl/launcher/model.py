@@ -65,7 +65,7 @@ class TaskStatus:
     steps: int = 0
     """Graph executions since it started."""
     transport: str = ""
-    """What carries its tensors to the tasks it is linked to now: `shm`, `tcp`, `grpc` or several joined by `+`."""
+    """The way that tensors go to the tasks linked now: `shm`, `tcp`, `grpc` or several joined by `+`."""
     blas: str = ""
     """The kernels OpenBLAS runs in it and its threads, such as `SkylakeX x2`; empty for any other BLAS."""
     silence_s: float | None = None
@@ -79,7 +79,7 @@ class TaskStatus:
     last_lines: tuple[str, ...] = ()
     """The last lines of stderr of a task that failed (at most 20)."""
     faults: int = 0
-    """What its loops and threads have raised, and went on after."""
+    """The number of errors that the task's loops and threads have raised, and went on after."""
 
     @property
     def name(self) -> str:
@@ -108,13 +108,13 @@ class HostStatus:
     where: str = ""
     """The place that shows it, such as known_hosts:81."""
     stage: str = ""
-    """What is being done to it before its agent runs: connecting, installing, syncing, setup or starting."""
+    """What is being done to the host before its agent runs: connecting, installing, syncing, setup or starting."""
     note: str = ""
     """Why it is drained or quarantined."""
     through: str = ""
-    """How the controller calls its agent: `SSH over bastion`; empty: directly."""
+    """The way that the controller calls the agent: `SSH over bastion`; empty: directly."""
     faults: int = 0
-    """What its agent's loops and threads have raised, and went on after."""
+    """The number of errors that the agent's loops and threads have raised, and went on after."""
 
 
 @value
@@ -134,10 +134,10 @@ class ClientStatus:
     task: str = ""
     """The task of the cluster beside which it runs."""
     address: str = ""
-    """Where it listens, or its group meets (torch, jax: the chief's), where its framework asks for a port."""
+    """The place where it listens, or its group meets (torch, jax: the chief's), where its framework asks for a port."""
     rss_bytes: int | None = None
     limits: str = ""
-    """How its limits are held on its host: `memory 200 MiB (control group), cpus 2 (cores 0,1)`."""
+    """The way that limits are held on the host: `memory 200 MiB (control group), cpus 2 (cores 0,1)`."""
 
 
 @value
@@ -331,7 +331,7 @@ class JobRequest:
     tasks: str | None = None
     """A selector of the tasks it is to have: `worker/0-3`."""
     workers: int | None = None
-    """How many workers it is to have, whichever are free. With neither: all of the cluster's."""
+    """The number of workers for the job, whichever are free. With neither: all of the cluster's."""
     share: bool = False
     """Whether the job may run on tasks that other sharing jobs have too."""
     python: str | None = None
@@ -376,4 +376,4 @@ class ClusterInfo:
     alive: bool
     """Whether its controller runs now."""
     owner: str = ""
-    """Who brought it up, and on which machine: `user@machine`; empty: not known."""
+    """The user who brought the cluster up, and on which machine: `user@machine`; empty: not known."""

@@ -113,7 +113,7 @@ class Agent:
 
     @property
     def reports(self) -> Reports:
-        """What it sees, for any thread."""
+        """The agent's reports, for any thread."""
         return self._state.reports
 
     # ------------------------------------------------------------------ calls from other threads

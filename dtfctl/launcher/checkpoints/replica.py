@@ -51,7 +51,7 @@ Tell = Callable[[str, str, str], None]
 
 
 class Replica:
-    """One folder."""
+    """The copying of one folder between hosts."""
 
     def __init__(self, order: FolderOrder, tls: TlsFiles, cluster: str, tell: Tell) -> None:
         self.order = order

@@ -108,7 +108,7 @@ class ControllerLoop:
 
     @property
     def version(self) -> int:
-        """Grows with every change of what `status` shows."""
+        """The version, which grows with every change of what `status` shows."""
         return self._version
 
     def wait_version(self, newer_than: int, wait_s: float) -> None:

@@ -47,7 +47,7 @@ class TaskRow:
     """The newest known; the next start gets a higher one."""
     grace_s: float = 10.0
     move_to: str = ""
-    """Where it goes as soon as it has ended on `host`; its place there is taken already."""
+    """The host where the task goes as soon as it has ended on `host`; its place there is taken already."""
     ran_on: tuple[str, ...] = ()
     """Other hosts on which it was before, in order: what it wrote there is read from them."""
     failures: tuple[Failure, ...] = ()
@@ -97,7 +97,7 @@ class HostRow:
     quarantined_until: float | None = None
     """Set aside; from this time on until a probe of it has succeeded."""
     quarantines: int = 0
-    """How often it was set aside since it last did well: the time doubles."""
+    """The number of times that the host was set aside since it last did well: the time doubles."""
     released_at: float = 0.0
     why: str = ""
     failures: tuple[float, ...] = ()

@@ -77,7 +77,7 @@ class StatusReply:
 
     status: ClusterStatus
     version: int = 0
-    """Grows with every change."""
+    """The version, which grows with every change."""
     usable: bool = False
     """Whether at least `min` tasks of every group run."""
     settled: bool = False
@@ -251,7 +251,7 @@ class DownRequest:
 
 @value
 class DownReply:
-    """What is left of it, one sentence each."""
+    """What is left of the cluster, one sentence each."""
 
     problems: tuple[str, ...] = ()
 

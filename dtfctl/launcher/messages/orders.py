@@ -40,7 +40,7 @@ class TaskOrder:
     incarnation_floor: int = 0
     """The next start gets a higher number than this and than every one the agent knows."""
     restart_request: int = 0
-    """Counts the user's restarts; a higher number than the one handled means one more."""
+    """The number of the user's restarts; a higher one than the one handled means one more."""
     env: Mapping[str, str] = field(default_factory=dict)
     gpus: int = 0
     memory_bytes: int = 0
@@ -151,7 +151,7 @@ class ClientOrder:
     restart: RestartPolicy = field(default_factory=RestartPolicy)
     grace_s: float = 10.0
     ports: int = 0
-    """How many ports it is to have, new ones for every generation."""
+    """The number of ports that the process is to have, new ones for every generation."""
     first_port: int = 0
     last_port: int = 0
     needs_task: bool = True
@@ -166,7 +166,7 @@ class ClientOrder:
     """The most memory that the process may use; 0: no limit."""
     cpus: float = 0.0
     gpu_count: int | None = None
-    """How many it is to see; None: those of its slot, as `gpus` says."""
+    """The number of GPUs that the process is to see; None: those of its slot, as `gpus` says."""
     job_uid: str = ""
     """The identity of the job, for good."""
 
@@ -177,7 +177,7 @@ class ClientOrder:
 
     @property
     def log_name(self) -> str:
-        """What its log is asked for by."""
+        """The name by which the log is asked for."""
         return f"job:{self.key}:{self.job}/{self.index}"
 
     @property

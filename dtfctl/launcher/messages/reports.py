@@ -45,7 +45,7 @@ class TaskReport:
     unreachable: tuple[str, ...] = ()
     """Tasks that it works with and that do not answer it."""
     faults: int = 0
-    """What its loops and threads have raised, and went on after."""
+    """The number of errors that the task's loops and threads have raised, and went on after."""
 
     @property
     def name(self) -> str:
@@ -71,7 +71,7 @@ class ClientReport:
     addresses: tuple[str, ...] = ()
     rss_bytes: int | None = None
     limits: str = ""
-    """How its limits are held, for people."""
+    """The way in which the limits are held, for people."""
     out_of_memory: bool = False
     """Whether the memory limit caused the newest end."""
 
@@ -114,7 +114,7 @@ class Report:
     gpus: int = 0
     problem: str = ""
     faults: int = 0
-    """What the agent's loops and threads have raised, and went on after."""
+    """The number of errors that the agent's loops and threads have raised, and went on after."""
     address: str = ""
     """The agent's address, as other hosts reach it."""
     folders: tuple[FolderReport, ...] = ()

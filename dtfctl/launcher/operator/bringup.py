@@ -51,7 +51,7 @@ class Reached:
     problems: tuple[str, ...]
     usable: bool
     no_login: bool
-    """No host that has a task let us in."""
+    """Whether no host that has a task let us in."""
     outdated: bool
     """A host that runs has not the files, the set-up or the shared folder that the spec says."""
 

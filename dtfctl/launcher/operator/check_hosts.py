@@ -44,7 +44,7 @@ class HostCheck:
     """Whether this version of dtfctl is there already."""
     login_s: float = 0.0
     unheeded: tuple[str, ...] = ()
-    """What ~/.ssh/config says about it and is not obeyed."""
+    """What ~/.ssh/config says about the host and is not obeyed."""
 
     @property
     def warnings(self) -> tuple[str, ...]:

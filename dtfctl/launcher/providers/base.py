@@ -33,7 +33,7 @@ class AgentEndpoint:
     """`host:port` for the controller."""
     process: ProcessId
     through: str = ""
-    """How calls get there when its port cannot be reached: `SSH`, `SSH over bastion`; empty: directly."""
+    """The way that calls take when the agent's port cannot be reached: `SSH`, `SSH over bastion`; empty: directly."""
     socket: str = ""
     """The unix socket at which it is called: its own on this machine, or what SSH forwards; empty: at its address."""
 

@@ -142,7 +142,7 @@ class Layer:
     pins: tuple[str, ...]
     """`numpy==2.3.1` and so on; empty for dtfctl itself."""
     modules: tuple[str, ...] = ()
-    """What is imported from it, where it may come later."""
+    """The modules that are imported from the layer, where it may come later."""
 
     @property
     def is_first(self) -> bool:

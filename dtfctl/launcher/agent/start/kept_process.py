@@ -36,7 +36,7 @@ class KeeperStatus:
     signal: int = 0
     max_rss_bytes: int = 0
     over_bytes: int = 0
-    """What it used when its keeper killed it for its limit; 0: it did not."""
+    """The bytes that the process used when its keeper killed it for its limit; 0: it did not."""
 
 
 def prepare_start(

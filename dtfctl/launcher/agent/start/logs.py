@@ -33,7 +33,7 @@ class _File:
     fd: int
     inode: int
     begin: int
-    """How much of the log was written before it."""
+    """The bytes of the log that were written before this file."""
     head: int
     """The length of its first line, where that is the keeper's."""
     size: int

@@ -75,11 +75,11 @@ class Reply:
     changed: str = ""
     """A file that was imported and is another one now. It starts nothing any more."""
     failed: str = ""
-    """What it raised, at that number or beside them. It goes on."""
+    """The error that the seed raised, at that number or beside them. It goes on."""
 
 
 class Seed:
-    """One such process."""
+    """One process that has imported the runtime, and forks keepers."""
 
     def __init__(self, key: Key, folder: Path) -> None:
         self.key = key

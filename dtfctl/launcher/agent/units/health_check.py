@@ -16,7 +16,7 @@ class Finding:
     verdict: Literal["down", "suspect", "healthy"]
     reason: str
     wants_stacks: bool = False
-    """Where its threads stand is worth knowing."""
+    """Whether it is worth knowing where the process's threads stand."""
 
 
 def judge_beats(

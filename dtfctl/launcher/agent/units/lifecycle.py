@@ -75,7 +75,7 @@ class Record:
     cores: tuple[int, ...] = ()
     """The cores that the process is kept on, where the kernel does not count its time."""
     limits: str = ""
-    """How its limits are held, for people."""
+    """The way in which the limits are held, for people."""
     out_of_memory: bool = False
     """Whether the memory limit caused the newest end."""
     keeper_pid: int = 0

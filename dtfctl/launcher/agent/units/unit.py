@@ -48,7 +48,7 @@ class Unit(ABC):
     """A task or a job's process. Owned by the agent's loop; no other thread touches it."""
 
     kind: ClassVar[str]
-    """What events call it."""
+    """The unit's kind, as events call it."""
     is_forked: ClassVar[bool]
     """A seed may start it; otherwise it is a program always."""
 
@@ -74,7 +74,7 @@ class Unit(ABC):
 
     @property
     def log_name(self) -> str:
-        """What its log is asked for by, also when nobody wants the process any more."""
+        """The name by which the log is asked for, also when nobody wants the process any more."""
         return self.name
 
     @abstractmethod

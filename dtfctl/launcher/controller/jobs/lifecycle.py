@@ -98,7 +98,7 @@ class JobRecord:
     exit_code: int | None = None
     reason: str = ""
     placed: tuple[Placed, ...] = ()
-    """What it has got of the cluster, the chief's first; set when it starts."""
+    """The tasks that the job has got of the cluster, the chief's first; set when it starts."""
     ran_on: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The hosts that each process may have run on, in order: what it wrote lies there."""
     generation: int = 1
@@ -123,7 +123,7 @@ class JobRecord:
 
     @property
     def key(self) -> str:
-        """What its folders are called."""
+        """The name of the job's folders."""
         return key_of(self.id, self.uid)
 
     @property
