@@ -323,6 +323,12 @@ def test_a_file_gets_its_name_only_when_it_is_whole_and_what_is_wrong_is_said(dt
     assert not left
 
 
+def test_a_command_whose_guard_is_killed_has_the_code_of_a_killed_one(dtfctl: Shell) -> None:
+    """`pkill -f WORD` kills what has WORD in its command line, and the guard has all of the command's words."""
+    done = dtfctl.process("exec", "worker/0", "--", "sh", "-c", "kill -9 $PPID")
+    assert done.returncode == 137, (done.returncode, done.stderr)
+
+
 def test_ssh_is_for_hosts_that_are_not_this_one(dtfctl: Shell) -> None:
     here = dtfctl("ssh", "localhost")
     assert here.returncode == 7 and "is this machine" in here.stderr

@@ -120,7 +120,8 @@ class _Command:
                     left -= 1
                 else:
                     yield frame
-            yield ExecOutput(Exited(self._guard.wait()))
+            code = self._guard.wait()  # negative where the guard itself was killed, as `pkill -f` may do
+            yield ExecOutput(Exited(code if code >= 0 else 128 - code))
         finally:
             self.hang_up()
             self._over.set()
