@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from dtfctl.launcher.api import Cluster
-from dtfctl.launcher.controller.loop import Engine
+from dtfctl.launcher.controller.loop import ControllerLoop
 from dtfctl.launcher.controller.serve.service import ControllerService
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.identity.certificates import TlsFiles
@@ -79,7 +79,7 @@ class ManyHostCluster:
     def start_controller(self) -> None:
         created = controller_client.read_created(self.paths)
         assert created is not None
-        self.engine = Engine(self.paths, created, self.provider)
+        self.engine = ControllerLoop(self.paths, created, self.provider)
         handlers = ControllerService(self.engine, lambda spec: None).handlers()
         self._server = serve(handlers, TlsFiles.of(self.paths.certificates, "controller"))
         self.engine.address = f"127.0.0.1:{self._server.port}"
