@@ -134,8 +134,8 @@ def test_no_two_jobs_have_the_same_gpu_nor_one_that_is_somebody_elses(home: Path
     kill(before)
     wait_until(lambda: cluster.status().hosts[0].agent_pid not in (None, before), "another agent")
     status, _ = run(cluster, JobRequest(str(script), gpus=1, workers=1))
-    assert status.state == "failed" and "needs 1 GPUs, this host has 0 for it" in status.reason
-    assert "needs 1 GPUs, this host has 0 for it" in cluster.why(status.id).answer
+    assert status.state == "failed" and "needs 1 GPU, this host has 0 for it" in status.reason
+    assert "needs 1 GPU, this host has 0 for it" in cluster.why(status.id).answer
     cluster.cancel(ids, grace_s=0.1)
 
 

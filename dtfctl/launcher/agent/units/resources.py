@@ -81,7 +81,7 @@ def of_job_process(order: ClientOrder, record: Record, tasks: Collection[Unit], 
     mine += [gpu for gpu in range(gpu_count()) if gpu not in used] if order.gpus != "host" else []
     if len(mine) < order.gpu_count:
         where = "its slot has" if order.gpus == "host" else "this host has"
-        why = f"needs {order.gpu_count} GPUs, {where} {len(mine)} for it"
+        why = f"needs {_gpus(order.gpu_count)}, {where} {len(mine)} for it"
         return replace(cannot_start(record, why), restart_handled=order.generation)
     return replace(record, gpus=tuple(mine[: order.gpu_count]))
 
@@ -92,5 +92,9 @@ def _choose_gpus(count: int, others: Collection[Unit]) -> tuple[int, ...]:
     used = {gpu for other in others if other.record.is_alive for gpu in other.record.gpus}
     free = [gpu for gpu in range(gpu_count()) if gpu not in used]
     if len(free) < count:
-        raise LauncherError(f"needs {count} GPUs, this host has {len(free)} free")
+        raise LauncherError(f"needs {_gpus(count)}, this host has {len(free)} free")
     return tuple(free[:count])
+
+
+def _gpus(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count} GPUs"
