@@ -110,7 +110,7 @@ class Conversation:
             async with asyncio.timeout(HELLO_S):
                 process = await connection.create_process(bootstrap(len(program), runtimes, home), encoding=None)
                 self = cls(connection, process)
-                process.stdin.write(program)
+                self._send(program)
                 await self._reply()
         except BaseException:
             connection.close()
@@ -134,7 +134,7 @@ class Conversation:
             self.used = loop.time()
             try:
                 async with asyncio.timeout(within_s):
-                    self._process.stdin.write(json.dumps(request).encode() + b"\n")
+                    self._send(json.dumps(request).encode() + b"\n")
                     while True:
                         reply = await self._reply()
                         if "stage" not in reply:
@@ -168,6 +168,11 @@ class Conversation:
             if self.is_open and not self._lock.locked() and asyncio.get_running_loop().time() - self.used >= SIGN_S / 2:
                 with contextlib.suppress(HostFailed):  # closed then, and found so by who needs it next
                     await self.ask({"do": "nothing"}, ASK_S)
+
+    def _send(self, data: bytes) -> None:
+        """Send to the process there, or to nobody where it has ended: why is known once its output was read."""
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(data)
 
     async def _reply(self) -> dict[str, Any]:
         while True:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import shlex
 import shutil
 import subprocess
@@ -20,7 +22,8 @@ def words_of(ssh: str, hosts: str = "alice@node1") -> list[str]:
     return ssh_command(spec.hosts[0], spec.ssh, PINS)
 
 
-def test_what_the_spec_leaves_open_is_left_to_the_users_own_settings() -> None:
+def test_what_the_spec_leaves_open_is_left_to_the_users_own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", pwd.getpwuid(os.getuid()).pw_dir)
     assert words_of("{}") == ["ssh", "-o", "ConnectTimeout=10", "-o", "StrictHostKeyChecking=yes", "alice@node1"]
     assert words_of("{}", "node1")[-1] == "node1"
 
