@@ -63,7 +63,8 @@ class Driver:
         return {
             "python": sys.version.split()[0],
             "numpy": numpy.__version__,
-            "runtime": str(getattr(self.tf, "__version__", "")),
+            # Ours says for programs of which TensorFlow it is.
+            "runtime": str(getattr(sys.modules.get("dtfctl", self.tf), "__version__", "")),
             "blas": blas,
         }
 
