@@ -1,10 +1,11 @@
 # make demo   start a local cluster, train on it, take it down
 # make test   everything .ci/run checks: lint, format, types, tests
-# make quick  while you work: lint, types of what changed, and the tests in one process that are not marked slow
+# make quick  while you work: lint, types of what changed, and the unit tests that are not marked slow
 # make bench-faults   run the failure table and print what was measured beside its goals
 # make nightly        five minutes of seeded chaos under a training job (DTF_CHAOS_SEED=7 chooses another), then every
 #                     test marked nightly: audits and soaks in their long form
-# make bench  measure against TensorFlow and other peers; BENCH="--quick", "--hosts" or "--case null-step" chooses
+# make bench  measure against TensorFlow and other peers; BENCH="--quick", "--hosts", "--zoo" or "--case null-step"
+#             chooses
 #
 # PYTHON=/path/to/python3.12 chooses the interpreter of .venv; any from 3.11 on will do.
 
@@ -27,7 +28,7 @@ demo: $(VENV)/.ready-demo
 test: lint types unit
 
 quick: lint types
-	$(BIN)/python -m pytest -n auto -q -m "not slow and not nightly" tests/unit tests/golden
+	$(BIN)/python -m pytest -n auto -q -m "not slow and not nightly" tests/unit
 
 lint: $(VENV)/.ready-test
 	$(BIN)/ruff check .

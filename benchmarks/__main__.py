@@ -21,10 +21,10 @@ from rich.console import Console
 
 from benchmarks import limits as limits_module, machine as machine_module, peers, report, store
 from benchmarks.bench import Bench, Case
-from benchmarks.cases import all_cases, hosts as host_cases
+from benchmarks.cases import all_cases, hosts as host_cases, zoo
 from benchmarks.hosts import PLAIN, link_limits, three_hosts
 from benchmarks.processes import PINS, ROOT, ChildError, Side
-from benchmarks.results import Row
+from benchmarks.results import Row, geometric_mean
 from benchmarks.rounds import QUICK, Plan
 from benchmarks.transports import WITH_TLS, environment_for
 
@@ -36,7 +36,7 @@ MOST_S, QUICK_S, FULL_S = 15 * 60.0, 3 * 60.0, 40 * 60.0
 
 def main() -> int:
     options = _options().parse_args()
-    cases: list[Case] = list(host_cases.all_cases()) if options.hosts else all_cases()
+    cases: list[Case] = list(host_cases.all_cases()) if options.hosts else zoo.CASES if options.zoo else all_cases()
     if options.list:
         for case in cases:
             kind = "" if case.quick else "  (only --full)" if case.full else "  (not with --quick)"
@@ -60,6 +60,7 @@ def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--case", action="append", default=[], metavar="NAME", help="only this one; a prefix will do")
     parser.add_argument("--hosts", action="store_true", help="between three hosts in networks of their own; needs root")
+    parser.add_argument("--zoo", action="store_true", help="training steps of many kinds of models instead")
     parser.add_argument("--quick", action="store_true", help="fewer cases, shorter rounds; under 3 minutes")
     parser.add_argument("--full", action="store_true", help="also what needs much memory or time")
     parser.add_argument("--list", action="store_true", help="name the cases")
@@ -150,6 +151,8 @@ def _measure(chosen: list[Case], options: argparse.Namespace) -> int:
         bench.stop()
         stack.close()
         folder.cleanup()
+    if mean := geometric_mean(row.ratio.median for row in rows if row.ratio is not None and options.zoo):
+        say(f"geometric mean of all ratios: {mean:.2f}x")
     machine.load_after = os.getloadavg()
     machine.peers = peers.used()
     command = f"make bench BENCH={shlex.quote(shlex.join(sys.argv[1:]))}" if sys.argv[1:] else "make bench"
@@ -158,7 +161,7 @@ def _measure(chosen: list[Case], options: argparse.Namespace) -> int:
     table.add(run, rows, [case.name for case in chosen])
     if not options.no_peers:
         stored = store.load(NEWEST)
-        stored.add(run, rows, [case.name for case in (*host_cases.all_cases(), *all_cases())])
+        stored.add(run, rows, [case.name for case in (*host_cases.all_cases(), *zoo.CASES, *all_cases())])
         store.save(NEWEST, stored)
     if options.output == "json":
         print(json.dumps(table.to_json(), indent=1))
@@ -175,7 +178,7 @@ def _seconds(options: argparse.Namespace) -> float:
         return float(options.minutes * 60)
     if options.case:
         return float("inf")
-    return (QUICK_S if options.quick else FULL_S if options.full else MOST_S) * float(options.patience)
+    return (QUICK_S if options.quick else FULL_S if options.full or options.zoo else MOST_S) * float(options.patience)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

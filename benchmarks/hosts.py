@@ -53,6 +53,13 @@ class HostSide(Side):
         command = [self.python, "-m", "benchmarks.driver", self.runtime]
         return Child(inside(self._lab, self._lab.names[1], *command), f"{self.name} driver")
 
+    def on_worker(self, index: int, *command: str, what: str) -> Child:
+        """Start a command on the host of a worker."""
+        return Child(inside(self._lab, self._lab.names[1 + index], *command), what)
+
+    def address_of_worker(self, index: int) -> str:
+        return self._lab.hosts[1 + index].address
+
     def servers(self, jobs: Mapping[str, int]) -> Servers:
         if any(count > JOBS.get(job, 0) for job, count in jobs.items()):
             raise ChildError(f"the hosts have {JOBS}, not {dict(jobs)}")
@@ -101,7 +108,7 @@ def three_hosts(tensorflow: Side | str, say: Callable[[str], None]) -> Iterator[
         ours: list[Side] = []
         for kind, encrypt in ((ENCRYPTED, "auto"), (PLAIN, "none")):
             say(f"dtfctl up over SSH: {kind}")
-            targets = _up(lab, encrypt, stack)
+            targets = bring_up(lab, encrypt, stack)
             ours.append(_ours(lab, kind, targets))
         peer: Side | str = tensorflow
         if isinstance(tensorflow, Side):
@@ -121,14 +128,14 @@ def _ours(lab: Lab, kind: str, targets: dict[str, str]) -> HostSide:
     return HostSide(f"ours ({kind})", "ours", sys.executable, lab, lambda: HostServers({}, targets))
 
 
-def _up(lab: Lab, encrypt: str, stack: ExitStack) -> dict[str, str]:
+def bring_up(lab: Lab, encrypt: str, stack: ExitStack) -> dict[str, str]:
     """Bring a cluster up; where a client on each worker's host finds its task."""
     from dtfctl.launcher.api import Cluster
+    from dtfctl.launcher.spec.exchange import Runtime
     from dtfctl.launcher.spec.model import (
         ClusterSpec,
         HostGroup,
         HostName,
-        Runtime,
         Ssh,
         TaskGroup,
     )
@@ -183,6 +190,25 @@ def _tensorflow(lab: Lab, python: str) -> HostServers:
             task.stop()
         raise
     return HostServers(tasks, targets)
+
+
+def gloo(side: HostSide, python: str) -> Child:
+    """Two ranks of torch's gloo, one on the host of each worker; the first, which answers.
+
+    Raises:
+        ChildError: they do not find each other.
+    """
+    command = (python, "-m", "benchmarks.peer_programs.exchange", "gloo", side.address_of_worker(0), str(PORT + 1))
+    place = ("env", "GLOO_SOCKET_IFNAME=eth0")
+    first = side.on_worker(0, *place, *command, "0", what="gloo's first rank")
+    try:
+        # It ends with the first one.
+        side.on_worker(1, *place, *command, "1", what="gloo's second rank")
+        first.read()
+    except BaseException:
+        first.stop()
+        raise
+    return first
 
 
 def link_limits(lab: Lab, base: Limits) -> Limits:

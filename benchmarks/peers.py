@@ -1,7 +1,8 @@
 """The peers' environments: made on demand, one for all, never the product's.
 
 `.bench/venv`, or what `DTF_BENCH_PEERS` names, holds TensorFlow, torch, mpi4py with MPICH, Ray and Dask as far as they
-can be installed. `DTF_BENCH_TENSORFLOW=/path/to/python` takes an existing environment for TensorFlow instead.
+can be installed. `DTF_BENCH_TENSORFLOW=/path/to/python` takes an existing environment for TensorFlow instead,
+`DTF_BENCH_TORCH` one for torch.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ PEERS = {
         "torch",
         ("torch==2.13.0+cpu", "numpy"),
         "import numpy, torch; print(torch.__version__)",
+        "DTF_BENCH_TORCH",
         index="https://download.pytorch.org/whl/cpu",
     ),
     "mpi": Peer("mpi", ("mpi4py", "mpich", "numpy"), "import numpy, mpi4py; print(mpi4py.__version__)"),

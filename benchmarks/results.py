@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,6 +88,12 @@ def ratio(ours: Timing, peer: Timing) -> Ratio:
     """Round against the round beside it."""
     each = [p / o for o, p in zip(ours.rounds, peer.rounds)]
     return Ratio(statistics.median(each), min(each), max(each))
+
+
+def geometric_mean(values: Iterable[float]) -> float | None:
+    """Return the mean that ratios have; None of nothing."""
+    logarithms = [math.log(value) for value in values]
+    return math.exp(statistics.mean(logarithms)) if logarithms else None
 
 
 def same_values(a: Sequence[float], b: Sequence[float], tolerance: float) -> bool:

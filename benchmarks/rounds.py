@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -55,6 +56,7 @@ class StepCase:
         client: "tensorflow" when its client drives both sides' servers.
         most_s: how long all of it may take.
         checked: whether both sides' values are compared.
+        busy: processes that want a core each while it is measured.
     """
 
     name: str
@@ -75,6 +77,7 @@ class StepCase:
     client: str = ""
     most_s: float = 90.0
     checked: bool = True
+    busy: int = 0
 
 
 class Runner:
@@ -126,6 +129,7 @@ def run_case(
     runners: list[Runner | None] = []
     sides = [*ours, *([peer] if isinstance(peer, Side) else [])]
     errors: dict[str, str] = {}
+    busy: list[Child] = []
     client = peer if case.client == "tensorflow" and isinstance(peer, Side) else None
     if case.client and client is None:
         for row in rows:
@@ -143,6 +147,7 @@ def run_case(
                     runner.warm(plan.warm_s, case.most)
                 except ChildError as e:
                     errors[side.name] = str(e)
+        busy += [Child([sys.executable, "-c", "while True: pass"], "busy") for _ in range(case.busy)]
         rounds, longest = 0, 0.0
         while rounds < plan.rounds and (not rounds or time.monotonic() + longest < until):
             began = time.monotonic()
@@ -159,6 +164,8 @@ def run_case(
             rounds += 1
             longest = max(longest, time.monotonic() - began)
     finally:
+        for child in busy:
+            child.stop()
         for side, runner in zip(sides, runners):
             if runner is not None:
                 try:

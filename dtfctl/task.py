@@ -102,6 +102,7 @@ class AgentLine:
                 self._blas,
                 stuck=stuck,
                 unreachable=self._unreachable,
+                spared_bytes=0 if server is None else server.spared_bytes(),
                 faults=guard.faults(),
             )
             try:
@@ -115,9 +116,11 @@ class AgentLine:
             self._beat_now.clear()
 
     def _listen(self, server: TaskServer) -> None:
-        """Hear the agent's notes. One is kept until it was heard: it comes once,
-        and after a fault the loop begins again. To
-        hear one twice does no harm."""
+        """Hear the agent's notes.
+
+        Each comes once, and after a fault the loop begins again: so one is kept until it was acted on. To act on one
+        twice does no harm.
+        """
         while True:
             while self._notes:
                 guard.call(lambda: self._hear(server, self._notes[0]), "a note of the agent")

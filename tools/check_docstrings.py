@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +55,7 @@ def findings(path: Path) -> Iterator[Finding]:
 
 def _docstrings(tree: ast.Module) -> Iterator[tuple[str, bool, ast.stmt | ast.Module, str]]:
     """Yield the name of what is documented, whether it is called, the statement, and its docstring."""
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             text = ast.get_docstring(node)
             if text is not None:
@@ -65,6 +66,16 @@ def _docstrings(tree: ast.Module) -> Iterator[tuple[str, bool, ast.stmt | ast.Mo
                 yield node.name, False, node.body[0], text
         if isinstance(node, (ast.Module, ast.ClassDef)):
             yield from _attributes(node)
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Walk through what can hold a definition: expressions cannot, and are most of a tree."""
+    waiting: deque[ast.AST] = deque([tree])
+    while waiting:
+        node = waiting.popleft()
+        yield node
+        for blocks in ("body", "handlers", "orelse", "finalbody", "cases"):
+            waiting.extend(getattr(node, blocks, ()))
 
 
 def _attributes(node: ast.Module | ast.ClassDef) -> Iterator[tuple[str, bool, ast.stmt, str]]:

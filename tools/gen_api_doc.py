@@ -36,6 +36,9 @@ is what this implementation promises. [coming-from-tensorflow-1.md](coming-from-
 _SKIPPED = {"raw_ops", "flags"}
 """Namespaces that are described elsewhere, or under another name (`tf.app.flags`)."""
 
+_NESTED = ("dtfctl.runtime.api.", "dtfctl.runtime.keras")
+"""Where namespaces have namespaces in them."""
+
 _SIMPLE = (bool, int, float, str, bytes, type(None), tuple)
 
 
@@ -49,8 +52,9 @@ def namespaces() -> Iterator[tuple[str, Any]]:
             continue
         seen.add(id(module))
         yield path, module
-        if path.count(".") < 2 and (module is tf or module.__name__.startswith("dtfctl.runtime.api.")):
-            names = [n for n in sorted(dir(module)) if not n.startswith("_") and n not in _SKIPPED]
+        chosen = vars(module).get("__all__")
+        if (path.count(".") < 2 or chosen) and (module is tf or module.__name__.startswith(_NESTED)):
+            names = [n for n in sorted(chosen or dir(module)) if not n.startswith("_") and n not in _SKIPPED]
             found = [(n, getattr(module, n)) for n in names]
             pending += [(f"{path}.{n}", value) for n, value in found if _is_namespace(value)]
 

@@ -16,7 +16,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 from typer.models import ArgumentInfo, OptionInfo
 
 from dtfctl.cli import app
-from dtfctl.cli._command import COMMANDS, COMMON, EXITS, ORDER, CommandInfo
+from dtfctl.cli._command import COMMANDS, COMMON, EXITS, CommandInfo
+from dtfctl.cli._groups import ORDER
 from dtfctl.launcher.spec.reference import reference
 from dtfctl.launcher.spec.schema import json_schema
 

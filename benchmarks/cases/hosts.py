@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from benchmarks.bench import Bench, Case, CustomCase
 from benchmarks.cases.models import mlp
 from benchmarks.cases.steps import MB, size_text
-from benchmarks.hosts import ENCRYPTED, PLAIN
+from benchmarks.hosts import ENCRYPTED, PLAIN, HostSide, gloo
 from benchmarks.limits import Limits
-from benchmarks.rounds import StepCase
+from benchmarks.peers import Missing
+from benchmarks.processes import ChildError
+from benchmarks.results import Row, judge, timing
+from benchmarks.rounds import Runner, StepCase
 
 JOBS = {"ps": 1, "worker": 2}
+BUSY = 2
+"""Processes that want a core each, in the rows beside others."""
 LINKS = {"1gbit": "1 Gbit/s", "100mbit": "100 Mbit/s"}
 """Rates that links can be shaped to, with what they are called in the table."""
 
@@ -93,6 +99,59 @@ def _mlp(kind: str, batch: int, hidden: int, goals: dict[str, float]) -> StepCas
     )
 
 
+def _model(model: str, batch: int) -> StepCase:
+    return StepCase(
+        name=f"hosts-{model}",
+        what=f"{model}, batch {batch}, 1 ps + 1 worker",
+        program="zoo.models",
+        params={"model": model, "batch": batch, "spread": True},
+        jobs=JOBS,
+        transports=(PLAIN,),
+        tolerance=2e-3,
+        most_s=180.0,
+    )
+
+
+def _add_up(bench: Bench, case: StepCase, size: int) -> Iterator[Row]:
+    """Time a dense step of two workers beside gloo's all-reduce of the same vectors between their hosts."""
+    kinds = [(kind, side) for kind, side in bench.sides.items() if isinstance(side, HostSide) and kind in ("", PLAIN)]
+    what = f"2 workers sum gradients of {size_text(size)}: ps step against all-reduce"
+    rows = [Row(f"hosts-gloo-{size_text(size).replace(' ', '')}", what, side.name, "gloo") for _, side in kinds]
+    runners: list[Runner] = []
+    try:
+        peer = gloo(kinds[0][1], bench.peer("torch"))
+    except (Missing, ChildError) as e:
+        for row in rows:
+            row.note = str(e)
+        yield from rows
+        return
+    try:
+        runners += [Runner(side, case) for _, side in kinds]
+        for runner in runners:
+            runner.warm(bench.plan.warm_s, case.most)
+        steps = max(int(bench.plan.seconds / (size / 2e9 + 1e-4)), 2)
+        peer.ask({"do": "measure", "elements": size // 4, "steps": 2})
+        theirs = []
+        for _ in range(bench.plan.rounds):
+            for runner in runners:
+                runner.round(bench.plan.seconds, case.most)
+            theirs.append(peer.ask({"do": "measure", "elements": size // 4, "steps": steps})["times"])
+        for row, runner in zip(rows, runners, strict=True):
+            row.ours, row.peer = timing(runner.times, runner.steps), timing(theirs)
+            yield judge(row, 2 * size)
+    finally:
+        peer.stop()
+        for runner in runners:
+            runner.end()
+
+
+def _gloo(size: int) -> CustomCase:
+    case = _dense(size, None)
+    what = f"2 workers sum gradients of {size_text(size)}: our ps step against gloo's all-reduce"
+    name = f"hosts-gloo-{size_text(size).replace(' ', '')}"
+    return CustomCase(name, what, lambda bench: _add_up(bench, case, size), ("torch",), quick=False)
+
+
 CASES = [
     _null(),
     _dense(4, None),
@@ -105,6 +164,8 @@ CASES = [
     _sparse(),
     _mlp("small", 64, 256, {ENCRYPTED: 2.0}),
     _mlp("large", 256, 2048, {ENCRYPTED: 1.3, PLAIN: 1.5}),
+    _model("cnn", 128),
+    _model("transformer", 8),
 ]
 
 
@@ -118,9 +179,21 @@ def over(link: str, cases: Iterable[StepCase]) -> list[StepCase]:
     return named
 
 
-def all_cases() -> list[StepCase]:
-    """Those of the link as it is, and of the shaped ones."""
-    return [*CASES, *(case for link in LINKS for case in over(link, CASES))]
+def beside_others(cases: Iterable[StepCase]) -> list[StepCase]:
+    """The cases beside processes that want a core each."""
+    goals = {ENCRYPTED: 1.0, PLAIN: 1.0}
+    return [
+        replace(
+            case, name=f"{case.name}-busy", what=f"{case.what}, beside {BUSY} busy", busy=BUSY, goals=goals, quick=False
+        )
+        for case in cases
+    ]
+
+
+def all_cases() -> list[Case]:
+    """Those of the link as it is, beside busy processes, and of the shaped links."""
+    as_it_is: list[Case] = [*CASES, *(_gloo(size) for size in (MB, 16 * MB, 100 * MB)), *beside_others(CASES)]
+    return [*as_it_is, *(case for link in LINKS for case in over(link, CASES))]
 
 
 def link_of(name: str) -> str:

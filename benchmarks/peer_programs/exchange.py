@@ -1,4 +1,5 @@
-"""Two ranks sum a vector: `exchange.py gloo` (starts its second rank), or `mpiexec -n 2 python exchange.py mpi`."""
+"""Two ranks sum a vector: `exchange.py gloo` (starts its second rank), `exchange.py gloo ADDRESS PORT RANK` on each
+of two hosts, of which the first rank's has that address, or `mpiexec -n 2 python exchange.py mpi`."""
 
 from __future__ import annotations
 
@@ -19,13 +20,15 @@ END = 0
 class Gloo:
     """torch.distributed over gloo."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = "", port: int = 0, rank: int = 0) -> None:
         import torch
         import torch.distributed as dist
 
         self._torch, self._dist = torch, dist
-        self.rank = int(os.environ.get("RANK", "0"))
-        if self.rank == 0:
+        self.rank = rank or int(os.environ.get("RANK", "0"))
+        if address:
+            store = dist.TCPStore(address, port, 2, is_master=self.rank == 0, wait_for_workers=False)
+        elif self.rank == 0:
             store = dist.TCPStore("127.0.0.1", 0, 2, is_master=True, wait_for_workers=False)
             second = {**os.environ, "RANK": "1", "PORT": str(store.port)}
             subprocess.Popen([sys.executable, "-m", "benchmarks.peer_programs.exchange", "gloo"], env=second)
@@ -79,7 +82,8 @@ def run(ranks: Gloo | Mpi, elements: int, steps: int) -> list[float]:
 
 
 def main() -> None:
-    ranks = Gloo() if sys.argv[1] == "gloo" else Mpi()
+    kind, *place = sys.argv[1:]
+    ranks = Mpi() if kind == "mpi" else Gloo(place[0], int(place[1]), int(place[2])) if place else Gloo()
     if ranks.rank == 0:
 
         def measure(elements: int, steps: int) -> dict[str, Any]:

@@ -24,6 +24,7 @@ import typer
 
 from dtfctl._version import VERSION
 from dtfctl.cli import _complete as complete
+from dtfctl.cli._groups import ORDER
 from dtfctl.cli._plain import PlainCommand
 from dtfctl.cli._screen import Output, Screen
 
@@ -208,17 +209,6 @@ COMMANDS: dict[str, CommandInfo] = {}
 
 Registrar = Callable[[typer.Typer], None]
 _REGISTRARS: dict[str, Registrar] = {}
-GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Clusters": ("init", "validate", "plan", "up", "status", "restart", "stop", "start", "scale", "down", "clusters"),
-    "Hosts and ways in": ("hosts", "connect"),
-    "Jobs": ("submit", "jobs", "job", "cancel"),
-    "What was written, and why": ("logs", "events", "why"),
-    "Commands and files on hosts": ("exec", "attach", "ssh", "get", "put"),
-    "Watching and care": ("top", "doctor", "certificates", "metrics"),
-    "dtfctl itself": ("check", "config", "schema", "completion", "version"),
-}
-"""The commands as `--help` shows them."""
-ORDER = tuple(name for names in GROUPS.values() for name in names)
 
 
 def command(

@@ -11,6 +11,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from typer.core import TyperCommand, TyperGroup
 
+from dtfctl.cli._groups import GROUPS
+
 
 class _Plain:
     """Mixed into Typer's classes."""
@@ -35,8 +37,6 @@ class PlainGroup(_Plain, TyperGroup):
     """The commands together, and the options before them."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        from dtfctl.cli._command import GROUPS
-
         for title, names in GROUPS.items():
             found = [(name, self.commands[name].get_short_help_str(limit=90)) for name in names]
             with formatter.section(title):

@@ -12,6 +12,7 @@ from dtfctl.launcher.model import (
     Event,
     HostStatus,
     JobStatus,
+    LinkStatus,
     Progress,
     TaskStatus,
 )
@@ -34,6 +35,8 @@ def status_lines(
         out += ["", *job_table(shown, screen, now, wide)]
     if wide:
         out += ["", *host_table(status.hosts, screen)]
+        if status.links:
+            out += ["", *link_table(status.links, screen, now)]
         controller = status.controller
         out += [
             "",
@@ -79,6 +82,8 @@ def task_table(tasks: Sequence[TaskStatus], screen: Screen, wide: bool) -> list[
     header = ["TASK", "STATE", "HOST", "UPTIME", "RESTARTS", "CPU", "MEMORY", "STEPS"]
     if wide:
         header += ["PID", "ADDRESS", "INCARNATION", "TRANSPORT", "BLAS"]
+    spares = wide and any(task.spared_bytes for task in tasks)
+    header += ["SPARED"] if spares else []
     rows = []
     for task in tasks:
         row = [
@@ -99,6 +104,8 @@ def task_table(tasks: Sequence[TaskStatus], screen: Screen, wide: bool) -> list[
                 task.transport or "-",
                 task.blas or "-",
             ]
+        if spares:
+            row.append(size(task.spared_bytes))
         rows.append(row)
     return columns(header, rows, screen.style, screen.width)
 
@@ -194,6 +201,21 @@ def host_table(hosts: Sequence[HostStatus], screen: Screen) -> list[str]:
     header += ["CALLED AT", "THROUGH"] if wide else []
     header += ["REASON"] if explained else []
     return columns(header, rows, screen.style, screen.width)
+
+
+def link_table(links: Sequence[LinkStatus], screen: Screen, now: float) -> list[str]:
+    """Write one line for each way between two hosts."""
+    rows = [
+        [
+            link.source,
+            link.target,
+            "-" if link.problem else f"{link.round_trip_s * 1e3:.2f}ms",
+            "-" if link.problem else f"{link.bytes_s / 1e6:,.0f}MB/s",
+            f"{duration(now - link.measured)} ago",
+        ]
+        for link in links
+    ]
+    return columns(["FROM", "TO", "ROUND TRIP", "RATE", "MEASURED"], rows, screen.style, screen.width)
 
 
 def _reason_of(host: HostStatus) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
 import typer
 
@@ -118,10 +120,16 @@ def build() -> typer.Typer:
     return app
 
 
+@cache
+def _entry() -> Any:
+    """Make what command lines are given to; once a process."""
+    return typer.main.get_command(build())
+
+
 def run(arguments: Sequence[str], launcher: Launcher | None = None) -> int:
     """Run one command line and give its exit code. `launcher` stands in for the real one."""
     try:
-        build()(args=list(arguments) or ["--help"], prog_name="dtfctl", obj=Root(launcher))
+        _entry()(args=list(arguments) or ["--help"], prog_name="dtfctl", obj=Root(launcher))
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 1
     except KeyboardInterrupt:

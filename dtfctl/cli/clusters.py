@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from dataclasses import dataclass, replace
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
@@ -15,6 +15,9 @@ from dtfctl.cli import _complete as complete, _data
 from dtfctl.cli._command import Session, command
 from dtfctl.cli._format import age, columns, duration, named, plural
 from dtfctl.cli._select import seconds, selector
+
+if TYPE_CHECKING:
+    from dtfctl.launcher.model import Event
 
 
 @command(
@@ -115,12 +118,19 @@ def _up(session: Session, file: str, asked: _Asked) -> int:
                     screen.error(problem)
                 return 7
     lines = UpLines(screen, spec.task_names) if spec.is_local else UpHosts(screen, spec.task_names)
+    starts: list[str] = []
+
+    def show(event: Event) -> None:
+        if event.kind == "task.starting":
+            starts.append(event.subject)
+        lines.event(event)
+
     try:
         with lines:
             result = session.api.Cluster.up(
                 spec,
                 dry_run=dry_run,
-                on_event=lines.event,
+                on_event=show,
                 on_hosts=lines.hosts,
                 timeout_s=asked.timeout_s,
                 wait=asked.wait,
@@ -157,7 +167,7 @@ def _up(session: Session, file: str, asked: _Asked) -> int:
         if result.running < result.wanted and result.exit_code == 0:
             word = "comes up"
         elif result.exit_code == 0:
-            word = "was up already" if not result.changes else "is up"
+            word = "is up" if result.changes or starts else "was up already"
         elif result.no_login:
             word = "is not up, no host let us in"
         else:

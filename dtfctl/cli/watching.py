@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import Annotated
 
 import typer
@@ -45,13 +46,26 @@ def metrics(
         sys.stdout.write(text)
 
 
-@command(examples=["dtfctl doctor", "dtfctl doctor -o wide", "dtfctl doctor -o json"], exits=[0, 1, 4, 8])
-def doctor(session: Session) -> int:
+@command(
+    examples=["dtfctl doctor", "dtfctl doctor -o wide", "dtfctl doctor --links", "dtfctl doctor -o json"],
+    exits=[0, 1, 4, 8],
+)
+def doctor(
+    session: Session,
+    links: Annotated[
+        bool, typer.Option("--links", help="Measure the links between all hosts instead, and keep what was found.")
+    ] = False,
+) -> int:
     """Look for what may be wrong: versions, clocks, keys, certificates, ports, disks, limits, Python.
 
     Looks at this machine, and at the cluster and all its hosts where one is up. Each finding says what to do. -o wide
     shows what is well, too. The exit code is 1 when something is broken, 0 with warnings only.
+
+    --links takes a second for each pair of a host's, both ways: the round trip of a small call, and what one encrypted
+    connection carries. `status -o wide` shows it from then on. One that is much worse than before is an event.
     """
+    if links:
+        return _links(session)
     from dtfctl.launcher.errors import NoSuchCluster
     from dtfctl.launcher.operator import doctor as looks
 
@@ -85,6 +99,27 @@ def doctor(session: Session) -> int:
         if item.advice:
             screen.print(f"         {item.advice}")
     return 1 if errors else 0
+
+
+def _links(session: Session) -> int:
+    """Measure the links between hosts, and show them."""
+    from dtfctl.cli._tables import link_table
+
+    screen = session.screen
+    found = session.open().measure_links()
+    failed = any(link.problem for link in found)
+    if screen.is_data:
+        screen.data("Links", {"links": [plain(link) for link in found]})
+        return 1 if failed else 0
+    if not found:
+        screen.print("no two hosts are up: there is no link to measure")
+        return 0
+    for line in link_table(found, screen, time.time()):
+        screen.print(line)
+    for link in found:
+        if link.problem:
+            screen.print(f"{screen.style('error', 'red')}  {link.source} to {link.target}: {link.problem}")
+    return 1 if failed else 0
 
 
 @command(examples=["dtfctl top", "dtfctl top worker", "dtfctl top -o json | jq .tasks"], exits=[0, 4, 8])

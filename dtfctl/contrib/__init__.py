@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
-from dtfctl.contrib import framework, layers, rnn, training
+import importlib
+from typing import Any
 
-__all__ = ["framework", "layers", "rnn", "training"]
+__all__ = ["feature_column", "framework", "layers", "rnn", "seq2seq", "training"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import one of them when it is asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module(f"{__name__}.{name}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

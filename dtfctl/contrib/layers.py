@@ -18,7 +18,8 @@ from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import init_ops, math_ops, nn_ops
 from dtfctl.runtime.ops.array_ops import one_hot
-from dtfctl.runtime.ops.layers import _activated, _tuple, dropout as _dropout, flatten as _flatten
+from dtfctl.runtime.ops.layer_arguments import sized
+from dtfctl.runtime.ops.layers import _activated, dropout as _dropout, flatten as _flatten
 from dtfctl.runtime.ops.variable_scope import variable_scope
 
 __all__ = [
@@ -221,16 +222,16 @@ def conv2d(
     x = convert_to_tensor(inputs)
     channels = x.shape[-1].value
     with variable_scope(scope, "Conv", reuse=reuse):
-        shape = [*_tuple(kernel_size, 2, "kernel_size"), channels, num_outputs]
+        shape = [*sized(kernel_size, 2, "kernel_size"), channels, num_outputs]
         initializer = weights_initializer or xavier_initializer()
         weights = _variable("weights", shape, x, initializer, weights_regularizer, trainable, variables_collections)
         out = apply_op(
             "Conv2D",
             input=x,
             filter=weights,
-            strides=[1, *_tuple(stride, 2, "stride"), 1],
+            strides=[1, *sized(stride, 2, "stride"), 1],
             padding=padding.upper(),
-            dilations=[1, *_tuple(rate, 2, "rate"), 1],
+            dilations=[1, *sized(rate, 2, "rate"), 1],
         )
         out = _normalized(
             out,
@@ -249,7 +250,7 @@ convolution2d = conv2d
 
 
 def _pool(op: str, key: str, inputs: Any, kernel_size: Any, stride: Any, padding: str, name: str) -> Tensor:
-    size, step = _tuple(kernel_size, 2, "kernel_size"), _tuple(stride, 2, "stride")
+    size, step = sized(kernel_size, 2, "kernel_size"), sized(stride, 2, "stride")
     arguments = {key: convert_to_tensor(inputs), "ksize": [1, *size, 1], "strides": [1, *step, 1]}
     return apply_op(op, name, padding=padding.upper(), **arguments)
 

@@ -35,6 +35,8 @@ class Beat:
     """What of it does not serve any more, in words: then this is no sign of health."""
     unreachable: tuple[str, ...] = ()
     """Tasks that it works with, that are said to be up, and that do not answer it."""
+    spared_bytes: int = 0
+    """See `TaskStatus`."""
     faults: int = 0
     """What its loops and threads have raised, and went on after."""
 

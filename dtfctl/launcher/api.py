@@ -20,10 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from dtfctl.launcher.errors import Conflict, ControllerUnreachable, DeadlineExpired, LauncherError, NotFound
 from dtfctl.launcher.messages import controller_calls
-from dtfctl.launcher.messages.agent import InspectRequest
-from dtfctl.launcher.messages.controller import CancelRequest, CertificatesRequest, JobsRequest, Nothing, StatusRequest
+from dtfctl.launcher.messages.controller import CertificatesRequest, Nothing, StatusRequest
 from dtfctl.launcher.model import (
     CertificateStatus,
     ClusterInfo,
@@ -33,6 +31,7 @@ from dtfctl.launcher.model import (
     JobItem,
     JobRequest,
     JobStatus,
+    LinkStatus,
     LogLine,
     RestartResult,
 )
@@ -45,8 +44,8 @@ from dtfctl.launcher.operator import (
     task_control,
 )
 from dtfctl.launcher.operator.controller_client import Connection
-from dtfctl.launcher.operator.ssh_command import ssh_command
-from dtfctl.launcher.paths import ClusterPaths, home
+from dtfctl.launcher.operator.ssh_command import ssh_to
+from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers import ownership
 from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.transfer import trees
@@ -57,8 +56,6 @@ if TYPE_CHECKING:
     from dtfctl.launcher.operator.completion import Names
     from dtfctl.launcher.operator.tunnel import Tunnel
     from dtfctl.launcher.operator.why import Explanation
-
-ASK_AT_ONCE = 32
 
 LOCAL_UP_S = 60.0
 REMOTE_UP_S = 600.0
@@ -215,19 +212,7 @@ class Cluster:
         """
         if job_ids is not None and not job_ids:
             return []
-        reply = self._connection.call(controller_calls.CANCEL, CancelRequest(tuple(job_ids or ()), grace_s))
-        ids = tuple(job.id for job in reply.jobs)
-        deadline = time.monotonic() + grace_s + 20.0
-        while True:
-            found = list(reply.jobs)
-            if all(job.is_final for job in found):
-                return found
-            if time.monotonic() > deadline:
-                alive = ", ".join(job.id for job in found if not job.is_final)
-                raise DeadlineExpired(f"still ending: {alive}", f"look with: dtfctl jobs -c {self.name}")
-            reply = self._connection.call(
-                controller_calls.JOBS, JobsRequest(ids=ids, newer_than=reply.version, wait_s=1.0)
-            )
+        return submission.cancel(self._connection, job_ids or (), grace_s)
 
     def follow_job(self, job_id: str) -> Iterator[JobItem]:
         """Yield all output, progress and changes of a job from its start; the last item is `JobEnded`.
@@ -409,35 +394,24 @@ class Cluster:
 
     def inspect(self, host: str) -> doctor.Answer:
         """Ask a host's agent for its version, clock, limits, disk and GPUs; with why not, where it does not answer."""
-        from dtfctl.launcher.operator import doctor
+        from dtfctl.launcher.operator import examination
 
-        asked, begun = time.time(), time.monotonic()
-        try:
-            said = self._connection.call(controller_calls.INSPECT, InspectRequest(host=host, now=asked))
-        except LauncherError as error:
-            return doctor.Answer(None, asked, time.monotonic() - begun, error.message)
-        return doctor.Answer(said, asked, time.monotonic() - begun)
+        return examination.inspect(self._connection, host)
 
     def examine(self) -> list[doctor.Finding]:
         """Examine what `doctor` looks at: the cluster's files here, its controller, and all hosts at once."""
-        from concurrent.futures import ThreadPoolExecutor
+        from dtfctl.launcher.operator import examination
 
-        from dtfctl.launcher.operator import doctor
+        return examination.examine(self._connection, self.status(), self.spec())
 
-        status, spec = self.status(), self.spec()
-        names = [host.name for host in status.hosts]
-        with ThreadPoolExecutor(max(1, min(ASK_AT_ONCE, len(names)))) as pool:
-            answers = dict(zip(names, pool.map(self.inspect, names)))
-        found = doctor.look_at_files(self._connection.paths, time.time())
-        found += doctor.judge(status, answers, not spec.is_local)
-        if spec.metrics.port is not None:
-            try:
-                self.metrics()
-                problem = ""
-            except LauncherError as error:
-                problem = error.message
-            found.append(doctor.port_finding(spec.metrics.port, problem))
-        return found
+    def measure_links(self) -> list[LinkStatus]:
+        """Have all hosts measure the way to each other, no host two at a time, and keep what they find.
+
+        Takes a second for each pair of a host's, both ways; hosts that are not `up` are left out.
+        """
+        from dtfctl.launcher.operator import examination
+
+        return examination.measure_links(self._connection, self.status())
 
     def ssh_command(self, name: str) -> list[str]:
         """Make the command of the system's ssh to a host, or to a task's, as the spec says; the last word is the host.
@@ -445,16 +419,7 @@ class Cluster:
         Raises:
             NotFound: no such host. Conflict: it is this machine.
         """
-        spec, status = self.spec(), self.status()
-        if "/" in name:
-            name = host_access.targets(name, status)[0].host
-        host = next((host for host in spec.hosts if host.name == name.removeprefix("host:")), None)
-        if host is None:
-            known = ", ".join(host.name for host in spec.hosts[:8])
-            raise NotFound(f"there is no host {name!r} in cluster {self.name}", f"hosts: {known}")
-        if host.is_local:
-            raise Conflict(f"{host.name} is this machine", "there is nothing to log in to")
-        return ssh_command(host, spec.ssh, home() / "known_hosts")
+        return ssh_to(name, self.spec(), self.status())
 
     def certificates(self, *, renew: bool = False) -> list[CertificateStatus]:
         """Read when each certificate of the cluster ends. `renew`: replace all of them first, with new keys."""
@@ -468,35 +433,15 @@ class Cluster:
         Raises:
             Conflict: the spec has none. ControllerUnreachable: it does not answer.
         """
-        from dtfctl.launcher.operator.metrics_client import read_page
+        from dtfctl.launcher.operator import metrics_client
 
-        port = self.spec().metrics.port
-        if port is None:
-            raise Conflict(f"cluster {self.name} has no metrics page", "add `metrics: {port: 9464}` to its spec")
-        paths = self._connection.paths
-        try:
-            controller = self._connection.controller
-            return read_page(controller.reach(f"{self._metrics_host()}:{port}"), paths, timeout_s)
-        except OSError as error:
-            log = paths.logs / "controller.log"
-            raise ControllerUnreachable(
-                f"the metrics page at port {port} does not answer: {error}", f"see {log}"
-            ) from None
+        return metrics_client.read(self._connection, self.spec(), timeout_s)
 
     def scrape_config(self) -> dict[str, Any]:
         """Make the entry for `scrape_configs` of a Prometheus on this machine. Raises Conflict: there is no page."""
-        from dtfctl.launcher.operator.metrics_client import scrape_config
+        from dtfctl.launcher.operator import metrics_client
 
-        spec = self.spec()
-        if spec.metrics.port is None:
-            raise Conflict(f"cluster {self.name} has no metrics page", "add `metrics: {port: 9464}` to its spec")
-        return scrape_config(self._connection.paths, f"{self._metrics_host()}:{spec.metrics.port}")
-
-    def _metrics_host(self) -> str:
-        """Find the machine of the metrics page, which is the controller's."""
-        if not self._connection.controller.host:
-            return "127.0.0.1"
-        return self._connection.call(controller_calls.PING, Nothing()).address.rpartition(":")[0]
+        return metrics_client.scrape_config(self._connection, self.spec())
 
     # ------------------------------------------------------------------ ways in, and the end
 

@@ -64,6 +64,8 @@ class TaskStatus:
     rss_bytes: int | None = None
     steps: int = 0
     """Graph executions since it started."""
+    spared_bytes: int = 0
+    """The bytes that compression has kept off the network, of what it sent since it started."""
     transport: str = ""
     """The way that tensors go to the tasks linked now: `shm`, `tcp`, `grpc` or several joined by `+`."""
     blas: str = ""
@@ -194,6 +196,21 @@ class ControllerStatus:
 
 
 @value
+class LinkStatus:
+    """What one host can say to another, as it was when `dtfctl doctor --links` measured it last."""
+
+    source: str
+    target: str
+    round_trip_s: float = 0.0
+    """The median of small calls from one agent to the other."""
+    bytes_s: float = 0.0
+    """What one encrypted connection of their agents carries from `source` to `target` in a second."""
+    measured: float = 0.0
+    problem: str = ""
+    """Why nothing could be measured."""
+
+
+@value
 class ClusterStatus:
     """Everything `status` shows."""
 
@@ -207,6 +224,8 @@ class ClusterStatus:
     """One sentence each; empty when all is well."""
     notes: tuple[str, ...] = ()
     """What a person is to know although all is well: until the next `up`."""
+    links: tuple[LinkStatus, ...] = ()
+    """Each pair of hosts whose link was measured."""
 
     @property
     def running(self) -> int:

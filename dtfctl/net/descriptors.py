@@ -11,7 +11,8 @@ import resource
 MOST = 1 << 20
 """Some systems name a thousand million as their limit, and some libraries make room for as many as there may be."""
 VARIABLE = "DTF_OPEN_FILES"
-"""Environment variable of `agent/keeper.py` and `agent/guard.py`: the limit for what they start. They take it away."""
+"""Environment variable of `agent/start/keeper.py` and `agent/access/command_guard.py`, which take it away: the limit
+for what they start."""
 _usual: int | None = None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 # gRPC reads this when it is imported, so it is said before any module of this package can do that. The thread that
@@ -18,20 +19,41 @@ os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")
 if TYPE_CHECKING:
     from dtfctl.runtime.api import *  # noqa: F403
 
+# Imported by the program that asks for it: made of what `dtfctl.runtime.api` offers, or large.
+ABOVE = {
+    "contrib": "dtfctl.contrib",
+    "distributions": "dtfctl.runtime.distributions",
+    "estimator": "dtfctl.runtime.estimator",
+    "feature_column": "dtfctl.runtime.feature_column",
+    "keras": "dtfctl.runtime.keras",
+}
+
 
 def __getattr__(name: str) -> Any:
     if name.startswith("__") and name != "__version__":
         raise AttributeError(name)
-    if name == "contrib":
-        # It is made of what is here, so it is not a part of it.
-        return importlib.import_module("dtfctl.contrib")
     api = importlib.import_module("dtfctl.runtime.api")
+    if name in ABOVE:
+        module = importlib.import_module(ABOVE[name])
+        _say_what_is_missing(module, name)
+        return module
     try:
         return getattr(api, name)
     except AttributeError:
         raise AttributeError(api.missing.explain(name)) from None
 
 
+def _say_what_is_missing(module: ModuleType, path: str) -> None:
+    """Let a namespace, and those it offers, answer for names that they do not have."""
+    from dtfctl.runtime.api import missing
+
+    missing.say_what_is_missing(module, path)
+    for part in vars(module).get("__all__", ()) if path.startswith("keras") else ():
+        found = getattr(module, part)
+        if isinstance(found, ModuleType):
+            _say_what_is_missing(found, f"{path}.{part}")
+
+
 def __dir__() -> list[str]:
     api = importlib.import_module("dtfctl.runtime.api")
-    return sorted(n for n in vars(api) if not n.startswith("_"))
+    return sorted({*(n for n in vars(api) if not n.startswith("_")), *ABOVE})

@@ -26,7 +26,7 @@ ELSEWHERE = {
     "launcher/checkpoints/replica.py:_run",
     "launcher/controller/serve/metrics_page.py:_try_again",
     "launcher/providers/ssh.py:run_forever",
-    "runtime/kernels/into/crew.py:_serve",
+    "runtime/kernels/into/parallel.py:_serve",
     "runtime/memory/kept_memory.py:_look_after",
     "runtime/rendezvous/pumps.py:_serve",
 }

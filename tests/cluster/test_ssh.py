@@ -143,7 +143,9 @@ def test_a_cluster_comes_up_on_the_good_hosts(home: Path, servers: SshHosts) -> 
     }
     assert cluster.down() == ()
     base = servers.home(2) / ".dtfctl"
-    assert sorted(path.name for path in base.iterdir()) == ["clusters", "layers", "runtime", "tmp"]
+    # Links are what the test lends the hosts.
+    left = sorted(path.name for path in base.iterdir() if not path.is_symlink())
+    assert left == ["clusters", "layers", "runtime", "tmp"]
     assert not list(base.rglob("*.key"))
     assert not (servers.home(4) / ".dtfctl").exists()
 

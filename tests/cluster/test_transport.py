@@ -8,7 +8,7 @@ import pytest
 
 from dtfctl.launcher.api import Cluster
 from dtfctl.launcher.model import JobEnded, JobRequest
-from dtfctl.launcher.spec.model import Runtime
+from dtfctl.launcher.spec.exchange import Runtime
 from tests.cluster.conftest import spec_of, task, wait_until
 
 JOB = """

@@ -17,8 +17,8 @@ from tests.support.golden import Case, cases
 from tests.support.golden_run import parametrize_cases, run_case
 from tests.support.interpreter import Interpreter
 from tests.unit.executor.harness import GraphText
-from tests.unit.kernels import graph_cases, oracle_cases
-from tests.unit.kernels.test_gpu_by_double import GRAPHS, ORACLE
+from tests.unit.kernels import oracle_cases
+from tests.unit.kernels.test_gpu_by_double import FAMILIES, ORACLE, PARTS, check_graphs
 
 CONFIG = config_pb2.ConfigProto(allow_soft_placement=True, operation_timeout_in_ms=120_000)
 
@@ -62,9 +62,10 @@ def test_op_alone(name: str) -> None:
 
 
 @pytest.mark.usefixtures("on_gpu")
-@pytest.mark.parametrize("name", sorted(GRAPHS))
-def test_graph(name: str) -> None:
-    graph_cases.check(GRAPHS[name])
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_graphs(family: str, part: int) -> None:
+    check_graphs(family, part)
 
 
 @pytest.mark.parametrize(("name", "element", "index"), [(n, *v) for n, vs in VARIANTS.items() for v in vs])

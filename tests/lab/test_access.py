@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -73,6 +74,27 @@ def test_doctor_asks_every_host(shell: Shell, lab: Lab) -> None:
     found = shell.json("doctor")
     asked = {item["subject"] for item in found["findings"] if item["check"] == "agent" and item["level"] == "ok"}
     assert asked == {f"host:{host.address}" for host in lab.hosts}
+
+
+def test_links_between_hosts_are_measured_and_one_that_has_become_slow_is_an_event(shell: Shell, lab: Lab) -> None:
+    names = sorted(host.address for host in lab.hosts)
+    found = shell.json("doctor", "--links")["links"]
+    assert [(link["source"], link["target"]) for link in found] == [(a, b) for a in names for b in names if a != b]
+    assert all(link["bytes_s"] > 0 and link["round_trip_s"] > 0 and not link["problem"] for link in found)
+    kept = shell.json("status")["links"]
+    assert kept == found
+    assert "ROUND TRIP" in shell("status", "-o", "wide").stdout
+    slow = lab.hosts[1].address
+    lab.slow(lab.names[1], "20mbit")
+    try:
+        assert shell("doctor", "--links").returncode == 0
+    finally:
+        lab.mend(lab.names[1])
+    events = [json.loads(line) for line in shell("events", "-o", "json").stdout.splitlines()]
+    told = [event for event in events if event["event"] == "link.degraded"]
+    worse = {(event["subject"].removeprefix("host:"), event["reason"].split()[1].rstrip(":")) for event in told}
+    others = [name for name in names if name != slow]
+    assert {(slow, other) for other in others} | {(other, slow) for other in others} <= worse
 
 
 def test_the_systems_ssh_logs_in_as_the_spec_says(shell: Shell, lab: Lab) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 
@@ -120,11 +121,15 @@ def test_names_users_and_jumps_come_from_the_ssh_config(
     monkeypatch.setenv("HOME", str(tmp_path / "me"))
     names = tuple(HostName(f"box-{n}") for n in (1, 2))
     spec = cluster_of(lab, ps=1, worker=1, host_groups={"all": HostGroup(names)}, ssh=ssh_of(lab).__class__())
-    with lab.shut(lab.names[2], but=lab.names[0]):
+    with contextlib.ExitStack() as stack:
+        stack.callback(lab.mend, lab.names[2])
+        lab.split(lab.names[2], lab.gateway)
         result = Cluster.up(spec, task_command=STUB_COMMAND)
         assert result.exit_code == 0, result.problems
         assert result.cluster is not None
-        assert {item.host for item in result.cluster.status().tasks} == {"box-1", "box-2"}
+        status = result.cluster.status()
+        assert {item.host for item in status.tasks} == {"box-1", "box-2"}
+        assert {host.name: host.through for host in status.hosts} == {"box-1": "", "box-2": "SSH over box-0"}
         assert result.cluster.down() == ()
 
 

@@ -31,6 +31,7 @@ class Interpreter:
         self.graph = graph if isinstance(graph, NodeGraph) else NodeGraph.from_graph_def(graph)
         self.device = self.make_device()
         self._kernels: dict[Node, BoundKernel] = {}
+        self._orders: dict[tuple[tuple[str, ...], frozenset[tuple[str, int]]], list[list[Node]]] = {}
         self._functions = FunctionRunner(self.graph.library, self.device, self.device.resources, KernelCache())
 
     @staticmethod
@@ -53,40 +54,48 @@ class Interpreter:
         values: dict[tuple[str, int], Any] = {}
         for name, value in (feeds or {}).items():
             values[parse_input(name)] = np.asarray(value)
-        done: set[str] = set()
+        fed, slots = frozenset(values), [parse_input(fetch) for fetch in fetches]
+        roots = (*(name for name, _ in slots), *(targets or []))
+        orders = self._orders.get((roots, fed))
+        if orders is None:
+            known, done = set(fed), set[str]()
+            orders = self._orders[roots, fed] = [self._order_of(name, known, done) for name in roots]
         out = []
-        for fetch in fetches:
-            name, slot = parse_input(fetch)
-            self._evaluate(self.graph.nodes[name], values, done, step)
-            out.append(to_host(_deref(values[name, slot])))
-        for target in targets or []:
-            self._evaluate(self.graph.nodes[target], values, done, step)
+        for at, order in enumerate(orders):
+            for node in order:
+                if node not in self._kernels:
+                    self._kernels[node] = self._bind(node)
+                bound = self._kernels[node]
+                inputs = [
+                    values[e.node.name, e.slot] if want.is_ref else _deref(values[e.node.name, e.slot])
+                    for e, want in zip(node.inputs, node.input_types)
+                ]
+                for i, value in enumerate(run_kernel(bound.spec, bound.call, step, inputs)):
+                    values.setdefault((node.name, i), value)
+            if at < len(slots):
+                out.append(to_host(_deref(values[slots[at]])))
         return out
 
-    def _evaluate(self, root: Node, values: dict[tuple[str, int], Any], done: set[str], step: StepContext) -> None:
-        stack = [root]
+    def _order_of(self, root: str, known: set[tuple[str, int]], done: set[str]) -> list[Node]:
+        """Sort what `root` needs that has not been run: each node after its own inputs."""
+        order: list[Node] = []
+        stack = [self.graph.nodes[root]]
         while stack:
             node = stack[-1]
-            fed = all((node.name, i) in values for i in range(len(node.output_types))) and node.output_types
-            if node.name in done or fed:
+            is_fed = all((node.name, i) in known for i in range(len(node.output_types))) and node.output_types
+            if node.name in done or is_fed:
                 stack.pop()
                 continue
-            waiting = [e.node for e in node.inputs if e.node.name not in done and (e.node.name, e.slot) not in values]
-            waiting += [n for n in node.control_inputs if n.name not in done and (n.name, 0) not in values]
+            waiting = [e.node for e in node.inputs if e.node.name not in done and (e.node.name, e.slot) not in known]
+            waiting += [n for n in node.control_inputs if n.name not in done and (n.name, 0) not in known]
             if waiting:
                 stack += waiting
                 continue
             stack.pop()
             done.add(node.name)
-            if node not in self._kernels:
-                self._kernels[node] = self._bind(node)
-            bound = self._kernels[node]
-            inputs = [
-                values[e.node.name, e.slot] if want.is_ref else _deref(values[e.node.name, e.slot])
-                for e, want in zip(node.inputs, node.input_types)
-            ]
-            for i, value in enumerate(run_kernel(bound.spec, bound.call, step, inputs)):
-                values.setdefault((node.name, i), value)
+            known.update((node.name, i) for i in range(len(node.output_types)))
+            order.append(node)
+        return order
 
     def _bind(self, node: Node) -> BoundKernel:
         bound = KernelCache().get(KernelBuild(node, self.device, self.device.resources, self.graph.library))

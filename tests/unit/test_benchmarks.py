@@ -12,13 +12,15 @@ from typing import Any
 
 import pytest
 
+import dtfctl.runtime as tf
 from benchmarks import __main__ as command, processes, report, rounds, store
 from benchmarks.bench import Bench, CustomCase
-from benchmarks.cases import all_cases
+from benchmarks.cases import all_cases, zoo
 from benchmarks.limits import Limits
 from benchmarks.machine import describe
 from benchmarks.processes import Side
-from benchmarks.results import Row, judge, same_values, timing
+from benchmarks.programs.zoo import models
+from benchmarks.results import Row, geometric_mean, judge, same_values, timing
 from benchmarks.rounds import Plan, StepCase
 from benchmarks.transports import WITH_TLS
 
@@ -51,6 +53,22 @@ def test_a_local_case_and_one_on_real_servers_run_and_make_a_table() -> None:
     page = report.write_docs(f"before\n{report.START}\nold\n{report.END}\nafter\n", table)
     assert page.startswith("before\n") and page.endswith("\nafter\n") and "old" not in page
     assert "| scalar synchronous ps step" in page
+
+
+@pytest.mark.parametrize("model", ["dqn", "wide_and_deep", "gru"])
+def test_models_of_the_zoo_learn(model: str) -> None:
+    program = models.build(tf, "", model, 4)
+    losses = program.values()
+    program.step()
+    program.close()
+    assert losses[-1] < losses[0]
+    assert set(models.MODELS) == set(zoo.BATCHES)
+    assert len({case.name for case in zoo.CASES}) == len(zoo.CASES)
+
+
+def test_the_mean_of_ratios() -> None:
+    assert geometric_mean([4.0, 0.25, 8.0]) == pytest.approx(2.0)
+    assert geometric_mean([]) is None
 
 
 LIMITS = Limits(1e-5, 1e-5, 1e9, 1e10, 1e11, 1e9, 1e-3)

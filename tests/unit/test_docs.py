@@ -13,8 +13,9 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 INTERNALS = sorted((ROOT / "docs" / "internals").glob("*.md"))
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-SPEC = re.compile(r"^```yaml\n((?:#.*\n)*(?:version: 1\n)?cluster: .*?)^```", re.MULTILINE | re.DOTALL)
-"""A block that is a whole spec."""
+BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+WHOLE = re.compile(r"(?:#[^\n]*\n)*(?:version: 1\n)?cluster: ")
+"""How a block begins that is a whole spec."""
 
 
 def name_of(page: Path) -> str:
@@ -55,7 +56,8 @@ def test_files_that_a_page_names_are_there(page: Path) -> None:
 
 def specs() -> list[tuple[str, str]]:
     """Return (page and number, text) of every whole spec in the pages."""
-    found = [(name_of(page), text) for page in PAGES for text in SPEC.findall(page.read_text())]
+    blocks = [(name_of(page), text) for page in PAGES for text in BLOCK.findall(page.read_text())]
+    found = [(page, text) for page, text in blocks if WHOLE.match(text)]
     return [(f"{page}-{number}", text) for number, (page, text) in enumerate(found)]
 
 

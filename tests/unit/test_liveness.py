@@ -11,13 +11,9 @@ from dtfctl.launcher.agent import lease
 from dtfctl.launcher.controller.hosts import agent_link
 from dtfctl.launcher.operator import controller_client
 from dtfctl.launcher.providers import login
-from dtfctl.launcher.rpc import frames
 from dtfctl.launcher.spec.model import Health
 from dtfctl.launcher.system import pulse
-from dtfctl.net import keepalive
-from dtfctl.runtime.client import connection
-from dtfctl.runtime.rendezvous import reactor
-from dtfctl.runtime.rendezvous.transports import sockets
+from dtfctl.net import keepalive, pings
 from dtfctl.runtime.services import pulse as serving, reach
 from dtfctl.runtime.services.grpc_tools import CHANNEL_OPTIONS
 
@@ -37,12 +33,9 @@ SAID = {
     "lease": f"renewed every {agent_link.RENEW_S:g} s, lasts {Health().lease:g} s (`health.lease`); "
     f"{lease.ASK_BEFORE_S:g} s before its end",
     "reach": f"its own counter stands still for {reach.QUIET_S:g} s | {reach.ANSWER_S:g} s for an answer",
-    "link pings": f"a ping after {sockets.PING_S:g} s without one; silent for {sockets.SILENT_TICKS} ticks of "
-    f"{reactor.TICK_S:g} s",
-    "client's patience": f"{connection.SILENCE_S:g} s without one while a step runs",
-    "gRPC keepalive": f"every {GRPC['grpc.keepalive_time_ms'] / 1000:g} s, "
-    f"{GRPC['grpc.keepalive_timeout_ms'] / 1000:g} s for its answer",
-    "RPC hearts": f"a ping every {frames.PING_S:g} s unless something was said; {frames.SILENT_S:g} s of silence",
+    "pings": f"a ping after {pings.PING_S:g} s without anything else; silent for {pings.SILENT_TICKS} ticks of "
+    f"{pings.TICK_S:g} s in which it listened itself; on a channel {GRPC['grpc.keepalive_timeout_ms'] / 1000:g} s "
+    "without an answer",
     "TCP keepalive": f"after {keepalive.IDLE_S} s, every {keepalive.EVERY_S} s, {keepalive.MISSES} misses",
     "SSH keepalive": f"every {login.KEEPALIVE_S:g} s, {login.KEEPALIVE_MISSES} misses",
 }
@@ -61,3 +54,8 @@ def test_each_place_it_names_is_there() -> None:
         for place in row[7].replace("`", "").split(","):
             found = [at for at in ("", "launcher/", "runtime/") if (package / at / place.strip()).exists()]
             assert found, place
+
+
+def test_grpc_pings_as_often_as_all_others() -> None:
+    assert GRPC["grpc.keepalive_time_ms"] == pings.PING_S * 1000
+    assert GRPC["grpc.keepalive_time_ms"] + GRPC["grpc.keepalive_timeout_ms"] == pings.SILENT_S * 1000

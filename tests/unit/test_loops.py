@@ -23,7 +23,7 @@ from dtfctl.launcher.messages.orders import FolderOrder
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.providers.ssh import SshProvider
 from dtfctl.launcher.spec.model import ClusterSpec, Metrics, TaskGroup
-from dtfctl.runtime.kernels.into.crew import Crew
+from dtfctl.runtime.kernels.into.parallel import ThreadPool
 from dtfctl.runtime.memory import kept_memory
 from dtfctl.runtime.rendezvous.pumps import Pumps
 from dtfctl.runtime.steps.deadlines import Deadlines
@@ -58,9 +58,9 @@ def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notes]:
 
 def test_threads_for_kernels(notes: Notes) -> None:
     done = list[int]()
-    crew = Crew(2)
+    pool = ThreadPool(2)
     for number in range(3):
-        crew.run([lambda number=number: done.append(number)] * 4)  # type: ignore[misc]
+        pool.run([lambda number=number: done.append(number)] * 4)  # type: ignore[misc]
         eventually(lambda number=number: len(done) == 4 * (number + 1))  # type: ignore[misc]
     eventually(lambda: notes() == ["raised", "again"])
 

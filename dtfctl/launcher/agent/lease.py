@@ -24,7 +24,7 @@ from __future__ import annotations
 import socket
 from typing import Literal, TypeAlias
 
-from dtfctl.launcher.rpc.frames import Echo
+from dtfctl.net.tls_socket import Echo
 
 Outlook: TypeAlias = Literal["held", "ask", "ended"]
 

@@ -27,12 +27,12 @@ from dtfctl.launcher.agent.units.unit import Unit
 from dtfctl.launcher.errors import NotFound, Superseded
 from dtfctl.launcher.identity.keyring import Keyring
 from dtfctl.launcher.messages.orders import HostOrders
-from dtfctl.launcher.rpc.frames import Echo
 from dtfctl.launcher.system.files import private_folder
 from dtfctl.launcher.system.host_facts import HostFacts, read_facts
 from dtfctl.launcher.system.mailbox import Mailbox
 from dtfctl.launcher.system.procfs import dump_stacks
 from dtfctl.launcher.system.pulse import Pulse
+from dtfctl.net.tls_socket import Echo
 
 if TYPE_CHECKING:
     from dtfctl.launcher.checkpoints.folders import Folders

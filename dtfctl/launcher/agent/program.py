@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dtfctl.launcher.agent.access.host_access import AccessService
+from dtfctl.launcher.agent.access.links import LinkService
 from dtfctl.launcher.agent.access.service import AgentService
 from dtfctl.launcher.agent.loop import Agent
 from dtfctl.launcher.errors import LauncherError, UsageError
@@ -80,7 +81,8 @@ def main() -> int:
 
 
 def run(agent: Agent, certificates: Path, listen: str, ready_fd: int = -1) -> int:
-    handlers = {**AgentService(agent).handlers(), **AccessService(agent, certificates).handlers()}
+    services = (AgentService(agent), AccessService(agent, certificates), LinkService(agent))
+    handlers = {method: handler for service in services for method, handler in service.handlers().items()}
     socket_path = agent.folder / "agent.sock"
     server = serve(handlers, TlsFiles.of(certificates, f"agent-{agent.host}"), f"{listen}:0", socket_path)
     me = identify(os.getpid())

@@ -1,6 +1,6 @@
 """The controller's loop: one thread owns the desired state, its store, and the picture of what runs.
 
-Each turn takes what has come (calls, reports), lets the pure parts (`jobs/lifecycle.py`, `reconcile.py`) decide,
+Each turn takes what has come (calls, reports), lets the pure parts (`state/job_lifecycle.py`, `decisions/`) decide,
 commits the store, and only then hands new orders to the links. It can be killed at any instant: the store says what is
 wanted, the agents' reports say what is. The loop's parts: `host_manager.py`, `task_manager.py`, `job_manager.py`, over
 `desired_state.py`.
@@ -18,15 +18,16 @@ from typing import TypeVar
 
 from dtfctl import guard
 from dtfctl._version import VERSION
-from dtfctl.launcher.controller import statuses
-from dtfctl.launcher.controller.desired_state import DesiredState
+from dtfctl.launcher.controller.decisions.job_orders import working_folder
 from dtfctl.launcher.controller.hosts.certify import OwnCertificates
 from dtfctl.launcher.controller.hosts.host_manager import HostManager
+from dtfctl.launcher.controller.hosts.links import LinkRecord
 from dtfctl.launcher.controller.hosts.state_copies import CopyMaker
-from dtfctl.launcher.controller.jobs.job_manager import JobManager
-from dtfctl.launcher.controller.jobs.orders import working_folder
-from dtfctl.launcher.controller.store import Store, is_damage
-from dtfctl.launcher.controller.tasks.task_manager import TaskManager
+from dtfctl.launcher.controller.state.desired_state import DesiredState
+from dtfctl.launcher.controller.state.store import Store, is_damage
+from dtfctl.launcher.controller.workloads import statuses
+from dtfctl.launcher.controller.workloads.job_manager import JobManager
+from dtfctl.launcher.controller.workloads.task_manager import TaskManager
 from dtfctl.launcher.errors import ClusterFailed, NoSpace
 from dtfctl.launcher.messages.reports import LogPosition
 from dtfctl.launcher.model import ClusterStatus, ControllerStatus
@@ -71,6 +72,7 @@ class ControllerLoop:
         self.tasks = TaskManager(paths, self._desired_state, self.hosts)
         self.jobs = JobManager(paths, self._desired_state, self.hosts, self._mailbox)
         self.copies = CopyMaker(paths, self._desired_state, self._epoch)
+        self.links = LinkRecord(self.store)
         self.hosts.ensure_all()
         count = len(self._desired_state.tasks)
         adopted = f"adopts {count} tasks" if self._epoch > 1 and count else ""
@@ -226,6 +228,7 @@ class ControllerLoop:
                 + ([] if desired_state.spec is not None else [NO_SPEC])
             ),
             notes=desired_state.notes,
+            links=self.links.known(hosts.keys()),
         )
         is_known = not desired_state.changed and not self.hosts.sharing.is_due
         settled = desired_state.spec is not None and is_known and statuses.is_settled(tasks, hosts)

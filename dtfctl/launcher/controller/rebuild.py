@@ -23,9 +23,9 @@ from pathlib import Path
 from dtfctl import guard
 from dtfctl.launcher.agent.units import state_file
 from dtfctl.launcher.controller.hosts import state_copies
-from dtfctl.launcher.controller.jobs import ledger
-from dtfctl.launcher.controller.jobs.lifecycle import JobRecord
-from dtfctl.launcher.controller.store import Store, TaskRow
+from dtfctl.launcher.controller.state import ledger
+from dtfctl.launcher.controller.state.job_lifecycle import JobRecord
+from dtfctl.launcher.controller.state.store import Store, TaskRow
 from dtfctl.launcher.errors import ClusterFailed, LauncherError
 from dtfctl.launcher.identity.certificates import TlsFiles
 from dtfctl.launcher.messages import agent_calls, codec, state_copy

@@ -273,6 +273,48 @@ class Inspection:
 
 
 @value
+class MeasureRequest:
+    """Measure what comes from another host; its agent's address is the controller's to fill in."""
+
+    host: str
+    source: str
+    address: str = ""
+    cluster: str = ""
+
+
+@value
+class Measured:
+    """What was found."""
+
+    round_trip_s: float
+    bytes_s: float
+
+
+@value
+class EchoRequest:
+    """Answer at once."""
+
+
+@value
+class EchoReply:
+    """The answer."""
+
+
+@value
+class PiecesRequest:
+    """Say something for that long, as fast as it is taken."""
+
+    seconds: float
+
+
+@value
+class Piece:
+    """A part of what is said; it means nothing."""
+
+    data: bytes = b""
+
+
+@value
 class ShutdownRequest:
     """Stop everything, then the agent."""
 

@@ -7,6 +7,8 @@ from dtfctl.launcher.messages.agent import (
     Applied,
     Certified,
     CertifyRequest,
+    EchoReply,
+    EchoRequest,
     Examination,
     ExamineRequest,
     FileList,
@@ -15,6 +17,10 @@ from dtfctl.launcher.messages.agent import (
     InspectRequest,
     KeepRequest,
     ListFilesRequest,
+    Measured,
+    MeasureRequest,
+    Piece,
+    PiecesRequest,
     ProbeReply,
     ProbeRequest,
     ReadFileRequest,
@@ -66,3 +72,6 @@ EXEC = Method(SERVICE, "Exec", ExecInput, ExecOutput, CONTROLLER, talks=True)
 FETCH = Method(SERVICE, "Fetch", FetchRequest, FilePart, CONTROLLER, streams=True)
 STORE = Method(SERVICE, "Store", StoreInput, Stored, CONTROLLER, talks=True)
 INSPECT = Method(SERVICE, "Inspect", InspectRequest, Inspection, CONTROLLER)
+MEASURE = Method(SERVICE, "Measure", MeasureRequest, Measured, CONTROLLER)
+ECHO = Method(SERVICE, "Echo", EchoRequest, EchoReply, AGENT)
+PIECES = Method(SERVICE, "Pieces", PiecesRequest, Piece, AGENT, streams=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dtfctl.launcher.identity.certificates import Role
-from dtfctl.launcher.messages.agent import Examination, ExamineRequest, Inspection, InspectRequest
+from dtfctl.launcher.messages.agent import Examination, ExamineRequest, Inspection, InspectRequest, MeasureRequest
 from dtfctl.launcher.messages.commands import ExecInput, ExecOutput
 from dtfctl.launcher.messages.controller import (
     ApplyReply,
@@ -39,7 +39,7 @@ from dtfctl.launcher.messages.files import (
     Stored,
     StoreInput,
 )
-from dtfctl.launcher.model import ControllerStatus
+from dtfctl.launcher.model import ControllerStatus, LinkStatus
 from dtfctl.launcher.rpc.method import Method
 
 SERVICE = "dtf.controller.Controller"
@@ -66,3 +66,4 @@ STORE = Method(SERVICE, "Store", StoreInput, Stored, CLI, talks=True)
 EXAMINE = Method(SERVICE, "Examine", ExamineRequest, Examination, CLI)
 PUT_BLOB = Method(SERVICE, "PutBlob", BlobPiece, BlobHeld, CLI)
 INSPECT = Method(SERVICE, "Inspect", InspectRequest, Inspection, CLI)
+MEASURE = Method(SERVICE, "Measure", MeasureRequest, LinkStatus, CLI)

@@ -20,7 +20,8 @@ Item = TypeVar("Item", TaskReport, ClientReport)
 
 def what_counts(report: TaskReport) -> TaskReport:
     """Leave out of a report the numbers that nobody acts on."""
-    return replace(report, uptime_s=None, cpu_percent=None, rss_bytes=None, steps=0, silence_s=None, retry_in_s=None)
+    times = replace(report.status, uptime_s=None, silence_s=None, retry_in_s=None)
+    return replace(report, status=replace(times, cpu_percent=None, rss_bytes=None, steps=0, spared_bytes=0))
 
 
 class ReportFilter:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dtfctl.launcher.model import Progress, TaskHealth, TaskState
+from dtfctl.launcher.model import Progress, TaskState, TaskStatus
 from dtfctl.values import value
 
 
@@ -22,34 +22,17 @@ class FolderReport:
 
 @value
 class TaskReport:
-    job: str
-    index: int
-    state: TaskState
-    health: TaskHealth = "unknown"
-    pid: int | None = None
-    address: str = ""
-    incarnation: int = 0
-    restarts: int = 0
-    uptime_s: float | None = None
-    cpu_percent: float | None = None
-    rss_bytes: int | None = None
-    steps: int = 0
-    transport: str = ""
-    blas: str = ""
-    silence_s: float | None = None
-    retry_in_s: float | None = None
-    exit_code: int | None = None
-    last_error: str = ""
-    last_lines: tuple[str, ...] = ()
+    """What a task is like, and what of its orders and of the others concerns only the controller."""
+
+    status: TaskStatus
+    """Without its host: where it runs is the controller's word."""
     restart_handled: int = 0
     unreachable: tuple[str, ...] = ()
     """Tasks that it works with and that do not answer it."""
-    faults: int = 0
-    """The number of errors that the task's loops and threads have raised, and went on after."""
 
     @property
     def name(self) -> str:
-        return f"{self.job}/{self.index}"
+        return self.status.name
 
 
 @value

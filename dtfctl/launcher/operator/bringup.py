@@ -147,8 +147,8 @@ def would_change(
     if controller_client.read_created(paths) is not None:
         request = ApplyRequest(spec, tuple(task_command), dry_run=True, only=only, prune=prune)
         return Connection(paths).call(controller_calls.APPLY, request).changes
-    from dtfctl.launcher.controller.tasks.changes import take_over
-    from dtfctl.launcher.controller.tasks.placement import place
+    from dtfctl.launcher.controller.decisions.changes import take_over
+    from dtfctl.launcher.controller.decisions.placement import place
 
     placed = place(spec)
     chosen = chosen_of(only, (), placed) if only else None

@@ -180,9 +180,14 @@ class Connection:
         found = self.controller.find()
         if found is None and self.paths.going_down.exists() and not self._takes_down:
             raise NoSuchCluster(f"cluster {self.paths.name} is being taken down", "wait until that has finished")
-        renew_if_due(self.paths.certificates, self.paths.name, "cli")
-        tls = TlsFiles.of(self.paths.certificates, "cli")
-        channel = Channel(found or self.controller.start(), tls, "controller", self.paths.name)
+        try:
+            renew_if_due(self.paths.certificates, self.paths.name, "cli")
+            tls = TlsFiles.of(self.paths.certificates, "cli")
+            channel = Channel(found or self.controller.start(), tls, "controller", self.paths.name)
+        except FileNotFoundError as error:
+            if read_created(self.paths) is not None and not self.paths.going_down.exists():
+                raise
+            raise NoSuchCluster(f"cluster {self.paths.name} is being taken down", "start it: dtfctl up FILE") from error
         try:
             channel.call(controller_calls.PING, Nothing(), timeout_s=ANSWER_S)
         except PeerUnavailable:

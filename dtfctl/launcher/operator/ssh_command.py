@@ -7,11 +7,32 @@ import pwd
 import shlex
 from pathlib import Path
 
-from dtfctl.launcher.spec.model import Host, Ssh
+from dtfctl.launcher.errors import Conflict, NotFound
+from dtfctl.launcher.model import ClusterStatus
+from dtfctl.launcher.operator.host_access import targets
+from dtfctl.launcher.paths import home
+from dtfctl.launcher.spec.model import ClusterSpec, Host, Ssh
 
 DEFAULT = Ssh()
 KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 """What ssh tries where nothing names a key."""
+
+
+def ssh_to(name: str, spec: ClusterSpec, status: ClusterStatus) -> list[str]:
+    """Make the command of the system's ssh to a host, or to a task's; the last word is the host.
+
+    Raises:
+        NotFound: no such host. Conflict: it is this machine.
+    """
+    if "/" in name:
+        name = targets(name, status)[0].host
+    host = next((host for host in spec.hosts if host.name == name.removeprefix("host:")), None)
+    if host is None:
+        known = ", ".join(host.name for host in spec.hosts[:8])
+        raise NotFound(f"there is no host {name!r} in cluster {spec.cluster}", f"hosts: {known}")
+    if host.is_local:
+        raise Conflict(f"{host.name} is this machine", "there is nothing to log in to")
+    return ssh_command(host, spec.ssh, home() / "known_hosts")
 
 
 def ssh_command(host: Host, ssh: Ssh, pins: Path) -> list[str]:

@@ -7,13 +7,13 @@ import hashlib
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dtfctl.launcher.errors import ScriptError, UsageError
+from dtfctl.launcher.errors import DeadlineExpired, ScriptError, UsageError
 from dtfctl.launcher.messages import controller_calls
-from dtfctl.launcher.messages.controller import JobsRequest, SubmitRequest
+from dtfctl.launcher.messages.controller import CancelRequest, JobsRequest, SubmitRequest
 from dtfctl.launcher.messages.orders import JobNeeds
 from dtfctl.launcher.model import (
     JobChanged,
@@ -31,6 +31,8 @@ from dtfctl.launcher.operator.controller_client import Connection
 
 FOLLOW_LOGS_S = 0.3
 NOTES_S = 0.5
+ENDING_S = 20.0
+"""How long jobs that were killed may take, after their grace, to be seen as ended."""
 CLOCKS_S = 86400.0
 """Clocks of hosts differ by less."""
 MOST_CPUS = 4096
@@ -92,6 +94,21 @@ def read_jobs(connection: Connection, ids: list[str]) -> list[JobStatus]:
     """Read those jobs, or all of them, the newest first."""
     reply = connection.call(controller_calls.JOBS, JobsRequest(tuple(ids)), timeout_s=controller_client.FOLLOW_S)
     return list(reply.jobs)
+
+
+def cancel(connection: Connection, job_ids: Sequence[str], grace_s: float) -> list[JobStatus]:
+    """Stop jobs and wait until they have ended; none named: all. See `Cluster.cancel`."""
+    reply = connection.call(controller_calls.CANCEL, CancelRequest(tuple(job_ids), grace_s))
+    ids = tuple(job.id for job in reply.jobs)
+    deadline = time.monotonic() + grace_s + ENDING_S
+    while True:
+        found = list(reply.jobs)
+        if all(job.is_final for job in found):
+            return found
+        if time.monotonic() > deadline:
+            alive = ", ".join(job.id for job in found if not job.is_final)
+            raise DeadlineExpired(f"still ending: {alive}", f"look with: dtfctl jobs -c {connection.paths.name}")
+        reply = connection.call(controller_calls.JOBS, JobsRequest(ids=ids, newer_than=reply.version, wait_s=1.0))
 
 
 def follow_job(connection: Connection, job_id: str) -> Iterator[JobItem]:

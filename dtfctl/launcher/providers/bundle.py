@@ -26,7 +26,7 @@ from packaging.requirements import Requirement
 
 import dtfctl
 from dtfctl.launcher.errors import ClusterFailed
-from dtfctl.launcher.providers import host_base, host_layers, packing, wheels
+from dtfctl.launcher.providers import host_base, host_layers, host_unpack, packing, wheels
 from dtfctl.launcher.providers.packing import Archive
 from dtfctl.launcher.system.files import private_folder, write_whole
 
@@ -410,7 +410,7 @@ def _installed_files(item: importlib.metadata.Distribution) -> Iterable[tuple[st
 def _files_below(folder: Path) -> Iterable[tuple[str, Path]]:
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        if path.is_file() and name != host_layers.LISTING and not name.endswith(".pyc"):
+        if path.is_file() and name != host_unpack.LISTING and not name.endswith(".pyc"):
             yield name, path
 
 

@@ -18,7 +18,10 @@ from dtfctl.launcher.providers.base import HostFailed, Stage
 from dtfctl.launcher.providers.forwards import Forwards
 from dtfctl.launcher.providers.login import KEEPALIVE_S
 
-PARTS = ("host_base", "host_layers", "host_offers", "host_files", "host_keys", "host_agent", "host_owner", "host_side")
+PARTS = (
+    *("host_base", "host_unpack", "host_python", "host_layers", "host_offers"),
+    *("host_files", "host_keys", "host_agent", "host_owner", "host_side"),
+)
 """The modules of the program that runs on hosts; each imports only those before it."""
 PACKAGE = "dtfctl.launcher.providers"
 REPLY = "dtfctl:"

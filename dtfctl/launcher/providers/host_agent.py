@@ -7,11 +7,11 @@ import json
 import os
 import select
 import signal
-import sys
 import time
 
 from dtfctl.launcher.providers import host_offers
 from dtfctl.launcher.providers.host_base import BASE, POLL_S, Trouble, private, write_whole
+from dtfctl.launcher.providers.host_python import Tried
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,8 +73,13 @@ def put_certificates(cluster: str, certificates: dict[str, str]) -> str:
 
 
 def start(
-    cluster: str, host: str, python: str, address: str, certificates: dict[str, str], arguments: list[str]
+    cluster: str, host: str, tried: Tried | None, address: str, certificates: dict[str, str], arguments: list[str]
 ) -> dict[str, Any]:
+    """Start the agent and wait until it can be called.
+
+    Args:
+        tried: the process that becomes it; none: a fork of this one does, which is of the same runtime.
+    """
     folder = folder_of(cluster, host)
     logs = private("clusters", cluster, "logs")
     keys = put_certificates(cluster, certificates)
@@ -92,7 +97,7 @@ def start(
             raise Trouble("agent", f"its agent ended at once: {last_line(log)} (see {log})")
         held = try_lock(os.path.join(folder, "agent.lock")) if not child else None
         if held is not None:
-            child, news = start_process(python, words, log, held)
+            child, news = start_process(tried, words, log, held)
             os.close(held)
         if time.monotonic() > deadline:
             raise Trouble("agent", f"its agent did not start within {START_S:.0f} s (see {log})")
@@ -104,33 +109,23 @@ def start(
             time.sleep(POLL_S)
 
 
-def start_process(python: str, words: list[str], log: str, lock: int) -> tuple[int, int]:
+def start_process(tried: Tried | None, words: list[str], log: str, lock: int) -> tuple[int, int]:
     """Start an agent in a session of its own: its pid, and a pipe that it closes when it can be called, or ends."""
     news, ready = os.pipe()
-    command = [python, "-m", "dtfctl.launcher.agent", *words, "--lock-fd", str(lock), "--ready-fd", str(ready)]
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    child = os.fork()
+    fds = (lock, ready, output, nothing)
+    child = tried.become_agent(words, fds) if tried is not None else os.fork()
     if child:
-        for fd in (output, nothing, ready):
+        for fd in fds[1:]:
             os.close(fd)
         return child, news
     try:
         os.close(news)
         host_offers.let_go()
-        os.setsid()
-        os.chdir("/")
-        for at, fd in enumerate((nothing, output, output)):
-            os.dup2(fd, at)
-        for name in [name for name in os.environ if name.startswith("SSH_")]:
-            del os.environ[name]
-        if python == sys.executable:
-            from dtfctl.launcher.agent.fork import become_agent
+        from dtfctl.launcher.providers.agent_process import become_agent
 
-            become_agent(command)
-        for fd in (lock, ready):
-            os.set_inheritable(fd, True)
-        os.execv(python, command)
+        become_agent(words, fds)
     except BaseException as error:  # it must not go on as a second one of what it is a fork of
         os.write(2, f"{type(error).__name__}: {error}\n".encode())
     finally:

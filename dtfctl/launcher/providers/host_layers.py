@@ -1,6 +1,6 @@
 """On a host: the layers that dtfctl consists of there, and the virtual environment that leads to them.
 
-As `host_side.py` it is read by any Python >= 3.11, so it imports nothing of dtfctl but `host_base.py`.
+As `host_side.py` it is read by any Python >= 3.11, so it imports nothing of dtfctl but its own parts.
 
     layers/HASH/        modules, and `.files.json`, which says how long each file is
     layers/HASH.why     why a layer that was to come did not
@@ -23,6 +23,8 @@ from dtfctl.launcher.providers.host_base import (
     write_mark,
     write_whole,
 )
+from dtfctl.launcher.providers.host_python import Tried, try_python
+from dtfctl.launcher.providers.host_unpack import BLOCK, LISTING, unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,12 +33,8 @@ if TYPE_CHECKING:
 
 PATH_FILE = "dtfctl-layers.pth"
 LAYERS_FILE = "layers.json"
-LISTING = ".files.json"
 UNUSED_S = 14 * 86400.0
 STALE_S = 3600.0
-CHECK_S = 60.0
-BLOCK = 1 << 20
-LARGEST_HEADER = 64 << 20
 
 
 # ---------------------------------------------------------------- what is there
@@ -106,91 +104,62 @@ def note_use(runtime: str, layers: list[dict[str, Any]]) -> None:
 
 def unpack_layer(archive: str, name: str, sha256: str, keep: bool = False, **_: Any) -> None:
     """Unpack an archive (`packing.py`) as layers/NAME, whole or not at all."""
-    import shutil
-
-    target = folder_of(name)
-    fresh = f"{os.path.join(private('layers'), name)}.{os.getpid()}"
-    shutil.rmtree(fresh, ignore_errors=True)
     try:
-        write_mark(os.path.join(_made(fresh), LISTING), json.dumps(_unpack(archive, fresh, sha256)))
-        settle(fresh, target)
-        forget_why(name)
+        with open(archive, "rb") as file:
+            place(name, lambda: file.read(BLOCK), sha256)
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
         if not keep:
             os.unlink(archive)
 
 
-def _made(folder: str) -> str:
-    os.makedirs(folder, mode=0o700)
-    return folder
-
-
-def _unpack(archive: str, folder: str, sha256: str) -> list[list[Any]]:
-    """Write the files of an archive; what was written."""
-    import hashlib
-    import zlib
-
-    digest, unpack = hashlib.sha256(), zlib.decompressobj()
-    ready, at = bytearray(), 0
-    made = {folder}
-
-    with open(archive, "rb") as source:
-
-        def take(size: int) -> bytes:
-            nonlocal at
-            while len(ready) - at < size:
-                block = source.read(BLOCK)
-                if not block:
-                    raise Trouble("install", "what was sent ends in its middle")
-                digest.update(block)
-                del ready[:at]
-                at = 0
-                ready.extend(unpack.decompress(block))
-            taken = bytes(memoryview(ready)[at : at + size])
-            at += size
-            return taken
-
-        length = int.from_bytes(take(8), "big")
-        if length > LARGEST_HEADER:
-            raise Trouble("install", "what was sent is not a layer")
-        files: list[list[Any]] = json.loads(take(length))
-        for name, size in files:
-            if os.path.isabs(name) or ".." in name.split("/"):
-                raise Trouble("install", f"what was sent has a file with the name {name}")
-            path = os.path.join(folder, name)
-            parent = os.path.dirname(path)
-            if parent not in made:
-                os.makedirs(parent, mode=0o700, exist_ok=True)
-                made.add(parent)
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            try:
-                left = size
-                while left:
-                    data = take(min(left, 4 * BLOCK))
-                    left -= len(data)
-                    while data:
-                        data = data[os.write(fd, data) :]
-            finally:
-                os.close(fd)
-        while block := source.read(BLOCK):
-            digest.update(block)
-    if digest.hexdigest() != sha256:
-        raise Trouble("install", "what was sent is not what arrived: its checksum is another one")
-    return files
-
-
-def make_runtime(runtime: str, layers: list[dict[str, Any]], python: str = "") -> None:
-    """Make a virtual environment of this Python, or of the one it is of itself, with its layers; try it out."""
+def place(name: str, read: Callable[[], bytes], sha256: str) -> None:
+    """Unpack what `read` brings of an archive as layers/NAME, whole or not at all."""
     import shutil
-    import subprocess
 
-    if os.path.exists(os.path.join(BASE, "runtime", runtime, LAYERS_FILE)):
-        if sys.prefix == os.path.join(BASE, "runtime", runtime) or not why_broken(python_of(runtime)):
-            return
-        discard(os.path.join(BASE, "runtime", runtime))
-    base = python or getattr(sys, "_base_executable", sys.executable) or sys.executable
+    fresh = f"{os.path.join(private('layers'), name)}.{os.getpid()}"
+    shutil.rmtree(fresh, ignore_errors=True)
+    try:
+        unpack(read, fresh, sha256)
+        settle(fresh, folder_of(name))
+        forget_why(name)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def make_runtime(runtime: str, layers: list[dict[str, Any]], python: str = "") -> Tried | None:
+    """Make a virtual environment of this Python, or of the one it is of itself, with its layers, and try it.
+
+    Returns the process that has tried it; none where this one is of that runtime.
+    """
     target = os.path.join(private("runtime"), runtime)
+    mark = os.path.join(target, LAYERS_FILE)
+    if sys.prefix == target and os.path.exists(mark):
+        return None
+    base = python or getattr(sys, "_base_executable", sys.executable) or sys.executable
+    while True:
+        was_there = os.path.isdir(target)
+        if not was_there:
+            make_environment(target, base, layers)
+        tried = try_python(python_of(runtime), BASE)
+        if not isinstance(tried, str):
+            break
+        discard(target)
+        if not was_there:
+            raise Trouble("install", f"its Python ({base}) cannot run dtfctl: {tried}")
+    try:
+        if not os.path.exists(mark):
+            write_mark(mark, json.dumps(layers))
+            forget_unused()
+    except BaseException:
+        tried.end()
+        raise
+    return tried
+
+
+def make_environment(target: str, base: str, layers: list[dict[str, Any]]) -> None:
+    """Make a virtual environment, whole or not at all."""
+    import shutil
+
     fresh = f"{target}.{os.getpid()}"
     shutil.rmtree(fresh, ignore_errors=True)
     try:
@@ -201,16 +170,9 @@ def make_runtime(runtime: str, layers: list[dict[str, Any]], python: str = "") -
             os.symlink(base, os.path.join(fresh, "bin", name))
         write_whole(os.path.join(fresh, "pyvenv.cfg"), f"home = {os.path.dirname(base)}\n".encode())
         write_mark(os.path.join(site, PATH_FILE), path_lines(layers))
-        problem = why_broken(os.path.join(fresh, "bin", "python"))
-        if problem:
-            raise Trouble("install", f"its Python ({base}) cannot run dtfctl: {problem}")
-        write_mark(os.path.join(fresh, LAYERS_FILE), json.dumps(layers))
         settle(fresh, target)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise Trouble("install", f"no virtual environment can be made of {base}: {error}") from None
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-    forget_unused()
 
 
 def path_lines(layers: list[dict[str, Any]]) -> str:
@@ -218,23 +180,6 @@ def path_lines(layers: list[dict[str, Any]]) -> str:
     return (
         "".join(f"{folder_of(layer['hash'])}\n" for layer in layers) + "import dtfctl.later; dtfctl.later.install()\n"
     )
-
-
-def why_broken(python: str) -> str:
-    """Ask a Python why it cannot import dtfctl; empty when it can."""
-    import subprocess
-
-    code = "import ctypes, ssl, zlib; import dtfctl.launcher.providers.host_side, google.protobuf, msgpack, numpy"
-    try:
-        done = subprocess.run(
-            [python, "-I", "-c", code], stdin=subprocess.DEVNULL, capture_output=True, timeout=CHECK_S, check=False
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        return str(error)[:500]
-    if done.returncode == 0:
-        return ""
-    lines = done.stderr.decode(errors="replace").strip().splitlines()
-    return lines[-1][:500] if lines else f"it ended with {done.returncode}"
 
 
 def settle(fresh: str, target: str) -> None:

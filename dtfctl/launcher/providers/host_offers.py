@@ -4,7 +4,7 @@ Who holds a token may take one archive with it, once. Tokens and checksums come 
 two ends prove to each other that they know one (HMAC over both sides' nonces), nobody else is answered, and what comes
 is checked against its checksum when it is unpacked. What goes over the wire is not secret: public packages, and dtfctl.
 
-As `host_side.py` it is read by any Python >= 3.11, so it imports nothing of dtfctl but `host_base.py`.
+As `host_side.py` it is read by any Python >= 3.11, so it imports nothing of dtfctl but its own parts.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import os
 import select
 import time
 
-from dtfctl.launcher.providers.host_base import BASE, private, say
+from dtfctl.launcher.providers.host_base import private, say
+from dtfctl.launcher.providers.host_layers import place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket as sockets
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 NONCE = 32
@@ -163,38 +164,79 @@ def hand_over(guest: Guest, files: dict[str, str], tokens: list[bytes], lock: An
             return  # it says at the other end what went wrong
 
 
-def take_layer(name: str, size: int, address: str, port: int, token: str, **_: Any) -> dict[str, Any]:
-    """Get an archive from another host; where it lies then, or why it was not got."""
+class Lost(Exception):
+    """The other host does not hand on what it was asked for: why."""
+
+
+def take_layer(
+    name: str, size: int, address: str, port: int, token: str, sha256: str, keep: bool, **_: Any
+) -> dict[str, Any]:
+    """Get an archive from another host: where it lies then, or with `keep` off nothing, as it was unpacked on its way.
+
+    Says why where it was not got.
+    """
+    target = os.path.join(private("tmp"), f"{name}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        with taken(name, size, address, port, token) as read:
+            if not keep:
+                place(name, read, sha256)
+                return {}
+            with open(target, "xb") as file:
+                while data := read():
+                    file.write(data)
+    except Lost as lost:
+        remove(target)
+        return {"refused": str(lost)}
+    except OSError:  # this host's own disk
+        remove(target)
+        raise
+    return {"archive": target}
+
+
+@contextlib.contextmanager
+def taken(name: str, size: int, address: str, port: int, token: str) -> Iterator[Callable[[], bytes]]:
+    """Connect to a host that offers an archive, and read it block by block; raises `Lost` where it does not come."""
     import hmac
     import socket
 
-    private("tmp")
-    target = os.path.join(BASE, "tmp", f"{name}.{os.getpid()}.{os.urandom(4).hex()}")
     key, told, got, spoken = bytes.fromhex(token), name.encode(), 0, 0
     try:
-        with socket.create_connection((address, port), CONNECT_S) as connection, open(target, "xb") as file:
+        connection = socket.create_connection((address, port), CONNECT_S)
+    except OSError as error:
+        raise Lost(error.strerror or str(error) or type(error).__name__) from None
+
+    def read() -> bytes:
+        nonlocal got, spoken
+        if got == size:
+            return b""
+        try:
+            data = connection.recv(min(BLOCK, size - got))
+        except OSError as error:
+            raise Lost(error.strerror or str(error) or type(error).__name__) from None
+        if not data:
+            raise Lost("it ended in its middle")
+        got += len(data)
+        if got - spoken >= TELL_BYTES:
+            spoken = got
+            say(stage="installing", detail=f"{100 * got // size}%")
+        return data
+
+    with connection:
+        try:
             connection.settimeout(STALL_S)
             theirs, nonce = exactly(connection, NONCE), os.urandom(NONCE)
             connection.sendall(told + nonce + hmac.digest(key, b"take" + told + theirs + nonce, "sha256"))
             proof = exactly(connection, NONCE)
-            if not hmac.compare_digest(proof, hmac.digest(key, b"give" + told + theirs + nonce, "sha256")):
-                raise OSError("somebody else answers there")
-            while got < size:
-                data = connection.recv(min(BLOCK, size - got))
-                if not data:
-                    raise OSError("it ended in its middle")
-                file.write(data)
-                got += len(data)
-                if got - spoken >= TELL_BYTES:
-                    spoken = got
-                    say(stage="installing", detail=f"{100 * got // size}%")
-    except OSError as error:
-        if os.path.exists(target):
-            os.unlink(target)
-        if error.filename:  # this host's own disk
-            raise
-        return {"refused": error.strerror or str(error) or type(error).__name__}
-    return {"archive": target}
+        except OSError as error:
+            raise Lost(error.strerror or str(error) or type(error).__name__) from None
+        if not hmac.compare_digest(proof, hmac.digest(key, b"give" + told + theirs + nonce, "sha256")):
+            raise Lost("somebody else answers there")
+        yield read
+
+
+def remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 def exactly(connection: sockets.socket, size: int) -> bytes:

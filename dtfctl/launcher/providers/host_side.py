@@ -82,20 +82,22 @@ def ensure(
     if missing:
         private("tmp")
         raise Needs({"need": missing, "facts": known})
-    host_layers.make_runtime(runtime, layers)
-    host_layers.note_use(runtime, layers)
-    set_up(cluster, sync, setup)
-    if python:
-        check_python(python)
-    take_stamp(cluster, owner)
-    info = find(cluster, host)
-    if info is None:
-        say(stage="starting", detail="")
-        info = start(
-            cluster, host, host_layers.python_of(runtime), address or known["address"], certificates, arguments
-        )
-    else:
-        put_certificates(cluster, certificates)
+    tried = host_layers.make_runtime(runtime, layers)
+    try:
+        host_layers.note_use(runtime, layers)
+        set_up(cluster, sync, setup)
+        if python:
+            check_python(python)
+        take_stamp(cluster, owner)
+        info = find(cluster, host)
+        if info is None:
+            say(stage="starting", detail="")
+            info = start(cluster, host, tried, address or known["address"], certificates, arguments)
+        else:
+            put_certificates(cluster, certificates)
+    finally:
+        if tried is not None:
+            tried.end()
     return {"facts": known, "agent": info}
 
 
@@ -122,7 +124,9 @@ def controller(runtime: str, layers: list[dict[str, Any]], request: dict[str, An
     if missing:
         private("tmp")
         raise Needs({"need": missing, "facts": facts()})
-    host_layers.make_runtime(runtime, layers)
+    tried = host_layers.make_runtime(runtime, layers)
+    if tried is not None:
+        tried.end()
     host_layers.note_use(runtime, layers)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("SSH_")}
     environment["DTFCTL_HOME"] = private("controllers")

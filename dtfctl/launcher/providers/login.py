@@ -72,6 +72,8 @@ class Logins:
         self._host_keys: dict[tuple[str, ...], HostKeys] = {}
         self.unheeded: dict[str, list[str]] = {}
         """By host: what ~/.ssh/config says about it and is not obeyed."""
+        self.last_jumps: dict[str, str] = {}
+        """By host: the jump host nearest to it, for those that are reached through one."""
 
     async def connect(
         self, name: str, user: str | None, on_begin: Callable[[], None] = lambda: None, port: int | None = None
@@ -103,6 +105,7 @@ class Logins:
         path = self._ssh.jump or _jumps_of(options)
         if not path:
             return await self._open(options, name, None)
+        self.last_jumps[name] = path[-1]
         chain = ",".join(path)
         gate = self._per_jump.setdefault(chain, asyncio.Semaphore(PER_JUMP))
         async with gate:

@@ -2,7 +2,7 @@
 
 A zlib stream of: the length of a JSON header (8 bytes, big-endian), the header (`[[path, size], ...]`), then the files'
 bytes one after the other. Unpacking it takes a tenth of what a zip or a tar of thousands of small files does, and it is
-Python's startup that it competes with. `host_layers.py` reads it.
+Python's startup that it competes with. `host_unpack.py` reads it.
 """
 
 from __future__ import annotations

@@ -109,9 +109,9 @@ class SshProvider:
         """Find a way to an agent: its port, or where that is barred, the SSH connection, which stays."""
         if answers(endpoint.address, KNOCK_S):
             return endpoint
-        jump = self._spec.ssh.jump if self._spec is not None and self._own is None else ()
         way = self._run(self._forward(endpoint.host, endpoint.address, alone=True), None)
-        return replace(endpoint, socket=way.removeprefix(UNIX), through=f"SSH over {jump[-1]}" if jump else "SSH")
+        jump = self._logins.last_jumps.get(endpoint.host) if self._logins is not None and self._own is None else None
+        return replace(endpoint, socket=way.removeprefix(UNIX), through=f"SSH over {jump}" if jump else "SSH")
 
     def refresh(self, host: str) -> None:
         self._run(self._refresh(host), None)

@@ -1,7 +1,8 @@
 """How layers get to hosts: over SSH to the first ones, which hand them on to the others.
 
 This machine's line is the narrow place, so few uploads go over it at a time, and each host that has the layers offers
-them to a few more (`host_offers.py`). A host that reaches no other, or waits for a slow one, gets them from here.
+them to a few more (`host_offers.py`). A host that reaches no other, or waits for a slow one, gets them from here. Once
+enough hosts hand layers on, the others unpack them as they come and keep no archive.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,6 +60,25 @@ class _Upload:
         return (now - self.begun) * (1 - self.share) / self.share if self.share else float("inf")
 
 
+class _Spoilt(Exception):
+    """What a host has handed on is not what it should be."""
+
+    def __init__(self, giver: str, why: str) -> None:
+        super().__init__(why)
+        self.giver = giver
+
+
+@contextmanager
+def _spoils(giver: str) -> Iterator[None]:
+    """Raise `_Spoilt` for what came from another host and cannot be unpacked."""
+    try:
+        yield
+    except HostFailed as error:
+        if giver and error.cause == "install":
+            raise _Spoilt(giver, error.message) from None
+        raise
+
+
 class Supply:
     """The supply of all hosts of a cluster; runs in one event loop."""
 
@@ -67,6 +87,10 @@ class Supply:
         self._offers: list[_Offer] = []
         self._uploads: list[_Upload] = []
         self._news = asyncio.Condition()
+        self._begun: dict[frozenset[str], set[str]] = {}
+        """By what is brought, the hosts to which that has begun."""
+        self._growing: dict[str, frozenset[str]] = {}
+        """By host, what it will hand on when it has got it."""
         self.hosts = 1
         """How many there are in the cluster."""
 
@@ -96,20 +120,13 @@ class Supply:
                 f"no space: {what} needs {mib(needed)}, {mib(facts['free_bytes'])} are free below {facts['base']}",
             )
         tell(f"{what} ({mib(total)})")
-        alone = False
-        while True:
-            paths, giver, keep = await self._transfer(host, conversation, archives, facts, alone, what, tell)
+        alone, left = False, dict(archives)
+        while left:
             try:
-                for hash, path in paths.items():
-                    asked = {"do": "unpack_layer", "archive": path, "name": hash, "keep": keep}
-                    await conversation.ask({**asked, "sha256": archives[hash].sha256}, UNPACK_S)
-                return
-            except HostFailed as error:
-                if not giver or error.cause != "install":
-                    raise
-                # What another host handed on may not be what it should be.
-                log.warning("%s: %s; it came from %s and is sent again from here", host, error.message, giver)
-                self._offers = [offer for offer in self._offers if offer.host not in (host, giver)]
+                await self._bring(host, conversation, left, facts, alone, f"{what} ({mib(total)})", tell)
+            except _Spoilt as spoilt:
+                log.warning("%s: %s; it came from %s and is sent again from here", host, spoilt, spoilt.giver)
+                self._offers = [offer for offer in self._offers if offer.host not in (host, spoilt.giver)]
                 alone = True
 
     async def _packed(
@@ -125,66 +142,93 @@ class Supply:
         )
         return {layer.hash: archive for layer, archive in zip(layers, made, strict=True)}
 
-    async def _transfer(
+    async def _bring(
         self,
         host: str,
         conversation: Conversation,
-        archives: dict[str, Archive],
+        left: dict[str, Archive],
         facts: dict[str, Any],
         alone: bool,
         what: str,
         tell: Callable[[str], None],
-    ) -> tuple[dict[str, str], str, bool]:
-        """Transfer archives to a host, from another one or from here.
-
-        Tells where they lie there, which host has handed them on, if one has, and whether this one hands them on now.
-        That is settled before the next is sent to, which would else be from here.
+    ) -> None:
+        """Bring archives to a host, from another one or from here; what is unpacked there is no longer `left`.
 
         Args:
             alone: from here only.
+
+        Raises:
+            _Spoilt: what another host has handed on is not what it should be.
         """
-        total = sum(archive.size for archive in archives.values())
         refused: set[str] = set()
-        while True:
-            only_here = alone or len(refused) >= REFUSALS
-            async with self._source(
-                archives, refused, only_here, lambda: tell(f"{what}: waits until another host has it")
-            ) as (offer, tokens):
-                if isinstance(offer, _Upload):
+        hands_on = self._is_to_hand_on(host, left)
+        if hands_on:
+            self._growing[host] = frozenset(left)
+        try:
+            while True:
+                only_here = alone or len(refused) >= REFUSALS
+                async with self._source(
+                    left, refused, only_here, lambda: tell(f"{what}: waits until another host has it")
+                ) as (offer, tokens):
+                    if isinstance(offer, _Upload):
+                        giver = ""
+                        paths = await self._upload(conversation, left, facts["base"], offer, what, tell)
+                    else:
+                        giver = offer.host
+                        paths = await self._take(conversation, offer, tokens, left, hands_on, what, tell)
+                    # Settled before the next is sent to, which would else be from here.
+                    keep = hands_on and paths.keys() == left.keys()
+                    keep = keep and await self._offer(host, conversation, paths, facts["address"])
+                    self._growing.pop(host, None)
+                await self._unpack(conversation, giver, paths, left, keep)
+                if not left:
+                    return
+                refused.add(giver)
+        finally:
+            self._growing.pop(host, None)
 
-                    def share(percent: int) -> None:
-                        tell(f"{what} ({mib(total)}, {percent}%)")
-
-                    paths = await self._upload(conversation, archives, facts["base"], offer, share)
-                    return paths, "", await self._offer(host, conversation, paths, facts["address"])
-                taken = await self._take(conversation, offer, tokens, archives, f"{what} ({mib(total)})", tell)
-                if len(taken) == len(archives):
-                    return taken, offer.host, await self._offer(host, conversation, taken, facts["address"])
-                refused.add(offer.host)
+    async def _unpack(
+        self, conversation: Conversation, giver: str, paths: dict[str, str], left: dict[str, Archive], keep: bool
+    ) -> None:
+        """Unpack what lies on a host."""
+        for hash, path in paths.items():
+            asked = {"do": "unpack_layer", "archive": path, "name": hash, "keep": keep}
+            with _spoils(giver):
+                await conversation.ask({**asked, "sha256": left[hash].sha256}, UNPACK_S)
+            del left[hash]
 
     async def _take(
         self,
         conversation: Conversation,
         offer: _Offer,
         tokens: list[str],
-        archives: dict[str, Archive],
+        left: dict[str, Archive],
+        keep: bool,
         what: str,
         tell: Callable[[str], None],
     ) -> dict[str, str]:
-        """Take from another host what it has for one, until it refuses."""
+        """Take from another host what it has for one, until it refuses: where that lies.
+
+        Args:
+            keep: to hand it on. Else it is unpacked on its way, and no longer `left`.
+        """
         tell(f"{what} from {offer.host}")
         taken: dict[str, str] = {}
-        for token, (hash, archive) in zip(tokens, archives.items(), strict=True):
-            asked = {"do": "take_layer", "name": hash, "size": archive.size, "token": token}
-            reply = await conversation.ask(
-                {**asked, "address": offer.address, "port": offer.port},
-                TAKE_S,
-                lambda _, detail: tell(f"{what} from {offer.host}, {detail}"),
-            )
+        for token, (hash, archive) in zip(tokens, list(left.items()), strict=True):
+            asked = {"do": "take_layer", "name": hash, "size": archive.size, "token": token, "sha256": archive.sha256}
+            with _spoils(offer.host):
+                reply = await conversation.ask(
+                    {**asked, "address": offer.address, "port": offer.port, "keep": keep},
+                    TAKE_S,
+                    lambda _, detail: tell(f"{what} from {offer.host}, {detail}"),
+                )
             if "refused" in reply:
                 log.info("nothing comes from %s: %s", offer.host, reply["refused"])
                 break
-            taken[hash] = reply["archive"]
+            if keep:
+                taken[hash] = reply["archive"]
+            else:
+                del left[hash]
         return taken
 
     async def _upload(
@@ -193,7 +237,8 @@ class Supply:
         archives: dict[str, Archive],
         base: str,
         upload: _Upload,
-        tell: Callable[[int], None],
+        what: str,
+        tell: Callable[[str], None],
     ) -> dict[str, str]:
         total, before, told = sum(archive.size for archive in archives.values()), 0, 0
         paths = {}
@@ -205,7 +250,7 @@ class Supply:
                 percent = int(100 * upload.share)
                 if percent >= told + 5:
                     told = percent
-                    tell(percent)
+                    tell(f"{what.removesuffix(')')}, {percent}%)")
 
             paths[hash] = await conversation.upload(archive.path, base, share)
             before += archive.size
@@ -247,6 +292,17 @@ class Supply:
             async with self._news:
                 self._news.notify_all()
 
+    def _is_to_hand_on(self, host: str, wanted: Collection[str]) -> bool:
+        """Tell whether those that hand layers on are too few, with one to spare, for the hosts that still need them."""
+        if self.hosts <= OWN_UPLOADS:
+            return False
+        begun = self._begun.setdefault(frozenset(wanted), set())
+        begun.add(host)
+        self._offers = [offer for offer in self._offers if offer.conversation.is_open and offer.tokens]
+        places = sum(len(offer.tokens) // len(wanted) for offer in self._offers if offer.layers.issuperset(wanted))
+        places += OFFERS * sum(layers.issuperset(wanted) for layers in self._growing.values())
+        return self.hosts - len(begun) > max(0, places - OFFERS)
+
     def _best(self, wanted: Collection[str], refused: set[str]) -> _Offer | None:
         self._offers = [offer for offer in self._offers if offer.conversation.is_open and offer.tokens]
         able = [offer for offer in self._offers if offer.serves(wanted) and offer.host not in refused]
@@ -254,7 +310,7 @@ class Supply:
 
     async def _offer(self, host: str, conversation: Conversation, paths: dict[str, str], address: str) -> bool:
         """Let a host hand on what it has got; whether it does."""
-        if not address or self.hosts <= OWN_UPLOADS:
+        if not address:
             return False
         tokens = [secrets.token_hex(32) for _ in range(OFFERS * len(paths))]
         try:

@@ -13,18 +13,16 @@ from dtfctl import guard
 from dtfctl.launcher.errors import InternalError, LauncherError, OtherVersion, from_wire
 from dtfctl.launcher.identity.certificates import Role, TlsFiles, server_name
 from dtfctl.launcher.messages import codec
-from dtfctl.launcher.rpc.frames import (
+from dtfctl.launcher.rpc.connection import (
     CALL,
     END,
     ERROR,
     MESSAGE,
-    SILENT_S,
-    Broken,
-    Wire,
-    heart,
+    Connection,
 )
 from dtfctl.launcher.rpc.method import ONE_VERSION, Method, PeerUnavailable, Reply, Request
 from dtfctl.net.address import connect
+from dtfctl.net.tls_socket import Broken
 
 CONNECT_S = 20.0
 """The time in seconds that a stream has to connect; a call has its own deadline."""
@@ -47,56 +45,57 @@ class Channel:
         self._server = server_name(role, cluster)
         self._who = f"{role}:{name}" if name else ""
         self._lock = threading.Lock()
-        self._idle: list[Wire] = []
-        self._used: set[Wire] = set()
+        self._idle: list[Connection] = []
+        self._used: set[Connection] = set()
         self._closed = False
 
     def call(self, method: Method[Request, Reply], request: Request, *, timeout_s: float) -> Reply:
         """Make one call and return its reply. Raises PeerUnavailable, or what the other side raised."""
         deadline = time.monotonic() + timeout_s
         reusable = False
-        wire = self._wire(timeout_s)
+        connection = self._connection(timeout_s)
         try:
             frames = (CALL, method.path.encode()), (MESSAGE, codec.pack(request))
-            wire.send(*frames, within_s=max(0.0, deadline - time.monotonic()))
-            kind, body = wire.read(max(0.0, deadline - time.monotonic()))
+            connection.send(*frames, within_s=max(0.0, deadline - time.monotonic()))
+            kind, body = connection.read(max(0.0, deadline - time.monotonic()))
             reusable = kind == MESSAGE
             return _reply(method, kind, body)
         except (Broken, TimeoutError) as error:
             raise self._unavailable(error, timeout_s) from None
         finally:
-            self._release(wire, reusable)
+            self._release(connection, reusable)
 
     def stream(self, method: Method[Request, Reply], request: Request) -> Iterator[Reply]:
         """Begin a stream of replies, until the other side ends it; `close` ends it from this side."""
-        wire = self._wire(CONNECT_S)
+        connection = self._connection(CONNECT_S)
         try:
-            wire.send((CALL, method.path.encode()), (MESSAGE, codec.pack(request)), within_s=CONNECT_S)
-            yield from _replies(wire, method)
+            connection.send((CALL, method.path.encode()), (MESSAGE, codec.pack(request)), within_s=CONNECT_S)
+            connection.watch(speaks=False)
+            yield from _replies(connection, method)
         except (Broken, TimeoutError) as error:
             raise self._unavailable(error, CONNECT_S) from None
         finally:
-            self._release(wire, reusable=False)
+            self._release(connection, reusable=False)
 
     def talk(self, method: Method[Request, Reply], requests: Iterator[Request]) -> Talk[Reply]:
         """Send `requests` as they come, from a thread, and get the replies."""
-        wire = self._wire(CONNECT_S)
-        heart.add(wire)
+        connection = self._connection(CONNECT_S)
+        connection.watch()
 
         def send() -> None:
             try:
-                wire.send((CALL, method.path.encode()))
+                connection.send((CALL, method.path.encode()))
                 for request in requests:
-                    wire.send((MESSAGE, codec.pack(request)))
-                wire.send((END, b""))
+                    connection.send((MESSAGE, codec.pack(request)))
+                connection.send((END, b""))
             except Broken:
                 return  # who reads the replies is told why
             except BaseException:
-                wire.shut()  # the other side must not take what it has for everything
+                connection.shut()  # the other side must not take what it has for everything
                 raise
 
         guard.once(send, name="rpc-talk").start()
-        return Talk(self, method, wire)
+        return Talk(self, method, connection)
 
     def close(self) -> None:
         """End what is under way; any thread."""
@@ -104,59 +103,59 @@ class Channel:
             self._closed = True
             idle, self._idle = self._idle, []
             used = list(self._used)
-        for wire in idle:
-            wire.close()
-        for wire in used:
-            wire.shut()
+        for connection in idle:
+            connection.close()
+        for connection in used:
+            connection.shut()
 
     # ------------------------------------------------------------------ connections
 
-    def _wire(self, within_s: float) -> Wire:
+    def _connection(self, within_s: float) -> Connection:
         """Take a connection that no other call uses, an idle one or a new one."""
         while True:
             with self._lock:
                 if self._closed:
                     raise PeerUnavailable(f"{self.address} does not answer: the channel was closed")
-                wire = self._idle.pop() if self._idle else None
-                if wire is not None:
-                    self._used.add(wire)
-            if wire is None:
+                connection = self._idle.pop() if self._idle else None
+                if connection is not None:
+                    self._used.add(connection)
+            if connection is None:
                 return self._connect(within_s)
-            if wire.is_quiet():
-                return wire
-            self._release(wire, reusable=False)
+            if connection.is_quiet():
+                return connection
+            self._release(connection, reusable=False)
 
-    def _connect(self, within_s: float) -> Wire:
+    def _connect(self, within_s: float) -> Connection:
         deadline = time.monotonic() + within_s
         try:
             sock = connect(self.address, max(0.001, within_s))
         except OSError as error:
             raise self._unavailable(error, within_s) from None
-        wire = Wire(sock, self._identity.client_context(), self._server)
+        connection = Connection(sock, self._identity.client_context(), self._server)
         with self._lock:
-            self._used.add(wire)
+            self._used.add(connection)
             closed = self._closed
         try:
             if closed:
                 raise Broken("the channel was closed")
-            wire.handshake(max(0.0, deadline - time.monotonic()))
-            if self._who and wire.peer_name() != self._who:
-                raise Broken(f"it is {wire.peer_name()}, not {self._who}")
+            connection.handshake(max(0.0, deadline - time.monotonic()))
+            if self._who and connection.peer_name() != self._who:
+                raise Broken(f"it is {connection.peer_name()}, not {self._who}")
         except BaseException as error:
-            self._release(wire, reusable=False)
+            self._release(connection, reusable=False)
             if isinstance(error, (Broken, TimeoutError)):
                 raise self._unavailable(error, within_s) from None
             raise
-        return wire
+        return connection
 
-    def _release(self, wire: Wire, reusable: bool) -> None:
+    def _release(self, connection: Connection, reusable: bool) -> None:
         with self._lock:
-            self._used.discard(wire)
+            self._used.discard(connection)
             keeps = reusable and not self._closed and len(self._idle) < MOST_IDLE
             if keeps:
-                self._idle.append(wire)
+                self._idle.append(connection)
         if not keeps:
-            wire.abort()  # a call that was given up must not be made when a link is mended
+            connection.abort()  # a call that was given up must not be made when a link is mended
 
     def _unavailable(self, error: Exception, within_s: float) -> PeerUnavailable:
         why = f"no answer within {within_s:g} s" if isinstance(error, TimeoutError) else str(error)
@@ -166,30 +165,29 @@ class Channel:
 class Talk(Generic[Reply]):
     """The replies of a stream that goes both ways."""
 
-    def __init__(self, channel: Channel, method: Method[Any, Reply], wire: Wire) -> None:
+    def __init__(self, channel: Channel, method: Method[Any, Reply], connection: Connection) -> None:
         self._channel = channel
         self._method = method
-        self._wire = wire
+        self._connection = connection
 
     def __iter__(self) -> Iterator[Reply]:
         """Yield the replies until the other side ends the stream. Raises what it failed with."""
         try:
-            yield from _replies(self._wire, self._method)
+            yield from _replies(self._connection, self._method)
         except Broken as error:
             raise PeerUnavailable(f"{self._channel.address} does not answer: {error}") from None
         finally:
-            heart.remove(self._wire)
-            self._wire.shut()  # whoever sends gives up
-            self._channel._release(self._wire, reusable=False)
+            self._connection.shut()  # whoever sends gives up
+            self._channel._release(self._connection, reusable=False)
 
     def cancel(self) -> None:
         """End it from this side; any thread."""
-        self._wire.shut()
+        self._connection.shut()
 
 
-def _replies(wire: Wire, method: Method[Any, Reply]) -> Iterator[Reply]:
+def _replies(connection: Connection, method: Method[Any, Reply]) -> Iterator[Reply]:
     while True:
-        kind, body = wire.read(None, silence_s=SILENT_S)
+        kind, body = connection.read(None)
         if kind == END:
             return
         yield _reply(method, kind, body)

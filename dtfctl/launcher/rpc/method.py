@@ -11,9 +11,10 @@ from dtfctl.values import value
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
-PROTOCOL = 2
+PROTOCOL = 3
 """What every call names, so that another version is told from a call that means something else. It changes when the
-same bytes would mean something else; fields and calls that are only new do not change it. 1 was protobuf."""
+same bytes would mean something else; fields and calls that are only new do not change it. 1 was protobuf; a
+task's report had a shape of its own in 2."""
 
 Handler = Callable[..., Any]
 """Request -> reply, or an iterator of replies; of a talk: (iterator of requests, `Call`) -> iterator of replies."""

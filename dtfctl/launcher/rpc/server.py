@@ -17,21 +17,19 @@ from dtfctl._version import VERSION
 from dtfctl.launcher.errors import LauncherError, OtherVersion, name_on_wire
 from dtfctl.launcher.identity.certificates import TlsFiles
 from dtfctl.launcher.messages import codec
-from dtfctl.launcher.rpc.frames import (
+from dtfctl.launcher.rpc.connection import (
     CALL,
     END,
     ERROR,
     MESSAGE,
-    SILENT_S,
-    Broken,
-    Echo,
+    Connection,
     NoFrame,
-    Wire,
-    heart,
 )
 from dtfctl.launcher.rpc.method import ONE_VERSION, PROTOCOL, Handler, Method, PeerUnavailable
 from dtfctl.net.admission import WITHIN_S
 from dtfctl.net.listener import Guest, Listener, listen_tcp, listen_unix
+from dtfctl.net.reasons import CLOSED
+from dtfctl.net.tls_socket import Broken, Echo
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +108,7 @@ class Server:
                 door.close()
             raise
         self._idle = threading.Condition()
-        self._wires: set[Wire] = set()
+        self._connections: set[Connection] = set()
         self._at_work = 0
         self._stopping = False
         self._listener = Listener(doors, self._serve, name="rpc")
@@ -123,94 +121,90 @@ class Server:
         self._listener.close()
         with self._idle:
             self._idle.wait_for(lambda: not self._at_work, grace_s)
-            wires = list(self._wires)
-        for wire in wires:
-            wire.shut()
+            connections = list(self._connections)
+        for connection in connections:
+            connection.shut()
 
     # ------------------------------------------------------------------ connections
 
     def _serve(self, guest: Guest) -> None:
         _caller.set(guest.where)
-        wire: Wire | None = None
+        connection: Connection | None = None
         try:
-            wire = Wire(guest.socket, self._identity.server_context())
-            _echo.set(wire.echo)
-            wire.handshake(WITHIN_S)
-            role = wire.peer_name().partition(":")[0]
+            connection = Connection(guest.socket, self._identity.server_context())
+            _echo.set(connection.echo)
+            connection.handshake(WITHIN_S)
+            role = connection.peer_name().partition(":")[0]
             if role in self._roles:  # others stay strangers: they are told so when they call, and must not wait
                 guest.admit()
             with self._idle:
-                if len(self._wires) >= MOST_CONNECTIONS:
+                if len(self._connections) >= MOST_CONNECTIONS:
                     raise Broken(f"there are {MOST_CONNECTIONS} connections already")
-                self._wires.add(wire)
-            while self._serve_one(wire, role):
+                self._connections.add(connection)
+            while self._serve_one(connection, role):
                 pass
         except (Broken, TimeoutError, OSError) as error:
             log.debug("%s: %s", guest.where, error)
         finally:
-            if wire is not None:
+            if connection is not None:
                 with self._idle:
-                    self._wires.discard(wire)
-                wire.close()
+                    self._connections.discard(connection)
+                connection.close()
             guest.close()
 
-    def _serve_one(self, wire: Wire, role: str) -> bool:
+    def _serve_one(self, connection: Connection, role: str) -> bool:
         """Serve one call; return whether there may be another one on this connection."""
         try:
-            kind, body = wire.read(None)
+            kind, body = connection.read(None)
         except NoFrame as error:
-            wire.send(_failure("InternalError", str(error), "is the other side another version of dtfctl?"))
+            connection.send(_failure("InternalError", str(error), "is the other side another version of dtfctl?"))
             raise
         with self._idle:
             if self._stopping:
                 return False
             self._at_work += 1
         try:
-            return self._answer(wire, role, kind, body)
+            return self._answer(connection, role, kind, body)
         finally:
             with self._idle:
                 self._at_work -= 1
                 self._idle.notify_all()
 
-    def _answer(self, wire: Wire, role: str, kind: int, body: bytes) -> bool:
+    def _answer(self, connection: Connection, role: str, kind: int, body: bytes) -> bool:
         path = body.decode(errors="replace") if kind == CALL else ""
         method, handler = self._table.get(path, (None, None))
         if method is None or handler is None:
-            wire.send(_failed(path, _unknown(path)))
+            connection.send(_failed(path, _unknown(path)))
         elif role not in method.roles:
-            wire.send(_failure("InternalError", f"a {role or 'stranger'} may not call {path}"))
+            connection.send(_failure("InternalError", f"a {role or 'stranger'} may not call {path}"))
         if method is None or handler is None or role not in method.roles:
-            _hear_out(wire)
+            _hear_out(connection)
             return False
         if method.talks:
-            self._talk(wire, method, handler)
+            self._talk(connection, method, handler)
             return False
-        kind, body = wire.read(REQUEST_S)
-        if kind != MESSAGE or wire.has_hung_up():  # who has given up must not be obeyed later, after a freeze
+        kind, body = connection.read(REQUEST_S)
+        if kind != MESSAGE or connection.has_hung_up():  # who has given up must not be obeyed later, after a freeze
             return False
         if method.streams:
-            heart.add(wire)
-            try:
-                _stream(wire, method, lambda: handler(_read(method.request, body)))
-            finally:
-                heart.remove(wire)
-            _hear_out(wire)
+            connection.watch(listens=False)
+            _stream(connection, method, lambda: handler(_read(method.request, body)))
+            _hear_out(connection)
             return False
         try:
             reply = (MESSAGE, codec.pack(handler(_read(method.request, body))))
         except Exception as error:
             reply = _failed(method.path, error)
-        wire.send(reply)
+        connection.send(reply)
         return True
 
-    def _talk(self, wire: Wire, method: Method[Any, Any], handler: Handler) -> None:
+    def _talk(self, connection: Connection, method: Method[Any, Any], handler: Handler) -> None:
         call = Call()
-        requests = _Requests(wire, method.request, call)
-        heart.add(wire)
+        requests = _Requests(connection, method.request, call)
+        connection.watch()
         try:
-            _stream(wire, method, lambda: handler(iter(requests), call))
+            _stream(connection, method, lambda: handler(iter(requests), call))
         finally:
-            heart.remove(wire)
             call.end()
             requests.wait_hung_up(CLOSE_S)
 
@@ -218,8 +212,8 @@ class Server:
 class _Requests:
     """What the caller of a talk says: read by a thread of its own, which also notices that the caller is gone."""
 
-    def __init__(self, wire: Wire, kind: type[Any], call: Call) -> None:
-        self._wire = wire
+    def __init__(self, connection: Connection, kind: type[Any], call: Call) -> None:
+        self._connection = connection
         self._kind = kind
         self._call = call
         self._changed = threading.Condition()
@@ -249,13 +243,13 @@ class _Requests:
             self._unwanted = True
             self._changed.notify_all()
         self._thread.join(within_s)
-        self._wire.shut()
+        self._connection.shut()
         self._thread.join()
 
     def _read(self) -> None:
         try:
             while True:
-                kind, body = self._wire.read(None, silence_s=SILENT_S)
+                kind, body = self._connection.read(None)
                 if kind == MESSAGE:
                     self._take(body)
                 elif kind == END:
@@ -276,36 +270,36 @@ class _Requests:
         """Keep a message once the handler has room for it. A caller that hangs up meanwhile is noticed."""
         with self._changed:
             while len(self._waiting) >= AHEAD and not self._unwanted:
-                if not self._changed.wait(LOOK_S) and self._wire.has_hung_up():
-                    raise Broken("it closed the connection")
+                if not self._changed.wait(LOOK_S) and self._connection.has_hung_up():
+                    raise Broken(f"it {CLOSED}")
             if not self._unwanted:
                 self._waiting.append(body)
                 self._changed.notify_all()
 
 
-def _stream(wire: Wire, method: Method[Any, Any], handle: Callable[[], Iterator[Any]]) -> None:
+def _stream(connection: Connection, method: Method[Any, Any], handle: Callable[[], Iterator[Any]]) -> None:
     """Send what the handler gives, and how that ended."""
     replies: Iterator[Any] = iter(())
     try:
         replies = iter(handle())
         for reply in replies:
-            wire.send((MESSAGE, codec.pack(reply)))
-        wire.send((END, b""))
+            connection.send((MESSAGE, codec.pack(reply)))
+        connection.send((END, b""))
     except Broken:
         raise
     except Exception as error:
-        wire.send(_failed(method.path, error))
+        connection.send(_failed(method.path, error))
     finally:
         if hasattr(replies, "close"):
             replies.close()
 
 
-def _hear_out(wire: Wire) -> None:
+def _hear_out(connection: Connection) -> None:
     """Read until the caller hangs up, which it does when it has heard the end."""
     deadline = time.monotonic() + CLOSE_S
     while (left := deadline - time.monotonic()) > 0:
         try:
-            wire.read(left)
+            connection.read(left)
         except (Broken, TimeoutError):
             return
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from dtfctl.launcher.spec.exchange import Runtime
 from dtfctl.launcher.spec.kinds import (
     Choice,
     Duration,
@@ -308,26 +309,6 @@ class Security:
     )
     lifetime: Seconds = option(
         Duration(), "Of certificates; they are renewed when a third of it is left.", "825d", default=825 * 86400.0
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Runtime:
-    """How tasks exchange tensors."""
-
-    transport: Literal["auto", "shm", "tcp", "grpc"] = option(
-        Choice(("auto", "shm", "tcp", "grpc")),
-        "`auto`: shared memory between tasks of a host, else sockets, else gRPC where no other port is open; or the "
-        "one to use.",
-        "tcp",
-        default="auto",
-    )
-    encrypt: Literal["auto", "none"] = option(
-        Choice(("auto", "none")),
-        "`auto` encrypts tensors between hosts where `security.tls` does; `none` does not. Tasks prove who they are "
-        "either way.",
-        "none",
-        default="auto",
     )
 
 

@@ -19,7 +19,6 @@ from dtfctl.protocol.graph_pb2 import (
     OpDef,
 )
 from dtfctl.protocol.meta_graph_pb2 import MetaGraphDef
-from dtfctl.protocol.summary_pb2 import Event, Summary as Summary
 from dtfctl.protocol.tensor_pb2 import TensorProto
 from dtfctl.runtime import data, train
 from dtfctl.runtime.api import (
@@ -58,7 +57,10 @@ from dtfctl.runtime.api import (
     version,
 )
 from dtfctl.runtime.api._shared.assertions import *
+from dtfctl.runtime.api._shared.base64 import *
 from dtfctl.runtime.api._shared.bitwise import *
+from dtfctl.runtime.api._shared.casting import *
+from dtfctl.runtime.api._shared.cropping import *
 from dtfctl.runtime.api._shared.debugging import *
 from dtfctl.runtime.api._shared.dtypes import *
 from dtfctl.runtime.api._shared.io import *
@@ -70,9 +72,14 @@ from dtfctl.runtime.api._shared.nn import *
 from dtfctl.runtime.api._shared.quantization import *
 from dtfctl.runtime.api._shared.queues import *
 from dtfctl.runtime.api._shared.random import *
+from dtfctl.runtime.api._shared.sigmoids import *
+from dtfctl.runtime.api._shared.sparse import *
 from dtfctl.runtime.api._shared.special import *
 from dtfctl.runtime.api._shared.spectral import *
 from dtfctl.runtime.api._shared.strings import *
+from dtfctl.runtime.api._shared.summaries import *
+from dtfctl.runtime.api._shared.tables import *
+from dtfctl.runtime.api._shared.text import *
 from dtfctl.runtime.client.default_session import get_default_session
 from dtfctl.runtime.client.fetches import IndexedSlicesValue, SparseTensorValue
 from dtfctl.runtime.client.interactive import InteractiveSession
@@ -93,7 +100,6 @@ from dtfctl.runtime.framework.context import (
 )
 from dtfctl.runtime.framework.convert import (
     IndexedSlices,
-    SparseTensor,
     constant,
     convert_to_tensor,
     register_tensor_conversion_function,
@@ -101,8 +107,6 @@ from dtfctl.runtime.framework.convert import (
 from dtfctl.runtime.framework.device_spec import (
     DeviceSpec,
 )
-from dtfctl.runtime.framework.dtypes import bool_ as bool
-from dtfctl.runtime.framework.errors import OpError
 from dtfctl.runtime.framework.func_graph import (
     init_scope,
 )
@@ -127,10 +131,6 @@ from dtfctl.runtime.framework.graph_keys import (
     name_scope,
     op_scope,
 )
-from dtfctl.runtime.framework.importer import (
-    import_graph_def,
-)
-from dtfctl.runtime.framework.node_graph import GRAPH_DEF_VERSION
 from dtfctl.runtime.framework.op_builder import (
     apply_op_nested as apply_op,
 )
@@ -142,9 +142,7 @@ from dtfctl.runtime.framework.operation import (
     Tensor,
 )
 from dtfctl.runtime.framework.registries import (
-    not_differentiable as NoGradient,
     not_differentiable as NotDifferentiable,
-    not_differentiable as no_gradient,
     register_gradient as RegisterGradient,
     register_shape,
 )
@@ -172,7 +170,6 @@ from dtfctl.runtime.ops.array_ops import (
     edit_distance,
     ensure_shape,
     expand_dims,
-    extract_image_patches,
     extract_volume_patches,
     fill,
     fingerprint,
@@ -181,10 +178,6 @@ from dtfctl.runtime.ops.array_ops import (
     identity,
     identity_n,
     listdiff,
-    matrix_band_part,
-    matrix_diag,
-    matrix_diag_part,
-    matrix_set_diag,
     meshgrid,
     newaxis,
     one_hot,
@@ -208,7 +201,6 @@ from dtfctl.runtime.ops.array_ops import (
     shape_n,
     size,
     slice,
-    sparse_placeholder,
     split,
     squeeze,
     stack,
@@ -234,7 +226,6 @@ from dtfctl.runtime.ops.array_ops import (
     zeros,
     zeros_like,
 )
-from dtfctl.runtime.ops.check_ops import verify_tensor_all_finite
 from dtfctl.runtime.ops.clip_ops import clip_by_average_norm, clip_by_global_norm, clip_by_norm, clip_by_value
 from dtfctl.runtime.ops.cond import (
     case,
@@ -244,10 +235,7 @@ from dtfctl.runtime.ops.cond import (
 from dtfctl.runtime.ops.data_flow_ops.accumulators import (
     ConditionalAccumulator,
     ConditionalAccumulatorBase,
-    SparseConditionalAccumulator,
 )
-from dtfctl.runtime.ops.data_flow_ops.partitioning import dynamic_partition, dynamic_stitch
-from dtfctl.runtime.ops.data_flow_ops.queues import FIFOQueue
 from dtfctl.runtime.ops.data_flow_ops.session_tensors import delete_session_tensor, get_session_tensor
 from dtfctl.runtime.ops.data_flow_ops.staging import StagingArea
 from dtfctl.runtime.ops.function import (
@@ -275,60 +263,26 @@ from dtfctl.runtime.ops.init_ops import (
     variance_scaling_initializer,
     zeros_initializer,
 )
-from dtfctl.runtime.ops.logging_ops import Print, print_v2, print_v2 as print
-from dtfctl.runtime.ops.lookup_ops import (
-    initialize_all_tables,
-    tables_initializer,
+from dtfctl.runtime.ops.logging_ops import (
+    Print,
+    print_v2,
 )
-from dtfctl.runtime.ops.math_ops import cast, complex, histogram_fixed_width_bins, saturate_cast, sigmoid, tanh
+from dtfctl.runtime.ops.math_ops import (
+    histogram_fixed_width_bins,
+)
 from dtfctl.runtime.ops.op_defs.control import no_op
-from dtfctl.runtime.ops.op_defs.data_flow import get_session_handle
+from dtfctl.runtime.ops.op_defs.data_flow import dynamic_partition, dynamic_stitch, get_session_handle
 from dtfctl.runtime.ops.op_defs.entry import define_op
 from dtfctl.runtime.ops.op_defs.io import timestamp
-from dtfctl.runtime.ops.op_defs.string import as_string, decode_base64, encode_base64
 from dtfctl.runtime.ops.partitioned_variables import (
     fixed_size_partitioner,
     min_max_variable_partitioner,
     variable_axis_size_partitioner,
 )
-from dtfctl.runtime.ops.random_ops import (
-    random_crop,
-    random_gamma,
-    random_normal,
-    random_poisson,
-    random_shuffle,
-    random_uniform,
-)
 from dtfctl.runtime.ops.rnn_cell import LSTMStateTuple
 from dtfctl.runtime.ops.sort_ops import argsort, sort
-from dtfctl.runtime.ops.sparse_ops.arithmetic import (
-    sparse_add,
-    sparse_maximum,
-    sparse_minimum,
-    sparse_reduce_max,
-    sparse_reduce_max_sparse,
-    sparse_reduce_sum,
-    sparse_reduce_sum_sparse,
-    sparse_softmax,
-    sparse_tensor_dense_matmul,
-)
-from dtfctl.runtime.ops.sparse_ops.arranging import (
-    sparse_concat,
-    sparse_fill_empty_rows,
-    sparse_reorder,
-    sparse_reset_shape,
-    sparse_reshape,
-    sparse_retain,
-    sparse_slice,
-    sparse_split,
-    sparse_transpose,
-)
 from dtfctl.runtime.ops.sparse_ops.conversion import (
-    sparse_mask,
-    sparse_merge,
-    sparse_tensor_to_dense,
     sparse_to_dense,
-    sparse_to_indicator,
 )
 from dtfctl.runtime.ops.state_ops import (
     assign,
@@ -354,18 +308,12 @@ from dtfctl.runtime.ops.variable_collections import (
     all_variables,
     assert_variables_initialized,
     global_variables,
-    global_variables_initializer,
-    global_variables_initializer as initialize_all_variables,
     is_variable_initialized,
     local_variables,
-    local_variables_initializer,
-    local_variables_initializer as initialize_local_variables,
     model_variables,
     moving_average_variables,
     report_uninitialized_variables,
     trainable_variables,
-    variables_initializer,
-    variables_initializer as initialize_variables,
 )
 from dtfctl.runtime.ops.variable_scope import (
     AUTO_REUSE,
@@ -388,7 +336,11 @@ from dtfctl.runtime.ops.variables import (
 from dtfctl.runtime.ops.while_loop import (
     while_loop,
 )
-from dtfctl.runtime.platform import app, flags as flags, gfile as gfile, tf_logging as logging
+from dtfctl.runtime.platform import (
+    app,
+    flags as flags,
+    tf_logging as logging,
+)
 from dtfctl.runtime.platform.libraries import load_file_system_library, load_library, load_op_library
 from dtfctl.runtime.platform.v2_behavior import (
     control_flow_v2_enabled,
@@ -398,10 +350,56 @@ from dtfctl.runtime.platform.v2_behavior import (
     disable_v2_tensorshape,
 )
 
+# What a namespace has, too, there mostly by a shorter name.
+extract_image_patches = image.extract_image_patches
+FIFOQueue = queue.FIFOQueue
+global_variables_initializer = initialize_all_variables = initializers.global_variables
+import_graph_def = graph_util.import_graph_def
+initialize_all_tables = lookup.initialize_all_tables
+local_variables_initializer = initialize_local_variables = initializers.local_variables
+matrix_band_part = linalg.band_part
+matrix_diag = linalg.diag
+matrix_diag_part = linalg.diag_part
+matrix_set_diag = linalg.set_diag
+NoGradient = no_gradient = NotDifferentiable
+OpError = errors.OpError
+print = print_v2
+random_gamma = random.gamma
+random_normal = random.normal
+random_poisson = random.poisson
+random_shuffle = random.shuffle
+random_uniform = random.uniform
+sparse_add = sparse.add
+sparse_concat = sparse.concat
+sparse_fill_empty_rows = sparse.fill_empty_rows
+sparse_mask = sparse.mask
+sparse_maximum = sparse.maximum
+sparse_merge = sparse.merge
+sparse_minimum = sparse.minimum
+sparse_placeholder = sparse.placeholder
+sparse_reduce_max = sparse.reduce_max
+sparse_reduce_max_sparse = sparse.reduce_max_sparse
+sparse_reduce_sum = sparse.reduce_sum
+sparse_reduce_sum_sparse = sparse.reduce_sum_sparse
+sparse_reorder = sparse.reorder
+sparse_reset_shape = sparse.reset_shape
+sparse_reshape = sparse.reshape
+sparse_retain = sparse.retain
+sparse_slice = sparse.slice
+sparse_softmax = sparse.softmax
+sparse_split = sparse.split
+sparse_tensor_dense_matmul = sparse.matmul
+sparse_tensor_to_dense = sparse.to_dense
+sparse_to_indicator = sparse.to_indicator
+sparse_transpose = sparse.transpose
+variables_initializer = initialize_variables = initializers.variables
+verify_tensor_all_finite = debugging.assert_all_finite
+
 # Programs of TensorFlow 1 look here for its last version; this package's own is `dtfctl.__version__`.
 __version__ = VERSION = version.VERSION
 GIT_VERSION = version.GIT_VERSION
 COMPILER_VERSION = version.COMPILER_VERSION
+GRAPH_DEF_VERSION = version.GRAPH_DEF_VERSION
 GRAPH_DEF_VERSION_MIN_CONSUMER = version.GRAPH_DEF_VERSION_MIN_CONSUMER
 GRAPH_DEF_VERSION_MIN_PRODUCER = version.GRAPH_DEF_VERSION_MIN_PRODUCER
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dtfctl.runtime.api._shared.tables import *
 from dtfctl.runtime.ops.init_ops import (
     Constant as constant,
     GlorotNormal as glorot_normal,
@@ -20,7 +21,6 @@ from dtfctl.runtime.ops.init_ops import (
     lecun_normal,
     lecun_uniform,
 )
-from dtfctl.runtime.ops.lookup_ops import tables_initializer
 from dtfctl.runtime.ops.variable_collections import (
     global_variables_initializer as global_variables,
     local_variables_initializer as local_variables,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from dtfctl.runtime.api._shared.base64 import *
 from dtfctl.runtime.api._shared.image_files import *
 from dtfctl.runtime.api._shared.io import *
 from dtfctl.runtime.api._shared.queues import *
 from dtfctl.runtime.api._shared.records import *
-from dtfctl.runtime.ops.op_defs.string import decode_base64, encode_base64
-from dtfctl.runtime.platform import gfile
 from dtfctl.runtime.train.graph_io import write_graph
 from dtfctl.runtime.train.input import match_filenames_once

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dtfctl.runtime.api._shared.tables import *
 from dtfctl.runtime.ops.lookup_ops import (
     DenseHashTable,
     HashTable,
@@ -10,8 +11,14 @@ from dtfctl.runtime.ops.lookup_ops import (
     StaticHashTable,
     TextFileIndex,
     TextFileInitializer,
+    initialize_all_tables,
+)
+from dtfctl.runtime.ops.vocabulary_tables import (
+    FastHashSpec,
+    HasherSpec,
+    IdTableWithHashBuckets,
+    StaticVocabularyTable,
+    StrongHashSpec,
     index_table_from_file,
     index_table_from_tensor,
-    initialize_all_tables,
-    tables_initializer,
 )

@@ -7,20 +7,17 @@ from dtfctl.runtime.api import (
 )
 from dtfctl.runtime.api._shared.assertions import *
 from dtfctl.runtime.api._shared.bitwise import *
+from dtfctl.runtime.api._shared.casting import *
 from dtfctl.runtime.api._shared.math import *
 from dtfctl.runtime.api._shared.matrices import *
 from dtfctl.runtime.api._shared.nn_math import *
+from dtfctl.runtime.api._shared.normalizing import *
+from dtfctl.runtime.api._shared.sigmoids import *
 from dtfctl.runtime.api._shared.special import *
 from dtfctl.runtime.api._shared.spectral import *
 from dtfctl.runtime.ops.math_ops import (
-    cast,
-    complex,
     divide_no_nan,
     polyval,
     reciprocal_no_nan,
-    saturate_cast,
-    sigmoid,
     sobol_sample,
-    tanh,
 )
-from dtfctl.runtime.ops.nn_ops import l2_normalize

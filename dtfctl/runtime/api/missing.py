@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import json
 from pathlib import Path
@@ -22,20 +21,22 @@ INSTEAD: dict[str, str] = {
     "data": "`tf.data.Dataset` and its iterators",
     "debugging": "`tf.Assert`, `tf.check_numerics` and `tf.Print`",
     "distribute": "replication as in examples/replication",
-    "distributions": "the functions of `tf.random`, and densities written out with `tf.math`",
     "dtypes": "`tf.as_dtype` and the types themselves",
     "enable_eager_execution": "`tf.Session`, or `dtfctl.runtime.eager`",
     "enable_v2_behavior": "`tf.Session`: programs here are TF1's",
     "errors": "`tf.errors.OpError` and its classes",
-    "estimator": "`tf.train.MonitoredTrainingSession`",
     "examples": "the files themselves: the tutorials' loaders left TensorFlow with version 2",
     "experimental": "`tf.raw_ops`, where it is an op",
-    "feature_column": "`tf.nn.embedding_lookup_sparse` and `tf.lookup`, as in examples/tf1/wide_and_deep.py",
     "flags": "`tf.app.flags`, which is argparse with absl's surface",
     "image": "`tf.image.resize_images` and the other functions of `tf.image`",
     "image.ssim_multiscale": "`tf.image.ssim`",
     "io": "`tf.train` and `tf.gfile`",
-    "keras": "`tf.layers`, `tf.losses` and `tf.train`",
+    "keras": "what `tf.keras` has, or `tf.layers`, `tf.losses` and `tf.train`",
+    "keras.applications": "the model written out, and `load_weights`",
+    "keras.datasets": "the files themselves: nothing is downloaded",
+    "keras.estimator": "`tf.estimator`",
+    "keras.preprocessing": "NumPy, before feeding",
+    "keras.wrappers": "`tf.keras.Model` itself",
     "layers": "the functions of `tf.layers`, and `tf.nn`",
     "linalg": "the functions of `tf.linalg`",
     "lite": "`tf.graph_util` and `tf.saved_model`",
@@ -58,7 +59,6 @@ INSTEAD: dict[str, str] = {
     "test": "`tf.test.TestCase`, or pytest",
     "tpu": "CPUs and GPUs: there are no TPUs here",
     "train": "`tf.train.Saver` and the classes of `tf.train`",
-    "train.Checkpoint": "`tf.train.Saver` with a list of variables",
     "train.warm_start": "`tf.train.init_from_checkpoint`",
     "types": "`tf.Tensor`",
     "vectorized_map": "`tf.map_fn`",
@@ -90,6 +90,8 @@ def explain(name: str) -> str:
     if name in tensorflow_names() or advice is not None:
         use = f"; use {advice}" if advice is not None else "; `tf.raw_ops` has every op by its type"
         return f"tf.{name} is not there{use} ({PAGE})"
+    import difflib
+
     close = difflib.get_close_matches(name, tensorflow_names(), 1, 0.8)
     meant = f"; did you mean tf.{close[0]}?" if close else f" ({PAGE})"
     return f"tf.{name} is not there, and TensorFlow 2.21 has no such name in tf.compat.v1{meant}"

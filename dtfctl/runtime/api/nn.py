@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dtfctl.runtime.api._shared.nn import *
 from dtfctl.runtime.api._shared.nn_math import *
+from dtfctl.runtime.api._shared.normalizing import *
 from dtfctl.runtime.api._shared.sampling import *
+from dtfctl.runtime.api._shared.sigmoids import *
 from dtfctl.runtime.ops import rnn_cell
 from dtfctl.runtime.ops.candidate_sampling_ops import compute_accidental_hits, nce_loss, sampled_softmax_loss
 from dtfctl.runtime.ops.embedding_ops import (
     embedding_lookup,
     embedding_lookup_sparse,
     safe_embedding_lookup_sparse,
-)
-from dtfctl.runtime.ops.math_ops import (
-    sigmoid,
-    tanh,
 )
 from dtfctl.runtime.ops.nn_ops import (
     TopK,
@@ -46,7 +44,6 @@ from dtfctl.runtime.ops.nn_ops import (
     erosion2d,
     fused_batch_norm,
     l2_loss,
-    l2_normalize,
     leaky_relu,
     local_response_normalization,
     log_poisson_loss,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtfctl.runtime.framework.op_builder import apply_op_nested
+from dtfctl.runtime.framework import op_builder
 from dtfctl.runtime.framework.op_signature import find_signature, op_names
 
 
@@ -13,7 +13,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'tf.raw_ops' has no attribute {name!r}")
 
     def raw_op(**arguments: Any) -> Any:
-        return apply_op_nested(name, **arguments)
+        return op_builder.apply_op_nested(name, **arguments)
 
     raw_op.__name__ = name
     return raw_op

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dtfctl.runtime.framework.convert import (
-    SparseTensor,
-)
-from dtfctl.runtime.ops.array_ops import sparse_placeholder as placeholder
-from dtfctl.runtime.ops.data_flow_ops.accumulators import SparseConditionalAccumulator
-from dtfctl.runtime.ops.math_ops import (
+from dtfctl.runtime.api._shared.math import (
     sparse_segment_mean as segment_mean,
     sparse_segment_sqrt_n as segment_sqrt_n,
     sparse_segment_sum as segment_sum,
 )
+from dtfctl.runtime.api._shared.sparse import *
+from dtfctl.runtime.ops.array_ops import sparse_placeholder as placeholder
 from dtfctl.runtime.ops.sparse_ops.arithmetic import (
     sparse_add as add,
     sparse_maximum as maximum,
@@ -22,7 +19,6 @@ from dtfctl.runtime.ops.sparse_ops.arithmetic import (
     sparse_reduce_sum_sparse as reduce_sum_sparse,
     sparse_softmax as softmax,
     sparse_tensor_dense_matmul as matmul,
-    sparse_tensor_dense_matmul as sparse_dense_matmul,
 )
 from dtfctl.runtime.ops.sparse_ops.arranging import (
     sparse_concat as concat,
@@ -44,3 +40,6 @@ from dtfctl.runtime.ops.sparse_ops.conversion import (
     sparse_tensor_to_dense as to_dense,
     sparse_to_indicator as to_indicator,
 )
+from dtfctl.runtime.ops.sparse_ops.crossing import sparse_cross as cross, sparse_cross_hashed as cross_hashed
+
+sparse_dense_matmul = matmul

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dtfctl.protocol.summary_pb2 import (
-    Event,
-    Summary,
-)
+from dtfctl.runtime.api._shared.summaries import *
 from dtfctl.runtime.ops.summary import (
     audio,
     histogram,

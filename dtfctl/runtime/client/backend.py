@@ -10,8 +10,7 @@ import numpy as np
 
 from dtfctl.protocol import config_pb2, device_pb2, graph_pb2
 from dtfctl.runtime.framework.errors import InvalidArgumentError
-from dtfctl.runtime.memory.ownership import is_sole
-from dtfctl.runtime.memory.sharing import may_be_given_away
+from dtfctl.runtime.memory.sharing import given_away
 from dtfctl.runtime.services.compiled_step import StepOptions
 from dtfctl.runtime.services.master import Master
 from dtfctl.runtime.services.master_session import MasterSession
@@ -143,11 +142,8 @@ def as_host(value: Any) -> Any:
 def own_values(values: list[Any]) -> list[Any]:
     """Turn fetched values into the client's own: what a variable or constant still holds is copied."""
     for i in range(len(values)):
-        value = values[i]
-        if isinstance(value, np.ndarray) and value.ndim:
-            values[i] = None
-            # Flags hold their array, so they must not have a name while its references are counted.
-            values[i] = value if is_sole(value) and may_be_given_away(value) else value.copy()
+        if isinstance(values[i], np.ndarray) and values[i].ndim:
+            values[i] = given_away(values, i)
         else:
-            values[i] = as_host(value)
+            values[i] = as_host(values[i])
     return values

@@ -5,19 +5,18 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from dtfctl.net.pings import SILENT_S
+from dtfctl.net.reasons import CLOSED
 from dtfctl.protocol import worker_pb2
-from dtfctl.runtime.memory.borrowed import Mapping
-from dtfctl.runtime.memory.shared_memory import LEAST, Loans, Place
+from dtfctl.runtime.memory.link_memory import LinkMemory
+from dtfctl.runtime.memory.shared_memory import LEAST, Place
 from dtfctl.runtime.rendezvous.frames import Frame, FrameReader, FrameWriter, Kind, Message, host_array
 from dtfctl.runtime.rendezvous.transports.handshake import Offer, connect_unix
 
 _OFFSET = struct.Struct("<Q")
-# A task that lives says so while it runs something for a client.
-SILENCE_S = 20
 
 
 class Connection:
@@ -53,15 +52,13 @@ class Connection:
         self._sock = joined.sock
         self._sock.settimeout(None)
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-            self._sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("@ll", SILENCE_S, 0))
+            self._sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("@ll", SILENT_S, 0))
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             with contextlib.suppress(OSError):
                 self._sock.setsockopt(socket.SOL_SOCKET, option, 1 << 22)
-        self._loans = None if joined.arena is None else Loans(joined.arena)
-        self._released: deque[int] = deque()
-        mapping = None if joined.peer_arena is None else Mapping(*joined.peer_arena, self._released.append)
+        self._memory = LinkMemory(joined.arena, joined.peer_arena)
         self._writer = FrameWriter(life, offer.incarnation)
-        self._reader = FrameReader(offer.incarnation, life, self._frame, mapping)
+        self._reader = FrameReader(offer.incarnation, life, self._frame, self._memory.mapping)
         self._received = received
 
     def fileno(self) -> int:
@@ -77,8 +74,8 @@ class Connection:
         self.is_spoilt = True
         out: list[bytes | memoryview] = []
         write = self._writer.write
-        if self._released:
-            write(Message(Kind.RELEASE, 0, "", b"".join(_OFFSET.pack(o) for o in self._take_released())), out)
+        if self._memory.has_released:
+            write(Message(Kind.RELEASE, 0, "", b"".join(map(_OFFSET.pack, self._memory.take_released()))), out)
         for message in messages:
             write(message, out, self._share(message.value) if message.kind is Kind.TENSOR else None)
         if len(out) == 1:
@@ -98,27 +95,22 @@ class Connection:
         """
         count = self._sock.recv_into(self._reader.space())
         if not count:
-            raise ConnectionError("it closed the connection")
+            raise ConnectionError(f"it {CLOSED}")
         self._reader.filled(count)
 
     def _frame(self, frame: Frame) -> None:
         if frame.kind is Kind.RELEASE:
-            if self._loans is not None:
-                for (offset,) in _OFFSET.iter_unpack(frame.payload):
-                    self._loans.take_back(offset)
+            self._memory.take_back(offset for (offset,) in _OFFSET.iter_unpack(frame.payload))
         elif frame.kind is not Kind.PING:
             self._received(self, frame)
 
     def _share(self, value: Any) -> Place | None:
-        if self._loans is None or getattr(value, "nbytes", 0) < LEAST:
+        loans = self._memory.loans
+        if loans is None or getattr(value, "nbytes", 0) < LEAST:
             return None
         array = host_array(value)
-        return None if array.dtype.hasobject else self._loans.lend(array)  # type: ignore[arg-type]
-
-    def _take_released(self) -> list[int]:
-        return [self._released.popleft() for _ in range(len(self._released))]
+        return None if array.dtype.hasobject else loans.lend(array)  # type: ignore[arg-type]
 
     def close(self) -> None:
         self._sock.close()
-        if self._loans is not None:
-            self._loans.arena.close()
+        self._memory.end()

@@ -12,7 +12,7 @@ import grpc
 
 from dtfctl.protocol import config_pb2, device_pb2, graph_pb2, master_pb2, worker_pb2
 from dtfctl.runtime.client.backend import Prepared, own_values
-from dtfctl.runtime.client.line import Line
+from dtfctl.runtime.client.local_steps import LocalSteps
 from dtfctl.runtime.framework.errors import (
     DeadlineExceededError,
     InternalError,
@@ -87,7 +87,7 @@ class GrpcBackend:
         self._handle = ""
         self._version = 0
         # The short way to a master on this host; None until it is wanted, and where there is none.
-        self._line: Line | None = None
+        self._local_steps: LocalSteps | None = None
         asks_for_rpc = config.rpc_options.use_rpc_for_inprocess_master
         self._only_rpc = "the session's rpc_options ask for it" if asks_for_rpc else ""
         self._prepared: dict[tuple[tuple[str, ...], ...], Prepared] = {}
@@ -176,22 +176,22 @@ class GrpcBackend:
         is_full = len(self._prepared) >= MAX_SIGNATURES
         only_rpc = f"the session has run {MAX_SIGNATURES} other signatures" if is_full else self._why_only_rpc()
         choice = choose_path(StepFacts(has_timeout=self._timeout_s is not None, only_rpc=only_rpc))
-        if choice.path is StepPath.RPC or self._line is None:
+        if choice.path is StepPath.RPC or self._local_steps is None:
             tell(choice, *key)
             found = partial(self._run_plain, *key)
         else:
             # What only the master knows of it, it says when the first step is run.
-            found = self._line.function(*key)
+            found = self._local_steps.function(*key)
         if not is_full:
             self._prepared[key] = found
         return found
 
     def _why_only_rpc(self) -> str:
-        """Say why this session has no line to its master; "" where it has one now, or wants none."""
-        if self._line is None and not self._only_rpc and self._timeout_s is None:
-            line = Line(self._handle, self._address, self._open_line)
-            if line.open():
-                self._line = line
+        """Say why this session runs no steps over sockets of its host; "" where it does now, or does not want to."""
+        if self._local_steps is None and not self._only_rpc and self._timeout_s is None:
+            local = LocalSteps(self._handle, self._address, self._ask_for_connection)
+            if local.open():
+                self._local_steps = local
             else:
                 self._only_rpc = f"the master at {self._address} takes no other connection from here"
         return self._only_rpc
@@ -201,7 +201,7 @@ class GrpcBackend:
     ) -> list[Any]:
         return self._run_step(dict(zip(feeds, values)), fetches, targets, None, None, "")
 
-    def _open_line(self, request: worker_pb2.OpenClientRequest) -> worker_pb2.OpenLinkResponse:
+    def _ask_for_connection(self, request: worker_pb2.OpenClientRequest) -> worker_pb2.OpenLinkResponse:
         if self._stub is None:
             raise UnavailableError(f"The session with the master at {self._address} is closed")
         answer: worker_pb2.OpenLinkResponse = self._stub.call(
@@ -248,8 +248,8 @@ class GrpcBackend:
     def close(self) -> None:
         stub, self._stub = self._stub, None
         handle, self._handle = self._handle, ""
-        if self._line is not None:
-            self._line.close()
+        if self._local_steps is not None:
+            self._local_steps.close()
         if stub is None:
             return
         try:

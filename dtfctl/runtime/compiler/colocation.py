@@ -22,35 +22,21 @@ from dtfctl.runtime.kernels.registry import find_kernel, kernels_of
 log = logging.getLogger(__name__)
 _ANY = DeviceSpec()
 _PREFIX = b"loc:@"
-# Ops that only pass resources on, or to functions they run now and then. (Calls are not among them: one that is not
-# expanded runs on one device, which has to be that of its resources.)
-_EXEMPT = frozenset(
-    (
-        "IdentityN",
-        "DeleteMultiDeviceIterator",
-        "FilterDataset",
-        "FlatMapDataset",
-        "GeneratorDataset",
-        "GroupByReducerDataset",
-        "GroupByWindowDataset",
-        "InterleaveDataset",
-        "LegacyParallelInterleaveDatasetV2",
-        "MapAndBatchDataset",
-        "MapDataset",
-        "ParallelFilterDataset",
-        "ParallelInterleaveDataset",
-        "ParallelInterleaveDatasetV2",
-        "ParallelInterleaveDatasetV3",
-        "ParallelInterleaveDatasetV4",
-        "ParallelMapDataset",
-        "ParallelMapDatasetV2",
-        "ReduceDataset",
-        "ScanDataset",
-        "TakeWhileDataset",
-    )
-)
+# What only passes each of its resources on, or ends them one by one. (An Identity's device is its input's.)
+_OF_MANY = frozenset(("IdentityN", "DeleteMultiDeviceIterator"))
 _PARTS = (("job", "jobs"), ("replica", "replicas"), ("task", "tasks"))
 _DEVICE_PARTS = (("device_type", "types"), ("device_index", "ids"))
+
+
+def _hands_on(node: Node) -> bool:
+    """Tell whether a node only passes resources on, or to functions a dataset runs now and then.
+
+    Calls do not: one that is not expanded runs on one device, which has to be that of its resources.
+    """
+    if node.op in _OF_MANY:
+        return True
+    signature = node.signature
+    return signature.takes_functions and any(a.dtype is dtypes.variant for a in (*signature.inputs, *signature.outputs))
 
 
 def merge_specs(a: DeviceSpec, b: DeviceSpec, soft: bool = False) -> DeviceSpec:
@@ -223,7 +209,7 @@ class ColocationGraph:
                 continue
             for edge, dtype in zip(node.inputs, node.input_types):
                 if dtype.is_ref or dtype is dtypes.resource:
-                    if node.op not in _EXEMPT:
+                    if not _hands_on(node):
                         self._colocate_edge(edge.node, node)
                 elif dtype is dtypes.variant and is_dataset(edge.node) and is_dataset(node):
                     self._colocate_edge(edge.node, node)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dtfctl.protocol import config_pb2
@@ -95,12 +95,14 @@ def compile_step(
     devices: DeviceSet,
     options: CompileOptions | None = None,
     everywhere: bool = False,
+    is_far: Callable[[str, str], bool] | None = None,
 ) -> CompiledGraph:
     """Compile the parts of the step that a request asks for.
 
     Args:
         everywhere: the client is at all tasks at once: feeds arrive where they are used, fetches leave where they are
             computed. By default all go through the master's task.
+        is_far: see `split_by_task`.
 
     Raises:
         InvalidArgumentError, NotFoundError: the request is at fault, or a loop that crosses devices is malformed.
@@ -120,5 +122,5 @@ def compile_step(
         )
         optimize(step, [parse_tensor(t)[0] for t in targets], Rewrites.from_options(options.graph_options))
         bfloat16 = options.graph_options.enable_bfloat16_sendrecv
-        partitions = split_by_task(step, devices.incarnations(), bfloat16=bfloat16)
+        partitions = split_by_task(step, devices.incarnations(), bfloat16=bfloat16, is_far=is_far)
     return CompiledGraph(partitions, task_of(client.name), tuple(feeds), tuple(fetches), tuple(targets))

@@ -9,23 +9,15 @@ from __future__ import annotations
 
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.compiler.naming import Namer
-from dtfctl.runtime.compiler.order import (
-    ENTERS,
-    EXITS,
-    NEXTS,
-    Frame,
-    find_frames,
-    first_consumers,
-    topological_order,
-)
+from dtfctl.runtime.compiler.order import Frame, find_frames, first_consumers, topological_order
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph, make_node
+from dtfctl.runtime.framework.structural_ops import ENTERS, EXITS, NEXTS
 
 # The driver Merge of nodes that have inputs from other devices inside a loop; it is among their control inputs.
 LoopGuards = dict[Node, Node]
 
-_LOOP_OPS = ENTERS | EXITS | NEXTS
 _FLOAT = graph_pb2.AttrValue(type=dtypes.float32.as_datatype_enum)  # type: ignore[arg-type]
 
 
@@ -36,7 +28,7 @@ def add_control_loops(graph: NodeGraph, namer: Namer) -> LoopGuards:
         InvalidArgumentError: the loops are malformed, or one that crosses devices has no LoopCond.
     """
     ops = {node.op for node in graph}
-    has_loops = bool(ops & _LOOP_OPS)
+    has_loops = bool(ops & (ENTERS | EXITS | NEXTS))
     if not has_loops and "Switch" not in ops:
         return {}
     _colocate_control_flow(graph)

@@ -43,6 +43,11 @@ def task_of(device: str) -> str:
     return device[: device.index("/device:")] if "/device:" in device else device
 
 
+def cpu_of(device: str) -> str:
+    """Name the first CPU of the task that a device, by its full name, is of."""
+    return device if "/device:CPU:" in device else f"{task_of(device)}/device:CPU:0"
+
+
 class DeviceSet:
     """The devices a session may use.
 

@@ -20,6 +20,7 @@ from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.importer import import_graph_def
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.framework.structural_ops import BOUNDARIES
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 
 SYMBOLIC_GRADIENT = "SymbolicGradient"
@@ -66,7 +67,7 @@ def differentiate(library: FunctionLibrary, name: str, body: graph_pb2.GraphDef)
         given = {n.name: graph.add_argument(_dtype(n), TensorShape(None), n.name) for n in args}
         flowing = [graph.add_argument(_dtype(n), TensorShape(None), "grad") for n in returned]
         inner = graph_pb2.GraphDef(versions=body.versions)
-        inner.node.extend(n for n in body.node if n.op not in ("_Arg", "_Retval"))
+        inner.node.extend(n for n in body.node if n.op not in BOUNDARIES)
         for node in inner.node:
             kept = [i for i in node.input if not (i.startswith("^") and i[1:] in given)]
             del node.input[:]

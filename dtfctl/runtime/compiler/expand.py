@@ -25,20 +25,20 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError, ResourceExhaus
 from dtfctl.runtime.framework.function_library import FunctionLibrary
 from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph, make_node
 from dtfctl.runtime.framework.op_signature import get_signature
+from dtfctl.runtime.framework.structural_ops import (
+    BOUNDARIES,
+    CALLS,
+    CASES,
+    ENTERS,
+    FUNCTIONAL,
+    IFS,
+    PLACEHOLDERS,
+    WHILES,
+)
+from dtfctl.runtime.kernels.registry import op_promises
 
-CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall"))
-IFS = frozenset(("If", "StatelessIf"))
-CASES = frozenset(("Case", "StatelessCase"))
-WHILES = frozenset(("While", "StatelessWhile"))
-FUNCTIONAL = CALLS | IFS | CASES | WHILES
 LOWER = "_lower_using_switch_merge"
 MAX_NODES = 1_000_000
-
-# Stateful ops that leave the state as it was, or that of their own random numbers.
-_READS = frozenset(
-    ("ReadVariableOp", "VariableShape", "ResourceGather", "ResourceGatherNd", "VarHandleOp", "VarIsInitializedOp")
-    + ("RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal", "Placeholder")
-)
 
 
 def expand(graph: NodeGraph, everything: bool = False) -> NodeGraph:
@@ -120,9 +120,14 @@ class _Spread:
 def _has_optional_effects(function: graph_pb2.FunctionDef, library: FunctionLibrary) -> bool:
     """Tell whether some node that changes state is not needed by every result, nor promised to run with any of them."""
     nodes = {n.name: n for n in function.node_def}
-    effects = {n.name for n in function.node_def if n.op not in _READS and library.signature(n.op).is_stateful}
+    effects = {n.name for n in function.node_def if _has_effect(n.op, library)}
     effects -= _ancestors(nodes, function.control_ret.values())
     return bool(effects) and any(effects - _ancestors(nodes, [text]) for text in function.ret.values())
+
+
+def _has_effect(op: str, library: FunctionLibrary) -> bool:
+    """Tell whether somebody can find out afterwards that an op was run."""
+    return library.signature(op).is_stateful and op not in PLACEHOLDERS and not op_promises(op, "leaves_state")
 
 
 def _ancestors(nodes: dict[str, graph_pb2.NodeDef], roots: Iterable[str]) -> set[str]:
@@ -268,7 +273,7 @@ class _Expander:
         copies: dict[Node, Node] = {}
         own = _spec(device)
         for node in body.graph:
-            if node.op in ("_Arg", "_Retval"):
+            if node.op in BOUNDARIES:
                 continue
             copy = node.copy()
             copy.name = self.unused(f"{prefix}/{node.name}")
@@ -360,7 +365,7 @@ def type_attr(dtype: DType) -> graph_pb2.AttrValue:
 def _rename_attrs(copy: Node, node: Node, body: FunctionBody, prefix: str) -> None:
     """Attributes that hold names of nodes or loops of the body."""
     changed: dict[str, graph_pb2.AttrValue] = {}
-    if node.op in ("Enter", "RefEnter"):
+    if node.op in ENTERS:
         changed["frame_name"] = graph_pb2.AttrValue(s=f"{prefix}/{node.text_attr('frame_name')}".encode())
     classes = node.raw_attrs.get("_class")
     if classes is not None:
@@ -368,7 +373,7 @@ def _rename_attrs(copy: Node, node: Node, body: FunctionBody, prefix: str) -> No
         renamed.list.SetInParent()
         for word in classes.list.s:
             other = word[5:].decode(errors="replace") if word.startswith(b"loc:@") else ""
-            if other in body.graph.nodes and body.graph.nodes[other].op not in ("_Arg", "_Retval"):
+            if other in body.graph.nodes and body.graph.nodes[other].op not in BOUNDARIES:
                 renamed.list.s.append(f"loc:@{prefix}/{other}".encode())
         changed["_class"] = renamed
     if changed:

@@ -7,13 +7,7 @@ from dataclasses import dataclass
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph
-
-ENTERS = frozenset(("Enter", "RefEnter"))
-EXITS = frozenset(("Exit", "RefExit"))
-MERGES = frozenset(("Merge", "RefMerge"))
-NEXTS = frozenset(("NextIteration", "RefNextIteration"))
-SWITCHES = frozenset(("Switch", "RefSwitch"))
-CONTROL_FLOW = ENTERS | EXITS | MERGES | NEXTS | SWITCHES | {"_SwitchN", "LoopCond"}
+from dtfctl.runtime.framework.structural_ops import ENTERS, EXITS, MERGES, NEXTS
 
 
 @dataclass(eq=False)

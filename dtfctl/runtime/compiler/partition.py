@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.compiler.control_loops import LoopGuards, add_control_loops
-from dtfctl.runtime.compiler.devices import task_of
+from dtfctl.runtime.compiler.devices import cpu_of, task_of
 from dtfctl.runtime.compiler.library import reachable_library
 from dtfctl.runtime.compiler.naming import Namer
 from dtfctl.runtime.compiler.order import assign_ranks
@@ -23,6 +23,7 @@ from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import CONTROL, Edge, Node, NodeGraph, make_node
 from dtfctl.runtime.framework.op_signature import Arg
+from dtfctl.runtime.framework.structural_ops import SWITCHES
 from dtfctl.runtime.kernels.registry import find_kernel
 
 # Between the ranks of two nodes there is room for what a split puts between them.
@@ -32,7 +33,11 @@ _RANK = attrgetter("rank")
 
 
 def split_by_task(
-    graph: NodeGraph, incarnations: Mapping[str, int], suffix: str = "S", bfloat16: bool = False
+    graph: NodeGraph,
+    incarnations: Mapping[str, int],
+    suffix: str = "S",
+    bfloat16: bool = False,
+    is_far: Callable[[str, str], bool] | None = None,
 ) -> dict[str, NodeGraph]:
     """Parts by task. The graph is used up: its nodes become those of the parts.
 
@@ -40,6 +45,8 @@ def split_by_task(
         graph: every node has a full device name.
         incarnations: of the devices, by full name.
         bfloat16: send 32-bit floats with half their bits (`GraphOptions.enable_bfloat16_sendrecv`).
+        is_far: whether two tasks are on different hosts, so that a CompressedTransfer between them is one; by default
+            all are.
 
     Raises:
         InvalidArgumentError: there is a cycle, or a loop that crosses devices has no condition.
@@ -47,7 +54,7 @@ def split_by_task(
     namer = Namer(graph, suffix)
     guards = add_control_loops(graph, namer)
     assign_ranks(graph)
-    return _Splitter(graph, incarnations, task_of, namer, guards, bfloat16).split()
+    return _Splitter(graph, incarnations, task_of, namer, guards, bfloat16, is_far or (lambda _a, _b: True)).split()
 
 
 def split_by_device(graph: NodeGraph, incarnations: Mapping[str, int], suffix: str = "G") -> dict[str, NodeGraph]:
@@ -64,12 +71,14 @@ class _Splitter:
         namer: Namer,
         guards: LoopGuards,
         bfloat16: bool = False,
+        is_far: Callable[[str, str], bool] | None = None,
     ) -> None:
         self.graph = graph
         self.incarnations = incarnations
         self.location = location
         self.namer = namer
         self.bfloat16 = bfloat16
+        self.is_far = is_far
         # For a node with inputs from other devices inside a loop: the driver loop's Merge.
         self.guards = guards
         if not guards:
@@ -170,12 +179,15 @@ class _Splitter:
     def _transfer(self, node: Node, source: Node, slot: int, host: bool, guard: Node | None) -> Node:
         """Make a send and a receive of an output of `source`, or of its completion;
         return the node that stands for it here."""
+        codec = slot != CONTROL and self._is_compressed(source, node)
+        # Who decodes computes with bytes, on a CPU.
+        device = cpu_of(node.device) if codec else node.device
         sender = self._part(source.device)
-        receiver = self._part(node.device)
+        receiver = self._part(device)
         rank = source.rank
         attrs = {
             "tensor_name": _text(f"edge_{self.edges}_{source.name}"),
-            **self._between(source.device, node.device),
+            **self._between(source.device, device),
             "_src": _text(source.name),
             "_dst": _text(node.name),
         }
@@ -193,10 +205,18 @@ class _Splitter:
         else:
             dtype = source.output_types[slot].base_dtype
             sent = Edge(source, slot)
-        short = self.bfloat16 and slot != CONTROL and source.output_types[slot] is dtypes.float32
+        short = self.bfloat16 and not codec and slot != CONTROL and source.output_types[slot] is dtypes.float32
         if short:
             dtype = dtypes.bfloat16
             sent = Edge(sender.add(self._cast(source, sent, dtype, source.device, rank + _CONST, truncate=True)), 0)
+        elif codec:
+            dtype = dtypes.uint8
+            named = {"codec": source.raw_attrs["codec"], "shape": source.raw_attrs["shape"]}
+            encoding = {**named, "N": source.raw_attrs["N"]}
+            inputs = [sent, *source.inputs[1:]]
+            name = self.namer(source.name)
+            encoded = make_node(name, "EncodeTensor", encoding, inputs, device=source.device, rank=rank + _CONST)
+            sent = Edge(sender.add(encoded), 0)
         type_value = graph_pb2.AttrValue(type=dtype.as_datatype_enum)  # type: ignore[arg-type]
         send_op = "_HostSend" if slot != CONTROL and _is_host_output(source, slot) else "_Send"
         name = self.namer(source.name)
@@ -208,11 +228,15 @@ class _Splitter:
         recv_op = "_HostRecv" if host else "_Recv"
         attrs["tensor_type"] = type_value
         name = self.namer(source.name)
-        recv = receiver.add(make_node(name, recv_op, attrs, device=node.device, rank=rank + _RECV))
+        recv = receiver.add(make_node(name, recv_op, attrs, device=device, rank=rank + _RECV))
         if guard is not None:
             recv.control_inputs.append(guard)
         if short:
-            return receiver.add(self._cast(source, Edge(recv, 0), dtypes.float32, node.device, rank + _IDENTITY))
+            return receiver.add(self._cast(source, Edge(recv, 0), dtypes.float32, device, rank + _IDENTITY))
+        if codec:
+            name = self.namer(source.name)
+            decoding = make_node(name, "DecodeTensor", named, [Edge(recv, 0)], device=device, rank=rank + _IDENTITY)
+            return receiver.add(decoding)
         if slot != CONTROL:
             return recv
         identity = make_node(
@@ -224,6 +248,12 @@ class _Splitter:
             rank=rank + _IDENTITY,
         )
         return receiver.add(identity)
+
+    def _is_compressed(self, source: Node, node: Node) -> bool:
+        """Tell whether what goes from `source` to `node` is made smaller on its way."""
+        if source.op != "CompressedTransfer" or self.is_far is None:
+            return False
+        return bool(source.attr("always")) or self.is_far(self.location(source.device), self.location(node.device))
 
     def _cast(self, source: Node, edge: Edge, to: DType, device: str, rank: int, truncate: bool = False) -> Node:
         attrs = {
@@ -284,7 +314,7 @@ def _text(value: str) -> graph_pb2.AttrValue:
 
 
 def _is_host_input(node: Node, position: int) -> bool:
-    if node.op in ("Switch", "RefSwitch"):
+    if node.op in SWITCHES:
         return position == 1
     return _on_host(node, node.signature.inputs, position, inputs=True)
 

@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from dtfctl.runtime.compiler.colocation import ColocationGraph
 from dtfctl.runtime.compiler.devices import DeviceInfo, DeviceSet
 from dtfctl.runtime.framework.node_graph import Node, NodeGraph
+from dtfctl.runtime.kernels.registry import op_promises
 
 log = logging.getLogger(__name__)
-_METADATA = frozenset(("Shape", "ShapeN", "Size", "Rank", "GetSessionHandle", "GetSessionHandleV2"))
+# What they give stands for their input, which stays where it is.
+_SESSION_HANDLES = frozenset(("GetSessionHandle", "GetSessionHandleV2"))
 
 
 def place(
@@ -42,7 +44,7 @@ def place(
         else:
             candidates = groups.candidates(node)
             chosen = candidates[0]
-            if len(candidates) > 1 and node.inputs and (node.op in _METADATA or _follows_input(node, users)):
+            if len(candidates) > 1 and node.inputs and _follows_input(node, users):
                 beside = assigned.get(node.inputs[0].node)
                 if beside in candidates:
                     assert beside is not None
@@ -94,10 +96,13 @@ def _is_generator(node: Node) -> bool:
 
 
 def _follows_input(node: Node, consumers: _Users) -> bool:
-    """Tell whether an Identity that nobody placed goes with its input: it is between two nodes that ask for the same.
+    """Tell whether a node goes with its input: it asks for its shape only, or stands for it.
 
-    Where nobody consumes it, it counts as consumed by something that asks for nothing.
+    So does an Identity that nobody placed, between two nodes that ask for the same. Where nobody consumes it, it counts
+    as consumed by something that asks for nothing.
     """
+    if node.op in _SESSION_HANDLES or op_promises(node.op, "of_shapes"):
+        return True
     if node.op != "Identity" or node.device or node.control_inputs:
         return False
     users = consumers.of(node)

@@ -12,10 +12,10 @@ from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError
 from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph, as_edge, make_node
+from dtfctl.runtime.framework.structural_ops import PLACEHOLDERS
 
 # Marks the node that kept the name of a call that was expanded (see `expand`).
 STANDS_FOR_CALL = "_stands_for_call"
-PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2"))
 
 
 def parse_tensor(text: str) -> tuple[str, int]:

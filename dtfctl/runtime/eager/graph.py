@@ -28,8 +28,8 @@ from dtfctl.runtime.framework.graph_keys import GraphKeys
 from dtfctl.runtime.framework.op_signature import OpSignature, get_signature
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import infer_shapes
+from dtfctl.runtime.framework.structural_ops import PLACEHOLDERS
 
-_PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 _LARGEST_SEED = 2**31 - 1
 
 
@@ -83,7 +83,7 @@ class EagerGraph(Graph):
         Raises:
             OpError: it fails. RuntimeError: it makes no sense outside a graph.
         """
-        if signature.name in _PLACEHOLDERS[:2]:
+        if signature.name in PLACEHOLDERS:
             raise RuntimeError("tf.placeholder() is not compatible with eager execution.")
         if signature.has_ref_input or signature.has_ref_output:
             raise RuntimeError(

@@ -18,13 +18,13 @@ from dtfctl.runtime.framework.gradients import UnconnectedGradients, aggregate, 
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.registries import find_gradient
+from dtfctl.runtime.framework.structural_ops import FUNCTIONAL
 
 if TYPE_CHECKING:
     from dtfctl.runtime.ops.variables import Variable
 
 _USED_UP = "A non-persistent GradientTape can only be used to compute one set of gradients (or jacobians)"
 # Their gradient functions say themselves what no gradient of an output means.
-_BRANCHING = ("StatefulPartitionedCall", "If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase")
 
 
 class _Tapes(threading.local):
@@ -248,7 +248,7 @@ def _input_gradients(op: EagerOperation, grads: list[Any]) -> list[Any]:
     if function is None:
         return []
     filled = list(grads)
-    if op.type not in _BRANCHING:
+    if op.type not in FUNCTIONAL:
         for i, (tensor, grad) in enumerate(zip(op.outputs, grads)):
             if grad is None and (tensor.dtype.is_floating or tensor.dtype.is_complex):
                 filled[i] = apply_op("ZerosLike", x=tensor)

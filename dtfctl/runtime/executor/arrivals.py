@@ -15,8 +15,9 @@ from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from dtfctl.runtime.executor.binding import reads_of
-from dtfctl.runtime.executor.keys import RECVS, SENDS, is_client_terminated
+from dtfctl.runtime.executor.keys import is_client_terminated
 from dtfctl.runtime.framework.node_graph import Node
+from dtfctl.runtime.framework.structural_ops import RECVS, SENDS
 from dtfctl.runtime.kernels.registry import op_promises
 
 

@@ -12,7 +12,7 @@ from dtfctl.runtime.executor.binding import Environment
 from dtfctl.runtime.executor.device_memory import DeviceRendezvous, device_scope, is_gpu
 from dtfctl.runtime.executor.functions import FunctionRunner
 from dtfctl.runtime.executor.kernel_cache import KernelCache
-from dtfctl.runtime.executor.keys import DEAD, RECVS, SENDS, ClientEnds, client_key, is_client_terminated
+from dtfctl.runtime.executor.keys import DEAD, ClientEnds, client_key, is_client_terminated
 from dtfctl.runtime.executor.node_errors import release_values
 from dtfctl.runtime.executor.plan import Plan
 from dtfctl.runtime.executor.planner import Planner
@@ -23,6 +23,7 @@ from dtfctl.runtime.framework.errors import OpError
 from dtfctl.runtime.framework.function_library import FunctionLibrary
 from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
+from dtfctl.runtime.framework.structural_ops import RECVS, SENDS
 from dtfctl.runtime.kernels.context import FunctionCaller, StepContext
 
 

@@ -8,16 +8,12 @@ from enum import IntEnum
 from typing import Any
 
 from dtfctl.runtime.executor.binding import Environment, has_list_output, reads_of, ref_positions, single
-from dtfctl.runtime.executor.keys import RECVS, SENDS, is_client_terminated, key_prefix
-from dtfctl.runtime.executor.liveness import MERGES, SWITCHES
+from dtfctl.runtime.executor.keys import is_client_terminated, key_prefix
 from dtfctl.runtime.executor.node_errors import located
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import CONTROL, Node, NodeGraph
+from dtfctl.runtime.framework.structural_ops import ENTERS, EXITS, MERGES, NEXTS, RECVS, SENDS, SWITCHES
 from dtfctl.runtime.kernels.registry import op_promises
-
-ENTERS = frozenset(("Enter", "RefEnter"))
-EXITS = frozenset(("Exit", "RefExit"))
-NEXTS = frozenset(("NextIteration", "RefNextIteration"))
 
 
 class Kind(IntEnum):

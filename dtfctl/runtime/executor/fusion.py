@@ -1,9 +1,9 @@
 """What nodes of a plan for known shapes do at once.
 
 A node's work may be done later, by the line of another one: an update of a variable makes the product that is its
-gradient, a bias is added by the convolution it follows, and large work element by element goes through a chain of nodes
-piece by piece, so that a piece is in cache when the next node wants it. The line that does it stands where the last of
-the nodes stood, so it may have no user before.
+gradient, a bias is added by the convolution it follows (kernels/into/fusions.py: which nodes, their kernels say), and
+large work element by element goes through a chain of nodes piece by piece, so that a piece is in cache when the next
+node wants it. The line that does it stands where the last of the nodes stood, so it may have no user before.
 """
 
 from __future__ import annotations
@@ -15,22 +15,15 @@ from functools import cached_property
 from itertools import groupby
 from typing import Protocol
 
+from dtfctl.runtime.compiler.passes.rewrite import is_pure
 from dtfctl.runtime.executor.binding import Environment, reads_of
 from dtfctl.runtime.framework.node_graph import Edge, Node
 from dtfctl.runtime.kernels.compiled import chains, jit
-from dtfctl.runtime.kernels.into import convolutions, crew, pools
-from dtfctl.runtime.kernels.into.products import is_large, product_by_onednn
+from dtfctl.runtime.kernels.into import parallel
+from dtfctl.runtime.kernels.into.fusions import Fusion, Line, OneDnn, Output, fusion_rules, users_of_onednn
 from dtfctl.runtime.kernels.into.registry import Into, Spec
-from dtfctl.runtime.kernels.into.rows import add_scaled_rows
-from dtfctl.runtime.kernels.into.updates import descend_by_product, descend_by_sum
-from dtfctl.runtime.kernels.onednn.convolution import Convolution
+from dtfctl.runtime.kernels.registry import KernelBuild
 
-Output = tuple[Node, int]
-
-_CONVOLUTIONS = frozenset(("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter"))
-_DESCENTS = frozenset(("ApplyGradientDescent", "ResourceApplyGradientDescent"))
-_ROW_UPDATES = frozenset(("ScatterAdd", "ScatterSub", "ResourceScatterAdd", "ResourceScatterSub"))
-_BIAS_ADDS = frozenset(("BiasAdd", "Add", "AddV2"))
 _MOST_STAGES = 16
 
 
@@ -91,26 +84,39 @@ class Fuser:
                     self._users[self.root(edge)].append(i)
         # Values that only work done at once has, behind the outputs of a node.
         self._hidden: dict[Output, Spec] = {}
-        self._captured: Collection[Output] = ()
+        # Outputs that another node's line makes, and its position.
+        self._late: dict[Output, int] = {}
         self.folds = Folds()
 
     def root(self, edge: Edge) -> Output:
         output = (edge.node, edge.slot)
         return self._aliases.get(output, output)
 
+    def spec(self, output: Output) -> Spec | None:
+        return self._seen.spec(output)
+
+    def build(self, node: Node) -> KernelBuild:
+        return self._build(node)
+
     @cached_property
     def has_onednn(self) -> bool:
-        """True when the plan has convolutions or products that are oneDNN's."""
-        return any(
-            (n.op in _CONVOLUTIONS and self._convolution(n) is not None) or (n.op == "MatMul" and self._is_large(n))
-            for n in self._order
-        )
+        tells = users_of_onednn()
+        return any(node.op in tells and self._is_onednns(tells[node.op], node) for node in self._order)
 
-    def _is_large(self, node: Node) -> bool:
-        a, b = (self._seen.spec(self.root(e)) for e in node.inputs)
-        if a is None or b is None or len(a.shape) != 2 or len(b.shape) != 2:
-            return False
-        return is_large(a, b, bool(node.attr("transpose_a")), bool(node.attr("transpose_b")))
+    def _is_onednns(self, tell: OneDnn, node: Node) -> bool:
+        inputs = [self.spec(self.root(e)) for e in node.inputs]
+        return not reads_of(node) and tell(self._build(node), inputs, [self.spec((node, 0))])
+
+    def users(self, output: Output) -> list[int]:
+        """Return the positions of the nodes that take an output."""
+        return self._users.get(output, [])
+
+    def taken_by(self, output: Output) -> list[Node]:
+        return [self._order[i] for i in dict.fromkeys(self.users(output))]
+
+    def only_made_by(self, edge: Edge, *ops: str) -> Node | None:
+        made = self.root(edge)
+        return made[0] if made[1] == 0 and made[0].op in ops and len(self.users(made)) == 1 else None
 
     # Some nodes' work at once -----------------------------------------------------------------------------------------
 
@@ -120,182 +126,74 @@ class Fuser:
         Args:
             captured: outputs that somebody may keep, and that can thus not be filled.
         """
-        self._captured = captured
+        rules = fusion_rules()
         for node in self._order:
-            if node.op == "MaxPool" and not reads_of(node):
-                self._rectify(node)
-        for node in self._order:
-            if reads_of(node):
-                continue
-            if node.op in _DESCENTS:
-                self._descend(node)
-            elif node.op in _ROW_UPDATES:
-                self._scale_rows(node)
-            elif node.op in _BIAS_ADDS:
-                self._add_bias(node)
-            elif node.op == "Conv2DBackpropFilter":
-                self._sum_bias(node)
+            fusions = (fusion for rule in rules.get(node.op, ()) for fusion in rule(node, self))
+            for fusion in () if reads_of(node) else fusions:
+                if self._may_be(fusion, captured):
+                    self._take(fusion)
+                    break
 
-    def users(self, output: Output) -> list[int]:
-        """Return the positions of the nodes that take an output."""
-        return self._users.get(output, [])
+    def _may_be(self, fusion: Fusion, captured: Collection[Output]) -> bool:
+        """Tell whether nobody misses what the lines do not make, or make later than the nodes they stand for.
 
-    def _only_user(self, output: Output) -> bool:
-        return len(self._users[output]) == 1 and not reads_of(output[0])
+        Memory and order rest on this alone: a rule need not have looked at anything.
+        """
+        lines = {line.node: line for line in fusion}
+        by = _lines_by_node(fusion)
+        made = {output: line.node for line in fusion for output, _ in line.outputs}
+        if len(by) != sum(1 + len(line.replaces) for line in fusion):
+            return False
+        for node, line in by.items():
+            if reads_of(node) or node in self.folds.work or node in self.folds.folded:
+                return False
+            if node not in lines and (not is_pure(node) or self._position[node] > self._position[line]):
+                return False
+            for slot in range(len(node.output_types)):
+                output = (node, slot)
+                users = self.users(output)
+                if output in made:
+                    # It is there once the line has run.
+                    if output in captured or any(user <= self._position[made[output]] for user in users):
+                        return False
+                elif node in lines:
+                    if lines[node].into.fills:
+                        return False
+                elif any(self._order[user] not in by for user in users):
+                    return False
+        return all(self._is_there(operand, line, by, made) for line in fusion for operand in line.operands)
 
-    def _descend(self, node: Node) -> None:
-        """Let the update of a variable do the product or the sum that gives its gradient, if nobody else takes it."""
-        gradient = self.root(node.inputs[2])
-        maker = gradient[0]
-        if maker.op not in ("MatMul", "AddN") or not self._only_user(gradient):
-            return
-        operands = [self.root(node.inputs[1]), *(self.root(e) for e in maker.inputs)]
-        specs = [self._seen.spec(r) for r in operands]
-        if maker.op == "MatMul":
-            call = descend_by_product(self._build(node), self._build(maker), specs, self.has_onednn)
+    def _is_there(self, operand: Output, line: Line, by: Mapping[Node, Node], made: Mapping[Output, Node]) -> bool:
+        """Tell whether an operand was made when a line of a fusion runs."""
+        maker, slot = operand
+        if operand in made:
+            at = self._position[made[operand]]
+        elif by.get(maker, maker) is not maker or slot >= len(maker.output_types):
+            return False
+        elif maker in self.folds.folded:
+            if operand not in self._late:
+                return False
+            at = self._late[operand]
         else:
-            call = descend_by_sum(self._build(node), specs)
-        if call is not None:
-            self.folds.folded[maker] = self._position[node]
-            self.folds.work[node] = Work(Into(call, fills=False), [self.root(node.inputs[0]), *operands], [])
+            at = self._position[maker]
+        return at < self._position[line.node]
 
-    def _scale_rows(self, node: Node) -> None:
-        """Let the update of rows multiply what it adds to them by a number, and negate it, if nobody else takes it."""
-        made = self.root(node.inputs[2])
-        folded = []
-        sign = 1
-        if made[0].op == "Neg" and self._only_user(made):
-            folded.append(made[0])
-            made, sign = self.root(made[0].inputs[0]), -1
-        product = made[0]
-        if product.op != "Mul" or not self._only_user(made):
-            return
-        factors = [self.root(e) for e in product.inputs]
-        specs = [self._seen.spec(r) for r in factors]
-        whole = self._seen.spec(made)
-        for at, (factor, rows) in enumerate((specs, specs[::-1])):
-            if factor is None or factor.shape or rows != whole:
-                continue
-            indices = self.root(node.inputs[1])
-            call = add_scaled_rows(self._build(node), self._seen.spec(indices), whole, sign, at)
-            if call is not None:
-                self.folds.folded.update(dict.fromkeys((product, *folded), self._position[node]))
-                operands = [self.root(node.inputs[0]), indices, *factors]
-                self.folds.work[node] = Work(Into(call, fills=False), operands, [])
-            return
-
-    def _add_bias(self, node: Node) -> None:
-        """Let a convolution or a product add the bias that is all its result is for."""
-        made = self._seen.spec((node, 0))
-        for edge, other in (node.inputs, node.inputs[::-1]):
-            whole, bias = self.root(edge), self.root(other)
-            spec = self._seen.spec(bias)
-            if made is None or spec != Spec(made.shape[-1:], made.dtype) or self._seen.spec(whole) != made:
-                continue
-            if not self._only_user(whole) or not self._is_plain(node) or (node, 0) in self._captured:
-                return
-            into = self._biased(whole[0], spec)
-            if into is not None:
-                operands = [*(self.root(e) for e in whole[0].inputs), bias]
-                self.folds.folded[whole[0]] = self._position[node]
-                self.folds.work[node] = Work(into, operands, [((node, 0), made)])
-            return
-
-    def _biased(self, node: Node, bias: Spec) -> Into | None:
-        """Find a call that does the node's work and adds a bias to each row; None where there is none."""
-        if node.op == "Conv2D":
-            convolution = self._convolution(node)
-            return None if convolution is None else convolutions.biased(convolution)
-        if node.op != "MatMul" or not self.has_onednn:
-            return None
-        a, b = (self._seen.spec(self.root(e)) for e in node.inputs)
-        if a is None or b is None:
-            return None
-        return product_by_onednn(a, b, bool(node.attr("transpose_a")), bool(node.attr("transpose_b")), True)
-
-    def _sum_bias(self, node: Node) -> None:
-        """Let the gradient of a convolution's filter sum up that of its bias, which is of the same gradient."""
-        image, _, gradient = (self.root(e) for e in node.inputs)
-        at = self._position[node]
-        convolution = self._convolution(node)
-        made = self._seen.spec((node, 0))
-        if convolution is None or made is None or (node, 0) in self._captured:
-            return
-        for i in self._users[gradient]:
-            other = self._order[i]
-            total = self._seen.spec((other, 0))
-            if (
-                i < at
-                and total is not None
-                and other.op == "BiasAddGrad"
-                and self._is_plain(other)
-                and other not in self.folds.work
-                and (other, 0) not in self._captured
-                and all(user > at for user in self._users[other, 0])
-            ):
-                self.folds.folded[other] = at
-                self.folds.work[node] = Work(
-                    convolutions.filter_and_bias_gradient(convolution),
-                    [image, gradient],
-                    [((node, 0), made), ((other, 0), total)],
-                )
-                return
-
-    def _rectify(self, node: Node) -> None:
-        """Let a pooling, and the gradient of both, do without the rectified image, which is then never made."""
-        image, pooled = self.root(node.inputs[0]), self._seen.spec((node, 0))
-        relu, made = image[0], self._seen.spec(image)
-        if relu.op != "Relu" or reads_of(relu) or made is None or pooled is None:
-            return
-        users = {self._order[i] for i in self._users[image]}
-        gradients = [user for user in users if self._is_gradient_of(user, image)]
-        if users != {node, *gradients, *(self.root(g.inputs[0])[0] for g in gradients)}:
-            return
-        if any((n, 0) in self._captured for n in (node, *gradients)):
-            return
-        form = pools.rectified_max_pool(self._build(node), made, pooled)
-        if form is None:
-            return
-        chosen = (node, len(node.output_types))
-        self._hidden[chosen] = form.chosen
-        outputs = [((node, 0), pooled), (chosen, form.chosen)]
-        self.folds.work[node] = Work(form.pool, [self.root(relu.inputs[0])], outputs)
-        self.folds.folded[relu] = max(self._position[user] for user in users)
-        for gradient in gradients:
-            pooling = self.root(gradient.inputs[0])[0]
-            operands = [self.root(pooling.inputs[2]), chosen]
-            self.folds.folded[pooling] = self._position[gradient]
-            self.folds.work[gradient] = Work(form.gradient, operands, [((gradient, 0), made)])
-            for i in self._users[gradient, 0]:
-                total = self._seen.spec((self._order[i], 0))
-                other = self._order[i]
-                if (
-                    other.op == "BiasAddGrad"
-                    and self._is_plain(other)
-                    and total is not None
-                    and (other, 0) not in self._captured
-                ):
-                    self.folds.work[other] = Work(form.total, operands, [((other, 0), total)])
-
-    def _is_plain(self, node: Node) -> bool:
-        return node.text_attr("data_format", "NHWC") == "NHWC" and not reads_of(node)
-
-    def _is_gradient_of(self, node: Node, image: Output) -> bool:
-        """Tell whether the node gives the gradient of a rectifier whose result, `image`, was pooled, and that only."""
-        if node.op != "ReluGrad" or reads_of(node) or self.root(node.inputs[1]) != image:
-            return False
-        gradient = self.root(node.inputs[0])
-        pooling = gradient[0]
-        if pooling.op != "MaxPoolGrad" or not self._only_user(gradient) or self.root(pooling.inputs[0]) != image:
-            return False
-        specs = [self._seen.spec(self.root(e)) for e in pooling.inputs[1:]]
-        return specs[0] == specs[1] and self._seen.spec((node, 0)) == self._seen.spec(image)
-
-    def _convolution(self, node: Node) -> Convolution | None:
-        if reads_of(node):
-            return None
-        inputs = [self._seen.spec(self.root(e)) for e in node.inputs]
-        return convolutions.convolution_of(self._build(node), inputs, [self._seen.spec((node, 0))])
+    def _take(self, fusion: Fusion) -> None:
+        for line in fusion:
+            self.folds.work[line.node] = Work(line.into, list(line.operands), list(line.outputs))
+            for output, spec in line.outputs:
+                maker, slot = output
+                if slot >= len(maker.output_types):
+                    self._hidden[output] = spec
+                elif maker is not line.node:
+                    self._late[output] = self._position[line.node]
+        by = _lines_by_node(fusion)
+        for node, by_line in by.items():
+            if node is not by_line:
+                # Where a line cannot be run, nodes before it that would have made its operands are run after all.
+                takers = [self._order[i] for slot in range(len(node.output_types)) for i in self.users((node, slot))]
+                last = [self._position[by[taker]] for taker in takers if taker in by]
+                self.folds.folded[node] = max(self._position[by_line], *last, 0)
 
     # Chains -----------------------------------------------------------------------------------------------------------
 
@@ -325,7 +223,7 @@ class Fuser:
         """Tell whether the node's work is worth being done in pieces; it must not do another's work yet."""
         if not work.into.by_rows or node in self.folds.folded or node in self.folds.work:
             return False
-        return self.stage(work).nbytes >= crew.LEAST_BYTES
+        return self.stage(work).nbytes >= parallel.LEAST_BYTES
 
     def _continues(self, chain: list[Node], node: Node, works: Mapping[Node, Work]) -> bool:
         last, at = works.get(chain[-1]), self._position[node]
@@ -335,7 +233,7 @@ class Fuser:
         made = [output for member in chain for output, _ in works[member].outputs]
         if any(user < at and user not in within for output in made for user in self._users[output]):
             return False
-        return crew.in_parts([self.stage(works[member]) for member in (*chain, node)]) is not None
+        return parallel.in_parts([self.stage(works[member]) for member in (*chain, node)]) is not None
 
     def compile(self, works: dict[Node, Work]) -> None:
         """Make loops of arithmetic that goes through large arrays several times, or whose result is larger than caches;
@@ -405,9 +303,14 @@ class Fuser:
     def _specs(self, operands: Iterable[Output]) -> list[Spec | None]:
         return [self._hidden.get(o) or self._seen.spec(o) for o in operands]
 
-    def stage(self, work: Work) -> crew.Stage:
+    def stage(self, work: Work) -> parallel.Stage:
         """Make work a stage of a chain."""
-        return crew.stage_of(work.into, self._specs(work.operands), [spec for _, spec in work.outputs])
+        return parallel.stage_of(work.into, self._specs(work.operands), [spec for _, spec in work.outputs])
+
+
+def _lines_by_node(fusion: Fusion) -> dict[Node, Node]:
+    """Map each node whose work a fusion does to the node whose line does it."""
+    return {node: line.node for line in fusion for node in (line.node, *line.replaces)}
 
 
 def takes_passes(formula: str) -> bool:

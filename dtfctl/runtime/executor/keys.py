@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dtfctl.runtime.framework.node_graph import Node, NodeGraph
+from dtfctl.runtime.framework.structural_ops import RECVS, SENDS
 
 ROOT_FRAME = "0:0"
-SENDS = frozenset(("_Send", "_HostSend", "Send"))
-RECVS = frozenset(("_Recv", "_HostRecv", "Recv"))
 
 
 class _Dead:

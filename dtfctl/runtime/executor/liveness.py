@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dtfctl.runtime.executor.keys import RECVS, is_client_terminated
+from dtfctl.runtime.executor.keys import is_client_terminated
 from dtfctl.runtime.framework.node_graph import Edge, Node
-
-SWITCHES = frozenset(("Switch", "RefSwitch"))
-MERGES = frozenset(("Merge", "RefMerge"))
-BRANCHES = SWITCHES | MERGES | {"_SwitchN"}
+from dtfctl.runtime.framework.structural_ops import MERGES, RECVS, SWITCHES, SWITCHES_OF_ANY
 
 
 class Literal(NamedTuple):
@@ -69,8 +66,8 @@ class Liveness:
             text = self.predicates[node] = name(i)
             incoming |= {Literal(i, text, f"not {text}")}
         self._set(node, incoming)
-        if op in SWITCHES or op == "_SwitchN":
-            kind = "_SwitchN" if op == "_SwitchN" else "Switch"
+        if op in SWITCHES_OF_ANY:
+            kind = "Switch" if op in SWITCHES else "SwitchN"
             key = root(node.inputs[1]), f"{kind}{len(node.output_types)}", incoming
             if key not in self._shared:
                 self.predicates[node] = name(i)

@@ -17,19 +17,17 @@ from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.executor.binding import Environment
 from dtfctl.runtime.executor.frame_nodes import StaticFrame, check_cycles, static_frames
 from dtfctl.runtime.executor.kernel_cache import BoundKernel
-from dtfctl.runtime.executor.keys import RECVS, SENDS
-from dtfctl.runtime.executor.liveness import ALWAYS, BRANCHES, MERGES, SWITCHES, Liveness
+from dtfctl.runtime.executor.liveness import ALWAYS, Liveness
 from dtfctl.runtime.executor.schedule import sequential_order
 from dtfctl.runtime.executor.straight_compiler import compile_straight_line
 from dtfctl.runtime.executor.straight_line import StraightLine
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph, make_node
 from dtfctl.runtime.framework.op_signature import OpSignature, get_signature
+from dtfctl.runtime.framework.structural_ops import BRANCHES, LOOP_OPS, MERGES, RECVS, SENDS, SWITCHES
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.registry import KernelSpec, op_promises
 
-LOOP_OPS = frozenset(("Enter", "Exit", "NextIteration", "LoopCond"))
-REF_LOOP_OPS = frozenset(("RefEnter", "RefExit", "RefNextIteration"))
 _SIGNATURE = OpSignature("_Loop", (), (), (), is_stateful=True)
 
 

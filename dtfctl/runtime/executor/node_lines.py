@@ -12,11 +12,11 @@ import numpy as np
 from dtfctl.runtime.executor.arrivals import Group
 from dtfctl.runtime.executor.binding import Environment, has_list_output, reads_of, ref_positions
 from dtfctl.runtime.executor.device_memory import is_gpu
-from dtfctl.runtime.executor.keys import RECVS, SENDS, is_client_terminated
-from dtfctl.runtime.executor.liveness import BRANCHES, MERGES, SWITCHES, Liveness, guard
+from dtfctl.runtime.executor.keys import is_client_terminated
+from dtfctl.runtime.executor.liveness import Liveness, guard
 from dtfctl.runtime.executor.shaped import Room, Shaped
-from dtfctl.runtime.executor.straight_line import NOTHING
 from dtfctl.runtime.framework.node_graph import Edge, Node
+from dtfctl.runtime.framework.structural_ops import BRANCHES, MERGES, NOTHING, RECVS, SENDS, SWITCHES
 from dtfctl.runtime.kernels.admission import MOST_UNSEEN
 from dtfctl.runtime.kernels.registry import op_promises
 

@@ -11,19 +11,26 @@ from dtfctl.runtime.executor.adaptive import Adaptive
 from dtfctl.runtime.executor.binding import Environment
 from dtfctl.runtime.executor.device_memory import is_gpu
 from dtfctl.runtime.executor.frame_machine import FrameMachine
-from dtfctl.runtime.executor.keys import RECVS, SENDS
-from dtfctl.runtime.executor.liveness import BRANCHES
-from dtfctl.runtime.executor.loops import LOOP_OPS, REF_LOOP_OPS, fold_loops, share_reads_with_loops
+from dtfctl.runtime.executor.loops import fold_loops, share_reads_with_loops
 from dtfctl.runtime.executor.plan import Plan
 from dtfctl.runtime.executor.schedule import Schedule, sequential_order
 from dtfctl.runtime.executor.sequential import Sequential
 from dtfctl.runtime.executor.shaped import Observation
 from dtfctl.runtime.executor.straight_compiler import CHUNK, compile_straight_line
-from dtfctl.runtime.executor.straight_line import NOTHING, StraightLine
+from dtfctl.runtime.executor.straight_line import StraightLine
 from dtfctl.runtime.executor.tuner import Tuner
 from dtfctl.runtime.framework.node_graph import Node, NodeGraph
+from dtfctl.runtime.framework.structural_ops import (
+    BOUNDARIES,
+    CONTROL_FLOW,
+    LOOP_OPS,
+    NOTHING,
+    RECVS,
+    REF_LOOP_OPS,
+    SENDS,
+)
 
-BUILT_IN = LOOP_OPS | REF_LOOP_OPS | BRANCHES | SENDS | RECVS | NOTHING | {"_Arg", "_Retval"}
+BUILT_IN = CONTROL_FLOW | SENDS | RECVS | NOTHING | BOUNDARIES
 
 # How often a plan for certain shapes is made for a partition whose shapes keep changing.
 _MOST_OBSERVATIONS = 4

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
-from dtfctl.runtime.executor.keys import RECVS, is_client_terminated
+from dtfctl.runtime.executor.keys import is_client_terminated
 from dtfctl.runtime.framework.errors import InvalidArgumentError
-from dtfctl.runtime.framework.node_graph import Node, NodeGraph
+from dtfctl.runtime.framework.node_graph import CONTROL, Edge, Node, NodeGraph
+from dtfctl.runtime.framework.structural_ops import RECVS
 
 _RANK = attrgetter("rank")
 
@@ -118,7 +119,8 @@ def _with_late_reads(order: list[Node], graph: NodeGraph) -> list[Node]:
 
     In TensorFlow the read's result shares the variable's memory, so a user sees the updates that ran before itself,
     not only those that ran before the read. Programs order the user, not the read, after an update: the tokens of
-    SyncReplicasOptimizer do.
+    SyncReplicasOptimizer do. A later user that comes after an update, and that the program orders after it or
+    after something else, reads for itself: the powers of Adam do, where an optimizer is applied twice in a step.
     """
     reads = [node for node in order if node.op == "Identity" and node.inputs[0].dtype.is_ref]
     if not reads:
@@ -131,4 +133,52 @@ def _with_late_reads(order: list[Node], graph: NodeGraph) -> list[Node]:
             first = min((user for user, _ in consumers[node]), key=place.__getitem__)
             before.setdefault(first, []).append(node)
     moved = {read for late in before.values() for read in late}
+    for read in reads:
+        _read_again(read, graph, consumers, place, before)
     return [item for node in order if node not in moved for item in (*before.get(node, ()), node)]
+
+
+def _read_again(
+    read: Node,
+    graph: NodeGraph,
+    consumers: Mapping[Node, list[tuple[Node, int]]],
+    place: Mapping[Node, int],
+    before: dict[Node, list[Node]],
+) -> None:
+    """Give users of a read that come after an update of its variable, and wait for something, a later read."""
+    variable = read.inputs[0]
+    updates = [
+        node
+        for node, at in consumers[variable.node]
+        if at != CONTROL and node.inputs[at] == variable and node.input_types[at].is_ref and node.op != "RefEnter"
+    ]
+    users = sorted({user for user, at in consumers[read] if at != CONTROL}, key=place.__getitem__)
+    if not updates or len(users) < 2:
+        return
+    first = since = place[users[0]]
+    newest = read
+    for user in users[1:]:
+        missed = [update for update in updates if first <= place[update] < place[user]]
+        if not missed or not (user.control_inputs or _follows(user, missed, place)):
+            continue
+        if any(since <= place[update] for update in missed):
+            since, newest = place[user], read.copy(f"{read.name}/_before/{user.name}")
+            newest.inputs = [variable]
+            graph.add(newest)
+            before.setdefault(user, []).append(newest)
+        user.inputs = [Edge(newest, 0) if edge.node is read else edge for edge in user.inputs]
+
+
+def _follows(node: Node, others: Collection[Node], place: Mapping[Node, int]) -> bool:
+    """Tell whether a node needs one of others, which have places before its own."""
+    least = min(place[other] for other in others)
+    seen, stack = {node}, [node]
+    while stack:
+        at = stack.pop()
+        for source in (*(edge.node for edge in at.inputs), *at.control_inputs):
+            if source in others:
+                return True
+            if source not in seen and place.get(source, -1) > least:
+                seen.add(source)
+                stack.append(source)
+    return False

@@ -13,12 +13,21 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.executor.binding import Environment, reads_of, ref_positions
-from dtfctl.runtime.executor.keys import DEAD, RECVS, SENDS, rendezvous_key
-from dtfctl.runtime.executor.liveness import MERGES, SWITCHES
+from dtfctl.runtime.executor.keys import DEAD, rendezvous_key
 from dtfctl.runtime.executor.node_errors import located
-from dtfctl.runtime.executor.straight_line import NOTHING, Left, switch_index, uninitialized
+from dtfctl.runtime.executor.straight_line import Left, switch_index, uninitialized
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.node_graph import Node
+from dtfctl.runtime.framework.structural_ops import (
+    BOUNDARIES,
+    BRANCHES,
+    MERGES,
+    NOTHING,
+    RECVS,
+    SENDS,
+    SWITCHES,
+    SWITCHES_OF_ANY,
+)
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.registry import as_outputs, op_promises
 from dtfctl.runtime.kernels.variable import Variable
@@ -185,7 +194,7 @@ def _compute(
         return outputs[: record.count]
     if op in SWITCHES:
         return (DEAD, inputs[0]) if inputs[1] else (inputs[0], DEAD)
-    if op == "_SwitchN":
+    if op in SWITCHES_OF_ANY:
         chosen = switch_index(inputs[1], record.count)
         return [inputs[0] if i == chosen else DEAD for i in range(record.count)]
     if op == "_Arg":
@@ -208,11 +217,5 @@ def _is_built_in(node: Node) -> bool:
     """Tell whether the interpreter runs a node itself; of identities, those whose values just pass."""
     op = node.op
     return (
-        op in NOTHING
-        or op in SWITCHES
-        or op in MERGES
-        or op in SENDS
-        or op in RECVS
-        or op_promises(op, "passes")
-        or op in ("_SwitchN", "_Arg", "_Retval")
+        op in NOTHING or op in BRANCHES or op in SENDS or op in RECVS or op_promises(op, "passes") or op in BOUNDARIES
     )

@@ -21,11 +21,12 @@ import numpy as np
 
 from dtfctl.runtime.compiler.passes.rewrite import is_pure
 from dtfctl.runtime.executor.binding import Environment, argument_positions, reads_of
-from dtfctl.runtime.executor.fusion import Fuser, Output, Work
-from dtfctl.runtime.executor.keys import SENDS, is_client_terminated
-from dtfctl.runtime.executor.liveness import BRANCHES
+from dtfctl.runtime.executor.fusion import Fuser, Work
+from dtfctl.runtime.executor.keys import is_client_terminated
 from dtfctl.runtime.framework.node_graph import Node
-from dtfctl.runtime.kernels.into.crew import in_parts
+from dtfctl.runtime.framework.structural_ops import BRANCHES, SENDS
+from dtfctl.runtime.kernels.into.fusions import Output
+from dtfctl.runtime.kernels.into.parallel import in_parts
 from dtfctl.runtime.kernels.into.registry import Into, Spec, load_makers
 from dtfctl.runtime.kernels.promises import Promises
 from dtfctl.runtime.memory import shared_memory

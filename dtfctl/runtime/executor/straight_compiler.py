@@ -19,21 +19,14 @@ import numpy as np
 from dtfctl.runtime.executor.arrivals import find_groups
 from dtfctl.runtime.executor.binding import Environment, reads_of, single
 from dtfctl.runtime.executor.device_memory import is_gpu
-from dtfctl.runtime.executor.keys import RECVS, SENDS, rendezvous_key
-from dtfctl.runtime.executor.liveness import BRANCHES, MERGES, Liveness, guard
+from dtfctl.runtime.executor.keys import rendezvous_key
+from dtfctl.runtime.executor.liveness import Liveness, guard
 from dtfctl.runtime.executor.node_errors import located
 from dtfctl.runtime.executor.node_lines import NodeLines
 from dtfctl.runtime.executor.shaped import Observation, Room, shape_plan
-from dtfctl.runtime.executor.straight_line import (
-    NOTHING,
-    Chunk,
-    DeadValue,
-    Reshaped,
-    StraightLine,
-    switch_index,
-    uninitialized,
-)
+from dtfctl.runtime.executor.straight_line import Chunk, DeadValue, Reshaped, StraightLine, switch_index, uninitialized
 from dtfctl.runtime.framework.node_graph import Node
+from dtfctl.runtime.framework.structural_ops import BOUNDARIES, BRANCHES, MERGES, NOTHING, RECVS, SENDS
 from dtfctl.runtime.kernels.registry import op_promises
 from dtfctl.runtime.kernels.variable import Variable
 from dtfctl.runtime.memory import shared_memory
@@ -44,7 +37,7 @@ CHUNK = 2000
 CHECK_EVERY = 8
 
 # Ops whose line is not the call of a kernel.
-_NO_CALL = NOTHING | BRANCHES | SENDS | RECVS | {"_Arg", "_Retval", "Const"}
+_NO_CALL = NOTHING | BRANCHES | SENDS | RECVS | BOUNDARIES | {"Const"}
 
 
 def compile_straight_line(
@@ -137,7 +130,7 @@ class _Compiler(NodeLines):
     def _bind(self, i: int, node: Node) -> None:
         """Name what the node's line refers to."""
         op = node.op
-        if op in NOTHING or op in ("_Arg", "_Retval", "Merge", "RefMerge"):
+        if op in NOTHING or op in BOUNDARIES or op in MERGES:
             return
         if op_promises(op, "passes") and self._is_alias(node):
             for slot, edge in enumerate(node.inputs):

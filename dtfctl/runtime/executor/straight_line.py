@@ -23,7 +23,6 @@ from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.into.registry import Unfit
 from dtfctl.runtime.kernels.variable import Variable
 
-NOTHING = frozenset(("NoOp", "ControlTrigger"))
 Chunk = Callable[[StepContext, list[Any], Sequence[Any], list[Any]], None]
 
 

@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dtfctl.runtime.executor.keys import RECVS
 from dtfctl.runtime.executor.plan import Plan
 from dtfctl.runtime.executor.shaped import Observation
 from dtfctl.runtime.framework.node_graph import Node
+from dtfctl.runtime.framework.structural_ops import RECVS
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.registry import op_promises
 

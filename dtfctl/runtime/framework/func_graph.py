@@ -36,9 +36,16 @@ class FuncGraph(Graph):
         outputs: what the function returns, flat.
     """
 
-    def __init__(self, name: str, outer_graph: Graph | None = None) -> None:
+    def __init__(self, name: str, outer_graph: Graph | None = None, in_line: bool = False) -> None:
+        """Start an empty body.
+
+        Args:
+            in_line: it is control flow of the program's graph, where TensorFlow 1 has its ops: random ops inside are
+                numbered with those of the program.
+        """
         super().__init__()
         self.name = name
+        self.in_line = in_line
         self.outer_graph = outer_graph or context.get_default_graph()
         self.library = self.outer_graph.library
         self.seed = self.outer_graph.seed

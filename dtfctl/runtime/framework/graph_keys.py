@@ -115,8 +115,11 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
     graph = get_default_graph()
     if graph.seed is not None:
         if op_seed is None:
-            op_seed = graph.seeds_given
-            graph.seeds_given += 1
+            program: Any = graph
+            while getattr(program, "in_line", False):
+                program = program.outer_graph
+            op_seed = program.seeds_given
+            program.seeds_given += 1
         seeds: tuple[int | None, int | None] = (graph.seed, op_seed)
     elif op_seed is not None:
         seeds = (DEFAULT_GRAPH_SEED, op_seed)

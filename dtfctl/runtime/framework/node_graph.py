@@ -18,6 +18,7 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError
 from dtfctl.runtime.framework.function_library import FunctionLibrary
 from dtfctl.runtime.framework.graph_wire import NodeWriter, nodes_of
 from dtfctl.runtime.framework.op_signature import OpSignature, get_signature
+from dtfctl.runtime.framework.structural_ops import MERGES, NEXTS
 
 CONTROL = -1
 # The version of TensorFlow's graph format that is understood here (2.21.0's).
@@ -28,8 +29,6 @@ _NODE_NAME = re.compile(r"[A-Za-z0-9._][A-Za-z0-9_.\\/>-]*\Z")
 _MOST_TYPES = 1000
 # Larger nodes are not looked for among those read before.
 _SMALL_NODE = 512
-_NEXTS = frozenset(("NextIteration", "RefNextIteration"))
-_MERGES = frozenset(("Merge", "RefMerge"))
 _new = object.__new__
 
 
@@ -442,7 +441,7 @@ def _check_cycles(added: Mapping[str, Node]) -> None:
 
 
 def _is_back_edge(edge: Edge, node: Node) -> bool:
-    return edge.node.op in _NEXTS and node.op in _MERGES
+    return edge.node.op in NEXTS and node.op in MERGES
 
 
 def _check_inputs(node: Node) -> None:

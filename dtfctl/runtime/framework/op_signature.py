@@ -12,11 +12,9 @@ many tensors as the attribute holds types) or `ref(...)` of the first two. An at
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import resources
@@ -199,6 +197,8 @@ def get_signature(op: str) -> OpSignature:
     """
     known = find_signature(op)
     if known is None:
+        import difflib
+
         near = difflib.get_close_matches(op, op_names(), n=1)
         hint = f" Did you mean '{near[0]}'?" if near else ""
         raise NotFoundError(
@@ -303,27 +303,44 @@ def parse_signature(notation: str) -> OpSignature:
 
 
 def _parse_args(text: str, op: str) -> tuple[Arg, ...]:
-    out = []
-    for part in _split(text, ","):
-        if not part.strip():
-            continue
-        arg_name, _, kind = (p.strip() for p in part.partition(":"))
-        if not kind:
-            raise InvalidArgumentError(f"Op '{op}': argument {part.strip()!r} is not of the form name: type")
-        number = ""
-        if "*" in kind:
-            number, kind = (p.strip() for p in kind.split("*"))
-        if kind.startswith("list("):
-            out.append(Arg(arg_name, type_list_attr=kind[5:-1]))
-            continue
-        ref = _REF.match(kind)
-        word = ref.group(1) if ref else kind
-        dtype = None if word not in dtypes._BY_NAME else dtypes.as_dtype(word)
-        out.append(Arg(arg_name, dtype, "" if dtype else word, number, is_ref=ref is not None))
-    return tuple(out)
+    return tuple(_parse_arg(part, op) for part in _split(text, ",") if part.strip())
+
+
+def _parse_arg(text: str, op: str) -> Arg:
+    found = _ARGS.get(text)
+    if found is None:
+        found = _ARGS[text] = _read_arg(text, op)
+    return found
 
 
 def _parse_attr(text: str, op: str) -> Attr:
+    found = _ATTRS.get(text)
+    if found is None:
+        found = _ATTRS[text] = _read_attr(text, op)
+    return found
+
+
+_ARGS: dict[str, Arg] = {}
+_ATTRS: dict[str, Attr] = {}
+"""Attributes that were parsed already, by their text: ops have the same ones over and over."""
+
+
+def _read_arg(text: str, op: str) -> Arg:
+    arg_name, _, kind = (p.strip() for p in text.partition(":"))
+    if not kind:
+        raise InvalidArgumentError(f"Op '{op}': argument {text.strip()!r} is not of the form name: type")
+    number = ""
+    if "*" in kind:
+        number, kind = (p.strip() for p in kind.split("*"))
+    if kind.startswith("list("):
+        return Arg(arg_name, type_list_attr=kind[5:-1])
+    ref = _REF.match(kind)
+    word = ref.group(1) if ref else kind
+    dtype = None if word not in dtypes._BY_NAME else dtypes.as_dtype(word)
+    return Arg(arg_name, dtype, "" if dtype else word, number, is_ref=ref is not None)
+
+
+def _read_attr(text: str, op: str) -> Attr:
     match = _ATTR.match(text)
     if not match:
         raise InvalidArgumentError(f"Op '{op}': attribute {text!r} is not of the form name: kind = default")
@@ -378,21 +395,25 @@ def _parse_value(kind: str, text: str) -> graph_pb2.AttrValue:
 
 def _split(text: str, separator: str) -> list[str]:
     """Split at `separator` outside brackets and quotes."""
-    return list(_pieces(text, separator))
+    pieces: list[str] = []
+    begun = ""
+    for part in text.split(separator):
+        begun += part
+        if _is_closed(begun):
+            pieces.append(begun)
+            begun = ""
+        else:
+            begun += separator
+    return pieces
 
 
-def _pieces(text: str, separator: str) -> Iterator[str]:
-    depth, quoted, start = 0, False, 0
-    for i, c in enumerate(text):
-        if c == '"' and (i == 0 or text[i - 1] != "\\"):
-            quoted = not quoted
-        elif quoted:
-            continue
-        elif c in "([{":
-            depth += 1
-        elif c in ")]}":
-            depth -= 1
-        elif c == separator and depth == 0:
-            yield text[start:i]
-            start = i + 1
-    yield text[start:]
+def _is_closed(text: str) -> bool:
+    if '"' in text:
+        text = _QUOTED.sub("", text)
+        if '"' in text:
+            return False
+    count = text.count
+    return count("(") == count(")") and count("{") == count("}") and count("[") == count("]")
+
+
+_QUOTED = re.compile(r'"(?:\\.|[^"\\])*"')

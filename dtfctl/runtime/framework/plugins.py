@@ -11,7 +11,6 @@ import importlib
 import logging
 import os
 import threading
-from importlib.metadata import entry_points
 
 ENTRY_POINT_GROUP = "dtfctl.ops"
 MODULES_VARIABLE = "DTF_OPS"
@@ -28,6 +27,9 @@ def load_plugins() -> None:
         if _done:
             return
         _done = True
+        # Imported here: it takes 10 ms, and most processes never meet an op they do not know.
+        from importlib.metadata import entry_points
+
         for point in entry_points(group=ENTRY_POINT_GROUP):
             try:
                 point.load()

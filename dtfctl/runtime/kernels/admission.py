@@ -22,6 +22,8 @@ LOOKED_AT_BYTES = 64 << 20
 MOST_UNSEEN = LOOKED_AT_BYTES // 16
 """Elements that take less than `LOOKED_AT_BYTES` whatever they are."""
 _MOST_ELEMENTS = 2**63 - 1
+# What functions of sizes raise for inputs that make no sense.
+_NO_ANSWER = (TypeError, ValueError, IndexError, AttributeError, OverflowError, ZeroDivisionError)
 _SHARE = 0.75
 """Share of the free memory that one result may take: there is always some that is only for its making."""
 
@@ -86,6 +88,22 @@ def gathered(count: int, item_bytes: int) -> int:
     return max(2 * count, LOOKED_AT_BYTES // max(item_bytes, 1))
 
 
+def result_bytes(build: KernelBuild, inputs: Sequence[Any]) -> float:
+    """Count the bytes of a result, or of what takes more on the way to it, before it is made.
+
+    Returns:
+        0 for an op that never makes much of little; infinity where the inputs make no sense.
+    """
+    size = SIZES.get(build.node.op)
+    if size is None:
+        return 0
+    try:
+        shape, item_bytes = size(build, inputs)
+        return math.prod(int(dim) for dim in shape) * item_bytes
+    except _NO_ANSWER:
+        return math.inf
+
+
 def admitting(build: KernelBuild, kernel: Kernel, with_step: bool) -> Kernel:
     """Make a kernel look at how large its result will be, if its op is one that grows."""
     size = SIZES.get(build.node.op)
@@ -99,7 +117,7 @@ def admitting(build: KernelBuild, kernel: Kernel, with_step: bool) -> Kernel:
                 return
             shape, item_bytes = known(build, inputs)
             dims = [int(dim) for dim in shape]
-        except (TypeError, ValueError, IndexError, AttributeError, OverflowError, ZeroDivisionError):
+        except _NO_ANSWER:
             return
         admit(dims, item_bytes)
 

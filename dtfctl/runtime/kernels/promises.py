@@ -54,6 +54,11 @@ class Promises:
             So it may be done at any time at which the table is the same, and by who waits for the numbers.
         updates_rows: it changes the slices of the variable in the first input that another input numbers, and leaves
             the rest as and where it is if nobody else holds the value. So beside a reader it costs a whole copy.
+        undoes_itself: done to its own result it gives its only input again, whatever bits that has.
+        neutral: for each of two operands the number that, alone and without dimensions, makes the result the other one,
+            bit by bit but for what is not a number; None where none does. Not so for complex numbers.
+        leaves_state: nobody can tell afterwards whether it was run, though the op is stateful: it changes nothing but
+            random numbers of its own.
         reads_outside: the results are no function of attributes and inputs, though TensorFlow does not mark the op as
             stateful. (To say so is no promise: who does not say it promises the opposite.)
     """
@@ -67,6 +72,9 @@ class Promises:
     checks: bool = False
     looks_up: bool = False
     updates_rows: bool = False
+    undoes_itself: bool = False
+    neutral: tuple[float | None, ...] = ()
+    leaves_state: bool = False
     reads_outside: bool = False
 
     def lets_go_at(self, node: Node) -> bool:
@@ -79,4 +87,5 @@ LETS_GO = Promises(lets_go=True)
 LIKE_FIRST = Promises(lets_go=True, shape_from=FIRST)
 OF_SHAPES = Promises(lets_go=True, shape_from=SHAPES)
 PASSES = Promises(passes=True)
+LEAVES_STATE = Promises(leaves_state=True)
 UPDATES_ROWS = Promises(lets_go=True, updates_rows=True)

@@ -164,6 +164,7 @@ _LOAD_LOCK = threading.RLock()
 FAMILIES = (
     "array",
     "collective",
+    "compression",
     "control",
     "data_flow",
     "dataset",

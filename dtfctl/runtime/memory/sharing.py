@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.memory import kept_memory, shared_memory
+from dtfctl.runtime.memory.ownership import is_sole
 
 
 def owns_memory(value: Any) -> bool:
@@ -36,8 +37,15 @@ def may_be_written(value: Any) -> bool:
     return arena is not None and isinstance(value, np.ndarray) and arena.owns(value) and not arena.is_lent(value)
 
 
-def may_be_given_away(value: np.ndarray[Any, Any]) -> bool:
-    """Tell whether an array that nobody holds can be a user's for good: memory that tasks share cannot."""
+def given_away(values: list[Any], at: int) -> Any:
+    """Take an array out of a list for a user, who may write into it: a copy if somebody else holds it here, or it lies
+    in memory that tasks share."""
+    value = values[at]
+    values[at] = None
+    return value if is_sole(value) and _may_be_given_away(value) else value.copy()
+
+
+def _may_be_given_away(value: np.ndarray[Any, Any]) -> bool:
     flags = value.flags
     return bool(flags.writeable and (flags.owndata or kept_memory.owns(value)))
 

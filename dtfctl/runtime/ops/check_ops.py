@@ -50,7 +50,8 @@ def _comparison(
                         f"({right.name}) = {b}"
                     )
                 return make_op("NoOp", scope)
-            shown = data or [
+            given = None if data is None else [*([] if message is None else [message]), *data]
+            shown = given or [
                 message or "",
                 f"Condition x {symbol} y did not hold element-wise:",
                 f"x ({left.name}) = ",

@@ -64,7 +64,7 @@ def cond(
 
 
 def _trace(name: str, function: Callable[[], Any], strict: bool) -> tuple[FuncGraph, Any]:
-    body = FuncGraph(name)
+    body = FuncGraph(name, in_line=True)
     with body.as_default():
         result = function()
         if not strict and isinstance(result, (list, tuple)) and len(result) == 1 and not hasattr(result, "_fields"):

@@ -10,9 +10,11 @@ from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.ops import array_ops, math_ops
 from dtfctl.runtime.ops.clip_ops import clip_by_norm
 from dtfctl.runtime.ops.partitioned_variables import PartitionedVariable
 from dtfctl.runtime.ops.resource_variable import ResourceVariable
+from dtfctl.runtime.ops.sparse_ops.arranging import sparse_fill_empty_rows, sparse_reshape, sparse_retain
 from dtfctl.runtime.ops.variables import Variable
 
 
@@ -190,43 +192,54 @@ def safe_embedding_lookup_sparse(
     partition_strategy: str = "div",
     max_norm: Any = None,
 ) -> Tensor:
-    """Look up like `embedding_lookup_sparse` rows that may lack valid ids: these give `default_id`'s row, or zeros."""
-    with name_scope(name, "safe_embedding_lookup_sparse"):
-        valid = apply_op("GreaterEqual", x=sparse_ids.values, y=constant(0, sparse_ids.values.dtype))
-        if sparse_weights is not None:
-            positive = apply_op("Greater", x=sparse_weights.values, y=constant(0, sparse_weights.dtype))
-            valid = apply_op("LogicalAnd", x=valid, y=positive)
-        kept = _retain(sparse_ids, valid)
-        fill = constant(default_id or 0, kept.values.dtype)
-        indices, values, empty, _ = apply_op_outputs(
-            "SparseFillEmptyRows",
-            indices=kept.indices,
-            values=kept.values,
-            dense_shape=kept.dense_shape,
-            default_value=fill,
+    """Look up like `embedding_lookup_sparse` rows that may lack valid ids: these give `default_id`'s row, or zeros.
+
+    Args:
+        sparse_ids: ids of any rank; those below 0 are left out.
+        sparse_weights: a weight for each; those that are not above 0 are left out, unless weights are summed.
+
+    Returns:
+        A tensor of the ids' shape without the last dimension, and a row.
+    """
+    with name_scope(name, "embedding_lookup") as scope:
+        shape = sparse_ids.dense_shape
+        rank = shape.shape[0].value
+        last = (array_ops.size(shape) if rank is None else rank) - 1
+        ids = sparse_reshape(
+            sparse_ids,
+            [math_ops.reduce_prod(array_ops.slice(shape, [0], [last])), array_ops.gather(shape, last)],
         )
-        ids = SparseTensor(indices, values, kept.dense_shape)
-        weights = None
-        if sparse_weights is not None:
-            held = _retain(sparse_weights, valid)
-            w_indices, w_values, _, _ = apply_op_outputs(
-                "SparseFillEmptyRows",
-                indices=held.indices,
-                values=held.values,
-                dense_shape=held.dense_shape,
-                default_value=constant(1, held.dtype),
-            )
-            weights = SparseTensor(w_indices, w_values, held.dense_shape)
-        result = embedding_lookup_sparse(embedding_weights, ids, weights, partition_strategy, None, combiner, max_norm)
+        weights = sparse_weights
+        if weights is not None:
+            weights = SparseTensor(ids.indices, weights.values, ids.dense_shape)
+        ids, weights = _retained(ids, weights, by_weight=False)
+        if combiner != "sum":
+            ids, weights = _retained(ids, weights, by_weight=True)
+        ids, empty = sparse_fill_empty_rows(ids, default_id or 0)
+        if weights is not None:
+            weights, _ = sparse_fill_empty_rows(weights, 1.0)
+        own = None if default_id is None else scope
+        result = embedding_lookup_sparse(embedding_weights, ids, weights, partition_strategy, own, combiner, max_norm)
         if default_id is None:
-            mask = apply_op("Reshape", tensor=empty, shape=[-1, 1])
-            result = apply_op("SelectV2", condition=mask, t=apply_op("ZerosLike", x=result), e=result)
-        return result
+            wide = array_ops.stack([1, array_ops.shape(result)[1]])
+            empty = array_ops.tile(array_ops.reshape(empty, [-1, 1]), wide)
+            result = array_ops.where(empty, array_ops.zeros_like(result), result, name=scope)
+        outer = array_ops.slice(math_ops.cast(shape, dtypes.int32), [0], [last])
+        inner = array_ops.slice(array_ops.shape(result), [1], [-1])
+        final = array_ops.reshape(result, array_ops.concat([outer, inner], 0))
+        if rank is not None:
+            final.set_shape(TensorShape([None] * (rank - 1)).concatenate(result.shape[1:]))
+        return final
 
 
-def _retain(sparse: SparseTensor, mask: Tensor) -> SparseTensor:
-    where = apply_op("Reshape", tensor=apply_op("Where", input=mask), shape=[-1])
-    indices = apply_op("GatherV2", params=sparse.indices, indices=where, axis=0)
-    indices.set_shape(TensorShape([None, sparse.indices.shape[1]]))
-    values = apply_op("GatherV2", params=sparse.values, indices=where, axis=0)
-    return SparseTensor(indices, values, sparse.dense_shape)
+def _retained(ids: SparseTensor, weights: SparseTensor | None, by_weight: bool) -> tuple[Any, Any]:
+    """Leave ids out that are below 0, or whose weights are not above it."""
+    if by_weight and weights is None:
+        return ids, weights
+    if by_weight and weights is not None:
+        valid = math_ops.greater(weights.values, 0)
+    else:
+        valid = math_ops.greater_equal(ids.values, 0)
+        if weights is not None:
+            valid = math_ops.logical_and(valid, array_ops.ones_like(weights.values, dtype=dtypes.bool_))
+    return sparse_retain(ids, valid), None if weights is None else sparse_retain(weights, valid)

@@ -2,54 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
-
-
-def write_file(filename: Any, contents: Any, name: str | None = None) -> Operation:
-    return make_op("WriteFile", name, filename=filename, contents=contents)
-
-
-def save_v2(prefix: Any, tensor_names: Any, shape_and_slices: Any, tensors: Sequence[Any]) -> Operation:
-    """Write tensors to a V2 checkpoint."""
-    return make_op(
-        "SaveV2", prefix=prefix, tensor_names=tensor_names, shape_and_slices=shape_and_slices, tensors=list(tensors)
-    )
-
-
-def restore_v2(
-    prefix: Any, tensor_names: Any, shape_and_slices: Any, dtypes: Sequence[Any], name: str | None = None
-) -> list[Tensor]:
-    """Read tensors from a V2 checkpoint."""
-    return apply_op_outputs(
-        "RestoreV2",
-        name,
-        prefix=prefix,
-        tensor_names=tensor_names,
-        shape_and_slices=shape_and_slices,
-        dtypes=list(dtypes),
-    )
-
-
-def merge_v2_checkpoints(
-    checkpoint_prefixes: Any, destination_prefix: Any, delete_old_dirs: bool = True, name: str | None = None
-) -> Operation:
-    return make_op(
-        "MergeV2Checkpoints",
-        name,
-        checkpoint_prefixes=checkpoint_prefixes,
-        destination_prefix=destination_prefix,
-        delete_old_dirs=delete_old_dirs,
-    )
-
-
-def sharded_filename(basename: Any, shard: Any, num_shards: Any, name: str | None = None) -> Tensor:
-    return apply_op("ShardedFilename", name, basename=basename, shard=shard, num_shards=num_shards)
 
 
 class ReaderBase:

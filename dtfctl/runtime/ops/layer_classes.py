@@ -13,25 +13,9 @@ from dtfctl.runtime.framework.graph_keys import GraphKeys, add_to_collection, ge
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import as_shape
 from dtfctl.runtime.ops import layers, more_layers
-from dtfctl.runtime.ops.rnn_cell import _snake_case
+from dtfctl.runtime.ops.input_spec import InputSpec as InputSpec, assert_input_compatibility
+from dtfctl.runtime.ops.layer_arguments import snake_case
 from dtfctl.runtime.ops.variable_scope import get_variable, variable_scope
-
-
-class InputSpec:
-    """What a layer expects of its inputs: type, rank, sizes of axes."""
-
-    def __init__(
-        self,
-        dtype: Any = None,
-        shape: Any = None,
-        ndim: int | None = None,
-        max_ndim: int | None = None,
-        min_ndim: int | None = None,
-        axes: dict[int, int] | None = None,
-    ) -> None:
-        self.dtype, self.shape, self.max_ndim, self.min_ndim = dtype, shape, max_ndim, min_ndim
-        self.ndim = len(shape) if shape is not None else ndim
-        self.axes = axes or {}
 
 
 class Layer:
@@ -57,7 +41,7 @@ class Layer:
 
     @property
     def name(self) -> str:
-        return self._given_name or _snake_case(type(self).__name__)
+        return self._given_name or snake_case(type(self).__name__)
 
     @property
     def graph(self) -> Any:
@@ -147,6 +131,7 @@ class Layer:
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         tensors = nest.map_structure(convert_to_tensor, inputs)
         with self._entered() as opened:
+            assert_input_compatibility(self.input_spec, tensors, self.name)
             if not self.built:
                 self.build(nest.map_structure(lambda t: t.shape, tensors))
                 self.built = True

@@ -13,6 +13,7 @@ from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops import init_ops, nn_ops
 from dtfctl.runtime.ops.cond import smart_cond
+from dtfctl.runtime.ops.layer_arguments import sized
 from dtfctl.runtime.ops.variable_scope import get_variable, variable_scope
 
 Activation = Callable[[Tensor], Tensor]
@@ -101,13 +102,6 @@ def dense(
         )
 
 
-def _tuple(value: Any, n: int, what: str) -> tuple[int, ...]:
-    out = (int(value),) * n if isinstance(value, int) else tuple(int(v) for v in value)
-    if len(out) != n:
-        raise ValueError(f"The `{what}` argument must be an integer or a tuple of {n} integers. Received: {value}")
-    return out
-
-
 def _format(data_format: str, channels_last: str, channels_first: str) -> str:
     if data_format not in ("channels_last", "channels_first"):
         raise ValueError(f"data_format must be 'channels_last' or 'channels_first', got {data_format!r}")
@@ -143,7 +137,7 @@ def conv2d(
     x = convert_to_tensor(inputs)
     wire = _format(data_format, "NHWC", "NCHW")
     channels = _last_dimension(x, -1 if data_format == "channels_last" else 1)
-    size = _tuple(kernel_size, 2, "kernel_size")
+    size = sized(kernel_size, 2, "kernel_size")
     with variable_scope(name, "conv2d", reuse=reuse):
         shape = [*size, channels, filters]
         kernel = _kernel(x, shape, kernel_initializer, kernel_regularizer, trainable, kernel_constraint)
@@ -151,10 +145,10 @@ def conv2d(
             "Conv2D",
             input=x,
             filter=kernel,
-            strides=_windows(_tuple(strides, 2, "strides"), data_format),
+            strides=_windows(sized(strides, 2, "strides"), data_format),
             padding=padding.upper(),
             data_format=wire,
-            dilations=_windows(_tuple(dilation_rate, 2, "dilation_rate"), data_format),
+            dilations=_windows(sized(dilation_rate, 2, "dilation_rate"), data_format),
         )
         return _finish(
             out,
@@ -191,7 +185,7 @@ def conv1d(
     if data_format != "channels_last":
         raise NotImplementedError("tf.layers.conv1d: only data_format='channels_last'; transpose the inputs")
     (size,), (stride,), (dilation,) = (
-        _tuple(v, 1, w)
+        sized(v, 1, w)
         for v, w in ((kernel_size, "kernel_size"), (strides, "strides"), (dilation_rate, "dilation_rate"))
     )
     with variable_scope(name, "conv1d", reuse=reuse):
@@ -214,8 +208,8 @@ def _pool2d(op: str, inputs: Any, size: Any, strides: Any, padding: str, data_fo
     with context.get_default_graph().name_scope(name):
         return apply_op(
             op,
-            ksize=_windows(_tuple(size, 2, "pool_size"), data_format),
-            strides=_windows(_tuple(strides, 2, "strides"), data_format),
+            ksize=_windows(sized(size, 2, "pool_size"), data_format),
+            strides=_windows(sized(strides, 2, "strides"), data_format),
             padding=padding.upper(),
             data_format=_format(data_format, "NHWC", "NCHW"),
             **arguments,
@@ -309,7 +303,7 @@ def batch_normalization(
         raise ValueError("batch_normalization needs inputs of known rank")
     axis %= rank
     size = _last_dimension(x, axis)
-    with variable_scope(name, "batch_normalization", reuse=reuse):
+    with variable_scope(name, "batch_normalization", reuse=reuse) as opened:
         gamma = (
             get_variable("gamma", [size], dtypes.float32, gamma_initializer, gamma_regularizer, trainable)
             if scale
@@ -320,6 +314,8 @@ def batch_normalization(
             if center
             else constant(0.0, dtypes.float32, [size])
         )
+        # What is not trained is not cut into parts.
+        opened.set_partitioner(None)
         mean = get_variable("moving_mean", [size], dtypes.float32, moving_mean_initializer, trainable=False)
         variance = get_variable("moving_variance", [size], dtypes.float32, moving_variance_initializer, trainable=False)
         g, b = convert_to_tensor(gamma), convert_to_tensor(beta)

@@ -13,16 +13,15 @@ from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops, math_ops
 from dtfctl.runtime.ops.op_defs.linalg import (
+    cholesky,
     matrix_determinant,
     matrix_exponential,
+    matrix_inverse,
     matrix_logarithm,
+    matrix_solve,
     matrix_square_root,
+    matrix_triangular_solve,
 )
-
-
-def cholesky(input: Any, name: str | None = None) -> Tensor:
-    """Compute the lower Cholesky factor of (each) positive definite matrix."""
-    return apply_op("Cholesky", name, input=input)
 
 
 def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
@@ -30,11 +29,6 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
     with name_scope(name, "cholesky_solve"):
         y = matrix_triangular_solve(chol, rhs, adjoint=False, lower=True)
         return matrix_triangular_solve(chol, y, adjoint=True, lower=True)
-
-
-def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
-    """Invert (each) square matrix."""
-    return apply_op("MatrixInverse", name, input=input, adjoint=adjoint)
 
 
 def log_matrix_determinant(input: Any, name: str | None = None) -> Any:
@@ -51,18 +45,6 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
         factor = cholesky(matrix)
         diagonal = apply_op("MatrixDiagPart", input=factor)
         return 2.0 * math_ops.reduce_sum(math_ops.log(math_ops.real(diagonal)), axis=[-1])
-
-
-def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
-    """Solve a x = rhs for x."""
-    return apply_op("MatrixSolve", name, matrix=matrix, rhs=rhs, adjoint=adjoint)
-
-
-def matrix_triangular_solve(
-    matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
-) -> Tensor:
-    """Solve a x = rhs for x, where a is triangular."""
-    return apply_op("MatrixTriangularSolve", name, matrix=matrix, rhs=rhs, lower=lower, adjoint=adjoint)
 
 
 def matrix_solve_ls(
@@ -128,11 +110,6 @@ logm = matrix_logarithm
 
 
 sqrtm = matrix_square_root
-
-
-def tridiagonal_solve(diagonals: Any, rhs: Any, partial_pivoting: bool = True, name: str | None = None) -> Tensor:
-    """Solve systems of tridiagonal matrices given by diagonals [..., 3, M]: upper, main, lower."""
-    return apply_op("TridiagonalSolve", name, diagonals=diagonals, rhs=rhs, partial_pivoting=partial_pivoting)
 
 
 def adjoint(matrix: Any, name: str | None = None) -> Tensor:

@@ -8,13 +8,9 @@ from dtfctl.runtime.framework.convert import constant, convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import init_ops, nn_ops
-from dtfctl.runtime.ops.layers import Activation, _finish, _format, _kernel, _last_dimension, _tuple, _windows
+from dtfctl.runtime.ops.layer_arguments import grown_length, sized
+from dtfctl.runtime.ops.layers import Activation, _finish, _format, _kernel, _last_dimension, _windows
 from dtfctl.runtime.ops.variable_scope import get_variable, variable_scope
-
-
-def _grown(length: Any, kernel: int, stride: int, padding: str) -> Any:
-    """Compute how long a transposed convolution makes an axis."""
-    return length * stride + (max(kernel - stride, 0) if padding.upper() == "VALID" else 0)
 
 
 def _transposed(
@@ -41,7 +37,7 @@ def _transposed(
     x = convert_to_tensor(inputs)
     wire = _format(data_format, "NHWC", "NCHW")
     first = 1 if data_format == "channels_last" else 2
-    size, steps = _tuple(kernel_size, rank, "kernel_size"), _tuple(strides, rank, "strides")
+    size, steps = sized(kernel_size, rank, "kernel_size"), sized(strides, rank, "strides")
     channels = _last_dimension(x, -1 if data_format == "channels_last" else 1)
     with variable_scope(name, f"conv{rank}d_transpose", reuse=reuse):
         shape = [*size, filters, channels]
@@ -56,7 +52,7 @@ def _transposed(
                 "StridedSlice", input=dynamic, begin=[axis], end=[axis + 1], strides=[1], shrink_axis_mask=1
             )
 
-        grown = [_grown(dimension(first + i), size[i], steps[i], padding) for i in range(rank)]
+        grown = [grown_length(dimension(first + i), size[i], steps[i], padding) for i in range(rank)]
         static = [None if isinstance(g, Tensor) else g for g in grown]
         dims = [dimension(0), *grown, filters] if first == 1 else [dimension(0), filters, *grown]
         wanted = apply_op("Pack", values=[convert_to_tensor(d) for d in dims])
@@ -150,17 +146,17 @@ def conv3d(
     """Convolve in three dimensions: [batch, depth, height, width, channels] -> [batch, ..., filters]."""
     x = convert_to_tensor(inputs)
     channels = _last_dimension(x, -1 if data_format == "channels_last" else 1)
-    shape = [*_tuple(kernel_size, 3, "kernel_size"), channels, filters]
+    shape = [*sized(kernel_size, 3, "kernel_size"), channels, filters]
     with variable_scope(name, "conv3d", reuse=reuse):
         kernel = _kernel(x, shape, kernel_initializer, kernel_regularizer, trainable, kernel_constraint)
         out = apply_op(
             "Conv3D",
             input=x,
             filter=kernel,
-            strides=_windows(_tuple(strides, 3, "strides"), data_format),
+            strides=_windows(sized(strides, 3, "strides"), data_format),
             padding=padding.upper(),
             data_format=_format(data_format, "NDHWC", "NCDHW"),
-            dilations=_windows(_tuple(dilation_rate, 3, "dilation_rate"), data_format),
+            dilations=_windows(sized(dilation_rate, 3, "dilation_rate"), data_format),
         )
         return _finish(
             out,
@@ -205,7 +201,7 @@ def separable_conv2d(
     x = convert_to_tensor(inputs)
     dtype = x.dtype.base_dtype
     channels = _last_dimension(x, -1 if data_format == "channels_last" else 1)
-    size, wire = _tuple(kernel_size, 2, "kernel_size"), _format(data_format, "NHWC", "NCHW")
+    size, wire = sized(kernel_size, 2, "kernel_size"), _format(data_format, "NHWC", "NCHW")
     with variable_scope(name, "separable_conv2d", reuse=reuse):
         depthwise = get_variable(
             "depthwise_kernel",
@@ -229,9 +225,9 @@ def separable_conv2d(
             x,
             depthwise,
             pointwise,
-            _windows(_tuple(strides, 2, "strides"), data_format),
+            _windows(sized(strides, 2, "strides"), data_format),
             padding.upper(),
-            _tuple(dilation_rate, 2, "dilation_rate"),
+            sized(dilation_rate, 2, "dilation_rate"),
             data_format=wire,
         )
         return _finish(
@@ -275,7 +271,7 @@ def separable_conv1d(
     if data_format != "channels_last":
         raise NotImplementedError("tf.layers.separable_conv1d: only data_format='channels_last'; transpose the inputs")
     dtype, channels = x.dtype.base_dtype, _last_dimension(x)
-    (size,), (stride,), (dilation,) = (_tuple(v, 1, "kernel_size") for v in (kernel_size, strides, dilation_rate))
+    (size,), (stride,), (dilation,) = (sized(v, 1, "kernel_size") for v in (kernel_size, strides, dilation_rate))
     with variable_scope(name, "separable_conv1d", reuse=reuse):
         depthwise = get_variable(
             "depthwise_kernel", [size, channels, depth_multiplier], dtype, depthwise_initializer, trainable=trainable
@@ -301,7 +297,7 @@ def separable_conv1d(
 
 def _pool1d(op: str, inputs: Any, size: Any, strides: Any, padding: str, data_format: str, name: str) -> Tensor:
     x = convert_to_tensor(inputs)
-    (width,), (step,) = _tuple(size, 1, "pool_size"), _tuple(strides, 1, "strides")
+    (width,), (step,) = sized(size, 1, "pool_size"), sized(strides, 1, "strides")
     axis = 2 if _format(data_format, "", "first") else 1
     wire = _format(data_format, "NHWC", "NCHW")
     key = "input" if op == "MaxPool" else "value"
@@ -339,8 +335,8 @@ def _pool3d(op: str, inputs: Any, size: Any, strides: Any, padding: str, data_fo
     return apply_op(
         op,
         input=convert_to_tensor(inputs),
-        ksize=_windows(_tuple(size, 3, "pool_size"), data_format),
-        strides=_windows(_tuple(strides, 3, "strides"), data_format),
+        ksize=_windows(sized(size, 3, "pool_size"), data_format),
+        strides=_windows(sized(strides, 3, "strides"), data_format),
         padding=padding.upper(),
         data_format=_format(data_format, "NDHWC", "NCDHW"),
         name=name,

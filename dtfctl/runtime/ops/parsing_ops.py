@@ -20,8 +20,6 @@ __all__ = [
     "decode_csv",
     "parse_example",
     "parse_single_example",
-    "parse_tensor",
-    "serialize_tensor",
     "string_to_number",
 ]
 
@@ -153,11 +151,3 @@ def decode_csv(
         na_value=na_value,
         select_cols=list(select_cols or []),
     )
-
-
-def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Tensor:
-    return apply_op("ParseTensor", name, serialized=serialized, out_type=out_type)
-
-
-def serialize_tensor(tensor: Any, name: str | None = None) -> Tensor:
-    return apply_op("SerializeTensor", name, tensor=tensor)

@@ -14,6 +14,7 @@ from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.ops.transfer_compression import compressed_parameter
 from dtfctl.runtime.ops.variables import SaveSliceInfo, Variable
 
 
@@ -48,7 +49,8 @@ class RefVariable(Variable):
             )
             self.initializer = assigned.op
             with graph.colocate_with(self._variable.op), self._caching():
-                self._snapshot = apply_op("Identity", input=self._variable, name="read")
+                read = apply_op("Identity", input=self._variable, name="read")
+                self._snapshot = read if self._caching_device is not None else compressed_parameter(self, read)
 
     @contextlib.contextmanager
     def _caching(self) -> Iterator[None]:

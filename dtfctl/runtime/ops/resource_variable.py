@@ -13,6 +13,7 @@ from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.ops.transfer_compression import compressed_parameter
 from dtfctl.runtime.ops.variables import SaveSliceInfo, Variable
 
 
@@ -77,8 +78,8 @@ class ResourceVariable(Variable):
             handle = self.handle if self.handle.graph is graph else graph.capture(self.handle)
             with graph.device(self.handle.device) if graph is self.graph else contextlib.nullcontext():
                 value: Tensor = apply_op("ReadVariableOp", resource=handle, dtype=self._dtype)
-        value.set_shape(self._shape)
-        return value
+                value.set_shape(self._shape)
+                return compressed_parameter(self, value) if graph is self.graph else value
 
     def read_value(self) -> Tensor:
         with name_scope("Read"):

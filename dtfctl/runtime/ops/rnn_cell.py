@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops import init_ops, nn_ops
+from dtfctl.runtime.ops.layer_arguments import snake_case
 from dtfctl.runtime.ops.operands import apply_mixed
 from dtfctl.runtime.ops.variable_scope import get_variable, variable_scope
 
@@ -60,7 +60,7 @@ class RNNCell:
 
     @property
     def name(self) -> str:
-        return self._name or _snake_case(type(self).__name__)
+        return self._name or snake_case(type(self).__name__)
 
     @property
     def dtype(self) -> Any:
@@ -136,13 +136,6 @@ class RNNCell:
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
         """Make zeros in the structure of the state, [batch_size, size] each."""
         return nest.map_structure(lambda size: _zeros(batch_size, size, as_dtype(dtype)), self.state_size)
-
-
-def _snake_case(name: str) -> str:
-    """Make a scope's name of a class's, as TensorFlow does: "BasicLSTMCell" is "basic_lstm_cell"."""
-    words = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
-    snake = re.sub(r"([a-z])([A-Z])", r"\1_\2", words).lower()
-    return f"private{snake}" if snake.startswith("_") else snake
 
 
 def _made(scope: Any) -> list[Any]:

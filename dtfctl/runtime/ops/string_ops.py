@@ -13,11 +13,6 @@ from dtfctl.runtime.framework.operation import Tensor
 # Each wrapper returns what its op gives; shapes are those of the input unless said otherwise.
 
 
-def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = None) -> Any:
-    """Join the strings of the inputs elementwise; scalars go with everything."""
-    return apply_op("StringJoin", name, inputs=list(inputs), separator=separator)
-
-
 def string_split(source: Any, delimiter: Any = " ", skip_empty: bool = True, name: str | None = None) -> SparseTensor:
     """Split each string of a vector into pieces, the rows of a SparseTensor."""
     separator = convert_to_tensor(delimiter, dtypes.string)
@@ -58,14 +53,14 @@ def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Any:
     return apply_op("RegexFullMatch", name, input=input, pattern=pattern)
 
 
-def string_to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int], name: str | None = None) -> Any:
+def string_to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int], name: str | None = None) -> Tensor:
     """Choose a bucket for each string by a keyed hash that resists crafted input."""
     return apply_op("StringToHashBucketStrong", name, input=input, num_buckets=num_buckets, key=list(key))
 
 
 def string_to_hash_bucket(
     string_tensor: Any = None, num_buckets: int | None = None, name: str | None = None, input: Any = None
-) -> Any:
+) -> Tensor:
     """Choose a bucket for each string, by the hash of TF's first releases."""
     source = string_tensor if input is None else input
     return apply_op("StringToHashBucket", name, string_tensor=source, num_buckets=num_buckets)

@@ -134,7 +134,7 @@ class _Loop:
         return list(nest.pack_sequence_as(self.structure, values, expand_composites=True))
 
     def _trace_cond(self, function: Callable[..., Any]) -> FuncGraph:
-        graph = FuncGraph("while_cond")
+        graph = FuncGraph("while_cond", in_line=True)
         with graph.as_default():
             counter, args = self._arguments(graph)
             holds = convert_to_tensor(function(*self.pack(args)))
@@ -147,7 +147,7 @@ class _Loop:
         return graph
 
     def _trace_body(self, function: Callable[..., Any]) -> FuncGraph:
-        graph = FuncGraph("while_body")
+        graph = FuncGraph("while_body", in_line=True)
         with graph.as_default():
             counter, args = self._arguments(graph)
             result = function(*self.pack(args))

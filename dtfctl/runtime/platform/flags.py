@@ -33,7 +33,7 @@ class _Flags:
             What is left: the program and arguments that are no flags.
         """
         parsed, rest = self._parser.parse_known_args(list(argv[1:]))
-        self._values.update(vars(parsed))
+        self._values.update({name: value for name, value in vars(parsed).items() if name in self._values})
         self.__dict__["_parsed"] = True
         missing = [n for n in self._required if self._values.get(n) is None]
         if missing:
@@ -118,6 +118,52 @@ def DEFINE_list(name: str, default: Any, help: str, flag_values: _Flags = FLAGS)
 
 def _comma_list(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _multi(
+    name: str, default: Any, help: str, convert: Callable[[str], Any], flag_values: _Flags, **options: Any
+) -> None:
+    """Declare a flag that may be given several times; the values given replace the default."""
+    start = default if default is None or isinstance(default, (list, tuple)) else [default]
+    values = None if start is None else [convert(v) if isinstance(v, str) else v for v in start]
+    flag_values._declare(name, values, help, convert, action=_Replacing, **options)
+
+
+class _Replacing(argparse.Action):
+    """Collects the values of a flag that is given several times."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        given = vars(namespace).setdefault(f"{self.dest} given", [])
+        given.append(values)
+        setattr(namespace, self.dest, list(given))
+
+
+def DEFINE_multi_string(name: str, default: Any, help: str, flag_values: _Flags = FLAGS) -> None:
+    """Define a flag of strings: `--name=a --name=b`."""
+    _multi(name, default, help, str, flag_values)
+
+
+def DEFINE_multi_integer(name: str, default: Any, help: str, flag_values: _Flags = FLAGS) -> None:
+    """Define a flag of whole numbers: `--name=1 --name=2`."""
+    _multi(name, default, help, int, flag_values)
+
+
+def DEFINE_multi_float(name: str, default: Any, help: str, flag_values: _Flags = FLAGS) -> None:
+    """Define a flag of numbers: `--name=0.1 --name=0.2`."""
+    _multi(name, default, help, float, flag_values)
+
+
+def DEFINE_multi_enum(
+    name: str, default: Any, enum_values: Sequence[str], help: str, flag_values: _Flags = FLAGS
+) -> None:
+    """Define a flag of some of these words: `--name=a --name=b`."""
+    _multi(name, default, help, str, flag_values, choices=list(enum_values))
+
+
+def DEFINE_spaceseplist(name: str, default: Any, help: str, flag_values: _Flags = FLAGS) -> None:
+    """Define a flag of values between spaces."""
+    start = default.split() if isinstance(default, str) else default
+    flag_values._declare(name, start, help, str.split)
 
 
 def mark_flag_as_required(name: str, flag_values: _Flags = FLAGS) -> None:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from dtfctl.net.frames import FrameAssembler
 from dtfctl.protocol import tensor_pb2
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
@@ -246,10 +247,8 @@ def _object_dtype(array: np.ndarray[Any, Any]) -> DType:
     return dtypes.resource if type(first).__name__ == "ResourceHandle" else dtypes.variant
 
 
-class FrameReader:
+class FrameReader(FrameAssembler):
     """Turns the bytes of one direction back into frames.
-
-    Fill `space()` and say with `filled` how much; or hand over whole chunks with `feed`.
 
     Args:
         sender, receiver: the lives every frame must be from and for.
@@ -271,6 +270,7 @@ class FrameReader:
         lent: LentMemory | None = None,
         max_payload: int = MAX_PAYLOAD,
     ) -> None:
+        super().__init__(HEADER_SIZE, BUFFER + HEADER_SIZE + _LENGTH.size + MAX_KEY + 8 * MAX_RANK)
         self._sender = sender
         self._receiver = receiver
         self._on_frame = on_frame
@@ -278,52 +278,9 @@ class FrameReader:
         self._lent = lent
         self._max_payload = max_payload
         self._keys: list[str] = [""]
-        self._buffer = bytearray(BUFFER + HEADER_SIZE + _LENGTH.size + MAX_KEY + 8 * MAX_RANK)
-        self._view = memoryview(self._buffer)
-        self._end = 0
-        # A frame whose payload is read to where it stays, that place, and how much of it is there.
+        # A frame whose payload is read to where it stays.
         self._long: Frame | None = None
         self._long_type: DType | None = None
-        self._place: np.ndarray[Any, Any] = np.empty(0, np.uint8)
-        self._at = 0
-
-    def space(self) -> memoryview:
-        """Return where the next bytes go; never empty."""
-        if self._long is not None:
-            return self._place.data[self._at :]
-        return self._view[self._end :]
-
-    def feed(self, chunk: bytes | memoryview) -> None:
-        """Take bytes that are somewhere else."""
-        view = memoryview(chunk)
-        while len(view):
-            space = self.space()
-            count = min(len(space), len(view))
-            space[:count] = view[:count]
-            self.filled(count)
-            view = view[count:]
-
-    def filled(self, count: int) -> None:
-        """Note that so many bytes of `space()` are there now."""
-        if self._long is not None:
-            self._at += count
-            if self._at == len(self._place):
-                self._finish_long()
-            return
-        end = self._end + count
-        at = 0
-        while end - at >= HEADER_SIZE:
-            used = self._frame(at, end)
-            if not used:
-                break
-            at += used
-            if self._long is not None:
-                self._end = 0
-                return
-        rest = end - at
-        if at and rest:
-            self._buffer[:rest] = self._buffer[at:end]
-        self._end = rest
 
     def _frame(self, at: int, end: int) -> int:
         """Handle the frame at `at`, if enough of it is there; how many bytes of the buffer that took."""
@@ -382,7 +339,7 @@ class FrameReader:
                 name = self._keys[key]
         frame = Frame(found, step, sender, receiver, name, bool(flags & 1))
         if is_long:
-            self._begin_long(frame, dtype, dims, length, self._view[body:end])
+            self._begin_long(self._long_place(frame, dtype, dims, length), self._view[body:end])
             return end - at
         if dtype is not None:
             frame.value = self._small(dtype, dims, flags, body, stop)
@@ -424,26 +381,23 @@ class FrameReader:
             held = self._shared.array(offset, size)
         return held.view(dtype.np).reshape(dims)
 
-    def _begin_long(
-        self, frame: Frame, dtype: DType | None, dims: tuple[int, ...], length: int, first: memoryview
-    ) -> None:
+    def _long_place(
+        self, frame: Frame, dtype: DType | None, dims: tuple[int, ...], length: int
+    ) -> np.ndarray[Any, Any]:
+        """Return where the payload of a long frame, which is kept until then, goes."""
+        self._long, self._long_type = frame, dtype
         try:
             if dtype is None or dtype.is_object:
-                place = np.empty(length, np.uint8)
-            else:
-                frame.value = kept_memory.empty(dims, dtype.np)
-                place = frame.value.reshape(-1).view(np.uint8)
+                return np.empty(length, np.uint8)
+            frame.value = kept_memory.empty(dims, dtype.np)
         except MemoryError:
             raise InvalidArgumentError(f"No memory for a tensor of {length} bytes") from None
-        self._at = len(first)
-        if self._at:
-            place[: self._at] = first
-        self._long, self._long_type, self._place = frame, dtype, place
+        return frame.value.reshape(-1).view(np.uint8)  # type: ignore[no-any-return]
 
     def _finish_long(self) -> None:
         frame, dtype, place = self._long, self._long_type, self._place
         assert frame is not None
-        self._long, self._place = None, _NOTHING
+        self._long = self._place = None
         if frame.value is not None:
             # A view of it must not outlive this: who holds the array last may write into it.
             del place
@@ -454,7 +408,6 @@ class FrameReader:
         self._on_frame(frame)
 
 
-_NOTHING = np.empty(0, np.uint8)
 _KINDS = {int(k): k for k in Kind}
 _TYPES: dict[int, DType] = {}
 

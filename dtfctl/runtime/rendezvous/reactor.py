@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from dtfctl import guard
+from dtfctl.net.pings import TICK_S
 from dtfctl.runtime.rendezvous.patience import Patience
 
 log = logging.getLogger(__name__)
@@ -26,7 +27,6 @@ log = logging.getLogger(__name__)
 AWAY_S = 0.002
 WATCH_S = 0.1
 IDLE_WATCH_S = 1.0
-TICK_S = 1.0
 # After work for somebody else came up while a waiting thread led, the own thread does not stay away for this long.
 BUSY_S = 0.1
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dtfctl.protocol import worker_pb2
-from dtfctl.runtime.compiler.order import CONTROL_FLOW
-from dtfctl.runtime.executor.keys import SENDS, ClientEnds
+from dtfctl.runtime.executor.keys import ClientEnds
 from dtfctl.runtime.framework.node_graph import Node, NodeGraph
+from dtfctl.runtime.framework.structural_ops import CONTROL_FLOW, SENDS
 from dtfctl.runtime.rendezvous.routing import task_of_device
 from dtfctl.runtime.rendezvous.transports.handshake import this_place
 from dtfctl.runtime.steps.path import StepFacts, StepPath, choose_path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dtfctl.protocol import config_pb2, device_pb2, graph_pb2
 from dtfctl.runtime.compiler.compile import CompileOptions, PreparedGraph, compile_step, prepare
@@ -33,6 +33,7 @@ class SessionGraph:
         devices: all the session may use.
         task: the master's own.
         away: tasks whose devices are missing for now, and why: what needs these can be done later.
+        is_far: whether two tasks are on different hosts; by default all are.
     """
 
     def __init__(
@@ -41,10 +42,12 @@ class SessionGraph:
         task: str,
         config: config_pb2.ConfigProto,
         away: Mapping[str, str] | None = None,
+        is_far: Callable[[str, str], bool] | None = None,
     ) -> None:
         self.graph = NodeGraph()
         self._away = {_job_and_index(name): (name, why) for name, why in (away or {}).items()}
         self._devices = DeviceSet([DeviceInfo.from_proto(d) for d in devices], task)
+        self._is_far = is_far
         self._options = CompileOptions.from_config(config)
         self._log_placement = config.log_device_placement
         self._prepared = PreparedGraph(self.graph, {})
@@ -93,7 +96,7 @@ class SessionGraph:
             OpError: the signature is at fault.
         """
         return compile_step(
-            self._prepared, feeds, fetches, targets, self._devices, self._options, everywhere
+            self._prepared, feeds, fetches, targets, self._devices, self._options, everywhere, self._is_far
         ).partitions
 
     def tensor_type(self, name: str) -> DType | None:

@@ -60,7 +60,7 @@ def check_feeds(feeds: Iterable[tuple[str, Any]], types: Mapping[str, DType]) ->
 
 @dataclass
 class StepOptions:
-    """How to run one step.
+    """How to run one step; not changed once it was looked at.
 
     Attributes:
         options: the client's RunOptions, if any.
@@ -69,6 +69,10 @@ class StepOptions:
         is_waited_for: the step's caller returns only with it; False where whoever gives `cancellation` does not wait
             for what is told to end.
         wants_costs: describe in the metadata what each node costs.
+        is_plain: nothing is asked but the values, and nobody cancels it whom its caller would have to wait for.
+        wants_stats, wants_graphs: what the client asked for.
+        traced, graphs_sent: what parts are asked for.
+        reports: its parts report more than that they have ended.
     """
 
     options: config_pb2.RunOptions | None = None
@@ -76,29 +80,20 @@ class StepOptions:
     cancellation: CancellationToken | None = None
     wants_costs: bool = False
     is_waited_for: bool = True
+    is_plain: bool = field(init=False)
+    wants_stats: bool = field(init=False)
+    wants_graphs: bool = field(init=False)
+    traced: bool = field(init=False)
+    graphs_sent: bool = field(init=False)
+    reports: bool = field(init=False)
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether nothing is asked but the values, and nobody cancels it whom its caller would have to wait for."""
-        return self.options is None and self.metadata is None and (self.cancellation is None or not self.is_waited_for)
-
-    @property
-    def wants_stats(self) -> bool:
-        return self.options is not None and self.options.trace_level != config_pb2.RunOptions.NO_TRACE
-
-    @property
-    def wants_graphs(self) -> bool:
-        return self.options is not None and self.options.output_partition_graphs
-
-    @property
-    def traced(self) -> bool:
-        return self.wants_stats or self.wants_costs
-
-    @property
-    def graphs_sent(self) -> bool:
-        return self.wants_graphs or self.wants_costs
-
-    @property
-    def reports(self) -> bool:
-        """Whether its parts report more than that they have ended."""
-        return self.traced or self.graphs_sent
+    def __post_init__(self) -> None:
+        options = self.options
+        self.is_plain = (
+            options is None and self.metadata is None and (self.cancellation is None or not self.is_waited_for)
+        )
+        self.wants_stats = options is not None and options.trace_level != config_pb2.RunOptions.NO_TRACE
+        self.wants_graphs = options is not None and options.output_partition_graphs
+        self.traced = self.wants_stats or self.wants_costs
+        self.graphs_sent = self.wants_graphs or self.wants_costs
+        self.reports = self.traced or self.graphs_sent

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from dtfctl.protocol import graph_pb2, stats_pb2
 from dtfctl.runtime.framework.node_graph import CONTROL, parse_input
+from dtfctl.runtime.framework.structural_ops import SENDS
 
 
 def cost_graph(graphs: Iterable[graph_pb2.GraphDef], stats: stats_pb2.StepStats) -> stats_pb2.CostGraphDef:
@@ -23,7 +24,7 @@ def cost_graph(graphs: Iterable[graph_pb2.GraphDef], stats: stats_pb2.StepStats)
                     cost.control_input.append(ids[name])
                 else:
                     cost.input_info.add(preceding_node=ids[name], preceding_port=slot)
-            cost.is_final = node.op in ("_Send", "_HostSend", "_Retval")
+            cost.is_final = node.op in SENDS or node.op == "_Retval"
             ran = seen.get(node.name)
             if ran is None:
                 cost.inaccurate = True

@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 
 from dtfctl.net import listener
 from dtfctl.net.gate import Gate, Inside
+from dtfctl.net.pings import PING_S, SILENT_S
 from dtfctl.runtime.framework.errors import Code, InternalError, InvalidArgumentError, OpError
 from dtfctl.runtime.services.call_servers import make_call_server
 from dtfctl.runtime.services.calls import Call, CallServer, Handler, Refused, Unary
@@ -35,13 +36,15 @@ SERVER_OPTIONS: tuple[tuple[str, int], ...] = (
 )
 # Calls that may run or wait at once; more are refused, so that no client can take all memory for threads.
 MAX_CALLS = 8192
-# A peer that does not answer a ping for ten seconds is taken for gone: it is frozen, or the network is.
+# Pings are gRPC's own here, with the numbers of all others.
+_PING_MS = int(PING_S * 1000)
+_ANSWER_MS = SILENT_S * 1000 - _PING_MS
 CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
-    ("grpc.keepalive_time_ms", 5000),
-    ("grpc.keepalive_timeout_ms", 10000),
-    ("grpc.http2.ping_timeout_ms", 10000),
+    ("grpc.keepalive_time_ms", _PING_MS),
+    ("grpc.keepalive_timeout_ms", _ANSWER_MS),
+    ("grpc.http2.ping_timeout_ms", _ANSWER_MS),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),

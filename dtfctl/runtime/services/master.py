@@ -89,9 +89,9 @@ class Master:
         away = {} if self._peers is None else self._peers.lost()
         remote = self._find_remote(merged, scope)
         handle = secrets.token_hex(8)
-        session = MasterSession(
-            handle, LocalTask(self.worker, self._life), remote, merged, self._step_runs, self._direct, scope, away
-        )
+        local = LocalTask(self.worker, self._life)
+        is_far = None if self._peers is None else self._peers.is_far
+        session = MasterSession(handle, local, remote, merged, self._step_runs, self._direct, scope, away, is_far)
         session.add_nodes(graph_def)
         self._create_everywhere(session, remote, merged.isolate_session_state)
         with self._lock:

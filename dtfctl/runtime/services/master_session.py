@@ -73,6 +73,7 @@ class MasterSession:
         direct: in-process without a server: errors are then not prefixed with the task they come from.
         scope: the job it belongs to; `remote` are tasks of it.
         away: tasks that it is made without because they are lost for now, and why.
+        is_far: whether two tasks are on different hosts.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class MasterSession:
         direct: bool = False,
         scope: JobScope = EVERYONE,
         away: Mapping[str, str] | None = None,
+        is_far: Callable[[str, str], bool] | None = None,
     ) -> None:
         self.handle = handle
         self.scope = scope
@@ -94,7 +96,7 @@ class MasterSession:
         self.last_used = time.monotonic()
         self._direct = direct
         self._remote_by_task = {t.task: t for t in remote}
-        self._graph = SessionGraph(self.list_devices(), local.task, config, away)
+        self._graph = SessionGraph(self.list_devices(), local.task, config, away, is_far)
         self._graph_lock = threading.Lock()
         self.signatures = Signatures(handle, local, self._remote_by_task, self._graph, self._graph_lock)
         self.graph_version = 0

@@ -118,6 +118,7 @@ class Peers:
         self._on_lost = on_lost
         self._lock = threading.RLock()
         self._news = threading.Condition(self._lock)
+        self._own_address = addresses.get(task, "")
         self._peers = {t: _Peer(t, a) for t, a in addresses.items() if t != task}
         self._lost: dict[str, str] = {}
 
@@ -127,6 +128,15 @@ class Peers:
 
     def address(self, task: str) -> str:
         return self._peer(task).address
+
+    def is_far(self, task: str, other: str) -> bool:
+        """Tell whether two tasks are on different hosts, by their addresses."""
+        return self._host(task) != self._host(other)
+
+    def _host(self, task: str) -> str:
+        address = self._own_address if task == self.task else self._peer(task).address
+        host = address.rpartition(":")[0]
+        return "localhost" if host.startswith("127.") or host == "[::1]" else host
 
     def life_of(self, task: str) -> int:
         return self._peer(task).life

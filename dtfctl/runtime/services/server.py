@@ -13,6 +13,7 @@ import grpc
 from dtfctl import guard
 from dtfctl.net.tls import Identity
 from dtfctl.protocol import config_pb2
+from dtfctl.runtime.compression import ENCODED
 from dtfctl.runtime.framework.denormals import denormals_flushed
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.device_spec import DeviceSpec, device_name, task_name
@@ -262,6 +263,10 @@ class TaskServer:
     def progress(self) -> int:
         """Count the steps that ended and the requests that came; two equal readings mean idle or stuck."""
         return self.worker.steps_run + self.master.requests
+
+    def spared_bytes(self) -> int:
+        """Count the bytes that compression has kept off the network, of what this process sent."""
+        return ENCODED.bytes_before - ENCODED.bytes_after
 
     def make_pulse(self, beat_s: float) -> Pulse:
         """Make what finds out whether the started server still serves; see `Pulse`."""

@@ -13,7 +13,7 @@ from typing import Any
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.compiler.partition import split_by_device
 from dtfctl.runtime.executor.executor import Executor
-from dtfctl.runtime.executor.keys import RECVS, SENDS, is_client_terminated
+from dtfctl.runtime.executor.keys import is_client_terminated
 from dtfctl.runtime.executor.trace import StepTrace
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import (
@@ -24,6 +24,7 @@ from dtfctl.runtime.framework.errors import (
 )
 from dtfctl.runtime.framework.node_graph import NodeGraph
 from dtfctl.runtime.framework.resource_manager import ResourceManager
+from dtfctl.runtime.framework.structural_ops import RECVS, SENDS
 from dtfctl.runtime.kernels.control import tensor_list_wire
 from dtfctl.runtime.memory import kept_memory, shared_memory
 from dtfctl.runtime.rendezvous.frames import Frame, Message

@@ -17,7 +17,7 @@ from dtfctl.runtime.framework.errors import OpError, UnavailableError
 from dtfctl.runtime.steps.grace import grace_s
 
 LONGEST_STORY = 256
-"""Events that are kept of a step; of more, it is told how many."""
+"""Events that are told of a step; of more, it is told how many."""
 
 
 class Do(enum.Enum):
@@ -84,7 +84,6 @@ class Coordinator:
         "_derived",
         "_keeps",
         "_log",
-        "_more",
         "_parts",
         "_pending",
         "_quiet",
@@ -117,8 +116,8 @@ class Coordinator:
         self._derived: OpError | None = None
         self._reason: OpError | None = None
         self._until = 0.0
+        # A few events a part, so it needs no bound.
         self._log: list[tuple[str, str]] = []
-        self._more = 0
 
     # What has happened ------------------------------------------------------------------------------------------------
 
@@ -128,7 +127,7 @@ class Coordinator:
 
     def started(self, part: str) -> Instructions:
         """Note that a RUN was done, or tried: the part may have been started."""
-        self._note("ran", part)
+        self._log.append(("ran", part))
         self._started.append(part)
         self._unheard = ""
         if self.is_ending:
@@ -147,7 +146,7 @@ class Coordinator:
             self._quiet.discard(part)
         else:
             return _NOTHING
-        self._note("done", part)
+        self._log.append(("done", part))
         self.results[part] = result
         return _NOTHING if self._pending else self._end_if_over()
 
@@ -158,18 +157,18 @@ class Coordinator:
         self._pending.discard(part)
         self._quiet.discard(part)
         if error.derived:
-            self._note(f"ended, as something else failed ({type(error).__name__}):", part)
+            self._log.append((f"ended, as something else failed ({type(error).__name__}):", part))
             self._derived = self._derived or error
             # What it follows from may be heard from those that otherwise say nothing.
             return (*self._cancel_quiet(), *self._end_if_over())
-        self._note(f"failed with {type(error).__name__}:", part)
+        self._log.append((f"failed with {type(error).__name__}:", part))
         self._real = self._real or error
         return self._end_soon(error, now)
 
     def lost(self, part: str, error: OpError, now: float) -> Instructions:
         """Note that a part can be heard no more."""
         if part in self._pending or part in self._quiet:
-            self._note("lost", part)
+            self._log.append(("lost", part))
         return self.failed(part, error, now)
 
     def cancelled(self, reason: OpError, now: float) -> Instructions:
@@ -177,7 +176,7 @@ class Coordinator:
         if self.is_ending or self.is_finished:
             return _NOTHING
         self._reason = reason
-        self._note(f"cancelled with {type(reason).__name__}", "")
+        self._log.append((f"cancelled with {type(reason).__name__}", ""))
         return self._end_soon(reason, now)
 
     def abandoned(self, reason: OpError) -> Instructions:
@@ -185,7 +184,7 @@ class Coordinator:
         if self.is_finished:
             return _NOTHING
         self._reason = self._reason or reason
-        self._note("abandoned", "")
+        self._log.append(("abandoned", ""))
         self.is_ending = True
         if self._unheard:
             self._started.append(self._unheard)
@@ -199,7 +198,7 @@ class Coordinator:
             return _NOTHING
         for part in sorted(self._pending & set(self._started)):
             self._pending.discard(part)
-            self._note("given up", part)
+            self._log.append(("given up", part))
             late = UnavailableError(f"{part} did not end its part in time after cancelling", derived=True)
             self._derived = self._derived or late
         return self._end_if_over()
@@ -228,11 +227,12 @@ class Coordinator:
     def story(self) -> str:
         """Tell what has happened, in order, for a person."""
         told = []
-        for event, parts in itertools.groupby(self._log, lambda entry: entry[0]):
+        for event, parts in itertools.groupby(self._log[:LONGEST_STORY], lambda entry: entry[0]):
             names = ", ".join(part for _, part in parts if part)
             told.append(f"{event} {names}".rstrip())
-        if self._more:
-            told.append(f"and {self._more} events more")
+        more = len(self._log) - LONGEST_STORY
+        if more > 0:
+            told.append(f"and {more} events more")
         return "; ".join(told)
 
     # ------------------------------------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ class Coordinator:
         return told
 
     def _told(self, part: str) -> Instruction:
-        self._note("told to end", part)
+        self._log.append(("told to end", part))
         self._to_end.add(part)
         return Instruction(Do.CANCEL, part)
 
@@ -279,14 +279,8 @@ class Coordinator:
         if self.error is None and not self._keeps:
             return _JUST_FINISHED
         for part in self._started:
-            self._note("to forget it", part)
+            self._log.append(("to forget it", part))
         return (*(Instruction(Do.CLEANUP, part) for part in self._started), _FINISHED)
-
-    def _note(self, event: str, part: str) -> None:
-        if len(self._log) < LONGEST_STORY:
-            self._log.append((event, part))
-        else:
-            self._more += 1
 
 
 def first_error(errors: Iterable[OpError]) -> OpError | None:

@@ -21,9 +21,9 @@ class StepPath(enum.Enum):
     MASTER = "master"
     """The master starts each task's part (services/step_run.py)."""
     CLIENT = "client"
-    """A client in another process starts each task's part itself (client/crew.py)."""
+    """A client in another process starts each task's part itself (client/step_runner.py)."""
     CALL = "call"
-    """One CALL on a socket of the host asks the master, which goes on by DIRECT or MASTER (client/line.py)."""
+    """One CALL on a socket of the host asks the master, which goes on by DIRECT or MASTER (client/local_steps.py)."""
     RPC = "rpc"
     """RunStep over gRPC asks the master, which goes on by DIRECT or MASTER (client/grpc_backend.py)."""
 

@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 _MODULES = {
+    "checkpoint": ("Checkpoint", "CheckpointManager"),
     "checkpoint_management": (
         "CheckpointState",
         "checkpoint_exists",
@@ -109,6 +110,7 @@ _MESSAGES = {
     ),
 }
 _HOME = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
+_HOME |= dict.fromkeys(("Compression", "compress_transfers"), "dtfctl.runtime.ops.transfer_compression")
 _HOME |= {name: f"dtfctl.protocol.{module}" for module, names in _MESSAGES.items() for name in names}
 __all__ = sorted(_HOME)
 

@@ -71,7 +71,9 @@ def _export_collection(out: meta_graph_pb2.MetaGraphDef, key: str, values: list[
     elif all(isinstance(v, (Tensor, Operation)) for v in values):
         target.node_list.value.extend(v.name for v in values)
     elif all(hasattr(v, "to_proto") for v in values):
-        target.bytes_list.value.extend(v.to_proto().SerializeToString() for v in values)
+        # What feeds from this process's memory says that it cannot be written down, and stays here.
+        written = [v for v in values if getattr(v, "is_writable", True)]
+        target.bytes_list.value.extend(v.to_proto().SerializeToString() for v in written)
     elif all(isinstance(v, Any_) for v in values):
         target.any_list.value.extend(values)
     elif all(isinstance(v, Message) for v in values):

@@ -14,6 +14,7 @@ from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.ops.grouping import group
 from dtfctl.runtime.ops.partitioned_variables import PartitionedVariable
+from dtfctl.runtime.ops.transfer_compression import compressed_gradient
 from dtfctl.runtime.ops.variable_collections import trainable_variables
 from dtfctl.runtime.ops.variables import Variable
 from dtfctl.runtime.train import slot_creator
@@ -155,6 +156,8 @@ class Optimizer:
         with name_scope(name, self._name) as scope:
             self._prepare()
             for grad, variable in used:
+                if isinstance(grad, Tensor):
+                    grad = compressed_gradient(variable, grad, self)
                 with graph.name_scope(f"update_{_base_name(variable)}"), graph.colocate_with(variable.op):
                     updates.append(self._update(grad, variable))
             if global_step is None:

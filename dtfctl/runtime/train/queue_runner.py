@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dtfctl import guard
@@ -92,9 +92,13 @@ class QueueRunner:
         """Exceptions of threads that had no coordinator to report to."""
         return self._exceptions
 
+    def _enqueuing(self, sess: Any, enqueue_op: Any) -> Callable[[], Any]:
+        """Return what one thread calls again and again; a subclass may feed the op."""
+        return sess.make_callable(enqueue_op)  # type: ignore[no-any-return]
+
     def _run(self, sess: Any, enqueue_op: Any, coord: Coordinator | None) -> None:
         try:
-            enqueue = sess.make_callable(enqueue_op)
+            enqueue = self._enqueuing(sess, enqueue_op)
             while coord is None or not coord.should_stop():
                 try:
                     enqueue()

@@ -18,6 +18,7 @@ from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs, make
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.ops.grouping import group
 from dtfctl.runtime.ops.op_defs.control import no_op
+from dtfctl.runtime.ops.transfer_compression import compressed_gradient
 from dtfctl.runtime.ops.variable_collections import global_variables, report_uninitialized_variables
 from dtfctl.runtime.ops.variables import Variable
 from dtfctl.runtime.train.optimizer import GradAndVar, Optimizer
@@ -137,6 +138,7 @@ class SyncReplicasOptimizer(Optimizer):
                     elif isinstance(grad, IndexedSlices):
                         aggregated.append((self._sparse(grad, var, local_step, train_ops, i), var))
                     else:
+                        grad = compressed_gradient(var, grad, self._opt)
                         aggregated.append((self._dense(grad, var, local_step, train_ops, i), var))
             with graph.device(global_step.device), graph.name_scope(""):
                 update_op = self._opt.apply_gradients(aggregated, global_step)

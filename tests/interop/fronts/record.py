@@ -1,6 +1,7 @@
 """Run programs with one front end and write down what they did.
 
-As a program, for TensorFlow: `python -m tests.interop.fronts.record OUT CHECKPOINTS [NAME...]`.
+As a program, for TensorFlow: `python -m tests.interop.fronts.record OUT CHECKPOINTS [NAME...]`. It is run by Python 3.7
+too, which TensorFlow 1.15 is for.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.interop.fronts.programs import PROGRAMS
+from tests.interop.fronts.programs import OLDER, PROGRAMS
 
 # What is longer is written down as its first elements, its sum and its largest.
 LONGEST = 24
@@ -66,7 +67,7 @@ def run(tf: Any, name: str, checkpoint: str, restore: str | None = None) -> dict
     """Run one program. Its variables are saved as `checkpoint` at the end, and read from `restore` if given."""
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(7)
-        steps = PROGRAMS[name](tf)
+        steps = {**PROGRAMS, **OLDER}[name](tf)
         variables = tf.global_variables() + [v for v in tf.local_variables() if v not in tf.global_variables()]
         init = [tf.global_variables_initializer(), tf.local_variables_initializer()]
         saver = tf.train.Saver() if tf.global_variables() else None
@@ -101,11 +102,14 @@ def run(tf: Any, name: str, checkpoint: str, restore: str | None = None) -> dict
 
 
 def main(out: str, checkpoints: str, *names: str) -> None:
-    import tensorflow.compat.v1 as tf
+    import tensorflow
 
-    tf.disable_v2_behavior()
+    older = tensorflow.__version__.startswith("1.")
+    tf = tensorflow if older else tensorflow.compat.v1
+    if not older:
+        tf.disable_v2_behavior()
     records: dict[str, Any] = {}
-    for name in names or PROGRAMS:
+    for name in names or (OLDER if older else PROGRAMS):
         restore = f"{checkpoints}/ours/{name}"
         try:
             found = Path(f"{restore}.index").exists()

@@ -1,7 +1,8 @@
 """TF1 programs give here what they give with TensorFlow: values, variables, names, checkpoints.
 
 What TensorFlow 2.21 gave is in golden.json.gz. With DTF_TEST_TENSORFLOW set the programs are run with it again, which
-also reads the checkpoints written here; DTF_TEST_RECORD=1 then replaces the golden results.
+also reads the checkpoints written here; DTF_TEST_RECORD=1 then replaces the golden results. The same holds for
+TensorFlow 1.15, golden_1_15.json.gz and DTF_TEST_TENSORFLOW_1.
 """
 
 from __future__ import annotations
@@ -19,14 +20,19 @@ import numpy as np
 import pytest
 
 import dtfctl.runtime as tf
-from tests.interop.fronts.programs import PROGRAMS
+from tests.interop.fronts.programs import OLDER, PROGRAMS
 from tests.interop.fronts.record import run
 
 HERE = Path(__file__).parent
-GOLDEN = HERE / "golden.json.gz"
+GOLDEN = {"DTF_TEST_TENSORFLOW": HERE / "golden.json.gz", "DTF_TEST_TENSORFLOW_1": HERE / "golden_1_15.json.gz"}
+BY_JUDGE = {"DTF_TEST_TENSORFLOW": PROGRAMS, "DTF_TEST_TENSORFLOW_1": OLDER}
 # Ops of TensorFlow's graphs that have another name or form here, by program: it may only grow shorter. Constants, and
 # what is inside gradients and control flow, are left out.
-OTHERS = json.loads((HERE / "other_names.json").read_text())
+OTHERS = {
+    name: others
+    for file in ("other_names.json", "other_names_1_15.json")
+    for name, others in json.loads((HERE / file).read_text()).items()
+}
 INSIDE = re.compile(r"(^|/)gradients(_\d+)?/|(^|/)(while|cond|case|map|scan|foldl|rnn)(_\d+)?/|_grad/|/Initializer/")
 # What sums up float32 differently, or follows a square root near zero.
 RELATIVE, ABSOLUTE = 2e-4, 2e-5
@@ -39,7 +45,7 @@ def _load(path: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def golden() -> dict[str, Any]:
-    return _load(GOLDEN)
+    return {name: record for path in GOLDEN.values() for name, record in _load(path).items()}
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +78,7 @@ def close(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [*PROGRAMS, *OLDER])
 def test_a_program_does_what_it_does_with_tensorflow(
     name: str, golden: dict[str, Any], records: dict[str, Any]
 ) -> None:
@@ -87,16 +93,20 @@ def test_a_program_does_what_it_does_with_tensorflow(
     assert set(missing_names(have, want)) <= set(OTHERS.get(name, ()))
 
 
+@pytest.mark.parametrize("judge", BY_JUDGE)
 def test_programs_and_checkpoints_live(
-    tensorflow_python: str, golden: dict[str, Any], records: dict[str, Any], tmp_path: Path
+    judge: str, golden: dict[str, Any], records: dict[str, Any], tmp_path: Path
 ) -> None:
     """TensorFlow still gives what is golden, reads the checkpoints written here, and its own are read here."""
-    folder = records[""]
-    for name in PROGRAMS:
+    python = os.environ.get(judge)
+    if not python:
+        pytest.skip(f"set {judge} to the python of an environment with TensorFlow")
+    folder, programs = records[""], BY_JUDGE[judge]
+    for name in programs:
         ours(records, name)
-    (folder / "theirs").mkdir()
+    (folder / "theirs").mkdir(exist_ok=True)
     subprocess.run(
-        [tensorflow_python, "-m", "tests.interop.fronts.record", str(tmp_path / "out.gz"), str(folder)],
+        [python, "-m", "tests.interop.fronts.record", str(tmp_path / "out.gz"), str(folder)],
         check=True,
         capture_output=True,
         cwd=HERE.parent.parent.parent,
@@ -105,9 +115,9 @@ def test_programs_and_checkpoints_live(
     )
     theirs = _load(tmp_path / "out.gz")
     if os.environ.get("DTF_TEST_RECORD"):
-        shutil.copy(tmp_path / "out.gz", GOLDEN)
+        shutil.copy(tmp_path / "out.gz", GOLDEN[judge])
         golden = theirs
-    for name in PROGRAMS:
+    for name in programs:
         assert "error" not in theirs[name], (name, theirs[name]["error"])
         assert theirs[name]["nodes"] == golden[name]["nodes"], name
         assert close(theirs[name]["values"], golden[name]["values"]), name

@@ -40,6 +40,13 @@ def test_up_says_what_runs_and_what_happened(dtfctl: Dtfctl) -> None:
     assert fake.specs[0].task_names == ("ps/0", "worker/0", "worker/1")
 
 
+def test_a_cluster_whose_tasks_had_to_be_started_was_not_up_already(dtfctl: Dtfctl) -> None:
+    fake = FakeLauncher(HEALTHY, happened=EVENTS[:1])
+    fake.up_result = up_result(fake, changes=())
+    assert dtfctl("up", LOCAL, fake=fake).out == "demo is up: 3/3 tasks run (1.2s)\n"
+    assert dtfctl("up", LOCAL, "-q", fake=fake).out == "demo is up: 3/3 tasks run (1.2s)\n"
+
+
 @pytest.mark.parametrize(
     ("changes", "code", "line"),
     [

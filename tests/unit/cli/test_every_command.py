@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from dtfctl.cli._command import COMMANDS, EXITS, ORDER
+from dtfctl.cli._command import COMMANDS, EXITS
+from dtfctl.cli._groups import ORDER
 from dtfctl.launcher import errors
 from tests.doubles.launcher import FakeLauncher
 from tests.unit.cli.harness import HEALTHY, LOCAL, Dtfctl

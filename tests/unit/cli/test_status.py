@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from dtfctl.cli._command import GROUPS
+from dtfctl.cli._groups import GROUPS
 from dtfctl.cli._screen import Screen
 from tests.doubles.launcher import FakeLauncher, status, task
 from tests.unit.cli.harness import DEGRADED, HEALTHY, Dtfctl, job
@@ -68,6 +68,14 @@ def test_status_shows_jobs_and_wide_shows_hosts_and_the_controller(dtfctl: Dtfct
         "localhost  up     1      2      0.5   4.0GiB/8.0GiB  100GiB     0     99         unix:/a    directly",
     ]
     assert wide[-2:] == ["controller: pid 98, unix:/c, up 1m15s, start 1, dtfctl 0.1.0", "owner: me@laptop"]
+
+
+def test_wide_shows_what_compression_kept_off_the_network(dtfctl: Dtfctl) -> None:
+    tasks = task("ps/0"), replace(task("worker/0"), spared_bytes=3 << 30)
+    wide = dtfctl("status", "-o", "wide", fake=FakeLauncher(status(*tasks))).out.splitlines()
+    assert wide[2].endswith("BLAS  SPARED")
+    assert [line.split()[-1] for line in wide[3:5]] == ["0B", "3.0GiB"]
+    assert "SPARED" not in dtfctl("status", fake=FakeLauncher(status(*tasks))).out
 
 
 def test_status_as_json_has_a_versioned_shape(dtfctl: Dtfctl) -> None:

@@ -299,6 +299,23 @@ def test_a_fill_of_gigabytes_is_not_folded() -> None:
     compile_everything(g.proto)
 
 
+@pytest.mark.parametrize(
+    ("op", "inputs", "attrs"),
+    [
+        ("StatelessRandomUniform", ["dims", "seed"], {"T": "int32", "Tseed": "int32", "dtype": "float32"}),
+        ("Tile", ["matrix", "dims"], {"T": "float32", "Tmultiples": "int32"}),
+        ("BroadcastTo", ["matrix", "dims"], {"T": "float32", "Tidx": "int32"}),
+    ],
+)
+def test_what_makes_gigabytes_of_little_is_not_folded(op: str, inputs: list[str], attrs: dict[str, str]) -> None:
+    g = GraphText()
+    g.const("dims", [2**20, 2**20], "int32")
+    g.const("seed", [1, 2], "int32")
+    g.const("matrix", [[1.0]], "float32")
+    g.add("made", op, *inputs, **attrs)
+    compile_everything(g.proto)
+
+
 def test_more_outputs_than_anybody_has() -> None:
     g = GraphText()
     g.const("axis", 0, "int32")

@@ -63,6 +63,19 @@ def test_folding_stops_at_the_limit() -> None:
     assert "Neg" not in ops(next(iter(Cluster(g.proto, options=options).parts([], ["b:0"], []).values())))
 
 
+def test_what_makes_much_of_little_is_folded_up_to_the_limit() -> None:
+    g = GraphText()
+    g.const("a", [1.0, 2.0], "float32")
+    g.const("times", [500], "int32")
+    g.add("b", "Tile", "a", "times", T="float32", Tmultiples="int32")
+    options = CompileOptions()
+    for limit, expected in ((3999, 1), (4000, 0)):
+        options.graph_options.optimizer_options.max_folded_constant_in_bytes = limit
+        assert (
+            ops(next(iter(Cluster(g.proto, options=options).parts([], ["b:0"], []).values()))).count("Tile") == expected
+        )
+
+
 def test_random_values_and_variables_are_not_folded() -> None:
     g = GraphText()
     g.const("shape", [2], "int32")

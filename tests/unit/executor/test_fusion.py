@@ -14,7 +14,7 @@ from dtfctl.runtime.executor import shaped, tuner
 from dtfctl.runtime.executor.adaptive import Adaptive
 from dtfctl.runtime.executor.executor import Executor
 from dtfctl.runtime.kernels.compiled import jit, loops
-from dtfctl.runtime.kernels.into import crew, pools, products
+from dtfctl.runtime.kernels.into import parallel, pools, products
 from dtfctl.runtime.kernels.nn import conv
 from dtfctl.runtime.kernels.onednn import cache, library
 from tests.unit.executor.harness import GraphText, Runner
@@ -29,8 +29,8 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     # What is timed on a busy machine does not choose the plan.
     monkeypatch.setattr(tuner, "worth_running_beside", lambda spent: frozenset())
     monkeypatch.setattr(shaped, "_LEAST_BYTES", 0)
-    monkeypatch.setattr(crew, "LEAST_BYTES", 0)
-    monkeypatch.setattr(crew, "_PART_BYTES", 4096)
+    monkeypatch.setattr(parallel, "LEAST_BYTES", 0)
+    monkeypatch.setattr(parallel, "_PART_BYTES", 4096)
     yield
 
 
@@ -246,16 +246,16 @@ def test_a_link_that_is_wanted_before_the_end_ends_the_chain() -> None:
 
 
 def test_parts_that_cannot_be_cut_are_not() -> None:
-    def stage(shape: tuple[int, ...], *inputs: tuple[int, ...]) -> crew.Stage:
+    def stage(shape: tuple[int, ...], *inputs: tuple[int, ...]) -> parallel.Stage:
         into = pools.Into(np.add, by_rows=True)
         specs = [pools.Spec(s, np.dtype(F)) for s in inputs]
-        return crew.stage_of(into, specs, [pools.Spec(shape, np.dtype(F))])
+        return parallel.stage_of(into, specs, [pools.Spec(shape, np.dtype(F))])
 
     large = (4096, 256)
-    assert crew.in_parts([stage(large, large, (256,)), stage(large, large, (1, 256))]) is not None
-    assert crew.in_parts([stage(large, large, large), stage((2048, 256), large, large)]) is None
-    assert crew.in_parts([stage((1, 1 << 20), (1, 1 << 20))]) is None
-    assert crew.in_parts([stage((8, 8), (8, 8)), stage((8, 8), (8, 8))]) is None
+    assert parallel.in_parts([stage(large, large, (256,)), stage(large, large, (1, 256))]) is not None
+    assert parallel.in_parts([stage(large, large, large), stage((2048, 256), large, large)]) is None
+    assert parallel.in_parts([stage((1, 1 << 20), (1, 1 << 20))]) is None
+    assert parallel.in_parts([stage((8, 8), (8, 8)), stage((8, 8), (8, 8))]) is None
 
 
 @pytest.mark.skipif(library.find_library() is None, reason="oneDNN is not installed")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import dtfctl.runtime as tf
+from dtfctl.runtime import api
 
 
 def test_a_python_function_as_an_op() -> None:
@@ -87,3 +89,17 @@ def test_records_written_in_the_client_are_read_by_a_dataset(tmp_path: Path, com
             session.run(following)
     if not compression:
         assert list(tf.python_io.tf_record_iterator(path)) == [b"one", b"", b"three"]
+
+
+def test_a_name_is_brought_into_the_api_once() -> None:
+    # Namespaces that share a name take it from api/_shared; a second name of the same thing is an assignment.
+    root = Path(api.__file__).parent
+    places: dict[tuple[str, str], list[str]] = {}
+    for path in sorted(root.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("dtfctl."):
+                for alias in node.names:
+                    if alias.name != "*":
+                        places.setdefault((str(node.module), alias.name), []).append(str(path.relative_to(root)))
+    assert len(places) > 900
+    assert {name: at for name, at in places.items() if len(at) > 1} == {}

@@ -15,7 +15,7 @@ from dtfctl.runtime.executor import fusion, shaped, tuner
 from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.compiled import chains, jit
 from dtfctl.runtime.kernels.compiled.chains import Link
-from dtfctl.runtime.kernels.into import crew, elementwise
+from dtfctl.runtime.kernels.into import elementwise, parallel
 from dtfctl.runtime.kernels.into.registry import Spec
 from tests.unit.executor.test_fusion import done_by_others, planned
 
@@ -105,7 +105,7 @@ def test_what_does_not_fit_is_left_to_numpy() -> None:
 
 def test_large_arrays_are_shared_by_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chains, "_LEAST_BYTES_SHARED", 0)
-    monkeypatch.setattr(crew, "LEAST_BYTES", 0)
+    monkeypatch.setattr(parallel, "LEAST_BYTES", 0)
     rng = np.random.default_rng(0)
     x, row = rng.standard_normal((64, 33)).astype("f4"), rng.standard_normal(33).astype("f4")
     links = [Link("{0} + {1}", (0, 1), True), Link(elementwise._RELU_GRADIENT, (0, (0,)), True)]
@@ -129,7 +129,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuner, "_WARM_UP", 0)
     monkeypatch.setattr(tuner, "worth_running_beside", lambda spent: frozenset[Node]())
     monkeypatch.setattr(shaped, "_LEAST_BYTES", 0)
-    monkeypatch.setattr(crew, "LEAST_BYTES", 0)
+    monkeypatch.setattr(parallel, "LEAST_BYTES", 0)
     monkeypatch.setattr(jit, "LEAST_BYTES", 0)
 
 

@@ -12,7 +12,7 @@ import dtfctl.runtime as tf
 from dtfctl.runtime.executor import shaped, tuner
 from dtfctl.runtime.kernels.compiled import chains, jit
 from dtfctl.runtime.kernels.compiled.chains import Link
-from dtfctl.runtime.kernels.into import crew, elementwise, updates
+from dtfctl.runtime.kernels.into import elementwise, parallel, updates
 from dtfctl.runtime.kernels.into.registry import Spec
 from tests.unit.executor.test_fusion import planned
 
@@ -100,7 +100,7 @@ def test_the_result_may_be_where_an_operand_is() -> None:
 
 def test_several_cores_write_parts_that_start_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chains, "_LEAST_BYTES_SHARED", 0)
-    monkeypatch.setattr(crew, "LEAST_BYTES", 0)
+    monkeypatch.setattr(parallel, "LEAST_BYTES", 0)
     var, one, other = (numbers(10_007, "f4", seed) for seed in range(3))
     run = update(10_007, "f4")
     for _ in range(6):
@@ -152,7 +152,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuner, "_WARM_UP", 0)
     monkeypatch.setattr(tuner, "worth_running_beside", lambda spent: frozenset())
     monkeypatch.setattr(shaped, "_LEAST_BYTES", 0)
-    monkeypatch.setattr(crew, "LEAST_BYTES", 0)
+    monkeypatch.setattr(parallel, "LEAST_BYTES", 0)
     monkeypatch.setattr(jit, "LEAST_BYTES", 0)
     monkeypatch.setattr(updates, "LEAST_BYTES", 0)
 

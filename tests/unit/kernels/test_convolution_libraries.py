@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dtfctl.runtime.kernels.into.crew import Crew
+from dtfctl.runtime.kernels.into.parallel import ThreadPool
 from dtfctl.runtime.kernels.nn import conv
 from dtfctl.runtime.kernels.nn.common import Window
 from dtfctl.runtime.kernels.onednn import cache, library
@@ -69,16 +69,16 @@ def test_a_library_that_does_not_load_is_not_used(monkeypatch: pytest.MonkeyPatc
         assert library._found.__wrapped__() is None
 
 
-def test_a_crew_does_every_part_once_and_passes_errors_on() -> None:
-    crew = Crew(3)
+def test_a_pool_does_every_part_once_and_passes_errors_on() -> None:
+    pool = ThreadPool(3)
     done: list[int] = []
     for _ in range(50):
         done.clear()
-        crew.run([partial(done.append, n) for n in range(7)])
+        pool.run([partial(done.append, n) for n in range(7)])
         assert sorted(done) == list(range(7))
 
     def fail() -> None:
         raise ValueError("part")
 
     with pytest.raises(ValueError, match="part"):
-        crew.run([fail, lambda: None])
+        pool.run([fail, lambda: None])

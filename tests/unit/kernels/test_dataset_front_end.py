@@ -17,8 +17,9 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError, OutOfRangeErro
 from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.graph_keys import set_random_seed
 from dtfctl.runtime.kernels.io.records import write_tfrecords
-from dtfctl.runtime.ops import io_ops, lookup_ops, math_ops
+from dtfctl.runtime.ops import lookup_ops, math_ops
 from dtfctl.runtime.ops.array_ops import placeholder
+from dtfctl.runtime.ops.op_defs import io
 
 
 @pytest.fixture(autouse=True)
@@ -143,8 +144,8 @@ def test_tables() -> None:
 
 def test_saving_and_restoring(tmp_path: Path) -> None:
     prefix = str(tmp_path / "m")
-    save = io_ops.save_v2(prefix, ["a", "b"], ["", ""], [np.ones(3, np.float32), "text"])
-    load = io_ops.restore_v2(prefix, ["b", "a"], ["", "3 1,2"], [dtypes.string, dtypes.float32])
+    save = io.save_v2(prefix, ["a", "b"], ["", ""], [np.ones(3, np.float32), "text"])
+    load = io.restore_v2(prefix, ["b", "a"], ["", "3 1,2"], [dtypes.string, dtypes.float32])
     with Session() as session:
         session.run(save)
         text, ones = session.run(load)

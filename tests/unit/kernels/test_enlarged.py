@@ -10,7 +10,7 @@ import pytest
 from tests.unit.kernels.case_process import run_from
 
 
-@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("step", [pytest.param(11, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.nightly)])
 def test_what_cannot_be_is_not_tried(tmp_path: Path, step: int) -> None:
     faults: list[str] = []
     outcomes: Counter[str] = Counter()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,8 @@ def test_only_large_products_are_worth_onednn() -> None:
 
     assert large(256, 784, 2048)
     assert large(64, 784, 256)
-    assert not large(64, 256, 256)
+    assert large(64, 256, 256)
+    assert not large(64, 256, 128)
     assert not large(256, 784, 2048, np.dtype("f8"))
 
 
@@ -212,6 +214,68 @@ def test_threads_that_gain_more_than_a_core_that_is_away_at_times_costs_are_kept
         assert set(machine.run(40)) == {2}
     machine.took[2] = 4e-3
     assert machine.run(4) == [2, 2, 2, 1]
+
+
+class Others:
+    """A host's file that says how many threads want to run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "loadavg"
+        self.want(1)
+
+    def want(self, running: int) -> None:
+        self.path.write_text(f"9.99 9.99 9.99 {running}/999 12345\n")
+
+
+def test_products_leave_cores_to_others_before_they_lose_by_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    machine, others = Machine(monkeypatch, 300e-6, 160e-6), Others(tmp_path)
+    crowd = threads.Crowd(threads.Host(str(others.path)), cores=2)
+    machine.product = threads.threaded(machine.call, threads.by_one(machine.call, machine.set_threads, 2), 2, crowd)
+    machine.run(4)
+    # The second of the two that run is the product's own.
+    others.want(2)
+    assert set(machine.run(500)) == {2}
+    others.want(3)
+    assert machine.run(200)[-1] == 1
+    others.want(2)
+    assert set(machine.run(500)) == {1}
+    others.want(1)
+    assert machine.run(200)[-1] == 2
+    # Those that come and go do not count.
+    others.want(3)
+    machine.run(10)
+    others.want(1)
+    assert set(machine.run(300)) == {2}
+
+
+def test_where_the_host_does_not_say_who_runs_all_cores_are_there(tmp_path: Path) -> None:
+    for text in ("", "no numbers at all here", "1 2 3"):
+        (tmp_path / "loadavg").write_text(text)
+        host = threads.Host(str(tmp_path / "loadavg"))
+        assert [host.wanting(1, now) for now in (0.0, 1.0)] == [0.0, 0.0]
+    assert threads.Host(str(tmp_path / "none")).wanting(1, 0.0) == 0.0
+    assert threads.Crowd(threads.Host(str(tmp_path / "none")), cores=2).leaves_room(2, 0.0)
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 4), (80, 70, 60), (64, 256, 300), (200, 300, 400)])
+@pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "c8"])
+def test_products_of_any_shapes(shape: tuple[int, int, int], transposed: tuple[bool, bool], dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    rows, inner, columns = shape
+    a = rng.integers(-9, 9, (rows, inner)).astype(dtype)
+    b = rng.integers(-9, 9, (inner, columns)).astype(dtype)
+    x, y = (f.T.copy() if t else f for f, t in zip((a, b), transposed))
+    want = a.astype("f8" if dtype != "c8" else "c16") @ b.astype("f8" if dtype != "c8" else "c16")
+    got = products.multiply(x, y, *transposed)
+    assert got.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(got, want.astype(dtype))
+    # Of every other row.
+    np.testing.assert_array_equal(products.multiply(np.repeat(x, 2, 0)[::2], y, *transposed), want.astype(dtype))
+    stacks = products.multiply_stacks(np.stack([a, 2 * a]), np.stack([b, b]))
+    np.testing.assert_array_equal(stacks, np.stack([want, 2 * want]).astype(dtype))
 
 
 def test_products_count_together_what_threads_cost_them(monkeypatch: pytest.MonkeyPatch) -> None:

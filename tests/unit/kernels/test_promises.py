@@ -40,7 +40,7 @@ def promising() -> dict[str, list[KernelSpec]]:
 
 def made_by(promises: Promises) -> list[str]:
     """What is promised, by name."""
-    return [name for name in CHECKS if getattr(promises, name) not in (False, None)]
+    return [name for name in CHECKS if getattr(promises, name) not in (False, None, ())]
 
 
 @cache
@@ -63,6 +63,8 @@ _LIKE = {
     "DebugGradientIdentity": "Identity",
     "EuclideanNorm": "Sum",
     "LoopCond": "LogicalNot",
+    "ResourceGatherNd": "ResourceGather",
+    "VariableShape": "ReadVariableOp",
 }
 
 
@@ -75,7 +77,9 @@ def _made(op: str) -> Iterator[Call]:
         made = replace(build, node=make_node("op", op, attrs, list(node.inputs)))
         spec = find_kernel(made.node, "CPU")
         if spec is not None:
-            yield Call(spec, made, (), call.inputs, {})
+            # Indices of rows, one each, are indices of one dimension each.
+            inputs = (*call.inputs[:-1], call.inputs[-1].reshape(-1, 1)) if op.endswith("Nd") else call.inputs
+            yield Call(spec, made, (), inputs, call.values)
 
 
 def _cast(call: Call) -> Iterator[Call]:
@@ -234,6 +238,9 @@ CHECKS: dict[str, Callable[[Call], str | None]] = {
     "checks": lambda call: check_checks(call),
     "looks_up": lambda call: check_looks_up(call),
     "updates_rows": lambda call: check_updates_rows(call),
+    "undoes_itself": lambda call: check_undoes_itself(call),
+    "neutral": lambda call: check_neutral(call),
+    "leaves_state": lambda call: check_leaves_state(call),
 }
 PROMISING = promising()
 FORMS = sorted(load_makers())
@@ -395,6 +402,61 @@ def check_updates_rows(call: Call) -> str | None:
     return None if same([after[~chosen]], [before[~chosen]]) else "other rows were changed"
 
 
+def same_bits(one: Any, other: Any) -> bool:
+    """Whether arrays are the same bit by bit, but for what is not a number."""
+    one, other = np.asarray(one), np.asarray(other)
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    if one.dtype.kind not in "fcV":
+        return one.tobytes() == other.tobytes()
+    kept = one == one
+    return np.array_equal(kept, other == other) and one[kept].tobytes() == other[kept].tobytes()
+
+
+def check_undoes_itself(call: Call) -> str | None:
+    if len(call.inputs) != 1:
+        return "it has other inputs"
+    for values in (call.fresh_inputs(), *other_values(call, [])):
+        kernel = kernel_of(call)
+        (once,) = results(call, kernel, values)
+        (twice,) = results(call, kernel, [once])
+        if not same_bits(twice, values[0]):
+            return f"twice it gives {twice} of {values[0]}"
+    return None
+
+
+def check_neutral(call: Call) -> str | None:
+    kernel = kernel_of(call)
+    for at, number in enumerate(promises_of(call).neutral):
+        # Numbers of other types than the arrays are not complex where these are.
+        if number is None or call.inputs[1 - at].dtype.kind == "c":
+            continue
+        for values in (call.fresh_inputs(), *other_values(call, [])):
+            values[at] = np.array(number, values[1 - at].dtype)
+            (result,) = results(call, kernel, values)
+            if not same_bits(result, values[1 - at]):
+                return f"with {number} at {at} it gives {result} of {values[1 - at]}"
+    return None
+
+
+def check_leaves_state(call: Call) -> str | None:
+    inputs = call.fresh_inputs()
+    before = state_of(call)
+    results(call, kernel_of(call), inputs)
+    return None if same(before, state_of(call)) else "the state is another one"
+
+
+def state_of(call: Call) -> list[Any]:
+    """All resources of the call's device, and what is in its variables."""
+    resources = call.build.resources
+    found: list[Any] = [np.array(names, object) for names in resources.names()]
+    found += [np.array(len(resources)), np.array(resources.removals)]
+    for position in call.values:
+        variable = call.variable(position)
+        found += [variable, variable.read().copy(), np.array(variable.read().ctypes.data)]
+    return found
+
+
 # Functions that kernels put checks around -----------------------------------------------------------------------------
 
 
@@ -501,7 +563,7 @@ def close(got: Sequence[Any], wanted: Sequence[Any]) -> bool:
 
 def by_rows(call: Call, into: Into, specs: Sequence[Spec | None], known: list[Spec]) -> list[Any]:
     """What the form gives for one row after the other."""
-    from dtfctl.runtime.kernels.into.crew import stage_of
+    from dtfctl.runtime.kernels.into.parallel import stage_of
 
     stage = stage_of(into, list(specs), known)
     cut = stage.cut

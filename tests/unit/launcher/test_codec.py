@@ -19,7 +19,7 @@ from dtfctl.launcher.messages.controller import ApplyRequest, DesireRequest, Sca
 from dtfctl.launcher.messages.files import FileHead, FilePart, StoreInput
 from dtfctl.launcher.messages.orders import HostOrders, TaskOrder
 from dtfctl.launcher.messages.reports import Report, TaskReport
-from dtfctl.launcher.model import Progress
+from dtfctl.launcher.model import Progress, TaskStatus
 from dtfctl.launcher.rpc.method import Method
 from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.values import default_of, names_of, value
@@ -157,7 +157,11 @@ def test_a_spec_with_a_new_key_is_not_taken_over_without_it() -> None:
         (CertifyRequest, {"authority": "text"}, "authority: expected bytes, got 'text'"),
         (KeepRequest, {"epoch": 1, "revision": 1, "entries": {"a": 1}}, "entries: expected str, got 1"),
         (ScaleRequest, {"counts": [1]}, "counts: expected dict, got a list"),
-        (Report, {"host": "h", "tasks": [{"job": "ps"}]}, r"Report\.tasks: TaskReport: .*missing 2 required"),
+        (
+            Report,
+            {"host": "h", "tasks": [{"status": {"job": "ps"}}]},
+            r"TaskReport\.status: TaskStatus: .*missing 2 required",
+        ),
         (Report, {"host": "h", "tasks": [3]}, "expected the fields of TaskReport, got 3"),
         (FilePart, {"what": {"FileHead": {"path": "a", "kind": "device"}}}, "kind: 'device' is not one of"),
         (ExecInput, {"what": {"ClusterSpec": {}}}, "'ClusterSpec' is not one of ExecStart"),
@@ -184,7 +188,7 @@ def test_what_cannot_cross_is_refused_where_it_is_said() -> None:
     with pytest.raises(ValueError):
         codec.pack(Report("\ud800"))
     with pytest.raises(TypeError, match="a set cannot be part of a message"):
-        codec.pack(TaskReport("ps", 0, "running", last_lines={1}))  # type: ignore[arg-type]
+        codec.pack(TaskReport(TaskStatus("ps", 0, "running", last_lines={1})))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="cannot be part of a value"):
         codec.decode(frozenset, "[]")
 

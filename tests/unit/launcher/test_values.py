@@ -18,9 +18,8 @@ from dtfctl.launcher.agent.tell.task_socket import TaskSocket
 from dtfctl.launcher.agent.units import ports, progress
 from dtfctl.launcher.agent.units.lifecycle import Order, Record, advance, ended, ready
 from dtfctl.launcher.agent.units.state_file import Saved
-from dtfctl.launcher.controller import reconcile
-from dtfctl.launcher.controller.store import TaskRow
-from dtfctl.launcher.controller.tasks import placement
+from dtfctl.launcher.controller.decisions import placement, reconcile
+from dtfctl.launcher.controller.state.store import TaskRow
 from dtfctl.launcher.errors import (
     BY_NAME,
     LauncherError,
@@ -54,7 +53,7 @@ def test_orders_and_reports_survive_the_way() -> None:
     assert codec.unpack(HostOrders, codec.pack(orders), "request") == orders
     report = Report(
         "h",
-        tasks=(TaskReport("ps", 0, "running", pid=3, last_lines=("a", "b")),),
+        tasks=(TaskReport(TaskStatus("ps", 0, "running", pid=3, last_lines=("a", "b"))),),
         clients=(ClientReport("j", "worker", 0, "running", progress=Progress(3, None, {"loss": 0.5}, 1.0)),),
     )
     assert codec.unpack(Report, codec.pack(report), "reply") == report
@@ -168,7 +167,7 @@ def test_no_host_gets_more_than_its_slots(hosts: int, slots: int, count: int) ->
 def test_orders_tell_a_host_about_the_tasks_of_the_others() -> None:
     rows = (TaskRow("ps/0", "a"), TaskRow("worker/0", "b"))
     desired = reconcile.Desired("c", spec_on({"m": group("a", "b")}, ps=TaskGroup(1), worker=TaskGroup(1)), rows)
-    report = Report("a", tasks=(TaskReport("ps", 0, "running", address="a:1", incarnation=4),))
+    report = Report("a", tasks=(TaskReport(TaskStatus("ps", 0, "running", address="a:1", incarnation=4)),))
     orders = reconcile.reconcile(desired, reconcile.Observed({"a": report}))
     assert [peer.name for peer in orders["b"].peers] == ["ps/0"]
     assert (orders["b"].peers[0].address, orders["b"].peers[0].up) == ("a:1", True)

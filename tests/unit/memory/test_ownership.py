@@ -5,16 +5,19 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import dtfctl
 from dtfctl.runtime.client.backend import own_values
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.tensor_shape import TensorShape
-from dtfctl.runtime.kernels.variable import Variable, change_all
+from dtfctl.runtime.kernels.variable import Variable
 from dtfctl.runtime.memory import ownership
+from dtfctl.runtime.memory.held_value import change_all
 from dtfctl.runtime.memory.ownership import is_sole, sole_count
 
 
@@ -213,3 +216,11 @@ def test_a_read_waits_for_an_update_in_place() -> None:
     assert (seen.get(timeout=60.0) == 1).all()
     for thread in (writer, reader):
         thread.join()
+
+
+def test_only_memory_counts_references() -> None:
+    """Askers must come by a value in one of the ways that were measured, so they stand in one room."""
+    root = Path(dtfctl.__file__).parent
+    texts = {str(path.relative_to(root)): path.read_text() for path in root.rglob("*.py")}
+    asked = {path for path, text in texts.items() if "is_sole" in text or "getrefcount" in text}
+    assert asked == {f"runtime/memory/{name}.py" for name in ("held_value", "ownership", "sharing")}

@@ -23,10 +23,10 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError, UnavailableErr
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.variable import Variable
 from dtfctl.runtime.memory import region, shared_memory
+from dtfctl.runtime.memory.borrower import Borrower
 from dtfctl.runtime.memory.shared_memory import Arena, Loans, Place, common_arena
 from dtfctl.runtime.rendezvous.frames import Frame, FrameReader, FrameWriter, Kind, Message
 from dtfctl.runtime.rendezvous.reactor import REACTOR
-from dtfctl.runtime.rendezvous.transports.borrower import Borrower
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined
 from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
 from dtfctl.runtime.services import worker
@@ -63,7 +63,7 @@ def send(pair: Pair, value: Any) -> Any:
 
 def blocks(link: Any) -> set[int]:
     """What the peer of a link was lent."""
-    return {block for block, _, _ in link._loans._held.values()}
+    return {block for block, _, _ in link.memory.loans._held.values()}
 
 
 def address(array: Any) -> int:
@@ -390,7 +390,7 @@ def test_a_mapping_that_has_ended_shows_nothing_more(pair: Pair) -> None:
     send(pair, value)
     pair.b.close()
     with pytest.raises(UnavailableError):
-        pair.b._mapping.array(0, 8)
+        pair.b.memory.mapping.array(0, 8)
 
 
 def test_a_peer_cannot_return_what_another_link_lent(pair: Pair) -> None:
@@ -404,7 +404,7 @@ def test_a_process_that_returned_everything_is_not_watched_any_more() -> None:
     arena = Arena(1 << 20)
     try:
         pidfd = os.pidfd_open(peer.pid)
-        borrower, loans = Borrower(pidfd), Loans(arena)
+        borrower, loans = Borrower(pidfd, REACTOR), Loans(arena)
         assert loans.lend(np.zeros(SIZE, np.float32)) is not None
         borrower.outlive(loans)
         borrower.tick(0.0)

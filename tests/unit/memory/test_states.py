@@ -1,8 +1,8 @@
 """Variables, what holds their values, and what is lent of them, as one machine: whatever happens in whatever order.
 
-Variables are assigned, updated, read, sent to peers and sent back, snapshots are taken and read, links end with what
-came over them still in use, and memory is trimmed. A model in numpy says what everybody who has a value must see,
-always. At the end nothing is held any more, and all memory must be free.
+Variables are assigned, updated, read, sent to peers and sent back, snapshots are taken and read, links and processes
+end with what came over them still in use, and memory is trimmed. A model in numpy says what everybody who has a value
+must see, always. At the end nothing is held any more, and all memory must be free.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import itertools
 import os
-from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,12 +22,14 @@ from dtfctl.runtime.checkpoint.direct import PAGE
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import UnavailableError
 from dtfctl.runtime.framework.tensor_shape import TensorShape
-from dtfctl.runtime.kernels.variable import Variable, change_all
+from dtfctl.runtime.kernels.variable import Variable
 from dtfctl.runtime.memory import shared_memory
-from dtfctl.runtime.memory.borrowed import Mapping
+from dtfctl.runtime.memory.borrower import Borrower
+from dtfctl.runtime.memory.held_value import change_all
+from dtfctl.runtime.memory.link_memory import LinkMemory
 from dtfctl.runtime.memory.region import address
 from dtfctl.runtime.memory.remains import Remains
-from dtfctl.runtime.memory.shared_memory import Arena, Loans
+from dtfctl.runtime.memory.shared_memory import Arena
 from tests.support.waiting import eventually
 
 ROWS, WIDTH = 17, 1500  # some pages, and a part of one; above what travels in shared memory
@@ -50,31 +51,57 @@ class Seen:
 
 
 @dataclass
+class Watcher:
+    """Whose end is waited for."""
+
+    watched: list[Borrower] = field(default_factory=list)
+
+    def add(self, thing: Borrower) -> None:
+        self.watched.append(thing)
+
+    def remove(self, thing: Borrower) -> None:
+        self.watched.remove(thing)
+
+    def time_goes_by(self) -> None:
+        for borrower in [*self.watched]:
+            borrower.tick(0.0)
+
+
 class Peer:
-    """The two ends of a link to another task: what it was lent, and what it sees there."""
+    """Another task, and the two ends of the link to it."""
 
-    here: Remains = field(default_factory=lambda: Remains(1))
-    there: Remains = field(default_factory=lambda: Remains(1))
-    name: int = -1
-    loans: Any = None
-    mapping: Any = None
-    on_the_way: deque[int] = field(default_factory=deque)
+    def __init__(self, arena: Arena) -> None:
+        self.arena = arena
+        self.its_arena = Arena(1 << 16, is_common=True)
+        self.watcher = Watcher()
+        self.its_watcher = Watcher()
+        self.begin()
 
-    def connect(self, arena: Arena) -> None:
-        self.name = next(names)
-        self.on_the_way = deque()
-        self.loans = Loans(arena)
-        self.mapping = Mapping(os.dup(arena.fd), arena.size, self.on_the_way.append)
-        self.here.begun(self.name)
-        self.there.begun(self.name)
+    def begin(self) -> None:
+        """Begin a life of the task."""
+        self.remains, self.its_remains = Remains(1), Remains(1)
+        self.connect()
+
+    def connect(self) -> None:
+        name = next(names)
+        # The descriptors stand for the processes at the other ends.
+        here, there = Borrower(os.dup(0), self.watcher), Borrower(os.dup(0), self.its_watcher)
+        self.here = LinkMemory(self.arena, (os.dup(self.its_arena.fd), self.its_arena.size), here, self.remains, name)
+        self.there = LinkMemory(self.its_arena, (os.dup(self.arena.fd), self.arena.size), there, self.its_remains, name)
 
     def disconnect(self, *, is_early: bool) -> None:
         """End the link; what is on the way over it is lost. The ends find out one after the other."""
-        held = self.mapping.end()
-        self.there.ended(self.name, Loans(self.loans.arena), held)
+        self.there.end()
         if is_early:
             self.tell()
-        self.here.ended(self.name, self.loans, {})
+        self.here.end()
+
+    def die(self) -> None:
+        """End the process; nobody there has anything any more."""
+        self.here.end()
+        for borrower in [*self.watcher.watched]:
+            borrower.readable()
+        assert not self.watcher.watched and not self.here.loans
 
     def tell(self) -> None:
         """Say over the link there is which of the ended ones nothing is left of."""
@@ -82,8 +109,18 @@ class Peer:
             self.here.returned(name)
 
     def deliver(self) -> None:
-        while self.on_the_way:
-            assert self.loans.take_back(self.on_the_way.popleft())
+        has_released = self.there.has_released
+        released = self.there.take_released()
+        assert has_released or not released
+        self.here.take_back(released)
+
+    def close(self) -> None:
+        """Let go of what a process has when it ends; all is returned."""
+        self.watcher.time_goes_by()
+        assert not self.watcher.watched and not self.its_watcher.watched
+        for end in (self.here, self.there):
+            end.end()
+        os.close(self.its_arena.fd)
 
 
 class Memory(RuleBasedStateMachine):
@@ -96,12 +133,10 @@ class Memory(RuleBasedStateMachine):
         self.model: list[Any] = []
         self.seen: list[Seen] = []
         self.snapshots: list[Seen] = []
-        self.peers = [Peer() for _ in range(PEERS)]
+        self.peers = [Peer(self.arena) for _ in range(PEERS)]
 
     @initialize()
     def begin(self) -> None:
-        for peer in self.peers:
-            peer.connect(self.arena)
         for i in range(VARIABLES):
             self.variables.append(Variable(dtypes.float32, TensorShape((ROWS, WIDTH)), f"v{i}"))
             self.variables[i].assign(np.full((ROWS, WIDTH), i, np.float32))
@@ -222,9 +257,9 @@ class Memory(RuleBasedStateMachine):
         peer, right = self.peers[to % PEERS], self.model[at % VARIABLES]
         value = self.variables[at % VARIABLES].read()
         if isinstance(value, np.ndarray) and value.flags.c_contiguous:
-            place = peer.loans.lend(value)
+            place = peer.here.loans.lend(value)
             if place is not None:
-                found = peer.mapping.array(place.offset, place.length).view(np.float32).reshape(ROWS, WIDTH)
+                found = peer.there.mapping.array(place.offset, place.length).view(np.float32).reshape(ROWS, WIDTH)
                 self.seen.append(Seen(found, right.copy(), to % PEERS))
 
     @rule(to=which)
@@ -238,20 +273,33 @@ class Memory(RuleBasedStateMachine):
         lent = [s for s in self.seen if s.peer >= 0]
         seen = lent[of % len(lent)]
         peer = self.peers[seen.peer]
-        place = peer.mapping.find(seen.array)
+        place = peer.there.mapping.find(seen.array)
         if place is not None:
-            found = peer.loans.array(place.offset, place.length)
+            found = peer.here.loans.array(place.offset, place.length)
             assert found is not None
             self.seen.append(Seen(found.view(np.float32).reshape(ROWS, WIDTH), seen.right.copy()))
 
     @rule(to=which, is_early=st.booleans())
     def lose_a_link(self, to: int, is_early: bool) -> None:
         peer = self.peers[to % PEERS]
-        before = peer.mapping
+        before = peer.there.mapping
         peer.disconnect(is_early=is_early)
         with pytest.raises(UnavailableError):
             before.array(0, 8)
-        peer.connect(self.arena)
+        peer.connect()
+
+    @rule(to=which)
+    def lose_a_process(self, to: int) -> None:
+        """What it had is free, over however many links it was lent."""
+        at = to % PEERS
+        peer = self.peers[at]
+        self.seen = [seen for seen in self.seen if seen.peer != at]
+        peer.die()
+        peer.begin()
+
+    @rule(to=which)
+    def time_goes_by(self, to: int) -> None:
+        self.peers[to % PEERS].watcher.time_goes_by()
 
     @rule(to=which)
     def tell_of_ended_links(self, to: int) -> None:
@@ -311,6 +359,8 @@ class Memory(RuleBasedStateMachine):
                 variable.close()
             gc.collect()
             eventually(self.nothing_is_left)
+            for peer in self.peers:
+                peer.close()
         finally:
             shared_memory._common = self.before
             os.close(self.arena.fd)
@@ -340,11 +390,12 @@ def test_everybody_sees_what_he_got_and_nothing_is_left(steps: int, examples: in
 
 def test_what_is_left_of_links_is_returned_in_any_order() -> None:
     """A second link that ended before anything was said of the first, of which nothing was lent any more."""
-    arena = Arena(1 << 20)
-    peer = Peer()
+    arena = Arena(1 << 20, is_common=True)
+    peer = Peer(arena)
     for _ in range(3):
-        peer.connect(arena)
         peer.disconnect(is_early=False)
+        peer.connect()
     peer.tell()
     peer.tell()
+    peer.close()
     os.close(arena.fd)

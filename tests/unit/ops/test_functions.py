@@ -10,7 +10,7 @@ from dtfctl.runtime.framework.convert import SparseTensor, constant
 from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops import array_ops as a, linalg_ops, math_ops as m
-from dtfctl.runtime.ops.sparse_ops import conversion, sets
+from dtfctl.runtime.ops.sparse_ops import arithmetic, conversion, sets
 from tests.support.interpreter import Interpreter
 
 
@@ -96,6 +96,8 @@ def test_static_errors_name_the_op() -> None:
 
 
 def test_sparse_operators_keep_the_indices() -> None:
+    assert arithmetic is not None  # it is what gives SparseTensor its operators
+
     def product() -> Tensor:
         sparse = SparseTensor([[0, 1], [1, 0]], [2.0, 3.0], [2, 2])
         return (sparse * constant([[1.0, 5.0], [7.0, 1.0]])).values

@@ -7,6 +7,7 @@ import pytest
 
 from dtfctl.runtime.framework.convert import constant
 from dtfctl.runtime.ops import linalg_ops as linalg, math_ops as m
+from dtfctl.runtime.ops.op_defs.linalg import matrix_inverse, matrix_solve, tridiagonal_solve
 from tests.unit.ops.gradient_check import check_gradient, complex_, real
 
 EYE = np.eye(3) * 2
@@ -19,8 +20,8 @@ def _definite(x: Any) -> Any:
 @pytest.mark.parametrize("make", [real, complex_])
 @pytest.mark.parametrize("adjoint", [False, True])
 def test_inverses_and_solutions(make: Any, adjoint: bool) -> None:
-    check_gradient(lambda x: linalg.matrix_inverse(x, adjoint=adjoint), make(2, 3, 3) + EYE)
-    check_gradient(lambda x, y: linalg.matrix_solve(x, y, adjoint=adjoint), make(3, 3) + EYE, make(3, 2))
+    check_gradient(lambda x: matrix_inverse(x, adjoint=adjoint), make(2, 3, 3) + EYE)
+    check_gradient(lambda x, y: matrix_solve(x, y, adjoint=adjoint), make(3, 3) + EYE, make(3, 2))
     for lower in (True, False):
         check_gradient(
             lambda x, y, lower=lower: linalg.matrix_triangular_solve(x, y, lower, adjoint),
@@ -59,7 +60,7 @@ def test_least_squares(shape: tuple[int, int]) -> None:
 def test_tridiagonal() -> None:
     diagonals = real(3, 5)
     diagonals[1] += 4
-    check_gradient(linalg.tridiagonal_solve, diagonals, real(5, 2))
+    check_gradient(tridiagonal_solve, diagonals, real(5, 2))
 
 
 EINSUMS = [

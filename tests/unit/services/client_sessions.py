@@ -34,8 +34,8 @@ def opened(cluster: InProcessCluster, graph: graph_pb2.GraphDef, grpc: bool = Fa
 
 def through_master(backend: GrpcBackend) -> str:
     """Why steps of the signature planned last go through the master; "" where the client starts all parts."""
-    assert backend._line is not None and backend._line.path is not None
-    choice = backend._line.path
+    assert backend._local_steps is not None and backend._local_steps.path is not None
+    choice = backend._local_steps.path
     return "" if choice.path is StepPath.CLIENT else choice.reason
 
 

@@ -161,6 +161,7 @@ def test_calls_may_wait_for_each_other() -> None:
         }
 
 
+@pytest.mark.slow
 def test_many_clients_at_once() -> None:
     failures: list[object] = []
 

@@ -6,7 +6,6 @@ import gc
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -350,11 +349,10 @@ def test_a_killed_task_fails_it_at_once(workers: InProcessCluster) -> None:
     with ps_process(workers) as process:
         backend = warmed(workers)
         join = waiting(workers, backend)
-        started = time.monotonic()
         process.kill()
         error = join()
-        assert time.monotonic() - started < 15.0, "found out by its silence only"
         assert isinstance(error, UnavailableError)
+        assert "has been silent" not in error.message, "found out by its silence only"
         assert PS_FULL in error.message
         nothing_is_left(workers)
         with pytest.raises((UnavailableError, AbortedError), match=PS_FULL):
@@ -383,9 +381,9 @@ def test_a_frozen_task_is_noticed_without_a_launcher(workers: InProcessCluster) 
 
 def test_a_partition_is_of_its_session(cluster: InProcessCluster) -> None:
     backend, other = warmed(cluster), warmed(cluster)
-    assert backend._line is not None
-    assert other._line is not None
-    ((crew,), (stranger,)) = backend._line._idle, other._line._idle
+    assert backend._local_steps is not None
+    assert other._local_steps is not None
+    ((runner,), (stranger,)) = backend._local_steps._idle, other._local_steps._idle
     connection = stranger._by_task[PS_FULL]
     found = list(cluster.servers["ps", 0].worker.session(backend._handle).partitions)
     definition = worker_pb2.ClientPartition(session=other._handle, number=9999, handle=found[-1])
@@ -401,7 +399,7 @@ def test_a_partition_is_of_its_session(cluster: InProcessCluster) -> None:
     report = worker_pb2.StepReport.FromString(got[0].payload)
     assert report.code == AbortedError.code
     assert "is not of session" in report.message
-    assert crew._by_task
+    assert runner._by_task
     for session in (backend, other):
         session.close()
 
@@ -416,10 +414,10 @@ def test_a_partition_is_of_its_session(cluster: InProcessCluster) -> None:
 )
 def test_nonsense_ends_the_connection_only(cluster: InProcessCluster, messages: list[Message]) -> None:
     backend = warmed(cluster)
-    assert backend._line is not None
-    (crew,) = backend._line._idle
-    crew._by_task[PS_FULL].send(messages)
-    eventually(lambda: bool(crew._epoll.poll(0)))
+    assert backend._local_steps is not None
+    (runner,) = backend._local_steps._idle
+    runner._by_task[PS_FULL].send(messages)
+    eventually(lambda: bool(runner._epoll.poll(0)))
     backend.run({}, [], ["put_x", "put_y"])
     assert backend.run({}, ["x:0", "y:0"], []) == [1.0, 1.0]
     backend.close()
@@ -429,9 +427,9 @@ def test_a_session_that_a_client_runs_is_not_idle(cluster: InProcessCluster) -> 
     backend = warmed(cluster)
     session = cluster.servers["worker", 0].master.session(backend._handle)
     assert len(session.runners) == 1
-    assert backend._line is not None
-    (crew,) = backend._line._idle
-    crew.close()
+    assert backend._local_steps is not None
+    (runner,) = backend._local_steps._idle
+    runner.close()
     eventually(lambda: not session.runners)
     backend.close()
 

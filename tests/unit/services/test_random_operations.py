@@ -199,7 +199,9 @@ class Client:
         self.session.close()
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(1_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "count", [pytest.param(60, marks=pytest.mark.slow), pytest.param(1_000, marks=pytest.mark.nightly)]
+)
 def test_random_operations_are_as_the_model_says(cluster: dict[str, dict[int, str]], count: int) -> None:
     failures: list[BaseException] = []
 

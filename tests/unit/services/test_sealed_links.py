@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,10 +20,10 @@ import pytest
 from dtfctl.launcher.identity.certificates import ensure_authority, ensure_certificate
 from dtfctl.net.records import HEADER, HEADER_SIZE, LONG, OVERHEAD, SHORT
 from dtfctl.runtime.framework.errors import OpError, UnauthenticatedError, UnavailableError
-from dtfctl.runtime.rendezvous.frames import Frame, Kind, Message
+from dtfctl.runtime.rendezvous.frames import BUFFER, Frame, Kind, Message
 from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, Offer, TaskTls, connect_tcp
-from dtfctl.runtime.rendezvous.transports.sealed import SealedLink
+from dtfctl.runtime.rendezvous.transports.sealed import CHUNK, UNSENT, SealedLink
 from dtfctl.runtime.rendezvous.transports.sockets import link_over
 from tests.unit.services import link_owner
 from tests.unit.services.link_owner import BOUND_S
@@ -271,6 +273,21 @@ def test_short_frames_overtake_long_ones_and_a_key_keeps_its_order(world: World)
     assert [f.key or f.kind.name for f in at_b.frames] == ["first;0:0", "short;0:0", "CANCEL", "long;0:0", "long;0:0"]
     assert np.array_equal(at_b.frames[3].value, long)
     assert at_b.frames[4].value == 1
+
+
+def test_the_kernel_holds_little_that_a_short_frame_cannot_overtake(world: World) -> None:
+    a, _, _, at_b = world.pair()
+    at_b.gate.clear()
+    a.send((tensor(np.float32(0), "first;0:0"),))
+    a.send((tensor(np.zeros(20_000_000, np.int32), "long;0:0"),))
+    outq_not_sent = 0x894B  # SIOCOUTQNSD
+    held = -1
+    while (now := int.from_bytes(fcntl.ioctl(a.fileno(), outq_not_sent, bytes(4)), "little")) != held or not now:
+        held = now
+        time.sleep(0.2)
+    assert held <= UNSENT + CHUNK + BUFFER, held
+    at_b.gate.set()
+    at_b.wait(lambda: len(at_b.frames) == 2)
 
 
 def test_a_peer_that_does_not_read_delays_no_other(world: World) -> None:

@@ -289,20 +289,20 @@ def test_long_tensors_lie_in_shared_memory_until_nobody_holds_them(tmp_path: Pat
     made.a.send((tensor(np.arange(1_000_000)), tensor(np.arange(10))))
     long, short = made.at_b.take(2)
     assert not long.value.flags.owndata
-    assert made.a._loans.arena.lent >= 8_000_000
+    assert made.a.memory.loans.arena.lent >= 8_000_000
     part = long.value[500_000:500_003]
     del long, short
     gc.collect()
     made.b.send((Message(Kind.PING, 0),))
     made.b.send((Message(Kind.DONE, 0),))
     made.at_a.take(1)
-    assert made.a._loans.arena.lent >= 8_000_000, "a part of the array is still held"
+    assert made.a.memory.loans.arena.lent >= 8_000_000, "a part of the array is still held"
     assert part.tolist() == [500_000, 500_001, 500_002]
     del part
     gc.collect()
     made.b.send((Message(Kind.DONE, 0),))
     made.at_a.take(1)
-    assert made.a._loans.arena.lent == 0
+    assert made.a.memory.loans.arena.lent == 0
     made.close()
 
 

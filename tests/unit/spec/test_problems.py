@@ -39,6 +39,8 @@ BASE = "cluster: dev\ntasks: {ps: 1, worker: 2}\n"
             "`host` says on which host, but",
             "Write `place: host`",
         ),
+        ("runtime: {compression: {gradients: zip}}", 36, "`gradients` is the text `zip`", "powersgd"),
+        ("runtime: {compression: {parameters: topk}}", 37, "`parameters` is the text `topk`", "none, float16"),
         ("controller: remote", 13, "`controller` is the text `remote`", ""),
         ("restart: 5", 10, "`restart` is the number `5`", "Expected a block with `when`"),
         ("restart: [5]", 10, "`restart` is a list", "Expected a block"),

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from dtfctl.launcher.agent.start.keeper import begin_of
+from dtfctl.launcher.agent.start.keeper_log import begin_of
 from dtfctl.launcher.messages.reports import LogChunk, LogPosition
 from dtfctl.launcher.system.patterns import compile_pattern
 from dtfctl.values import replace, value

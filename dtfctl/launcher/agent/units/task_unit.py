@@ -15,7 +15,7 @@ from dtfctl.launcher.agent.units.lifecycle import Order, Record, ready
 from dtfctl.launcher.agent.units.unit import Unit
 from dtfctl.launcher.messages.orders import ADDRESS_IN_USE_EXIT, TaskOrder
 from dtfctl.launcher.messages.reports import TaskReport
-from dtfctl.launcher.model import TaskHealth
+from dtfctl.launcher.model import TaskHealth, TaskStatus
 from dtfctl.values import replace
 
 LITTLE_CPU = 0.05
@@ -34,6 +34,7 @@ class TaskUnit(Unit):
         self.monitor: Monitor | None = None
         self.health: TaskHealth = "unknown"
         self.steps = 0
+        self.spared_bytes = 0
         self.transport = ""
         self.blas = ""
         self.faults = 0
@@ -74,6 +75,7 @@ class TaskUnit(Unit):
     def mark_start(self) -> None:
         super().mark_start()
         self.steps = 0
+        self.spared_bytes = 0
         self.transport = ""
         self.blas = ""
         self.faults = 0
@@ -106,7 +108,7 @@ class TaskUnit(Unit):
         self.stuck = beat.stuck
         if not beat.stuck:
             self.monitor.beat(now)
-        self.steps = beat.steps
+        self.steps, self.spared_bytes = beat.steps, beat.spared_bytes
         self.transport, self.blas, self.faults = beat.transport, beat.blas, beat.faults
         if self.unreachable != beat.unreachable:
             self.unreachable, self.state.dirty = beat.unreachable, True
@@ -151,7 +153,7 @@ class TaskUnit(Unit):
         """Say how it is; `address`: where the other tasks reach it."""
         record = self.record
         job, _, index = self.name.partition("/")
-        return TaskReport(
+        status = TaskStatus(
             job=job,
             index=int(index),
             state=record.state,
@@ -164,6 +166,7 @@ class TaskUnit(Unit):
             cpu_percent=self.cpu_percent,
             rss_bytes=None if self.stat is None else self.stat.rss_bytes,
             steps=self.steps,
+            spared_bytes=self.spared_bytes,
             transport=self.transport,
             blas=self.blas,
             faults=self.faults,
@@ -172,6 +175,6 @@ class TaskUnit(Unit):
             exit_code=record.exit_code,
             last_error=record.reason,
             last_lines=self.last_lines,
-            restart_handled=record.restart_handled,
-            unreachable=self.unreachable if record.state == "running" else (),
         )
+        unreachable = self.unreachable if record.state == "running" else ()
+        return TaskReport(status, record.restart_handled, unreachable)

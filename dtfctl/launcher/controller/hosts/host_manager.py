@@ -11,15 +11,15 @@ from pathlib import Path
 
 from dtfctl import guard
 from dtfctl.health.monitor import Monitor
-from dtfctl.launcher.controller import reconcile
-from dtfctl.launcher.controller.desired_state import DesiredState
+from dtfctl.launcher.controller.decisions import reconcile
+from dtfctl.launcher.controller.decisions.moves import Standing
 from dtfctl.launcher.controller.hosts.agent_link import AgentLink
 from dtfctl.launcher.controller.hosts.certify import HostCertificates
 from dtfctl.launcher.controller.hosts.host import Host
 from dtfctl.launcher.controller.hosts.set_aside import SetAside
 from dtfctl.launcher.controller.hosts.shared_folder import SharedFolder
-from dtfctl.launcher.controller.store import Failure
-from dtfctl.launcher.controller.tasks.moves import Standing
+from dtfctl.launcher.controller.state.desired_state import DesiredState
+from dtfctl.launcher.controller.state.store import Failure
 from dtfctl.launcher.errors import LauncherError, NoSpace, NoSuchTask
 from dtfctl.launcher.identity.certificates import LIFETIME_S, TlsFiles
 from dtfctl.launcher.messages.reports import Happening, LogChunk, LogPosition, Report
@@ -210,10 +210,11 @@ class HostManager:
             row = desired_state.tasks.get(task.name)
             if row is None:
                 continue
-            new = row
-            if task.incarnation > row.incarnation:
-                new = replace(new, incarnation=task.incarnation)
-            if row.host == name and task.state in GAVE_UP and task.restart_handled >= row.restart_request > row.gave_up:
+            new, status = row, task.status
+            if status.incarnation > row.incarnation:
+                new = replace(new, incarnation=status.incarnation)
+            gave_up = row.host == name and status.state in GAVE_UP
+            if gave_up and task.restart_handled >= row.restart_request > row.gave_up:
                 new = replace(new, gave_up=row.restart_request)
             if new is not row:
                 desired_state.put_task(new)

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from dtfctl.health import quarantine
 from dtfctl.health.quarantine import QuarantinePolicy
-from dtfctl.launcher.controller.desired_state import DesiredState
+from dtfctl.launcher.controller.decisions.moves import Standing
 from dtfctl.launcher.controller.hosts.host import Host
-from dtfctl.launcher.controller.tasks.moves import Standing
+from dtfctl.launcher.controller.state.desired_state import DesiredState
 from dtfctl.launcher.errors import NoSuchHost, UsageError
 
 PROBE_AGAIN_S = 10.0

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from dtfctl import guard
-from dtfctl.launcher.controller.desired_state import DesiredState
 from dtfctl.launcher.controller.hosts.agent_link import AgentLink
 from dtfctl.launcher.controller.hosts.host import Host
+from dtfctl.launcher.controller.state.desired_state import DesiredState
 from dtfctl.launcher.errors import LauncherError, NoSpace
 from dtfctl.launcher.messages.agent import SharedStep
 from dtfctl.launcher.providers.base import HostFailed

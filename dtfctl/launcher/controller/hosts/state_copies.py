@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dtfctl.launcher.controller.desired_state import DesiredState
 from dtfctl.launcher.controller.hosts.agent_link import AgentLink
-from dtfctl.launcher.controller.jobs.lifecycle import JobRecord
-from dtfctl.launcher.controller.store import HostRow, TaskRow
+from dtfctl.launcher.controller.state.desired_state import DesiredState
+from dtfctl.launcher.controller.state.job_lifecycle import JobRecord
+from dtfctl.launcher.controller.state.store import HostRow, TaskRow
 from dtfctl.launcher.errors import NoSpace
 from dtfctl.launcher.messages import codec
 from dtfctl.launcher.messages.state_copy import Copy

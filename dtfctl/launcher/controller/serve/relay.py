@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from dtfctl.launcher.errors import Conflict, ConnectionLost, NotFound, UsageError
+from dtfctl.launcher.errors import Conflict, ConnectionLost, LauncherError, NotFound, UsageError
 from dtfctl.launcher.messages import agent_calls as agent
-from dtfctl.launcher.messages.agent import Examination, ExamineRequest, Inspection, InspectRequest
+from dtfctl.launcher.messages.agent import Examination, ExamineRequest, Inspection, InspectRequest, MeasureRequest
 from dtfctl.launcher.messages.commands import ExecInput, ExecOutput, ExecStart
 from dtfctl.launcher.messages.controller import Nothing, SpecReply
 from dtfctl.launcher.messages.controller_calls import (
@@ -16,10 +17,12 @@ from dtfctl.launcher.messages.controller_calls import (
     EXEC,
     FETCH,
     INSPECT,
+    MEASURE,
     READ_SPEC,
     STORE,
 )
 from dtfctl.launcher.messages.files import FetchRequest, FilePart, Stored, StoreInput, StoreStart
+from dtfctl.launcher.model import LinkStatus
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.rpc.method import Handler, Method, PeerUnavailable
 from dtfctl.launcher.rpc.server import Call
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
 INSPECT_S = 10.0
 EXAMINE_S = 60.0
+MEASURE_S = 30.0
 T = TypeVar("T")
 
 
@@ -46,6 +50,7 @@ class Relay:
             STORE: self.store,
             INSPECT: self.inspect,
             EXAMINE: self.examine,
+            MEASURE: self.measure,
             READ_SPEC: self.read_spec,
         }
 
@@ -90,6 +95,25 @@ class Relay:
             return self._channel(request.host).call(agent.EXAMINE, request, timeout_s=EXAMINE_S)
         except PeerUnavailable as error:
             raise ConnectionLost(f"host {request.host}: {error.message}") from None
+
+    def measure(self, request: MeasureRequest) -> LinkStatus:
+        """Have a host measure what comes from another one, and keep what it says."""
+        source = self._engine.hosts.all.get(request.source)
+        if source is None:
+            raise NotFound(f"there is no host {request.source!r} in this cluster", "look with: dtfctl hosts")
+        # Where other hosts reach it, which need not be where the controller does.
+        address = source.report.address if source.report is not None else ""
+        link = LinkStatus(request.source, request.host, measured=time.time())
+        try:
+            if not address:
+                raise ConnectionLost(f"the agent of {request.source} has not been heard of")
+            request = replace(request, address=address, cluster=self._engine.paths.name)
+            found = self._channel(request.host).call(agent.MEASURE, request, timeout_s=MEASURE_S)
+            link = replace(link, round_trip_s=found.round_trip_s, bytes_s=found.bytes_s)
+        except LauncherError as error:
+            link = replace(link, problem=error.message)
+        self._engine.call(lambda: self._engine.links.take(link))
+        return link
 
     def _folder(self, process: str, host: str) -> str:
         """Find where the job of a process runs on that host; empty for a task, or the host itself."""

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from dtfctl.launcher.controller.loop import ControllerLoop
-from dtfctl.launcher.controller.store import read_events
-from dtfctl.launcher.controller.tasks.task_manager import Applied
+from dtfctl.launcher.controller.state.store import read_events
+from dtfctl.launcher.controller.workloads.task_manager import Applied
 from dtfctl.launcher.errors import LauncherError, NoSuchTask, PartlyDone
 from dtfctl.launcher.messages.controller import (
     ApplyReply,

@@ -4,6 +4,7 @@ from dtfctl.runtime.framework.dtypes import (
     DType,
     as_dtype,
     bfloat16,
+    bool_ as bool,
     complex64,
     complex128,
     double,

@@ -7,17 +7,19 @@ from dtfctl.runtime.ops.io_ops import (
     TextLineReader,
     TFRecordReader,
     WholeFileReader,
-    merge_v2_checkpoints,
-    restore_v2,
-    save_v2,
-    sharded_filename,
-    write_file,
 )
 from dtfctl.runtime.ops.op_defs.io import (
     decode_json_example,
     decode_raw,
     matching_files,
+    merge_v2_checkpoints,
+    parse_tensor,
     read_file,
+    restore_v2,
+    save_v2,
+    serialize_tensor,
+    sharded_filename,
+    write_file,
 )
 from dtfctl.runtime.ops.parsing_ops import (
     FixedLenFeature,
@@ -26,8 +28,7 @@ from dtfctl.runtime.ops.parsing_ops import (
     decode_csv,
     parse_example,
     parse_single_example,
-    parse_tensor,
-    serialize_tensor,
 )
 from dtfctl.runtime.ops.sequence_parsing import parse_single_sequence_example
 from dtfctl.runtime.ops.sparse_ops.serialization import deserialize_many_sparse, serialize_many_sparse, serialize_sparse
+from dtfctl.runtime.platform import gfile

@@ -4,7 +4,6 @@ from dtfctl.runtime.ops.array_ops import eye, matrix_transpose
 from dtfctl.runtime.ops.clip_ops import global_norm
 from dtfctl.runtime.ops.linalg_ops import (
     adjoint,
-    cholesky,
     cholesky_solve,
     eig,
     eigh,
@@ -16,10 +15,7 @@ from dtfctl.runtime.ops.linalg_ops import (
     logdet,
     logm,
     lu,
-    matrix_inverse,
-    matrix_solve,
     matrix_solve_ls,
-    matrix_triangular_solve,
     norm,
     qr,
     self_adjoint_eig,
@@ -27,12 +23,16 @@ from dtfctl.runtime.ops.linalg_ops import (
     slogdet,
     sqrtm,
     svd,
-    tridiagonal_solve,
 )
 from dtfctl.runtime.ops.op_defs.linalg import (
     banded_triangular_solve,
+    cholesky,
     matrix_determinant,
     matrix_exponential,
+    matrix_inverse,
     matrix_logarithm,
+    matrix_solve,
     matrix_square_root,
+    matrix_triangular_solve,
+    tridiagonal_solve,
 )

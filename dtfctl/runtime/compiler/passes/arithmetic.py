@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from functools import cache
 
-import numpy as np
-
-from dtfctl.runtime.compiler.order import CONTROL_FLOW
 from dtfctl.runtime.compiler.passes.fold import constant_of
 from dtfctl.runtime.compiler.passes.rewrite import follow, reconnect
-from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph
-from dtfctl.runtime.kernels.registry import op_promises
-
-_INVOLUTIONS = frozenset(("Neg", "LogicalNot", "Conj", "Invert"))
+from dtfctl.runtime.framework.structural_ops import CONTROL_FLOW
+from dtfctl.runtime.kernels.registry import find_kernel, kernels_of, op_promises
 
 
 def simplify(graph: NodeGraph) -> bool:
@@ -41,55 +36,39 @@ def _equal_input(node: Node, moved: dict[Edge, Edge]) -> Edge | None:
         return None if op in CONTROL_FLOW or op_promises(op, "reads_outside") else inputs[0]
     if op == "Cast":
         return inputs[0] if node.attr("SrcT") is node.attr("DstT") else None
-    if op in _INVOLUTIONS:
+    if op == "Transpose":
+        return _transposed(node, moved)
+    if op == "Reshape":
+        return _reshaped(node, moved)
+    kernel = find_kernel(node, "CPU") if _may_give_back(op) else None
+    if kernel is None:
+        return None
+    if kernel.promises.undoes_itself:
         inner = follow(moved, inputs[0]).node
         return inner.inputs[0] if inner.op == op and not inner.control_inputs else None
-    if op in ("Add", "AddV2"):
-        for at in (0, 1):
-            if _is_scalar(inputs[at], _adds_nothing):
-                return inputs[1 - at]
-    elif op == "Mul":
-        for at in (0, 1):
-            if _is_scalar(inputs[at], _is_one):
-                return inputs[1 - at]
-    elif op == "Sub":
-        return inputs[0] if _is_scalar(inputs[1], _subtracts_nothing) else None
-    elif op in ("Div", "RealDiv", "Pow"):
-        return inputs[0] if _is_scalar(inputs[1], _is_one) else None
-    elif op == "Transpose":
-        return _transposed(node, moved)
-    elif op == "Reshape":
-        return _reshaped(node, moved)
+    for at, number in enumerate(kernel.promises.neutral):
+        if number is not None and _is_scalar(inputs[at], number):
+            return inputs[1 - at]
     return None
 
 
-def _is_scalar(edge: Edge, test: Any) -> bool:
-    """Tell whether an edge is a constant without dimensions that passes `test`:
-    the other operand's shape is the result's."""
-    if edge.node.op != "Const" or edge.node.control_inputs:
-        return False
-    if edge.dtype.kind not in ("float", "int", "uint", "complex") or edge.dtype is dtypes.string:
+@cache
+def _may_give_back(op: str) -> bool:
+    """Tell whether a kernel of the op promises to give back what it got for some operands."""
+    return any(s.promises.undoes_itself or s.promises.neutral for s in kernels_of(op))
+
+
+def _is_scalar(edge: Edge, number: float) -> bool:
+    """Tell whether an edge is a constant without dimensions and of this value, with this sign if it is a float.
+
+    Then the other operand's shape is the result's. Complex ones do not count: infinite parts would become NaN.
+    """
+    if edge.node.op != "Const" or edge.node.control_inputs or edge.dtype.kind not in ("float", "int", "uint"):
         return False
     value = constant_of(edge)
-    return value is not None and value.ndim == 0 and bool(test(value))
-
-
-def _is_one(value: np.ndarray[Any, Any]) -> bool:
-    # With a complex one, infinite parts would become NaN.
-    return value.dtype.kind != "c" and bool(value == 1)
-
-
-def _adds_nothing(value: np.ndarray[Any, Any]) -> bool:
-    """Tell whether a constant adds nothing: for floats minus zero is the neutral element, as -0 + 0 is 0."""
-    if value.dtype.kind in "iu":
-        return bool(value == 0)
-    return value.dtype.kind != "c" and float(value) == 0 and math.copysign(1, float(value)) < 0
-
-
-def _subtracts_nothing(value: np.ndarray[Any, Any]) -> bool:
-    if value.dtype.kind in "iu":
-        return bool(value == 0)
-    return value.dtype.kind != "c" and float(value) == 0 and math.copysign(1, float(value)) > 0
+    if value is None or value.ndim or not bool(value == number):
+        return False
+    return edge.dtype.kind != "float" or math.copysign(1, float(value)) == math.copysign(1, number)
 
 
 def _transposed(node: Node, moved: dict[Edge, Edge]) -> Edge | None:

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from dtfctl.protocol import graph_pb2
-from dtfctl.runtime.compiler.order import ENTERS, MERGES, find_frames, topological_order
+from dtfctl.runtime.compiler.order import find_frames, topological_order
 from dtfctl.runtime.compiler.passes.fold import constant_of
 from dtfctl.runtime.compiler.passes.rewrite import become, reconnect
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph, make_node
+from dtfctl.runtime.framework.structural_ops import ENTERS, IFS, MERGES
 from dtfctl.runtime.framework.tensor_codec import encode_tensor
 
 _CALL = {
@@ -35,7 +36,7 @@ def _call_branch(node: Node) -> bool:
     value = constant_of(node.inputs[0])
     if value is None or value.ndim or node.inputs[0].node.control_inputs:
         return False
-    if node.op in ("If", "StatelessIf"):
+    if node.op in IFS:
         function = node.attr("then_branch" if _truth(value) else "else_branch")
         types = node.attr("Tin")
     else:

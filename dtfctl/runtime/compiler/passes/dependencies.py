@@ -8,10 +8,8 @@ from collections.abc import Collection
 from dtfctl.runtime.compiler.order import inputs_first
 from dtfctl.runtime.compiler.passes.rewrite import become, is_pure
 from dtfctl.runtime.framework.node_graph import Node, NodeGraph
+from dtfctl.runtime.framework.structural_ops import SWITCHES_OF_ANY
 from dtfctl.runtime.kernels.registry import op_promises
-
-# Who waits for one output of these waits for one branch; who waits for the node itself waits for neither.
-_SWITCHES = frozenset(("Switch", "RefSwitch", "_SwitchN"))
 
 
 def drop_idle(graph: NodeGraph, protected: Collection[Node]) -> bool:
@@ -30,7 +28,8 @@ def drop_idle(graph: NodeGraph, protected: Collection[Node]) -> bool:
         if op_promises(node.op, "checks"):
             continue
         sources = [e.node for e in node.inputs]
-        if any(source.op in _SWITCHES for source in sources):
+        # Who waits for one output of these waits for one branch; who waits for the node itself waits for neither.
+        if any(source.op in SWITCHES_OF_ANY for source in sources):
             continue
         for source in sources:
             users[source] -= 1

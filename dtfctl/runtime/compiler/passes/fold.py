@@ -17,6 +17,7 @@ from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph, make_node
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.framework.tensor_codec import encode_tensor
+from dtfctl.runtime.kernels.admission import result_bytes
 from dtfctl.runtime.kernels.registry import KernelBuild, as_outputs, find_kernel
 
 log = logging.getLogger(__name__)
@@ -24,40 +25,6 @@ log = logging.getLogger(__name__)
 DEFAULT_LIMIT = 10 << 20
 # Elements that inputs of a folded node may multiply to: broadcasting and products of matrices stay small.
 _MAX_WORK = 1 << 24
-# The size of what these give is in the values of their inputs; it is looked at before they are run.
-_SIZED = frozenset(("Fill", "Range"))
-_UNBOUNDED = frozenset(
-    (
-        "BatchToSpace",
-        "BatchToSpaceND",
-        "Bincount",
-        "BroadcastTo",
-        "DenseBincount",
-        "Diag",
-        "LinSpace",
-        "MatrixDiag",
-        "MatrixDiagV2",
-        "MatrixDiagV3",
-        "MirrorPad",
-        "OneHot",
-        "Pad",
-        "PadV2",
-        "RaggedRange",
-        "ResizeArea",
-        "ResizeBicubic",
-        "ResizeBilinear",
-        "ResizeNearestNeighbor",
-        "ScatterNd",
-        "SpaceToBatch",
-        "SpaceToBatchND",
-        "SparseToDense",
-        "Tile",
-        "UnsortedSegmentMax",
-        "UnsortedSegmentMin",
-        "UnsortedSegmentProd",
-        "UnsortedSegmentSum",
-    )
-)
 
 
 def fold_constants(graph: NodeGraph, limit: int = DEFAULT_LIMIT) -> bool:
@@ -106,26 +73,14 @@ def _value(edge: Edge, values: dict[Edge, np.ndarray[Any, Any]]) -> np.ndarray[A
 
 
 def _is_bounded(node: Node, inputs: list[np.ndarray[Any, Any]], limit: int) -> bool:
-    if node.op in _UNBOUNDED or "/device:CPU:" not in node.device:
+    if "/device:CPU:" not in node.device:
         return False
     if math.prod(max(i.size, 1) for i in inputs) > _MAX_WORK and len(inputs) > 1:
         return False
     if sum(map(_size, inputs)) > limit:
         return False
-    if node.op in _SIZED:
-        try:
-            count = _count(node, inputs)
-        except (ArithmeticError, ValueError, IndexError, TypeError):
-            return False
-        return count * node.output_types[0].size <= limit
-    return True
-
-
-def _count(node: Node, inputs: list[np.ndarray[Any, Any]]) -> int:
-    if node.op == "Fill":
-        return math.prod(int(d) for d in inputs[0].reshape(-1))
-    start, stop, step = (float(i[()]) for i in inputs)
-    return math.ceil(abs((stop - start) / step)) + 1
+    # What may make much of little says how much before it is run.
+    return result_bytes(KernelBuild(node, Device(node.device), ResourceManager()), inputs) <= limit
 
 
 def _size(value: np.ndarray[Any, Any]) -> int:

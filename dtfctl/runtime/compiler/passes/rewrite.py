@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from functools import cache
 
 from dtfctl.protocol import graph_pb2
-from dtfctl.runtime.compiler.order import CONTROL_FLOW
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.node_graph import Edge, Node, NodeGraph
 from dtfctl.runtime.framework.op_signature import get_signature
+from dtfctl.runtime.framework.structural_ops import CONTROL_FLOW
 from dtfctl.runtime.kernels.registry import op_promises
 
 

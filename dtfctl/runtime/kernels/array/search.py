@@ -9,6 +9,7 @@ import numpy as np
 from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError
 from dtfctl.runtime.framework.tensor_codec import object_array
 from dtfctl.runtime.kernels.array.common import ints, product, text
+from dtfctl.runtime.kernels.array.scatter import distinct
 from dtfctl.runtime.kernels.pieces import array_of, each, listed, look, update_at
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
@@ -21,6 +22,10 @@ def unique_in_order(x: Any) -> tuple[Any, Any, Any]:
         first = np.full(len(seen), len(x), np.int64)
         update_at(np.minimum, first, inverse, np.arange(len(x)))
         return first, inverse, np.bincount(inverse, minlength=len(seen))
+    found = distinct(x)
+    if found is not None:
+        first, inverse = found
+        return first, inverse, np.bincount(inverse, minlength=len(first))
     _, first, inverse, counts = np.unique(
         x, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
     )

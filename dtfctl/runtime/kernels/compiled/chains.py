@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.kernels.compiled.jit import jitted
-from dtfctl.runtime.kernels.into.crew import Stage, in_parts
+from dtfctl.runtime.kernels.into.parallel import Stage, in_parts
 from dtfctl.runtime.kernels.into.registry import Into, Spec
 
 # Smaller work by several cores is not worth waking them: a loop goes through this in 0.2 ms.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from dtfctl.runtime.framework.node_graph import Node
+from dtfctl.runtime.kernels.into.fusions import Around, Fusion, Line, fuses, may_use_onednn, rows_and_bias
 from dtfctl.runtime.kernels.into.registry import Into, Spec, makes
 from dtfctl.runtime.kernels.nn.common import Geometry, window_of
 from dtfctl.runtime.kernels.nn.conv import by_onednn, convolve, filter_gradient, input_gradient, is_pointwise
@@ -59,8 +62,13 @@ def _conv2d_backprop_filter(k: KernelBuild, inputs: list[Any], outputs: list[Spe
     return Into(lambda x, sizes, dy, out: filter_gradient(contiguous(x), contiguous(dy), g, dw.shape, out))
 
 
-def convolution_of(k: KernelBuild, inputs: list[Any], outputs: list[Any]) -> Convolution | None:
-    """oneDNN's for a node of such inputs and outputs, a convolution or a gradient of one; None if it has none."""
+@may_use_onednn("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter")
+def _is_onednns(k: KernelBuild, inputs: list[Any], outputs: list[Any]) -> bool:
+    return _convolution_of(k, inputs, outputs) is not None
+
+
+def _convolution_of(k: KernelBuild, inputs: list[Any], outputs: list[Any]) -> Convolution | None:
+    """Make oneDNN's for a node of such inputs and outputs, a convolution or a gradient of one; None if it has none."""
     if k.node.op == "Conv2D":
         x, w = inputs
     elif k.node.op == "Conv2DBackpropInput":
@@ -76,11 +84,40 @@ def convolution_of(k: KernelBuild, inputs: list[Any], outputs: list[Any]) -> Con
     return found
 
 
-def biased(convolution: Convolution) -> Into:
-    """Make the call of a convolution that also adds a bias, at once."""
+def _convolution(node: Node, around: Around) -> Convolution | None:
+    inputs = [around.spec(around.root(e)) for e in node.inputs]
+    return _convolution_of(around.build(node), inputs, [around.spec((node, 0))])
+
+
+@fuses("BiasAdd", "Add", "AddV2")
+def _convolve_with_bias(node: Node, around: Around) -> Iterator[Fusion]:
+    """Let a convolution add the bias that is all its result is for."""
+    for edge, bias, _ in rows_and_bias(node, around):
+        made, spec = around.only_made_by(edge, "Conv2D"), around.spec((node, 0))
+        convolution = None if made is None else _convolution(made, around)
+        if made is None or spec is None or convolution is None:
+            continue
+        operands = [*(around.root(e) for e in made.inputs), bias]
+        yield [Line(node, _biased(convolution), operands, [((node, 0), spec)], (made,))]
+
+
+def _biased(convolution: Convolution) -> Into:
     return Into(lambda x, w, bias, out: convolution.biased(contiguous(x), contiguous(w), contiguous(bias), out))
 
 
-def filter_and_bias_gradient(convolution: Convolution) -> Into:
-    """Make one call for the gradients of a convolution's filter and of the bias added to it."""
+@fuses("Conv2DBackpropFilter")
+def _sum_up_bias(node: Node, around: Around) -> Iterator[Fusion]:
+    """Let the gradient of a convolution's filter sum up that of its bias, which is of the same gradient."""
+    image, _, gradient = (around.root(e) for e in node.inputs)
+    convolution, made = _convolution(node, around), around.spec((node, 0))
+    if convolution is None or made is None:
+        return
+    for other in around.taken_by(gradient):
+        total = around.spec((other, 0))
+        if other.op == "BiasAddGrad" and total is not None and other.text_attr("data_format", "NHWC") == "NHWC":
+            outputs = [((node, 0), made), ((other, 0), total)]
+            yield [Line(node, _filter_and_bias_gradient(convolution), [image, gradient], outputs, (other,))]
+
+
+def _filter_and_bias_gradient(convolution: Convolution) -> Into:
     return Into(lambda x, dy, dw, db: convolution.filter_and_bias_gradient(contiguous(x), contiguous(dy), dw, db))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.into.elementwise import is_float
-from dtfctl.runtime.kernels.into.products import product
+from dtfctl.runtime.kernels.into.fusions import Around, Fusion, Line, fuses, may_use_onednn, rows_and_bias
+from dtfctl.runtime.kernels.into.products import is_large, product, product_by_onednn
 from dtfctl.runtime.kernels.into.registry import Into, Spec, makes
 from dtfctl.runtime.kernels.registry import KernelBuild
 
@@ -26,9 +28,37 @@ _FEW_ROWS, _NOT_SHORT = 64, 128
 @makes("MatMul")
 def _matmul(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None:
     a, b = inputs
-    if not is_float(a) or not is_float(b) or len(a.shape) != 2 or len(b.shape) != 2:
-        return None
-    return product(a, b, bool(k.attr("transpose_a")), bool(k.attr("transpose_b")))
+    return product(a, b, *_transposed(k.node)) if _are_matrices(a, b) else None
+
+
+def _are_matrices(a: Spec | None, b: Spec | None) -> bool:
+    return all(is_float(s) and s is not None and len(s.shape) == 2 for s in (a, b))
+
+
+def _transposed(product: Node) -> tuple[bool, bool]:
+    return bool(product.attr("transpose_a")), bool(product.attr("transpose_b"))
+
+
+@may_use_onednn("MatMul")
+def _is_onednns(k: KernelBuild, inputs: list[Any], outputs: list[Any]) -> bool:
+    a, b = inputs
+    return _are_matrices(a, b) and is_large(a, b, *_transposed(k.node))
+
+
+@fuses("BiasAdd", "Add", "AddV2")
+def _multiply_with_bias(node: Node, around: Around) -> Iterator[Fusion]:
+    """Let a product add the bias that is all its result is for."""
+    for edge, bias, _ in rows_and_bias(node, around):
+        made, spec = around.only_made_by(edge, "MatMul"), around.spec((node, 0))
+        if made is None or spec is None or not around.has_onednn:
+            continue
+        factors = [around.root(e) for e in made.inputs]
+        a, b = (around.spec(factor) for factor in factors)
+        if a is None or b is None:
+            continue
+        into = product_by_onednn(a, b, *_transposed(made), True)
+        if into is not None:
+            yield [Line(node, into, [*factors, bias], [((node, 0), spec)], (made,))]
 
 
 @makes("BiasAddGrad")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.compiled.jit import compiled, loops
 from dtfctl.runtime.kernels.into.elementwise import is_float
+from dtfctl.runtime.kernels.into.fusions import Around, Fusion, Line, Output, fuses
 from dtfctl.runtime.kernels.into.registry import Into, Spec, makes
 from dtfctl.runtime.kernels.nn.pooling import pool_window
 from dtfctl.runtime.kernels.registry import KernelBuild
@@ -102,7 +104,7 @@ def _max_pool_grad(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> In
 
 
 @dataclass(frozen=True)
-class Rectified:
+class _Rectified:
     """Pooling of what is above zero, without the rectified image.
 
     Attributes:
@@ -118,7 +120,7 @@ class Rectified:
     total: Into
 
 
-def rectified_max_pool(pool: KernelBuild, x: Spec | None, y: Spec | None) -> Rectified | None:
+def _rectified_max_pool(pool: KernelBuild, x: Spec | None, y: Spec | None) -> _Rectified | None:
     """Make the forms for an image and its pooled; None where they are not better than node after node."""
     if x is None or y is None or _tiles(pool, x, y) is None:
         return None
@@ -139,8 +141,47 @@ def rectified_max_pool(pool: KernelBuild, x: Spec | None, y: Spec | None) -> Rec
         add_up(contiguous(grad), chosen, out)  # type: ignore[misc]
 
     chosen = Spec(y.shape, np.dtype(np.uint8))
-    return Rectified(chosen, Into(forward, by_rows=True), Into(backward, by_rows=True), Into(total))
+    return _Rectified(chosen, Into(forward, by_rows=True), Into(backward, by_rows=True), Into(total))
 
 
 def _window(x: Spec, y: Spec) -> tuple[int, ...]:
     return tuple(n // m for n, m in zip(x.shape[1:3], y.shape[1:3]))
+
+
+@fuses("MaxPool")
+def _pool_rectified(node: Node, around: Around) -> Iterator[Fusion]:
+    """Let a pooling, and the gradient of both, do without the rectified image, which is then never made."""
+    image, pooled = around.root(node.inputs[0]), around.spec((node, 0))
+    relu, made = image[0], around.spec(image)
+    if relu.op != "Relu" or made is None or pooled is None:
+        return
+    form = _rectified_max_pool(around.build(node), made, pooled)
+    if form is None:
+        return
+    chosen = (node, len(node.output_types))
+    outputs = [((node, 0), pooled), (chosen, form.chosen)]
+    lines = [Line(node, form.pool, [around.root(relu.inputs[0])], outputs, (relu,))]
+    for gradient in around.taken_by(image):
+        pooling = _pooling_of_gradient(gradient, node, image, around)
+        if pooling is None:
+            continue
+        operands = [around.root(pooling.inputs[2]), chosen]
+        lines.append(Line(gradient, form.gradient, operands, [((gradient, 0), made)], (pooling,)))
+        for other in around.taken_by((gradient, 0)):
+            total = around.spec((other, 0))
+            if other.op == "BiasAddGrad" and total is not None and other.text_attr("data_format", "NHWC") == "NHWC":
+                lines.append(Line(other, form.total, operands, [((other, 0), total)]))
+    yield lines
+
+
+def _pooling_of_gradient(node: Node, pool: Node, image: Output, around: Around) -> Node | None:
+    """Find the gradient of `pool`, of `image`, that the node takes and nobody else, and gives what is rectified of."""
+    if node.op != "ReluGrad" or around.root(node.inputs[1]) != image:
+        return None
+    pooling = around.only_made_by(node.inputs[0], "MaxPoolGrad")
+    if pooling is None or [around.root(e) for e in pooling.inputs[:2]] != [image, (pool, 0)]:
+        return None
+    if any(pooling.attr(name) != pool.attr(name) for name in ("ksize", "strides", "padding", "data_format")):
+        return None
+    is_whole = around.spec(around.root(pooling.inputs[2])) == around.spec((pool, 0))
+    return pooling if is_whole and around.spec((node, 0)) == around.spec(image) else None

@@ -3,7 +3,8 @@
 Small products are BLAS's, by the calling thread alone. From a size on OpenBLAS gives a part to threads of its own,
 which then look for work for 25 ms, on cores that others need. oneDNN's threads sleep after half a millisecond, and on
 two cores it is the faster one for large products; so a plan that has large ones, or oneDNN's convolutions, leaves all
-but the small ones to it, where it is installed.
+but the small ones to it, where it is installed. Kernels for any shapes do the same by the sizes they are called with,
+and have OpenBLAS's threads for the largest only.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ import numpy as np
 from dtfctl.runtime.kernels.blas_in_use import open_blas
 from dtfctl.runtime.kernels.into.blas import find_blas
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit
-from dtfctl.runtime.kernels.into.threads import by_one, threaded
+from dtfctl.runtime.kernels.into.threads import at_once, by_one, threaded
 from dtfctl.runtime.kernels.onednn.library import Library, OneDnnError, find_library
 from dtfctl.runtime.kernels.onednn.product import Product
 
 # OpenBLAS's threads help with products of more multiplications than this.
 _MOST_ALONE = 1 << 18
 # From this on products are worth loading oneDNN, which takes some 25 MB.
-_LARGE = 1 << 23
+_LARGE = 1 << 22
+# From this on, without oneDNN, OpenBLAS's threads gain more than what they cost whoever comes next.
+_HUGE = 1 << 26
 _FLOAT32 = np.dtype(np.float32)
 
 dot = np.dot
@@ -79,6 +82,34 @@ def product_by_onednn(a: Spec, b: Spec, ta: bool, tb: bool, biased: bool) -> Int
         run(contiguous(a), contiguous(b), *rest)
 
     return Into(call)
+
+
+def multiply(a: Any, b: Any, ta: bool, tb: bool) -> Any:
+    """Multiply matrices of one type and any shapes that fit, transposed where the flags say so."""
+    x, y = (a.T if ta else a), (b.T if tb else b)
+    size = x.size * y.shape[1]
+    if size <= _MOST_ALONE:
+        return np.matmul(x, y)
+    library = find_library() if size >= _LARGE and a.dtype == b.dtype == _FLOAT32 else None
+    if library is not None and not library.is_forked:
+        out = np.empty((x.shape[0], y.shape[1]), _FLOAT32)
+        a, b = contiguous(a), contiguous(b)
+        count = library.threads()
+        at_once(_put_product, by_one(_put_product, library.set_threads, count), count, a, b, out, ta, tb)
+        return out
+    return multiply_stacks(x, y)
+
+
+def multiply_stacks(a: Any, b: Any) -> Any:
+    """Multiply as `numpy.matmul` does, with OpenBLAS's threads for very large matrices only."""
+    size = a.shape[-2] * a.shape[-1] * b.shape[-1] if a.ndim > 1 else 0
+    found = open_blas() if size > _MOST_ALONE else None
+    if found is None:
+        return np.matmul(a, b)
+    count = found.threads()
+    if size < _HUGE:
+        return by_one(np.matmul, found.set_threads, count)(a, b)
+    return at_once(np.matmul, by_one(np.matmul, found.set_threads, count), count, a, b)
 
 
 def _put_product(a: Any, b: Any, out: Any, ta: bool, tb: bool) -> None:

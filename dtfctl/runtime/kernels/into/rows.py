@@ -6,15 +6,16 @@ Indices are looked at as unsigned numbers, where one comparison finds those belo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.framework.node_graph import Edge
+from dtfctl.runtime.framework.node_graph import Edge, Node
 from dtfctl.runtime.kernels.compiled import loops
 from dtfctl.runtime.kernels.into.elementwise import is_float, is_native
+from dtfctl.runtime.kernels.into.fusions import Around, Fusion, Line, fuses
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit, makes
 from dtfctl.runtime.kernels.into.updates import finder
 from dtfctl.runtime.kernels.registry import KernelBuild
@@ -73,7 +74,7 @@ def _gather(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | No
         variable = find(params)
         # The lock is held so that no writer finds the array shared and copies a whole table for one look-up.
         with variable.lock:
-            return take(variable._value, indices, out)
+            return take(variable.peek(), indices, out)
 
     return Into(gather, fills=fills, is_guarded=True)
 
@@ -90,7 +91,29 @@ def _scatter(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | N
     return None if call is None else Into(call, fills=False)
 
 
-def add_scaled_rows(
+@fuses("ScatterAdd", "ScatterSub", "ResourceScatterAdd", "ResourceScatterSub")
+def _scale_rows(node: Node, around: Around) -> Iterator[Fusion]:
+    """Let the update of rows multiply what it adds to them by a number, and negate it."""
+    negated = around.only_made_by(node.inputs[2], "Neg")
+    edge = node.inputs[2] if negated is None else negated.inputs[0]
+    scaled = around.only_made_by(edge, "Mul")
+    if scaled is None:
+        return
+    indices, factors = around.root(node.inputs[1]), [around.root(e) for e in scaled.inputs]
+    specs = [around.spec(factor) for factor in factors]
+    whole = around.spec((scaled, 0))
+    for at, (factor, rows) in enumerate((specs, specs[::-1])):
+        if factor is None or factor.shape or rows != whole:
+            continue
+        sign = 1 if negated is None else -1
+        call = _add_scaled_rows(around.build(node), around.spec(indices), whole, sign, at)
+        if call is not None:
+            operands = [around.root(node.inputs[0]), indices, *factors]
+            replaced = (scaled,) if negated is None else (scaled, negated)
+            yield [Line(node, Into(call, fills=False), operands, replaces=replaced)]
+
+
+def _add_scaled_rows(
     k: KernelBuild, indices: Spec | None, updates: Spec | None, sign: int, factor_at: int
 ) -> Callable[..., Any] | None:
     """Make an update of rows by others times a number, in one pass.
@@ -126,7 +149,7 @@ def _add_rows(
     loop = row_loop(loops.add_rows, updates.dtype, updates.nbytes)
 
     def check(variable: Any, indices: Any) -> None:
-        table = variable._value
+        table = variable.peek()
         if table is None or not table.ndim or table.shape[1:] != inner or table.dtype != updates.dtype:
             raise Unfit
         if not table.flags.c_contiguous:

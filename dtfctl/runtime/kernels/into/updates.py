@@ -5,21 +5,24 @@ Formulas are those of kernels/training/rules.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from dtfctl.runtime.framework.node_graph import Node
 from dtfctl.runtime.kernels.compiled.chains import Link, chain
 from dtfctl.runtime.kernels.compiled.jit import LEAST_BYTES, compiled, loops
-from dtfctl.runtime.kernels.into.crew import by_crew
 from dtfctl.runtime.kernels.into.elementwise import flat, formula_of_sum, is_float
+from dtfctl.runtime.kernels.into.fusions import Around, Fusion, Line, fuses
+from dtfctl.runtime.kernels.into.parallel import in_parallel
 from dtfctl.runtime.kernels.into.products import adder
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit, makes
 from dtfctl.runtime.kernels.registry import KernelBuild
 from dtfctl.runtime.kernels.state.common import variable_finder
 from dtfctl.runtime.kernels.training import rules
-from dtfctl.runtime.kernels.variable import Variable, change_all
+from dtfctl.runtime.kernels.variable import Variable
+from dtfctl.runtime.memory.held_value import change_all
 
 
 def finder(k: KernelBuild) -> Callable[[Any], Variable]:
@@ -37,11 +40,11 @@ def check_shape(variable: Variable, shape: tuple[int, ...]) -> None:
     Raises:
         Unfit: the variable has no value, or one of another shape.
     """
-    if variable._value is None or variable._value.shape != shape:
+    if variable.peek() is None or variable.peek().shape != shape:
         raise Unfit
 
 
-def descend_by_product(
+def _descend_by_product(
     k: KernelBuild, product: KernelBuild, specs: list[Any], beside_onednn: bool
 ) -> Callable[..., Any] | None:
     """Make the update of a variable by a gradient that is a matrix product: one product added to the variable.
@@ -81,7 +84,7 @@ def descend_by_product(
     return descend
 
 
-def descend_by_sum(k: KernelBuild, specs: list[Any]) -> Callable[..., Any] | None:
+def _descend_by_sum(k: KernelBuild, specs: list[Any]) -> Callable[..., Any] | None:
     """Make the update of a variable by a sum of gradients, which is never there as a whole.
 
     Args:
@@ -98,6 +101,23 @@ def descend_by_sum(k: KernelBuild, specs: list[Any]) -> Callable[..., Any] | Non
     if alpha is None or alpha.shape or k.attr("use_locking"):
         return None
     return _descent(k, alpha, grad, len(terms))
+
+
+@fuses("ApplyGradientDescent", "ResourceApplyGradientDescent")
+def _descend_by_what_gives_the_gradient(node: Node, around: Around) -> Iterator[Fusion]:
+    """Let the update of a variable do the product or the sum that gives its gradient."""
+    maker = around.only_made_by(node.inputs[2], "MatMul", "AddN")
+    if maker is None:
+        return
+    operands = [around.root(edge) for edge in (node.inputs[1], *maker.inputs)]
+    specs = [around.spec(operand) for operand in operands]
+    if maker.op == "MatMul":
+        call = _descend_by_product(around.build(node), around.build(maker), specs, around.has_onednn)
+    else:
+        call = _descend_by_sum(around.build(node), specs)
+    if call is not None:
+        into = Into(call, fills=False)
+        yield [Line(node, into, [around.root(node.inputs[0]), *operands], replaces=(maker,))]
 
 
 @makes("ApplyGradientDescent", "ResourceApplyGradientDescent")
@@ -137,7 +157,7 @@ def _descent(k: KernelBuild, alpha: Spec, grad: Spec, count: int) -> Callable[..
         variable = find(ref)
         with variable.lock:
             check_shape(variable, grad.shape)
-            if not variable._value.flags.c_contiguous:
+            if not variable.peek().flags.c_contiguous:
                 raise Unfit
             variable.update(lambda now, then: apply(alpha[()], now, *terms, then))
         return None if by_handle else variable
@@ -162,7 +182,7 @@ def _descent_passes(grad: Spec, count: int) -> Callable[..., None]:
         *terms, out = arrays
         rules.descend(current, terms, rate, np.empty(size, grad.dtype), out)
 
-    return by_crew(Into(rule, by_rows=True), [None, *[grad] * (count + 1)], [grad])
+    return in_parallel(Into(rule, by_rows=True), [None, *[grad] * (count + 1)], [grad])
 
 
 # Slots are changed in place; `out` gets the next value of the variable, and may be `var`.
@@ -252,7 +272,7 @@ def _rule(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None
     loop = compiled(_LOOPS[rule], grad.dtype, grad.nbytes)
     if loop is not None:
         rule = _by_loop(rule, loop)
-    apply = by_crew(Into(rule, scratch=(grad,), by_rows=True), [None, *[grad] * (count + 1)], [grad])
+    apply = in_parallel(Into(rule, scratch=(grad,), by_rows=True), [None, *[grad] * (count + 1)], [grad])
 
     def update(*args: Any) -> Any:
         variables = [find(a) for find, a in zip(finders, args)]
@@ -266,7 +286,7 @@ def _rule(k: KernelBuild, inputs: list[Any], outputs: list[Spec]) -> Into | None
         try:
             for variable in variables:
                 check_shape(variable, gradient.shape)
-                if not variable._value.flags.c_contiguous:
+                if not variable.peek().flags.c_contiguous:
                     raise Unfit
             rates = (*(r[()] for r in rest), *flags)
             var, *slots = variables

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from google.protobuf import json_format
 
 from dtfctl.protocol import example_pb2, tensor_pb2
 from dtfctl.runtime.checkpoint.atomic import os_error
@@ -163,6 +162,8 @@ def parse_tensor(k: KernelBuild) -> Kernel:
 
 @register_kernel("DecodeJSONExample", pieces=True)
 def decode_json_example(k: KernelBuild) -> Kernel:
+    from google.protobuf import json_format
+
     def decode(text: bytes) -> bytes:
         try:
             return json_format.Parse(text, example_pb2.Example()).SerializeToString()

@@ -10,6 +10,7 @@ import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.array.common import is_low_precision
+from dtfctl.runtime.kernels.into.products import multiply_stacks
 from dtfctl.runtime.kernels.registry import CPU_GPU, Kernel, KernelBuild, register_kernel
 
 
@@ -113,7 +114,7 @@ def _product(xp: Any, xs: list[Any], inputs: list[str], output: str) -> Any:
         return x.reshape((*x.shape[: len(batch)], *lengths))
 
     a, b = arranged(a, left, mine, inner), arranged(b, right, inner, others)
-    product = xp.matmul(a, b) if inner else a * b
+    product = (multiply_stacks if xp is np else xp.matmul)(a, b) if inner else a * b
     lengths = [size[label] for size, group in zip(sizes, (mine, others)) for label in group]
     product = product.reshape((*product.shape[: len(batch)], *lengths))
     held = [*batch, *mine, *others]

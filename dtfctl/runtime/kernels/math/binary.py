@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,19 +48,26 @@ def checked(function: Callable[[Any, Any], Any], item_bytes: int | None = None) 
     return kernel
 
 
-def _ufunc(op: str, name: str, types: tuple[dtypes.DType, ...] | None = None) -> None:
+# For floats minus zero is what adds nothing, as -0 + 0 is 0.
+_SUM = replace(OF_SHAPES, neutral=(-0.0, -0.0))
+_DIFFERENCE = replace(OF_SHAPES, neutral=(None, 0.0))
+_PRODUCT = replace(OF_SHAPES, neutral=(1.0, 1.0))
+_BY_ONE = replace(OF_SHAPES, neutral=(None, 1.0))
+
+
+def _ufunc(op: str, name: str, types: tuple[dtypes.DType, ...] | None = None, promises: Promises = OF_SHAPES) -> None:
     allowed: dict[str, Any] = {} if types is None else {"T": types}
 
-    @register_kernel(op, devices=CPU_GPU, alike=True, promises=OF_SHAPES, **allowed)
+    @register_kernel(op, devices=CPU_GPU, alike=True, promises=promises, **allowed)
     def factory(k: KernelBuild) -> Kernel:
         return checked(getattr(k.xp, name))
 
 
-_ufunc("AddV2", "add", NUMBERS)
-_ufunc("Add", "add", NUMBERS)
-_ufunc("Sub", "subtract", NUMBERS)
-_ufunc("Mul", "multiply", NUMBERS)
-_ufunc("RealDiv", "true_divide", FLOATS + COMPLEX)
+_ufunc("AddV2", "add", NUMBERS, _SUM)
+_ufunc("Add", "add", NUMBERS, _SUM)
+_ufunc("Sub", "subtract", NUMBERS, _DIFFERENCE)
+_ufunc("Mul", "multiply", NUMBERS, _PRODUCT)
+_ufunc("RealDiv", "true_divide", FLOATS + COMPLEX, _BY_ONE)
 _ufunc("Atan2", "arctan2", FLOATS)
 _ufunc("Maximum", "maximum", REALS)
 _ufunc("Minimum", "minimum", REALS)
@@ -125,14 +133,14 @@ def _mod_of_ints(x: Any, y: Any) -> Any:
     return np.mod(x, y)
 
 
-@register_kernel(("Div", "TruncateDiv", "RealDiv"), promises=OF_SHAPES, T=INTS)
+@register_kernel(("Div", "TruncateDiv", "RealDiv"), promises=_BY_ONE, T=INTS)
 def _integer_division(k: KernelBuild) -> Kernel:
     if k.node.op == "TruncateDiv":
         return checked(_unchecked_by_tensorflow(truncated_quotient))
     return checked(_real_quotient_of_ints)
 
 
-@register_kernel("Div", devices=CPU_GPU, promises=OF_SHAPES, T=FLOATS + COMPLEX)
+@register_kernel("Div", devices=CPU_GPU, promises=_BY_ONE, T=FLOATS + COMPLEX)
 def _division(k: KernelBuild) -> Kernel:
     return checked(k.xp.true_divide)
 
@@ -178,7 +186,7 @@ def _truncate_mod(k: KernelBuild) -> Kernel:
     return checked(in_float32(k.xp.fmod) if k.dtype("T") in _LOW else k.xp.fmod)
 
 
-@register_kernel("Pow", devices=CPU, promises=OF_SHAPES, T=INTS)
+@register_kernel("Pow", devices=CPU, promises=_BY_ONE, T=INTS)
 def _integer_power(k: KernelBuild) -> Kernel:
     def power(x: Any, y: Any) -> Any:
         if (y < 0).any():
@@ -188,9 +196,23 @@ def _integer_power(k: KernelBuild) -> Kernel:
     return checked(power)
 
 
-@register_kernel("Pow", devices=CPU_GPU, promises=OF_SHAPES, T=FLOATS + COMPLEX)
+@register_kernel("Pow", devices=CPU_GPU, promises=_BY_ONE, T=FLOATS + COMPLEX)
 def _power(k: KernelBuild) -> Kernel:
-    return checked(in_float32(k.xp.power) if k.dtype("T") in _LOW else k.xp.power)
+    if k.xp is not np:
+        return checked(in_float32(k.xp.power) if k.dtype("T") in _LOW else k.xp.power)
+    return checked(in_float32(power) if k.dtype("T") in _LOW else power)
+
+
+def power(x: Any, y: Any, out: Any = None) -> Any:
+    """Raise floating or complex numbers to powers; squares and cubes are products, as TensorFlow's optimizer has it."""
+    if y.ndim == 0 and x.dtype.kind == "f":
+        if y == 2:
+            return np.multiply(x, x, out)
+        if y == 3:
+            # Once for all elements, and again in place.
+            out = np.multiply(x, x, out)
+            return np.multiply(out, x, out if isinstance(out, np.ndarray) else None)
+    return np.power(x, y, out)
 
 
 @register_kernel("SquaredDifference", devices=CPU_GPU, promises=OF_SHAPES)

@@ -8,6 +8,7 @@ import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.array.common import is_low_precision, text
+from dtfctl.runtime.kernels.into.products import multiply, multiply_stacks
 from dtfctl.runtime.kernels.promises import OF_SHAPES
 from dtfctl.runtime.kernels.registry import CPU_GPU, Kernel, KernelBuild, register_kernel
 
@@ -17,11 +18,14 @@ def _matmul(k: KernelBuild) -> Kernel:
     ta, tb = bool(k.attr("transpose_a")), bool(k.attr("transpose_b"))
     dtype = k.dtype("T").np
     matmul = k.xp.matmul
+    product: Kernel | None
     if is_low_precision(dtype):
 
         def product(a: Any, b: Any) -> Any:
             return matmul(a.astype(np.float32), b.astype(np.float32)).astype(dtype)
 
+    elif k.xp is np:
+        product = None
     else:
         product = matmul
 
@@ -35,7 +39,7 @@ def _matmul(k: KernelBuild) -> Kernel:
         x, y = (a.T if ta else a), (b.T if tb else b)
         if x.shape[1] != y.shape[0]:
             raise InvalidArgumentError(f"Matrix size-incompatible: In[0]: {text(a.shape)}, In[1]: {text(b.shape)}")
-        return product(x, y)
+        return multiply(a, b, ta, tb) if product is None else product(x, y)
 
     return kernel
 
@@ -47,7 +51,7 @@ def _adjoint(x: Any) -> Any:
 @register_kernel(("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), devices=CPU_GPU, promises=OF_SHAPES)
 def _batch_matmul(k: KernelBuild) -> Kernel:
     ax, ay = bool(k.attr("adj_x")), bool(k.attr("adj_y"))
-    op, matmul = k.node.op, k.xp.matmul
+    op, matmul = k.node.op, multiply_stacks if k.xp is np else k.xp.matmul
     out = k.dtype("Tout" if op == "BatchMatMulV3" else "T").np
     work = np.dtype(np.float32) if is_low_precision(out) else out
 

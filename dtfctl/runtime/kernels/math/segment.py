@@ -9,7 +9,7 @@ import numpy as np
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.array.common import is_low_precision, scalar, text
-from dtfctl.runtime.kernels.array.scatter import group_starts, scatter_into
+from dtfctl.runtime.kernels.array.scatter import add_up, group_starts, scatter_into
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 _UFUNC: dict[str, Any] = {"Sum": np.add, "Mean": np.add, "Prod": np.multiply, "Max": np.maximum, "Min": np.minimum}
@@ -142,6 +142,8 @@ def _unsorted_segment(k: KernelBuild) -> Kernel:
             raise InvalidArgumentError(
                 f"segment_ids[{position}] = {int(ids.reshape(-1)[where])} is out of range [0, {count})"
             )
+        if ufunc is np.add and out.dtype in (np.float32, np.float64) and count <= 16 * flat.size:
+            return add_up(flat, rows, count)
         return scatter_into(out, flat, rows, ufunc)
 
     return kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.tensor_codec import object_array
 from dtfctl.runtime.kernels.array.common import in_float32
-from dtfctl.runtime.kernels.promises import LIKE_FIRST, OF_SHAPES
+from dtfctl.runtime.kernels.promises import LIKE_FIRST, OF_SHAPES, Promises
 from dtfctl.runtime.kernels.registry import (
     COMPLEX,
     CPU_GPU,
@@ -28,10 +29,13 @@ _FLOAT_COMPLEX = FLOATS + COMPLEX
 _SIGNED_NUMBERS = SIGNED + _FLOAT_COMPLEX
 
 
-def _ufunc(op: str, name: str, types: tuple[dtypes.DType, ...]) -> None:
+_UNDOES_ITSELF = replace(LIKE_FIRST, undoes_itself=True)
+
+
+def _ufunc(op: str, name: str, types: tuple[dtypes.DType, ...], promises: Promises = LIKE_FIRST) -> None:
     """Register an op that is one numpy (and cupy) ufunc."""
 
-    @register_kernel(op, devices=CPU_GPU, alike=True, promises=LIKE_FIRST, T=types)
+    @register_kernel(op, devices=CPU_GPU, alike=True, promises=promises, T=types)
     def factory(k: KernelBuild) -> Kernel:
         function: Kernel = getattr(k.xp, name)
         return function
@@ -58,7 +62,7 @@ for _op, _name in {
 }.items():
     _ufunc(_op, _name, _FLOAT_COMPLEX)
 _ufunc("Square", "square", NUMBERS)
-_ufunc("Neg", "negative", _SIGNED_NUMBERS)
+_ufunc("Neg", "negative", _SIGNED_NUMBERS, _UNDOES_ITSELF)
 _ufunc("Abs", "absolute", FLOATS + SIGNED)
 _ufunc("Sign", "sign", _SIGNED_NUMBERS)
 _ufunc("Ceil", "ceil", FLOATS)
@@ -67,10 +71,10 @@ _ufunc("Rint", "rint", FLOATS)
 _ufunc("IsFinite", "isfinite", FLOATS)
 _ufunc("IsInf", "isinf", FLOATS)
 _ufunc("IsNan", "isnan", FLOATS)
-_ufunc("Invert", "invert", INTS)
+_ufunc("Invert", "invert", INTS, _UNDOES_ITSELF)
 
 
-@register_kernel("LogicalNot", devices=CPU_GPU, promises=LIKE_FIRST)
+@register_kernel("LogicalNot", devices=CPU_GPU, promises=_UNDOES_ITSELF)
 def _logical_not(k: KernelBuild) -> Kernel:
     function: Kernel = k.xp.logical_not
     return function
@@ -191,12 +195,15 @@ def _angle(k: KernelBuild) -> Kernel:
     return lambda z: k.xp.arctan2(z.imag, z.real).astype(out)
 
 
-@register_kernel("Conj", devices=CPU_GPU, T=COMPLEX + (dtypes.variant,))
+@register_kernel("Conj", devices=CPU_GPU, promises=_UNDOES_ITSELF, T=COMPLEX)
 def _conj(k: KernelBuild) -> Kernel:
-    if k.dtype("T") is dtypes.variant:
-        return _conjugate_variants
     function: Kernel = k.xp.conjugate
     return function
+
+
+@register_kernel("Conj", devices=CPU_GPU, T=(dtypes.variant,))
+def _conj_of_variants(k: KernelBuild) -> Kernel:
+    return _conjugate_variants
 
 
 def _conjugate_variants(x: Any) -> Any:

@@ -89,6 +89,9 @@ def selu_grad(k: KernelBuild) -> Kernel:
 @register_kernel("LeakyRelu", devices=CPU_GPU, promises=LIKE_FIRST, T=FLOATS)
 def leaky_relu(k: KernelBuild) -> Kernel:
     xp, alpha = k.xp, k.dtype("T").np.type(k.attr("alpha", 0.2))
+    if xp is np and 0 < alpha <= 1:
+        # Which of the two is larger is found without a branch.
+        return lambda x: np.maximum(x, x * alpha)
     return lambda x: xp.where(x > 0, x, x * alpha)
 
 

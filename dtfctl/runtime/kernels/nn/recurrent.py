@@ -9,6 +9,7 @@ import numpy as np
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.into.products import multiply_stacks
 from dtfctl.runtime.kernels.nn.common import low_in_float32, shape_text
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
@@ -47,7 +48,7 @@ class _Cell:
 
     def forward(self, x: Any, cs_prev: Any, h_prev: Any) -> tuple[Any, ...]:
         """i, cs, f, o, ci, co, h."""
-        product = np.concatenate([x, h_prev], axis=1) @ self.w + self.b
+        product = multiply_stacks(np.concatenate([x, h_prev], axis=1), self.w) + self.b
         i, c, f, o = self.gates(product)
         f = f + x.dtype.type(self.forget_bias)
         if self.peepholes is not None:
@@ -188,9 +189,9 @@ def block_lstm_grad(k: KernelBuild) -> Kernel:
             before_cs, before_h = (saved[1][t - 1], saved[6][t - 1]) if t else (cs_prev, h_prev)
             now = tuple(s[t] for s in saved)
             cs_back, gates, parts = cell.backward(now, before_cs, cs_grads[t] + cs_back, h_grads[t] + h_back)
-            both = gates @ w.T
+            both = multiply_stacks(gates, w.T)
             x_grad[t], h_back = both[:, :inputs], both[:, inputs:]
-            w_grad += np.concatenate([x[t], before_h], axis=1).T @ gates
+            w_grad += multiply_stacks(np.concatenate([x[t], before_h], axis=1).T, gates)
             b_grad += gates.sum(axis=0)
             for whole, part in zip(peepholes, parts):
                 whole += part
@@ -203,9 +204,9 @@ def block_lstm_grad(k: KernelBuild) -> Kernel:
 def gru_block_cell(k: KernelBuild) -> Kernel:
     def kernel(x: Any, h_prev: Any, w_ru: Any, w_c: Any, b_ru: Any, b_c: Any) -> tuple[Any, ...]:
         cells = h_prev.shape[1]
-        both = _sigmoid(np.concatenate([x, h_prev], axis=1) @ w_ru + b_ru)
+        both = _sigmoid(multiply_stacks(np.concatenate([x, h_prev], axis=1), w_ru) + b_ru)
         r, u = both[:, :cells], both[:, cells:]
-        c = np.tanh(np.concatenate([x, h_prev * r], axis=1) @ w_c + b_c)
+        c = np.tanh(multiply_stacks(np.concatenate([x, h_prev * r], axis=1), w_c) + b_c)
         return r, u, c, u * h_prev + (1 - u) * c
 
     return kernel
@@ -219,11 +220,11 @@ def gru_block_cell_grad(k: KernelBuild) -> Kernel:
         inputs = x.shape[1]
         d_c_bar = d_h * (1 - u) * (1 - c * c)
         d_u_bar = d_h * (h_prev - c) * u * (1 - u)
-        through_c = d_c_bar @ w_c.T
+        through_c = multiply_stacks(d_c_bar, w_c.T)
         d_hr = through_c[:, inputs:]
         d_r_bar = d_hr * h_prev * r * (1 - r)
         d_ru = np.concatenate([d_r_bar, d_u_bar], axis=1)
-        through_ru = d_ru @ w_ru.T
+        through_ru = multiply_stacks(d_ru, w_ru.T)
         d_x = through_ru[:, :inputs] + through_c[:, :inputs]
         return d_x, through_ru[:, inputs:] + d_hr * r + d_h * u, d_c_bar, d_ru
 

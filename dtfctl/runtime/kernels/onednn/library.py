@@ -12,7 +12,6 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -244,6 +243,8 @@ def _candidates() -> Iterator[str]:
         if named:
             yield named
         return
+    from importlib import metadata  # Here: it takes as long to import as all kernels of a family.
+
     for package in _PACKAGES:
         try:
             files = metadata.files(package) or ()

@@ -25,7 +25,8 @@ class Sampler:
     def __init__(self, size: int) -> None:
         self.size = size
 
-    def draws(self, gen: Philox) -> Draws:
+    def draws(self, gen: Philox, count: int) -> Draws:
+        """Begin to draw; `count` values are wanted, or somewhat more."""
         raise NotImplementedError
 
     def probability(self, values: Any) -> Any:
@@ -69,7 +70,7 @@ def exact_uniform(words: WordStream, limit: int, bits: int) -> int:
 
 
 class Uniform(Sampler):
-    def draws(self, gen: Philox) -> Draws:
+    def draws(self, gen: Philox, count: int) -> Draws:
         return _WordDraws(gen, lambda words: exact_uniform(words, self.size, 64))
 
     def probability(self, values: Any) -> Any:
@@ -79,8 +80,9 @@ class Uniform(Sampler):
 class _LogUniformDraws(Draws):
     """Many at once: each value takes two words."""
 
-    def __init__(self, gen: Philox, size: int) -> None:
-        self._gen, self._size, self._blocks = gen, size, 32
+    def __init__(self, gen: Philox, size: int, count: int) -> None:
+        # Two of them are four values: a few more than are wanted, as some may be drawn twice.
+        self._gen, self._size, self._blocks = gen, size, min(max(count, 32), 4096)
         self._log_range = np.log1p(float(size))
 
     def next(self) -> list[int]:
@@ -92,8 +94,8 @@ class _LogUniformDraws(Draws):
 
 
 class LogUniform(Sampler):
-    def draws(self, gen: Philox) -> Draws:
-        return _LogUniformDraws(gen, self.size)
+    def draws(self, gen: Philox, count: int) -> Draws:
+        return _LogUniformDraws(gen, self.size, count)
 
     def probability(self, values: Any) -> Any:
         return (np.log((values + 2.0) / (values + 1.0)) / np.log1p(float(self.size))).astype(np.float32)
@@ -108,7 +110,7 @@ class Unigram(Sampler):
         self._weights = np.ones(size, np.int64)
         self._lock = threading.Lock()
 
-    def draws(self, gen: Philox) -> Draws:
+    def draws(self, gen: Philox, count: int) -> Draws:
         with self._lock:
             cumulative = np.cumsum(self._weights)
 
@@ -159,7 +161,7 @@ class FixedUnigram(Sampler):
             share[i] = 1.0
         self._share = [float(np.float32(p)) for p in share]
 
-    def draws(self, gen: Philox) -> Draws:
+    def draws(self, gen: Philox, count: int) -> Draws:
         def draw(words: WordStream) -> int:
             r = words.next_float32()
             index = exact_uniform(words, self.size, 32)
@@ -213,7 +215,7 @@ def _kernel(k: KernelBuild, sampler: Sampler) -> Kernel:
 
 def _draw(sampler: Sampler, gen: Philox, count: int, unique: bool) -> tuple[list[int], int]:
     """`count` values and how many draws they took."""
-    draws = sampler.draws(gen)
+    draws = sampler.draws(gen, count)
     chosen: list[int] = []
     used: set[int] = set()
     tries = 0

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.promises import LEAVES_STATE
 from dtfctl.runtime.kernels.random.common import bounds, draw, generator_of, output_shape
 from dtfctl.runtime.kernels.random.philox import Philox, WordStream, uniform_int
 from dtfctl.runtime.kernels.registry import FLOATS, INDICES, Kernel, KernelBuild, register_kernel
@@ -15,7 +16,7 @@ from dtfctl.runtime.kernels.registry import FLOATS, INDICES, Kernel, KernelBuild
 _KIND = {"RandomUniform": "Uniform", "RandomStandardNormal": "Normal", "TruncatedNormal": "TruncatedNormal"}
 
 
-@register_kernel(tuple(_KIND), dtype=FLOATS)
+@register_kernel(tuple(_KIND), promises=LEAVES_STATE, dtype=FLOATS)
 def random_floats(k: KernelBuild) -> Kernel:
     generator, kind, dtype = generator_of(k), _KIND[k.node.op], k.dtype("dtype").np
 
@@ -26,7 +27,7 @@ def random_floats(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("RandomUniformInt", Tout=INDICES)
+@register_kernel("RandomUniformInt", promises=LEAVES_STATE, Tout=INDICES)
 def random_uniform_int(k: KernelBuild) -> Kernel:
     generator, dtype = generator_of(k), k.dtype("Tout").np
 

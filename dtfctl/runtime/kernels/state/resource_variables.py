@@ -15,7 +15,7 @@ from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.admission import MOST_UNSEEN, admit
 from dtfctl.runtime.kernels.cuda.gather import gather_on_gpu
-from dtfctl.runtime.kernels.promises import LETS_GO, Promises
+from dtfctl.runtime.kernels.promises import LEAVES_STATE, LETS_GO, Promises
 from dtfctl.runtime.kernels.registry import CPU_GPU, INDICES, NUMBERS, Kernel, KernelBuild, register_kernel
 from dtfctl.runtime.kernels.state.common import (
     ANONYMOUS_NAME,
@@ -31,7 +31,7 @@ from dtfctl.runtime.kernels.variable import Variable
 _HANDLE = ("resource",)
 
 
-@register_kernel("VarHandleOp", devices=CPU_GPU, host_outputs=_HANDLE)
+@register_kernel("VarHandleOp", devices=CPU_GPU, host_outputs=_HANDLE, promises=LEAVES_STATE)
 def var_handle(k: KernelBuild) -> Kernel:
     held = ((k.dtype("dtype"), k.attr("shape") or TensorShape(None)),)
     if k.text_attr("shared_name") != ANONYMOUS_NAME:
@@ -54,7 +54,7 @@ def _missing(handle: ResourceHandle, reason: str) -> FailedPreconditionError:
     )
 
 
-@register_kernel("ReadVariableOp", devices=CPU_GPU, host_inputs=_HANDLE)
+@register_kernel("ReadVariableOp", devices=CPU_GPU, host_inputs=_HANDLE, promises=LEAVES_STATE)
 def read_variable(k: KernelBuild) -> Kernel:
     dtype, find = k.dtype("dtype").base_dtype, variable_finder(k)
 
@@ -131,7 +131,13 @@ def assign_update_variable(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("VarIsInitializedOp", devices=CPU_GPU, host_inputs=_HANDLE, host_outputs=("is_initialized",))
+@register_kernel(
+    "VarIsInitializedOp",
+    devices=CPU_GPU,
+    host_inputs=_HANDLE,
+    host_outputs=("is_initialized",),
+    promises=LEAVES_STATE,
+)
 def var_is_initialized(k: KernelBuild) -> Kernel:
     find = variable_finder(k)
 
@@ -144,7 +150,9 @@ def var_is_initialized(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("VariableShape", devices=CPU_GPU, host_inputs=("input",), host_outputs=("output",))
+@register_kernel(
+    "VariableShape", devices=CPU_GPU, host_inputs=("input",), host_outputs=("output",), promises=LEAVES_STATE
+)
 def variable_shape(k: KernelBuild) -> Kernel:
     find, out_type = variable_finder(k), k.dtype("out_type").np
 
@@ -205,7 +213,7 @@ def resource_count_up_to(k: KernelBuild) -> Kernel:
     "ResourceGather",
     devices=CPU_GPU,
     host_inputs=_HANDLE,
-    promises=Promises(lets_go=True, looks_up=True),
+    promises=Promises(lets_go=True, looks_up=True, leaves_state=True),
     Tindices=INDICES,
 )
 def resource_gather(k: KernelBuild) -> Kernel:
@@ -243,7 +251,7 @@ def resource_gather(k: KernelBuild) -> Kernel:
     return kernel
 
 
-@register_kernel("ResourceGatherNd", devices=CPU_GPU, host_inputs=_HANDLE, Tindices=INDICES)
+@register_kernel("ResourceGatherNd", devices=CPU_GPU, host_inputs=_HANDLE, promises=LEAVES_STATE, Tindices=INDICES)
 def resource_gather_nd(k: KernelBuild) -> Kernel:
     find = variable_finder(k)
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.kernels.array.scatter import distinct
 from dtfctl.runtime.kernels.compiled.jit import compiled, loops
 from dtfctl.runtime.kernels.state.common import shape_text
 
@@ -87,6 +88,9 @@ def _repeats(indices: Any) -> bool:
     if indices.size <= _FEW:
         numbers = indices.tolist()
         return len(set(numbers)) < len(numbers)
+    found = distinct(indices)
+    if found is not None:
+        return bool(len(found[0]) < indices.size)
     ordered = np.sort(indices)
     return bool((ordered[1:] == ordered[:-1]).any())
 

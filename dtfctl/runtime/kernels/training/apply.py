@@ -22,7 +22,8 @@ from dtfctl.runtime.kernels.state.common import shape_text, variable_finder
 from dtfctl.runtime.kernels.state.scatter_update import rounds
 from dtfctl.runtime.kernels.training import rules
 from dtfctl.runtime.kernels.training.gpu_rows import GPU_ROW_RULES, apply_rows_on_gpu
-from dtfctl.runtime.kernels.variable import Variable, change_all
+from dtfctl.runtime.kernels.variable import Variable
+from dtfctl.runtime.memory.held_value import change_all
 
 Rule = Callable[..., None]
 

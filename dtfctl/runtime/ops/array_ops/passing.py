@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import IndexedSlices, SparseTensor, constant, convert_to_tensor
-from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
+from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import as_shape
 
@@ -50,11 +49,6 @@ def identity(input: Any, name: str | None = None) -> Any:
     if isinstance(input, SparseTensor):
         return SparseTensor(input.indices, identity(input.values, name), input.dense_shape)
     return apply_op("Identity", name, input=input)
-
-
-def identity_n(input: Sequence[Any], name: str | None = None) -> list[Tensor]:
-    """Pass on the same values as new tensors, produced together."""
-    return apply_op_outputs("IdentityN", name, input=list(input))
 
 
 def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import SparseTensor, constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
-from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
+from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import Dimension, TensorShape, as_shape, broadcast_static
 
@@ -24,11 +23,6 @@ def shape(input: Any, name: str | None = None, out_type: Any = dtypes.int32, opt
         if optimize and x.shape.is_fully_defined():
             return constant(list(x.shape.known()), out_type, name=scope)
         return apply_op("Shape", scope, input=x, out_type=out_type)
-
-
-def shape_n(input: Sequence[Any], out_type: Any = dtypes.int32, name: str | None = None) -> list[Tensor]:
-    """Get the shapes of several tensors."""
-    return apply_op_outputs("ShapeN", name, input=list(input), out_type=out_type)
 
 
 def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:

@@ -1,1 +1,1 @@
-"""Queues, accumulators, staging areas and partitioning: a module a concept, with TF1's names."""
+"""Queues, accumulators and staging areas: a module a concept, with TF1's names."""

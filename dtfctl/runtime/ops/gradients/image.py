@@ -32,11 +32,6 @@ def _nearest(op: Operation, grad: Tensor) -> Any:
     return apply_op("ResizeNearestNeighborGrad", grads=grad, size=_size(op.inputs[0]), **_flags(op)), None
 
 
-@register_gradient("ResizeBilinear")
-def _bilinear(op: Operation, grad: Tensor) -> Any:
-    return apply_op("ResizeBilinearGrad", grads=grad, original_image=op.inputs[0], **_flags(op)), None
-
-
 @register_gradient("ResizeBicubic")
 def _bicubic(op: Operation, grad: Tensor) -> Any:
     x = op.inputs[0]

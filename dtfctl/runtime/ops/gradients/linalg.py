@@ -11,6 +11,7 @@ from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import register_gradient
 from dtfctl.runtime.ops import array_ops, linalg_ops, math_ops
 from dtfctl.runtime.ops.gradients.common import number_like, reduce_to
+from dtfctl.runtime.ops.op_defs import linalg
 
 
 def _h(x: Tensor) -> Tensor:
@@ -45,14 +46,14 @@ def _inverse(op: Operation, grad: Tensor) -> Any:
 @register_gradient("MatrixDeterminant")
 def _determinant(op: Operation, grad: Tensor) -> Any:
     a, c = op.inputs[0], op.outputs[0]
-    inverse = linalg_ops.matrix_inverse(a, adjoint=True)
+    inverse = linalg.matrix_inverse(a, adjoint=True)
     scale = array_ops.expand_dims(array_ops.expand_dims(grad * math_ops.conj(c), -1), -1)
     return scale * inverse
 
 
 @register_gradient("LogMatrixDeterminant")
 def _log_determinant(op: Operation, _: Tensor, grad: Tensor) -> Any:
-    inverse = linalg_ops.matrix_inverse(op.inputs[0], adjoint=True)
+    inverse = linalg.matrix_inverse(op.inputs[0], adjoint=True)
     return array_ops.expand_dims(array_ops.expand_dims(grad, -1), -1) * inverse
 
 
@@ -60,7 +61,7 @@ def _log_determinant(op: Operation, _: Tensor, grad: Tensor) -> Any:
 def _cholesky(op: Operation, grad: Tensor) -> Any:
     l = op.outputs[0]  # noqa: E741
     n = array_ops.shape(l)[-1]
-    inverse = linalg_ops.matrix_triangular_solve(l, array_ops.eye(n, dtype=l.dtype.base_dtype))
+    inverse = linalg.matrix_triangular_solve(l, array_ops.eye(n, dtype=l.dtype.base_dtype))
     middle = _mm(l, grad, adjoint_a=True)
     diagonal = number_like(0.5, middle) * apply_op("MatrixDiagPart", input=middle)
     middle = _lower(array_ops.matrix_set_diag(middle, diagonal))
@@ -72,7 +73,7 @@ def _cholesky(op: Operation, grad: Tensor) -> Any:
 def _solve(op: Operation, grad: Tensor) -> Any:
     a, x = op.inputs[0], op.outputs[0]
     adjoint = op.attr("adjoint")
-    gb = linalg_ops.matrix_solve(a, grad, adjoint=not adjoint)
+    gb = linalg.matrix_solve(a, grad, adjoint=not adjoint)
     ga = -_mm(x, gb, adjoint_b=True) if adjoint else -_mm(gb, x, adjoint_b=True)
     return [ga, gb]
 
@@ -81,7 +82,7 @@ def _solve(op: Operation, grad: Tensor) -> Any:
 def _triangular_solve(op: Operation, grad: Tensor) -> Any:
     a, b, x = op.inputs[0], op.inputs[1], op.outputs[0]
     adjoint, lower = op.attr("adjoint"), op.attr("lower")
-    gb = linalg_ops.matrix_triangular_solve(a, grad, lower=lower, adjoint=not adjoint)
+    gb = linalg.matrix_triangular_solve(a, grad, lower=lower, adjoint=not adjoint)
     ga = -_mm(x, gb, adjoint_b=True) if adjoint else -_mm(gb, x, adjoint_b=True)
     ga = array_ops.matrix_band_part(ga, -1, 0) if lower else array_ops.matrix_band_part(ga, 0, -1)
     return [_reduced_batch(ga, a), _reduced_batch(gb, b)]
@@ -98,7 +99,7 @@ def _solve_ls(op: Operation, grad: Tensor) -> Any:
     over = dims[-2] >= dims[-1]
     gram = _mm(a, a, adjoint_a=over, adjoint_b=not over)
     regular = gram + math_ops.cast(l2, a.dtype) * array_ops.eye(n, dtype=a.dtype.base_dtype)
-    factor = linalg_ops.cholesky(regular)
+    factor = linalg.cholesky(regular)
     if over:
         z = linalg_ops.cholesky_solve(factor, grad)
         xz = _mm(x, z, adjoint_b=True)
@@ -143,7 +144,7 @@ def _qr(op: Operation, dq: Tensor, dr: Tensor) -> Any:
         raise NotImplementedError("QrGrad not implemented for wide matrices or full_matrices of tall ones.")
 
     def right(x: Tensor) -> Tensor:
-        return _h(linalg_ops.matrix_triangular_solve(r, _h(x), lower=False, adjoint=False))
+        return _h(linalg.matrix_triangular_solve(r, _h(x), lower=False, adjoint=False))
 
     qdq = _mm(q, dq, adjoint_a=True)
     rdr = _mm(r, dr, adjoint_b=True)
@@ -200,7 +201,7 @@ def _square_root(op: Operation, grad: Tensor) -> Any:
     left = _kronecker(array_ops.matrix_transpose(conj_t), eye)
     right = _kronecker(eye, conj_t)
     flat = apply_op("Reshape", tensor=grad, shape=array_ops.concat([array_ops.shape(grad)[:-2], [n * n, 1]], 0))
-    solved = linalg_ops.matrix_solve(left + right, flat)
+    solved = linalg.matrix_solve(left + right, flat)
     return apply_op("Reshape", tensor=solved, shape=array_ops.shape(grad))
 
 
@@ -246,7 +247,7 @@ def _tridiagonal_solve(op: Operation, grad: Tensor) -> Any:
         ],
         axis=-2,
     )
-    g_rhs = linalg_ops.tridiagonal_solve(transposed, grad, partial_pivoting=bool(op.attr("partial_pivoting")))
+    g_rhs = linalg.tridiagonal_solve(transposed, grad, partial_pivoting=bool(op.attr("partial_pivoting")))
     cx = math_ops.conj(x)
     row_zero = array_ops.zeros_like(cx[..., :1, :])
     up = array_ops.concat([cx[..., 1:, :], row_zero], -2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dtfctl.runtime.framework import dtypes
@@ -38,13 +39,13 @@ def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: st
         return apply_op("Cast", x=scaled, DstT=wanted, name=scope)
 
 
-def _in_float(image: Any, function: Any, name: str) -> Tensor:
+def _in_float(image: Any, function: Callable[[Tensor], Tensor], name: str) -> Tensor:
     """Apply a function of float images to images of any type."""
     with name_scope(name):
         image = convert_to_tensor(image, name="image")
         dtype = image.dtype.base_dtype
         if dtype in (dtypes.float16, dtypes.float32):
-            return function(image)  # type: ignore[no-any-return]
+            return function(image)
         return convert_image_dtype(function(convert_image_dtype(image, dtypes.float32)), dtype, saturate=True)
 
 

@@ -9,10 +9,10 @@ from dtfctl.runtime.framework.operation import Tensor
 
 
 def checked_image(image: Any) -> Tensor:
-    image = convert_to_tensor(image, name="image")
-    if image.shape.rank not in (3, 4):
-        raise ValueError(f"'image' (shape {image.shape}) must have either 3 or 4 dimensions.")
-    return image  # type: ignore[no-any-return]
+    tensor = convert_to_tensor(image, name="image")
+    if tensor.shape.rank not in (3, 4):
+        raise ValueError(f"'image' (shape {tensor.shape}) must have either 3 or 4 dimensions.")
+    return tensor
 
 
 def static_size(image: Tensor) -> tuple[int, int]:

@@ -64,12 +64,12 @@ def central_crop(image: Any, central_fraction: float) -> Tensor:
     """Cut the central fraction out of images."""
     if not 0.0 < central_fraction <= 1.0:
         raise ValueError("central_fraction must be within (0, 1]")
-    image = checked_image(image)
+    whole = checked_image(image)
     if central_fraction == 1.0:
-        return image  # type: ignore[no-any-return]
-    height, width = static_size(image)
+        return whole
+    height, width = static_size(whole)
     top, left = int((height - height * central_fraction) / 2), int((width - width * central_fraction) / 2)
-    return crop_to_bounding_box(image, top, left, height - 2 * top, width - 2 * left)
+    return crop_to_bounding_box(whole, top, left, height - 2 * top, width - 2 * left)
 
 
 def flip_left_right(image: Any) -> Tensor:

@@ -78,7 +78,7 @@ def count_nonzero(
         x = convert_to_tensor(input if input_tensor is None else input_tensor, name="input")
         zero = constant("" if x.dtype.base_dtype is dtypes.string else x.dtype.as_numpy_dtype(0), x.dtype.base_dtype)
         counted = cast(not_equal(x, zero), dtypes.int64)
-        return cast(reduce_sum(counted, axis=axis, keepdims=keep), dtype)  # type: ignore[no-any-return]
+        return cast(reduce_sum(counted, axis=axis, keepdims=keep), dtype)
 
 
 def reduce_logsumexp(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from dtfctl.runtime.ops import array_ops
 from dtfctl.runtime.ops.op_defs.binary import less, maximum, minimum
 
 
+@overload
+def cast(x: Tensor, dtype: Any, name: str | None = None) -> Tensor: ...
+@overload
+def cast(x: Any, dtype: Any, name: str | None = None) -> Any: ...
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     """Convert x to another type; sparse values stay sparse."""
     wanted = as_dtype(dtype).base_dtype

@@ -170,12 +170,12 @@ def broadcast_weights(weights: Any, values: Any) -> Tensor:
     """
     with name_scope(None, "broadcast_weights") as scope:
         values = convert_to_tensor(values)
-        weights = convert_to_tensor(weights, values.dtype.base_dtype)
-        known = weights.shape.is_fully_defined() and values.shape.is_fully_defined()
-        if known and weights.shape.as_list() == values.shape.as_list():
-            return weights  # type: ignore[no-any-return]
-        with control_dependencies([assert_broadcastable(weights, values)]):
-            return math_ops.multiply(weights, array_ops.ones_like(values), name=scope)  # type: ignore[no-any-return]
+        factors = convert_to_tensor(weights, values.dtype.base_dtype)
+        known = factors.shape.is_fully_defined() and values.shape.is_fully_defined()
+        if known and factors.shape.as_list() == values.shape.as_list():
+            return factors
+        with control_dependencies([assert_broadcastable(factors, values)]):
+            return math_ops.multiply(factors, array_ops.ones_like(values), name=scope)  # type: ignore[no-any-return]
 
 
 def weighted(values: Tensor, weights: Any, dtype: DType) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -167,7 +167,7 @@ def pool(
     size = len(window_shape)
     if size not in (1, 2, 3) or pooling_type not in ("MAX", "AVG"):
         raise ValueError(f"Unsupported pooling: {pooling_type} over {size} dimensions")
-    table: dict[tuple[str, int], Any] = {
+    table: dict[tuple[str, int], Callable[..., Tensor]] = {
         ("MAX", 1): max_pool1d,
         ("MAX", 2): max_pool,
         ("MAX", 3): max_pool3d,
@@ -177,4 +177,4 @@ def pool(
     }
     form = data_format or ("NWC", "NHWC", "NDHWC")[size - 1]
     steps = [1] * size if strides is None else list(np.ravel(strides))
-    return table[pooling_type, size](input, list(window_shape), steps, padding, form, name)  # type: ignore[no-any-return]
+    return table[pooling_type, size](input, list(window_shape), steps, padding, form, name)

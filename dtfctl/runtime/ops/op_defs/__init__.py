@@ -9,6 +9,7 @@ from __future__ import annotations
 from dtfctl.runtime.ops.op_defs import (
     array,
     binary,
+    compression,
     control,
     data_flow,
     dataset,
@@ -18,6 +19,7 @@ from dtfctl.runtime.ops.op_defs import (
     linalg,
     math,
     nn,
+    quantization,
     ragged,
     random,
     sparse,
@@ -28,6 +30,7 @@ from dtfctl.runtime.ops.op_defs import (
 __all__ = [
     "array",
     "binary",
+    "compression",
     "control",
     "data_flow",
     "dataset",
@@ -37,6 +40,7 @@ __all__ = [
     "linalg",
     "math",
     "nn",
+    "quantization",
     "ragged",
     "random",
     "sparse",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape, unknown_shape
 from dtfctl.runtime.ops.gradients.common import reduce_to
 from dtfctl.runtime.ops.op_defs.entry import OpFamily
-from dtfctl.runtime.ops.op_defs.types import FLOATS, INDEX, QUANTIZED, REALS
+from dtfctl.runtime.ops.op_defs.types import FLOATS, INDEX, REALS
 
 define = OpFamily("array")
 
@@ -77,11 +79,17 @@ define.op(
     shape=lambda op: [TensorShape(op.attrs["value"].tensor.tensor_shape)],
     gradient="none",
 )
-define.op("DebugGradientIdentity(input: T) -> (output: T); T: type; !uninitialized_input", shape="unchanged")
 define.op(
-    "DebugGradientRefIdentity(input: ref(T)) -> (output: ref(T)); T: type; !uninitialized_input", shape="unchanged"
+    "DebugGradientIdentity(input: T) -> (output: T); T: type; !uninitialized_input",
+    shape="unchanged",
+    gradient=lambda op, grad: grad,
 )
-define.op("DeepCopy(x: T) -> (y: T); T: type; !stateful", shape="unchanged")
+define.op(
+    "DebugGradientRefIdentity(input: ref(T)) -> (output: ref(T)); T: type; !uninitialized_input",
+    shape="unchanged",
+    gradient=lambda op, grad: grad,
+)
+define.op("DeepCopy(x: T) -> (y: T); T: type; !stateful", shape="unchanged", gradient=lambda op, grad: grad)
 
 
 @define.op(
@@ -93,14 +101,6 @@ define.op("DeepCopy(x: T) -> (y: T); T: type; !stateful", shape="unchanged")
 )
 def depth_to_space(input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC") -> Tensor:
     """Move channels to blocks of pixels."""
-
-
-define.op(
-    f"Dequantize(input: T, min_range: float, max_range: float) -> (output: dtype); T: {QUANTIZED}; "
-    'mode: string in {"MIN_COMBINED", "MIN_FIRST", "SCALED"} = "MIN_COMBINED"; narrow_range: bool = false; '
-    "axis: int = -1; dtype: type in {bfloat16, float} = float",
-    shape="unchanged",
-)
 
 
 @define.op(
@@ -131,6 +131,7 @@ define.op("Empty(shape: int32) -> (output: dtype); dtype: type; init: bool = fal
 define.op(
     "EnsureShape(input: T) -> (output: T); shape: shape; T: type",
     shape=lambda op: [op.inputs[0].shape.merge_with(op.attr("shape"))],
+    gradient=lambda op, grad: grad,
 )
 
 
@@ -142,68 +143,14 @@ def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, 
     """Take patches of volumes, each flattened into channels."""
 
 
-@define.op(
-    "FakeQuantWithMinMaxArgs(inputs: float) -> (outputs: float); min: float = -6.0; max: float = 6.0; "
-    "num_bits: int = 8; narrow_range: bool = false",
-    shape="unchanged",
-)
-def fake_quant_with_min_max_args(
-    inputs: Any, min: float = -6, max: float = 6, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
-) -> Tensor:
-    """Round values to what `num_bits` can represent in a fixed range."""
-
-
-define.op(
-    "FakeQuantWithMinMaxArgsGradient(gradients: float, inputs: float) -> (backprops: float); "
-    "min: float = -6.0; max: float = 6.0; num_bits: int = 8; narrow_range: bool = false",
-    shape="unchanged",
-)
-
-
-@define.op(
-    "FakeQuantWithMinMaxVars(inputs: float, min: float, max: float) -> (outputs: float); num_bits: int = 8; "
-    "narrow_range: bool = false",
-    shape="unchanged",
-)
-def fake_quant_with_min_max_vars(
-    inputs: Any, min: Any, max: Any, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
-) -> Tensor:
-    """Round values to what `num_bits` can represent in a range given by tensors."""
-
-
-define.op(
-    "FakeQuantWithMinMaxVarsGradient(gradients: float, inputs: float, min: float, "
-    "max: float) -> (backprops_wrt_input: float, backprop_wrt_min: float, backprop_wrt_max: float); "
-    "num_bits: int = 8; narrow_range: bool = false",
-    shape=lambda op: [op.inputs[1].shape, op.inputs[2].shape, op.inputs[3].shape],
-)
-
-
-@define.op(
-    "FakeQuantWithMinMaxVarsPerChannel(inputs: float, min: float, max: float) -> (outputs: float); "
-    "num_bits: int = 8; narrow_range: bool = false",
-    shape="unchanged",
-)
-def fake_quant_with_min_max_vars_per_channel(
-    inputs: Any, min: Any, max: Any, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
-) -> Tensor:
-    """Round values to `num_bits`, with a range for each index of the last axis."""
-
-
-define.op(
-    "FakeQuantWithMinMaxVarsPerChannelGradient(gradients: float, inputs: float, min: float, "
-    "max: float) -> (backprops_wrt_input: float, backprop_wrt_min: float, backprop_wrt_max: float); "
-    "num_bits: int = 8; narrow_range: bool = false",
-    shape=lambda op: [op.inputs[1].shape, op.inputs[2].shape, op.inputs[3].shape],
-)
-
-
 @define.op("Fingerprint(data: T, method: string) -> (fingerprint: uint8); T: type", gradient="none")
 def fingerprint(data: Any, method: Any = "farmhash64", name: str | None = None) -> Tensor:
     """Compute a fingerprint of each row's bytes."""
 
 
-@define.op("GuaranteeConst(input: T) -> (output: T); T: type; !stateful", shape="unchanged")
+@define.op(
+    "GuaranteeConst(input: T) -> (output: T); T: type; !stateful", shape="unchanged", gradient=lambda op, grad: grad
+)
 def guarantee_const(input: Any, name: str | None = None) -> Tensor:
     """Pass on the same values, promised not to change between steps."""
 
@@ -213,12 +160,18 @@ define.op(
     shape=lambda op: [TensorShape(op.attrs["value"].tensor.tensor_shape)],
     gradient="none",
 )
-define.op("Identity(input: T) -> (output: T); T: type", shape="unchanged")
-define.op(
+define.op("Identity(input: T) -> (output: T); T: type", shape="unchanged", gradient=lambda op, grad: grad)
+
+
+@define.op(
     "IdentityN(input: list(T)) -> (output: list(T)); T: list(type) >= 1",
     shape=lambda op: [t.shape for t in op.inputs],
     gradient=lambda op, *grads: list(grads),
 )
+def identity_n(input: Sequence[Any], name: str | None = None) -> list[Tensor]:
+    """Pass on the same values as new tensors, produced together."""
+
+
 define.op(
     "ImmutableConst() -> (tensor: dtype); dtype: type; shape: shape; memory_region_name: string",
     shape=lambda op: [op.attr("shape")],
@@ -310,6 +263,7 @@ define.op(
 define.op(
     "PlaceholderWithDefault(input: dtype) -> (output: dtype); dtype: type; shape: shape",
     shape=lambda op: [op.attr("shape")],
+    gradient=lambda op, grad: grad,
 )
 
 
@@ -318,48 +272,12 @@ def prevent_gradient(input: Any, message: str = "", name: str | None = None) -> 
     """Pass on the same values; asking for their gradient is an error."""
 
 
-define.op(
-    "QuantizeAndDequantize(input: T) -> (output: T); signed_input: bool = true; num_bits: int = 8; "
-    f"range_given: bool = false; input_min: float = 0.0; input_max: float = 0.0; T: {FLOATS}",
-    shape="unchanged",
-    gradient=lambda op, grad: [grad] + [None] * (len(op.inputs) - 1),
-)
-define.op(
-    "QuantizeAndDequantizeV2(input: T, input_min: T, input_max: T) -> (output: T); signed_input: bool = true; "
-    f'num_bits: int = 8; range_given: bool = false; T: {FLOATS}; round_mode: string in {{"HALF_TO_EVEN", '
-    '"HALF_UP"} = "HALF_TO_EVEN"; narrow_range: bool = false; axis: int = -1',
-    shape="unchanged",
-    gradient=lambda op, grad: [grad] + [None] * (len(op.inputs) - 1),
-)
-define.op(
-    "QuantizeAndDequantizeV3(input: T, input_min: T, input_max: T, num_bits: int32) -> (output: T); "
-    f"signed_input: bool = true; range_given: bool = true; T: {FLOATS}; narrow_range: bool = false; "
-    "axis: int = -1",
-    shape="unchanged",
-    gradient=lambda op, grad: [grad] + [None] * (len(op.inputs) - 1),
-)
-define.op(
-    "QuantizeAndDequantizeV4(input: T, input_min: T, input_max: T) -> (output: T); signed_input: bool = true; "
-    f'num_bits: int = 8; range_given: bool = false; T: {FLOATS}; round_mode: string in {{"HALF_TO_EVEN", '
-    '"HALF_UP"} = "HALF_TO_EVEN"; narrow_range: bool = false; axis: int = -1',
-    shape="unchanged",
-)
-define.op(
-    "QuantizeAndDequantizeV4Grad(gradients: T, input: T, input_min: T, input_max: T) -> (input_backprop: T, "
-    f"input_min_backprop: T, input_max_backprop: T); T: {FLOATS}; axis: int = -1",
-    shape=lambda op: [op.inputs[1].shape, op.inputs[2].shape, op.inputs[3].shape],
-)
-define.op(
-    "QuantizeV2(input: float, min_range: float, max_range: float) -> (output: T, output_min: float, "
-    f'output_max: float); T: {QUANTIZED}; mode: string in {{"MIN_COMBINED", "MIN_FIRST", '
-    '"SCALED"} = "MIN_COMBINED"; round_mode: string in {"HALF_AWAY_FROM_ZERO", '
-    '"HALF_TO_EVEN"} = "HALF_AWAY_FROM_ZERO"; narrow_range: bool = false; axis: int = -1; '
-    "ensure_minimum_range: float = 0.009999999776482582",
-    shape=lambda op: [op.inputs[0].shape, op.inputs[1].shape, op.inputs[2].shape],
-    gradient="none",
-)
 define.op("Rank(input: T) -> (output: int32); T: type", shape=[[]], gradient="none")
-define.op("RefIdentity(input: ref(T)) -> (output: ref(T)); T: type; !uninitialized_input", shape="unchanged")
+define.op(
+    "RefIdentity(input: ref(T)) -> (output: ref(T)); T: type; !uninitialized_input",
+    shape="unchanged",
+    gradient=lambda op, grad: grad,
+)
 
 
 @define.op(
@@ -415,13 +333,19 @@ define.op(
     shape=lambda op: [[op.inputs[0].shape.rank]],
     gradient="none",
 )
-define.op(
+
+
+@define.op(
     f"ShapeN(input: N * T) -> (output: N * out_type); N: int >= 1; T: type; out_type: {INDEX} = int32",
     shape=lambda op: [[t.shape.rank] for t in op.inputs],
     gradient="none",
 )
+def shape_n(input: Sequence[Any], out_type: Any = dtypes.int32, name: str | None = None) -> list[Tensor]:
+    """Get the shapes of several tensors."""
+
+
 define.op(f"Size(input: T) -> (output: out_type); T: type; out_type: {INDEX} = int32", shape=[[]], gradient="none")
-define.op("Snapshot(input: T) -> (output: T); T: type", shape="unchanged")
+define.op("Snapshot(input: T) -> (output: T); T: type", shape="unchanged", gradient=lambda op, grad: grad)
 define.op(
     f"SpaceToBatch(input: T, paddings: Tpaddings) -> (output: T); T: type; Tpaddings: {INDEX} = int32; "
     "block_size: int >= 2",

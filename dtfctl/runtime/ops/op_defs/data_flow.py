@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dtfctl.runtime.framework.operation import Tensor
@@ -30,6 +31,20 @@ define.op(
     shape=[[2]],
 )
 define.op("DeleteSessionTensor(handle: string) -> (); !stateful", gradient="none")
+
+
+@define.op(
+    "DynamicPartition(data: T, partitions: int32) -> (outputs: num_partitions * T); num_partitions: int >= 1; T: type"
+)
+def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str | None = None) -> list[Tensor]:
+    """Deal data out to `num_partitions` tensors; slice i of `data` goes to partition `partitions[i]`."""
+
+
+@define.op("DynamicStitch(indices: N * int32, data: N * T) -> (merged: T); N: int >= 1; T: type")
+def dynamic_stitch(indices: Sequence[Any], data: Sequence[Any], name: str | None = None) -> Tensor:
+    """Put slices of `data` where `indices` say; of several for one place the last wins."""
+
+
 define.op(
     "FIFOQueue() -> (handle: ref(string)); component_types: list(type) >= 1; shapes: list(shape) >= 0 = []; "
     'capacity: int = -1; container: string = ""; shared_name: string = ""; !stateful',

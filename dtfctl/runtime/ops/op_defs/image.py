@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.ops.gradients.common import attrs_of
 from dtfctl.runtime.ops.op_defs.entry import OpFamily
 from dtfctl.runtime.ops.op_defs.types import HALF_FIRST, INDEX
 
@@ -195,6 +197,20 @@ define.op(
     "ResizeBicubicGrad(grads: float, original_image: T) -> (output: T); T: type in {float, double}; "
     "align_corners: bool = false; half_pixel_centers: bool = false",
     shape=lambda op: [op.inputs[1].shape],
+)
+define.op(
+    "ResizeBilinear(images: T, size: int32) -> (resized_images: float); T: type in {int8, uint8, int16, "
+    "uint16, int32, int64, bfloat16, half, float, double, bfloat16}; align_corners: bool = false; "
+    "half_pixel_centers: bool = false",
+    gradient=lambda op, grad: [
+        apply_op(
+            "ResizeBilinearGrad",
+            grads=grad,
+            original_image=op.inputs[0],
+            **attrs_of(op, "align_corners", "half_pixel_centers"),
+        ),
+        None,
+    ],
 )
 define.op(
     "ResizeBilinearGrad(grads: float, original_image: T) -> (output: T); T: type in {float, bfloat16, half, "

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dtfctl.runtime.framework import dtypes
-from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops.op_defs.entry import OpFamily
 from dtfctl.runtime.ops.op_defs.types import REALS
@@ -87,6 +88,18 @@ def matching_files(pattern: Any, name: str | None = None) -> Tensor:
 
 
 define.op("MergeSummary(inputs: N * string) -> (summary: string); N: int >= 1", shape=[()], gradient="none")
+
+
+@define.op(
+    "MergeV2Checkpoints(checkpoint_prefixes: string, destination_prefix: string) -> (); delete_old_dirs: "
+    "bool = true; allow_missing_files: bool = false; !stateful"
+)
+def merge_v2_checkpoints(
+    checkpoint_prefixes: Any, destination_prefix: Any, delete_old_dirs: bool = True, name: str | None = None
+) -> Operation:
+    """Make one V2 checkpoint of several."""
+
+
 define.op(
     "ParseExample(serialized: string, names: string, sparse_keys: Nsparse * string, "
     "dense_keys: Ndense * string, dense_defaults: list(Tdense)) -> (sparse_indices: Nsparse * int64, "
@@ -114,7 +127,13 @@ define.op(
     "int64, string} >= 0; Tdense: list(type) in {float, int64, string} >= 0; dense_shapes: list(shape) >= 0",
     gradient="none",
 )
-define.op("ParseTensor(serialized: string) -> (output: out_type); out_type: type", gradient="none")
+
+
+@define.op("ParseTensor(serialized: string) -> (output: out_type); out_type: type", gradient="none")
+def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Tensor:
+    """Read a tensor from its serialized TensorProto."""
+
+
 define.op(
     'Print(input: T, data: list(U)) -> (output: T); T: type; U: list(type) >= 0; message: string = ""; '
     "first_n: int = -1; summarize: int = 3; !stateful",
@@ -149,15 +168,41 @@ define.op(
     shape=[(), ()],
     gradient="none",
 )
-define.op(
+
+
+@define.op(
     "RestoreV2(prefix: string, tensor_names: string, shape_and_slices: string) -> (tensors: list(dtypes)); "
     "dtypes: list(type) >= 1; !stateful",
     shape=lambda op: [TensorShape(None)] * len(op.outputs),
     gradient="none",
 )
+def restore_v2(
+    prefix: Any, tensor_names: Any, shape_and_slices: Any, dtypes: Sequence[Any], name: str | None = None
+) -> list[Tensor]:
+    """Read tensors from a V2 checkpoint."""
+
+
+@define.op(
+    "SaveV2(prefix: string, tensor_names: string, shape_and_slices: string, tensors: list(dtypes)) -> "
+    "(); dtypes: list(type) >= 1; !stateful"
+)
+def save_v2(prefix: Any, tensor_names: Any, shape_and_slices: Any, tensors: Sequence[Any]) -> Operation:
+    """Write tensors to a V2 checkpoint."""
+
+
 define.op(f"ScalarSummary(tags: string, values: T) -> (summary: string); T: {REALS}", shape=[()], gradient="none")
-define.op("SerializeTensor(tensor: T) -> (serialized: string); T: type", shape=[()], gradient="none")
-define.op("ShardedFilename(basename: string, shard: int32, num_shards: int32) -> (filename: string)", shape=[()])
+
+
+@define.op("SerializeTensor(tensor: T) -> (serialized: string); T: type", shape=[()], gradient="none")
+def serialize_tensor(tensor: Any, name: str | None = None) -> Tensor:
+    """Write a tensor as a serialized TensorProto."""
+
+
+@define.op("ShardedFilename(basename: string, shard: int32, num_shards: int32) -> (filename: string)", shape=[()])
+def sharded_filename(basename: Any, shard: Any, num_shards: Any, name: str | None = None) -> Tensor:
+    """Build the name of one of the files of a sharded checkpoint."""
+
+
 define.op("ShardedFilespec(basename: string, num_shards: int32) -> (filename: string)", shape=[()])
 
 
@@ -203,3 +248,8 @@ define.op(
     'WholeFileReaderV2() -> (reader_handle: resource); container: string = ""; shared_name: string = ""; !stateful',
     shape=[()],
 )
+
+
+@define.op("WriteFile(filename: string, contents: string) -> (); !stateful")
+def write_file(filename: Any, contents: Any, name: str | None = None) -> Operation:
+    """Write a string to a file."""

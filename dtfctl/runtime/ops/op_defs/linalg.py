@@ -26,6 +26,13 @@ define.op(
     "BatchMatrixSolve(matrix: T, rhs: T) -> (output: T); adjoint: bool = false; T: type in {double, float}",
     shape=lambda op: [op.inputs[-1].shape],
 )
+
+
+@define.op("Cholesky(input: T) -> (output: T); T: type in {double, float, half, complex64, complex128}")
+def cholesky(input: Any, name: str | None = None) -> Tensor:
+    """Compute the lower Cholesky factor of (each) positive definite matrix."""
+
+
 define.op(
     "Lu(input: T) -> (lu: T, p: output_idx_type); T: type in {double, float, half, complex64, complex128}; "
     f"output_idx_type: {INDEX} = int32",
@@ -43,16 +50,26 @@ def matrix_exponential(input: Any, name: str | None = None) -> Tensor:
     """Compute exp of (each) square matrix."""
 
 
+@define.op(
+    "MatrixInverse(input: T) -> (output: T); adjoint: bool = false; T: type in {double, float, half, "
+    "complex64, complex128}"
+)
+def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
+    """Invert (each) square matrix."""
+
+
 @define.op(f"MatrixLogarithm(input: T) -> (output: T); T: {COMPLEX}")
 def matrix_logarithm(input: Any, name: str | None = None) -> Tensor:
     """Compute the principal logarithm of (each) square complex matrix."""
 
 
-define.op(
+@define.op(
     "MatrixSolve(matrix: T, rhs: T) -> (output: T); adjoint: bool = false; T: type in {double, float, half, "
     "complex64, complex128}",
     shape=lambda op: [op.inputs[-1].shape],
 )
+def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
+    """Solve a x = rhs for x."""
 
 
 @define.op("MatrixSquareRoot(input: T) -> (output: T); T: type in {double, float, half, complex64, complex128}")
@@ -60,13 +77,27 @@ def matrix_square_root(input: Any, name: str | None = None) -> Tensor:
     """Compute the matrix whose square is given."""
 
 
+@define.op(
+    "MatrixTriangularSolve(matrix: T, rhs: T) -> (output: T); lower: bool = true; adjoint: bool = false; "
+    "T: type in {bfloat16, double, float, half, complex64, complex128}"
+)
+def matrix_triangular_solve(
+    matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
+) -> Tensor:
+    """Solve a x = rhs for x, where a is triangular."""
+
+
 define.op(
     "TridiagonalMatMul(superdiag: T, maindiag: T, subdiag: T, rhs: T) -> (output: T); T: type in {double, "
     "float, complex64, complex128}",
     shape=lambda op: [op.inputs[-1].shape],
 )
-define.op(
+
+
+@define.op(
     "TridiagonalSolve(diagonals: T, rhs: T) -> (output: T); partial_pivoting: bool = true; "
     "perturb_singular: bool = false; T: type in {double, float, complex64, complex128}",
     shape=lambda op: [op.inputs[-1].shape],
 )
+def tridiagonal_solve(diagonals: Any, rhs: Any, partial_pivoting: bool = True, name: str | None = None) -> Tensor:
+    """Solve systems of tridiagonal matrices given by diagonals [..., 3, M]: upper, main, lower."""

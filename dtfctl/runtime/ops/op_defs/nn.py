@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
-from dtfctl.runtime.ops.gradients.common import attrs_of, mul, sub, sum_over, zeros_like
+from dtfctl.runtime.ops.gradients.common import attrs_of, mul, static_shape, sub, sum_over, zeros_like
 from dtfctl.runtime.ops.op_defs.entry import OpFamily
 from dtfctl.runtime.ops.op_defs.types import HALF_FIRST, INDEX, NUMBERS, REALS
 
 define = OpFamily("nn")
+_POOL = ("ksize", "strides", "padding", "explicit_paddings", "data_format")
 
 define.op(
     "ApproxTopK(input: T) -> (values: T, indices: int32); k: int >= 0; reduction_dimension: int = -1; "
@@ -18,6 +20,34 @@ define.op(
     "reduction_input_size_override: int = -1; aggregate_to_topk: bool = true; T: type in {half, bfloat16, "
     "float}",
     gradient="none",
+)
+define.op(
+    "AvgPool(value: T) -> (output: T); ksize: list(int) >= 4; strides: list(int) >= 4; padding: string "
+    'in {"SAME", "VALID"}; data_format: string in {"NHWC", "NCHW"} = "NHWC"; T: type in {half, bfloat16, '
+    "float, double}",
+    gradient=lambda op, grad: apply_op(
+        "AvgPoolGrad", orig_input_shape=static_shape(op.inputs[0]), grad=grad, **attrs_of(op, *_POOL)
+    ),
+)
+define.op(
+    "AvgPool3D(input: T) -> (output: T); ksize: list(int) >= 5; strides: list(int) >= 5; padding: string "
+    'in {"SAME", "VALID"}; data_format: string in {"NDHWC", "NCDHW"} = "NDHWC"; T: type in {half, '
+    "bfloat16, float, double}",
+    gradient=lambda op, grad: apply_op(
+        "AvgPool3DGrad", orig_input_shape=static_shape(op.inputs[0]), grad=grad, **attrs_of(op, *_POOL)
+    ),
+)
+define.op(
+    "AvgPool3DGrad(orig_input_shape: int32, grad: T) -> (output: T); ksize: list(int) >= 5; strides: "
+    'list(int) >= 5; padding: string in {"SAME", "VALID"}; data_format: string in {"NDHWC", "NCDHW"} = '
+    '"NDHWC"; T: type in {half, bfloat16, float, double}',
+    gradient=lambda op, grad: [None, apply_op("AvgPool3D", input=grad, **attrs_of(op, *_POOL))],
+)
+define.op(
+    "AvgPoolGrad(orig_input_shape: int32, grad: T) -> (output: T); ksize: list(int) >= 4; strides: "
+    'list(int) >= 4; padding: string in {"SAME", "VALID"}; data_format: string in {"NHWC", "NCHW"} = '
+    '"NHWC"; T: type in {half, bfloat16, float, double}',
+    gradient=lambda op, grad: [None, apply_op("AvgPool", value=grad, **attrs_of(op, *_POOL))],
 )
 define.op(
     f"BatchNormWithGlobalNormalization(t: T, m: T, v: T, beta: T, gamma: T) -> (result: T); T: {NUMBERS}; "
@@ -110,10 +140,37 @@ def elu(features: Any, name: str | None = None) -> Tensor:
 
 define.op(f"EluGrad(gradients: T, outputs: T) -> (backprops: T); T: {HALF_FIRST}", shape="merged")
 define.op(
+    "FractionalAvgPool(value: T) -> (output: T, row_pooling_sequence: int64, col_pooling_sequence: "
+    "int64); pooling_ratio: list(float) >= 4; pseudo_random: bool = false; overlapping: bool = false; "
+    "deterministic: bool = false; seed: int = 0; seed2: int = 0; T: type in {float, double, int32, int64}",
+    gradient=lambda op, grad, rows, columns: apply_op(
+        "FractionalAvgPoolGrad",
+        orig_input_tensor_shape=apply_op("Shape", input=op.inputs[0], out_type=dtypes.int64),
+        out_backprop=grad,
+        row_pooling_sequence=op.outputs[1],
+        col_pooling_sequence=op.outputs[2],
+        overlapping=op.attr("overlapping"),
+    ),
+)
+define.op(
     "FractionalAvgPoolGrad(orig_input_tensor_shape: int64, out_backprop: T, row_pooling_sequence: int64, "
     "col_pooling_sequence: int64) -> (output: T); overlapping: bool = false; T: type in {float, double, "
     "int32, int64}",
     gradient="none",
+)
+define.op(
+    "FractionalMaxPool(value: T) -> (output: T, row_pooling_sequence: int64, col_pooling_sequence: "
+    "int64); pooling_ratio: list(float) >= 4; pseudo_random: bool = false; overlapping: bool = false; "
+    "deterministic: bool = false; seed: int = 0; seed2: int = 0; T: type in {float, double, int32, int64}",
+    gradient=lambda op, grad, rows, columns: apply_op(
+        "FractionalMaxPoolGrad",
+        orig_input=op.inputs[0],
+        orig_output=op.outputs[0],
+        out_backprop=grad,
+        row_pooling_sequence=op.outputs[1],
+        col_pooling_sequence=op.outputs[2],
+        overlapping=op.attr("overlapping"),
+    ),
 )
 define.op(
     "FractionalMaxPoolGrad(orig_input: T, orig_output: T, out_backprop: T, row_pooling_sequence: int64, "
@@ -194,6 +251,23 @@ define.op(
     gradient=lambda op, grad: sub(grad, mul(sum_over(grad, [-1], True), apply_op("Exp", x=op.outputs[0]))),
 )
 define.op(
+    "MaxPool(input: T) -> (output: T); T: type in {half, bfloat16, float, double, int32, int64, uint8, "
+    "int16, int8, uint16, qint8} = float; ksize: list(int) >= 4; strides: list(int) >= 4; padding: "
+    'string in {"SAME", "VALID", "EXPLICIT"}; explicit_paddings: list(int) = []; data_format: string in '
+    '{"NHWC", "NCHW", "NCHW_VECT_C"} = "NHWC"',
+    gradient=lambda op, grad: apply_op(
+        "MaxPoolGrad", orig_input=op.inputs[0], orig_output=op.outputs[0], grad=grad, **attrs_of(op, *_POOL)
+    ),
+)
+define.op(
+    "MaxPool3D(input: T) -> (output: T); ksize: list(int) >= 5; strides: list(int) >= 5; padding: string "
+    'in {"SAME", "VALID"}; data_format: string in {"NDHWC", "NCDHW"} = "NDHWC"; T: type in {half, '
+    "bfloat16, float}",
+    gradient=lambda op, grad: apply_op(
+        "MaxPool3DGrad", orig_input=op.inputs[0], orig_output=op.outputs[0], grad=grad, **attrs_of(op, *_POOL)
+    ),
+)
+define.op(
     "MaxPool3DGrad(orig_input: TInput, orig_output: TInput, grad: T) -> (output: T); ksize: list(int) >= 5; "
     'strides: list(int) >= 5; padding: string in {"SAME", "VALID"}; data_format: string in {"NDHWC", '
     '"NCDHW"} = "NDHWC"; T: type in {half, bfloat16, float} = float; TInput: type in {half, bfloat16, '
@@ -240,6 +314,21 @@ define.op(
     'strides: list(int) >= 4; padding: string in {"SAME", "VALID"}; include_batch_in_index: bool = false; '
     f"Targmax: {INDEX}; T: {REALS}",
     shape="unchanged",
+)
+
+
+define.op(
+    "MaxPoolWithArgmax(input: T) -> (output: T, argmax: Targmax); ksize: list(int) >= 4; strides: "
+    'list(int) >= 4; Targmax: type in {int32, int64} = int64; padding: string in {"SAME", "VALID"}; '
+    "include_batch_in_index: bool = false; T: type in {float, double, int32, uint8, int16, int8, int64, "
+    "bfloat16, uint16, half, uint32, uint64}",
+    gradient=lambda op, grad, _: apply_op(
+        "MaxPoolGradWithArgmax",
+        input=op.inputs[0],
+        grad=grad,
+        argmax=op.outputs[1],
+        **attrs_of(op, "ksize", "strides", "padding", "include_batch_in_index"),
+    ),
 )
 
 

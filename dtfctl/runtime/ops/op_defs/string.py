@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dtfctl.runtime.ops.op_defs.entry import OpFamily
@@ -63,7 +64,11 @@ define.op(
     shape=[()],
     gradient="none",
 )
-define.op('StringJoin(inputs: N * string) -> (output: string); N: int >= 0; separator: string = ""', gradient="none")
+
+
+@define.op('StringJoin(inputs: N * string) -> (output: string); N: int >= 0; separator: string = ""', gradient="none")
+def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = None) -> Any:
+    """Join the strings of the inputs elementwise; scalars go with everything."""
 
 
 @define.op(

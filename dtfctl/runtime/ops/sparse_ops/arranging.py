@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework import dtypes, nest
 from dtfctl.runtime.framework.convert import SparseTensor, constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_nested, apply_op_outputs
@@ -28,7 +28,8 @@ def sparse_reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
 def sparse_reshape(sp_input: Any, shape: Any, name: str | None = None) -> SparseTensor:
     """Arrange the same elements in another dense shape."""
     sp = as_sparse(sp_input)
-    wanted = convert_to_tensor(shape if isinstance(shape, Tensor) else np.asarray(shape, np.int64), name="shape")
+    symbolic = any(isinstance(size, Tensor) for size in nest.flatten(shape))
+    wanted = convert_to_tensor(shape if symbolic else np.asarray(shape, np.int64), name="shape")
     indices, dense = apply_op_outputs(
         "SparseReshape",
         name,

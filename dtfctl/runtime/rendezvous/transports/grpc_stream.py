@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 
 from dtfctl import guard
+from dtfctl.net.reasons import CLOSED
 from dtfctl.runtime.framework.errors import (
     InternalError,
     OpError,
@@ -147,7 +148,7 @@ class ClientLink(Endpoint):
         try:
             self._call = channel.stream_stream(METHOD)(self.outbox.chunks(), metadata=metadata)
         except ValueError:  # grpc's way to say so
-            raise UnavailableError(f"{peer_task} closed the connection") from None
+            raise UnavailableError(f"{peer_task} {CLOSED}") from None
         self._thread = guard.once(self._read, name=f"from {peer_task}")
 
     def start(self) -> None:
@@ -158,7 +159,7 @@ class ClientLink(Endpoint):
         error: OpError
         try:
             self.read(self._call)
-            error = UnavailableError(f"{self.peer_task} closed the connection")
+            error = UnavailableError(f"{self.peer_task} {CLOSED}")
         except grpc.RpcError as e:
             error = self._translate(e)
         except OpError as e:
@@ -193,7 +194,7 @@ class ServerLink(Endpoint):
         """
 
         def read() -> None:
-            error: OpError = UnavailableError(f"{self.peer_task} closed the connection")
+            error: OpError = UnavailableError(f"{self.peer_task} {CLOSED}")
             try:
                 self.read(requests)
             except OpError as e:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from dtfctl.net.admission import WITHIN_S
 from dtfctl.net.listener import BACKLOG, Guest, Listener, TurnedOut, listen_tcp
 from dtfctl.net.owner import credentials_of
+from dtfctl.net.reasons import CLOSED
 from dtfctl.net.tls import Identity, common_name, role_and_name, task_host
 from dtfctl.runtime.framework.device_spec import DeviceSpec, task_name
 from dtfctl.runtime.framework.errors import UnauthenticatedError, UnavailableError
@@ -250,7 +251,7 @@ def _receive(sock: socket.socket, size: int, with_fd: bool) -> tuple[bytes, list
             else:
                 part = sock.recv(size - len(data))
             if not part:
-                raise ConnectionError("the other side closed the connection")
+                raise ConnectionError(f"the other side {CLOSED}")
             data += part
     except BaseException:
         for fd in fds:

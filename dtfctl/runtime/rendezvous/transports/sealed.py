@@ -20,6 +20,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from dtfctl.net import reasons
 from dtfctl.net.records import FORKED, HEADER_SIZE, LONG, LONGEST, OVERHEAD, SHORT, RecordError, Records, Ticket
 from dtfctl.runtime.framework.errors import InternalError, OpError, UnavailableError, error_from_code
 from dtfctl.runtime.rendezvous.frames import BUFFER, FrameReader, FrameWriter, Kind, Message
@@ -32,9 +33,13 @@ log = logging.getLogger(__name__)
 # Of a long tensor in one record. Of 64 KB to 1 MB this moved most: it is still in the core's cache when it is copied to
 # the socket, and there are few calls.
 CHUNK = 1 << 19
+# How much the kernel may hold beyond what is on its way. Without a limit it is up to 4 MB, which take 0.3 s at
+# 100 Mbit/s; with less than a record threads wake each other several times for each.
+UNSENT = CHUNK
 # What a sending thread writes itself before it leaves the rest to the pumps.
 INLINE = 1 << 20
-_FIRST_BUFFER = BUFFER + OVERHEAD + HEADER_SIZE
+# Read when it is not known what comes: as much as all short frames that may be in one record.
+_UNKNOWN = BUFFER + OVERHEAD + HEADER_SIZE
 _MOST_SHORT = 1 << 16
 _TENSOR = Kind.TENSOR
 Piece: TypeAlias = tuple[Ticket, bytes | memoryview]
@@ -96,6 +101,9 @@ class SealedLink(SocketLink):
         name: int = 0,
     ) -> None:
         super().__init__(sock, peer_task, local_life, peer_life, owner, name=name)
+        if sock.family != socket.AF_UNIX:
+            # A short frame overtakes nothing that the kernel has.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
         self._sealer, self._opener = records.sealer, records.opener
         self._lives = local_life, peer_life
         self._long_writer = FrameWriter(local_life, peer_life)
@@ -107,8 +115,9 @@ class SealedLink(SocketLink):
         self._sealed = memoryview(b"")
         self._place: bytearray | None = None
         self._long_reader: FrameReader | None = None
-        self._buffer = memoryview(bytearray(_FIRST_BUFFER))
-        self._end = 0
+        # What was read and not yet decrypted lies between the two.
+        self._buffer = memoryview(bytearray(_UNKNOWN))
+        self._begin = self._end = 0
         self._is_reading = False
         self._next: Ticket | None = None
 
@@ -231,7 +240,7 @@ class SealedLink(SocketLink):
         """Write what is encrypted; False when the socket does not take all of it."""
         if not self._sealed:
             return True
-        self._spoke = time.monotonic()
+        self._pings.spoke_at = time.monotonic()
         try:
             sent = self._sock.send(self._sealed)
         except BlockingIOError:
@@ -326,15 +335,15 @@ class SealedLink(SocketLink):
                     self._close_socket()
 
     def _read(self) -> None:
-        self._silent = 0
+        self._pings.silent_ticks = 0
         taken = 0
         while taken < MOST_BYTES:
             space = self._space()
             count = self._sock.recv_into(space)
             if not count:
-                if self._end:
+                if self._end > self._begin:
                     raise UnavailableError(f"The connection to {self.peer_task} was cut inside an encrypted record")
-                raise UnavailableError(f"{self.peer_task} closed the connection")
+                raise UnavailableError(f"{self.peer_task} {reasons.CLOSED}")
             self._end += count
             taken += count
             try:
@@ -346,23 +355,23 @@ class SealedLink(SocketLink):
                 return
 
     def _space(self) -> memoryview:
-        """Return where what comes next is read to: the rest of a record and the header of the one behind it,
-        if known."""
-        ticket = self._next
-        if ticket is None:
-            return self._buffer[self._end :]
-        wanted = OVERHEAD + ticket.size + HEADER_SIZE
+        """Return where what comes next is read to: the rest of a record and the header of the one behind it, if known;
+        else not so much that a long record that begins there would have to be moved."""
+        ticket, begin = self._next, self._begin
+        wanted = _UNKNOWN if ticket is None else max(OVERHEAD + ticket.size + HEADER_SIZE, _UNKNOWN)
+        if begin and begin + wanted > len(self._buffer):
+            rest = self._end - begin
+            self._buffer[:rest] = self._buffer[begin : self._end]
+            begin, self._begin, self._end = 0, 0, rest
         if wanted > len(self._buffer):
-            larger = memoryview(bytearray(max(wanted, min(CHUNK, LONGEST) + OVERHEAD + HEADER_SIZE)))
+            larger = memoryview(bytearray(max(wanted, CHUNK + OVERHEAD + HEADER_SIZE) + _UNKNOWN))
             larger[: self._end] = self._buffer[: self._end]
             self._buffer = larger
-        if wanted > _FIRST_BUFFER:
-            return self._buffer[self._end : wanted]
-        return self._buffer[self._end :]
+        return self._buffer[self._end : begin + wanted]
 
     def _open(self) -> None:
         """Decrypt the records that are there and hand on what is in them."""
-        at = 0
+        at = self._begin
         while True:
             ticket = self._next
             if ticket is None:
@@ -374,12 +383,9 @@ class SealedLink(SocketLink):
                 break
             self._next = None
             self._take(ticket, self._buffer[at + HEADER_SIZE : end])
-            at = end
-        if at:
-            rest = self._end - at
-            if rest:
-                self._buffer[:rest] = bytes(self._buffer[at : self._end])
-            self._end = rest
+            self._begin = at = end
+        if at == self._end:
+            self._begin = self._end = 0
 
     def _take(self, ticket: Ticket, sealed: memoryview) -> None:
         if ticket.kind == SHORT:

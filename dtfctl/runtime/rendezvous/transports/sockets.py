@@ -8,7 +8,6 @@ tensors may be left in shared memory instead (arena.py), and only say where.
 from __future__ import annotations
 
 import contextlib
-import select
 import socket
 import struct
 import threading
@@ -18,6 +17,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from dtfctl.net import reasons
+from dtfctl.net.pings import SILENT_S, Pings
 from dtfctl.runtime.framework.errors import (
     InternalError,
     InvalidArgumentError,
@@ -25,18 +26,15 @@ from dtfctl.runtime.framework.errors import (
     UnavailableError,
     error_from_code,
 )
-from dtfctl.runtime.memory.borrowed import Mapping
-from dtfctl.runtime.memory.remains import Remains, remains_of
+from dtfctl.runtime.memory.borrower import Borrower
+from dtfctl.runtime.memory.link_memory import LinkMemory
+from dtfctl.runtime.memory.remains import remains_of
 from dtfctl.runtime.memory.shared_memory import LEAST, Arena, Loans, Place
 from dtfctl.runtime.rendezvous.frames import Frame, FrameReader, FrameWriter, Kind, Message, host_array
-from dtfctl.runtime.rendezvous.reactor import REACTOR, TICK_S
+from dtfctl.runtime.rendezvous.reactor import REACTOR
 from dtfctl.runtime.rendezvous.transports.base import LinkOwner
-from dtfctl.runtime.rendezvous.transports.borrower import Borrower
 from dtfctl.runtime.rendezvous.transports.handshake import Joined
 
-# A peer says something at least this often, and counts as gone when it has been silent for so many ticks.
-PING_S = 4.0
-SILENT_TICKS = 18
 # Buffers a system call may take (the kernel's IOV_MAX is 1024), and bytes read before others get their turn.
 _MOST_BUFFERS = 256
 MOST_BYTES = 1 << 23
@@ -76,23 +74,17 @@ class SocketLink:
         self._sock = sock
         self._owner = owner
         self._is_waited_for = is_waited_for
-        self._loans = None if arena is None else Loans(arena)
-        self._borrower = Borrower.of(sock) if arena is not None and arena.is_common else None
-        self._name = name
-        self._remains: Remains | None = None
-        if self._borrower is not None and mapping_of is not None:
-            self._remains = remains_of(owner, peer_task, peer_life)
-            self._remains.begun(name)
-        self._released: deque[int] = deque()
-        self._mapping = None if mapping_of is None else Mapping(*mapping_of, self._release)
+        borrower = Borrower.of(sock, REACTOR) if arena is not None and arena.is_common else None
+        lasts = borrower is not None and mapping_of is not None
+        remains = remains_of(owner, peer_task, peer_life) if lasts else None
+        self.memory = LinkMemory(arena, mapping_of, borrower, remains, name)
         self._writer = FrameWriter(local_life, peer_life)
-        self._reader = FrameReader(peer_life, local_life, self._received, self._mapping, self._loans)
+        self._reader = FrameReader(peer_life, local_life, self._received, self.memory.mapping, self.memory.loans)
         self._lock = threading.Lock()
         self._backlog: deque[memoryview] = deque()
         self._error: OpError | None = None
         self._fd = sock.fileno()
-        self._spoke = time.monotonic()
-        self._silent = 0
+        self._pings = Pings()
         sock.setblocking(False)
         if sock.family == socket.AF_UNIX:
             for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
@@ -112,7 +104,8 @@ class SocketLink:
     # Sending ----------------------------------------------------------------------------------------------------------
 
     def send(self, messages: Sequence[Message]) -> None:
-        places = self._share(messages) if self._loans is not None else None
+        loans = self.memory.loans
+        places = None if loans is None else self._share(messages, loans)
         refused: OpError | None = None
         broken: OpError | None = None
         out: list[bytes | memoryview] = []
@@ -132,9 +125,9 @@ class SocketLink:
         if refused is not None:
             raise refused
 
-    def _share(self, messages: Sequence[Message]) -> list[Place | None] | None:
+    def _share(self, messages: Sequence[Message], loans: Loans) -> list[Place | None] | None:
         """See to it that long tensors are in shared memory; where they are."""
-        assert self._loans is not None
+        mapping = self.memory.mapping if loans.arena.is_common else None
         places: list[Place | None] | None = None
         for i, message in enumerate(messages):
             value = message.value
@@ -144,21 +137,19 @@ class SocketLink:
                     if places is None:
                         places = [None] * len(messages)
                     # A client gets a copy even of what it has fed: it may write there, and the tensor may live on here.
-                    place = None
-                    if self._mapping is not None and self._loans.arena.is_common:
-                        place = self._mapping.find(array)
-                    places[i] = place or self._loans.lend(array)
+                    place = None if mapping is None else mapping.find(array)
+                    places[i] = place or loans.lend(array)
         return places
 
     def _unshare(self, places: Sequence[Place | None] | None) -> None:
         """Forget loans of which nobody will be told."""
         for place in places or ():
-            if place is not None and not place.is_returned and self._loans is not None:
-                self._loans.take_back(place.offset)
+            if place is not None and not place.is_returned and self.memory.loans is not None:
+                self.memory.loans.take_back(place.offset)
 
     def _put(self, out: list[bytes | memoryview]) -> OpError | None:
         """Write what the socket takes and keep the rest; with the lock held. Why the link is broken, or None."""
-        if self._released:
+        if self.memory.has_released:
             self._add_released(out)
         if self._backlog:
             self._backlog.extend(map(memoryview, out))
@@ -174,7 +165,7 @@ class SocketLink:
 
     def _write(self, out: list[bytes | memoryview]) -> list[memoryview]:
         """Write once or more; what is left."""
-        self._spoke = time.monotonic()
+        self._pings.spoke_at = time.monotonic()
         if len(out) == 1 or all(b.__class__ is bytes for b in out):
             data = out[0] if len(out) == 1 else b"".join(out)
             try:
@@ -206,7 +197,7 @@ class SocketLink:
             if self._error is not None:
                 return
             try:
-                self._spoke = time.monotonic()
+                self._pings.spoke_at = time.monotonic()
                 batch = [self._backlog.popleft() for _ in range(min(len(self._backlog), _MOST_BUFFERS))]
                 self._backlog.extendleft(reversed(self._write_views(batch)))
                 if not self._backlog:
@@ -218,22 +209,14 @@ class SocketLink:
 
     # Shared memory ----------------------------------------------------------------------------------------------------
 
-    def _release(self, offset: int) -> None:
-        """Release a block of the peer's arena: the next frames say so, or the next tick."""
-        self._released.append(offset)
-
     def _add_released(self, out: list[bytes | memoryview]) -> None:
-        offsets = []
-        while self._released:
-            offsets.append(self._released.popleft())
+        offsets = self.memory.take_released()
         self._writer.write(Message(Kind.RELEASE, 0, "", b"".join(map(_OFFSET.pack, offsets))), out)
 
     def _take_back(self, payload: bytes) -> None:
-        if self._loans is None or len(payload) % _OFFSET.size:
+        if len(payload) % _OFFSET.size:
             raise InvalidArgumentError("A peer gives back memory it was not lent")
-        for (offset,) in _OFFSET.iter_unpack(payload):
-            if not self._loans.take_back(offset):
-                raise InvalidArgumentError("A peer gives back memory it was not lent")
+        self.memory.take_back(offset for (offset,) in _OFFSET.iter_unpack(payload))
 
     # Receiving --------------------------------------------------------------------------------------------------------
 
@@ -254,13 +237,13 @@ class SocketLink:
             raise
 
     def _read(self) -> None:
-        self._silent = 0
+        self._pings.silent_ticks = 0
         taken = 0
         while taken < MOST_BYTES:
             space = self._reader.space()
             count = self._sock.recv_into(space)
             if not count:
-                raise UnavailableError(f"{self.peer_task} closed the connection")
+                raise UnavailableError(f"{self.peer_task} {reasons.CLOSED}")
             self._reader.filled(count)
             taken += count
             if count < len(space):
@@ -271,41 +254,32 @@ class SocketLink:
         if kind is _RELEASE:
             self._take_back(frame.payload)
         elif kind is _RETURNED:
-            if self._remains is None:
-                raise InvalidArgumentError("A peer returns what it was lent over a link that never was")
-            self._remains.returned(frame.step)
+            self.memory.returned(frame.step)
         elif kind is not _PING:
             self._owner.received(self, frame)
 
     def tick(self, now: float) -> None:
-        # Counted, not timed: a process that was itself held up has not listened.
-        self._silent += 1
+        is_silent = self._pings.tick(self._fd)
         if self._is_waited_for is not None:
-            if now - self._spoke > PING_S and self._is_waited_for():
+            if self._pings.is_due(now) and self._is_waited_for():
                 self._ping()
-        elif self._silent > SILENT_TICKS and not self._has_unread():
-            self.fail(UnavailableError(f"{self.peer_task} has been silent for {self._silent * TICK_S:g} s"))
-        elif now - self._spoke > PING_S or self._released:
+        elif is_silent:
+            self.fail(UnavailableError(f"{self.peer_task} {reasons.silent(SILENT_S)}"))
+        elif self._pings.is_due(now) or self.memory.has_released:
             self._ping()
-        if self._remains is not None:
-            for name in self._remains.take_idle():
-                # If it fails the link does: then what was lent stays until this process ends.
-                with contextlib.suppress(OpError):
-                    self.send((Message(_RETURNED, name),))
+        for name in self.memory.take_idle():
+            # If it fails the link does: then what was lent stays until this process ends.
+            with contextlib.suppress(OpError):
+                self.send((Message(_RETURNED, name),))
 
     def _ping(self) -> None:
         with contextlib.suppress(OpError):
             self.send((Message(Kind.PING, 0),))
 
-    def _has_unread(self) -> bool:
-        poll = select.poll()
-        poll.register(self._fd, select.POLLIN)
-        return bool(poll.poll(0))
-
     # Ending -----------------------------------------------------------------------------------------------------------
 
     def _broken(self, e: OSError) -> OpError:
-        return UnavailableError(f"Connection to {self.peer_task} failed: {e.strerror or e}")
+        return UnavailableError(f"Connection to {self.peer_task} failed: {reasons.problem(e)}")
 
     def _close_socket(self) -> None:
         """Close the socket, with the lock held, once the link has failed."""
@@ -322,12 +296,7 @@ class SocketLink:
             with contextlib.suppress(OSError):
                 self._sock.shutdown(socket.SHUT_RDWR)
             self._close_socket()
-        if self._loans is not None:
-            self._loans.arena.close()
-        if self._borrower is not None and self._loans is not None:
-            self._borrower.outlive(self._loans)
-            if self._remains is not None and self._mapping is not None:
-                self._remains.ended(self._name, self._loans, self._mapping.end())
+        self.memory.end()
         self._owner.ended(self, error)
 
     def close(self) -> None:

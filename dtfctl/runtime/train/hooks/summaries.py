@@ -93,11 +93,13 @@ class SummarySaverHook(SessionRunHook):
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         if self._writer is None:
             return
-        step = int(run_values.results["global_step"])
+        # What was read is the step before.
+        step = int(run_values.results["global_step"]) + 1
+        if self._next_step is None or self._due:
+            step = int(run_context.session.run(self._step))
         if self._next_step is None:
             self._writer.add_session_log(summary_pb2.SessionLog(status=summary_pb2.SessionLog.START), step)
         if self._due:
-            step = int(run_context.session.run(self._step))
             self._timer.update_last_triggered_step(step)
             found = run_values.results.get("summary")
             if found is not None:

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import socket
 import ssl
-import time
 
 import pytest
 
 from dtfctl.launcher.agent.lease import is_forwarded, stream_says
-from dtfctl.launcher.rpc.frames import Echo, Wire
+from dtfctl.net.tls_socket import Echo, TlsSocket
+from tests.support.waiting import eventually
 
 
 def test_an_end_that_takes_what_is_sent_is_there_and_one_that_is_not_told_anything_is_not_known() -> None:
     with socket.create_server(("127.0.0.1", 0)) as door, socket.create_connection(door.getsockname()) as near:
         far, _ = door.accept()
         with far:
-            wire = Wire(near, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), "x")
+            tls = TlsSocket(near, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), "x")
             near.sendall(b"x")
-            fresh = wire.echo()
+            fresh = tls.echo()
             assert fresh.repeats == 0
             assert stream_says(fresh, 3600.0) is True
-            time.sleep(0.2)
-            assert wire.echo().silence_s >= fresh.silence_s + 0.1
+            eventually(lambda: tls.echo().silence_s >= fresh.silence_s + 0.1)
             assert stream_says(Echo(0, 2.5), 3600.0) is None
-        wire.close()
-        assert stream_says(wire.echo(), 3600.0) is None
+        tls.close()
+        assert stream_says(tls.echo(), 3600.0) is None
 
 
 @pytest.mark.parametrize("lease_s", [0.5, 15.0, 3600.0])

@@ -12,7 +12,7 @@ from dtfctl.launcher.agent.units.job_unit import JobUnit
 from dtfctl.launcher.agent.units.lifecycle import Record
 from dtfctl.launcher.agent.units.task_unit import TaskUnit
 from dtfctl.launcher.agent.units.unit import Unit
-from dtfctl.launcher.controller.jobs import lifecycle
+from dtfctl.launcher.controller.state import job_lifecycle
 from dtfctl.launcher.messages.orders import ClientOrder, GpuView, TaskOrder
 from dtfctl.launcher.messages.reports import ClientReport
 from dtfctl.launcher.model import ClientStatus, JobStatus, TaskStatus
@@ -89,18 +89,18 @@ def test_an_end_whose_cause_stays_is_final_whatever_the_rules() -> None:
 
 
 def test_a_group_is_not_started_again_because_one_of_it_used_too_much() -> None:
-    request = lifecycle.JobRequest("job.py", framework="torch")
-    placed = (lifecycle.Placed("worker/0", "worker/0"),)
-    job = lifecycle.JobRecord(
+    request = job_lifecycle.JobRequest("job.py", framework="torch")
+    placed = (job_lifecycle.Placed("worker/0", "worker/0"),)
+    job = job_lifecycle.JobRecord(
         "a", request, "", "", "", 0.0, state="running", placed=placed, released=True, generation=1
     )
     report = ClientReport("a", "worker", 0, "failed", exit_code=137, last_error="killed by SIGKILL", generation=1)
-    view = lifecycle.JobView({"a": {"worker/0": report}})
-    assert lifecycle.step(job, view, {}, 1.0).generation == 2, "killed from outside"
+    view = job_lifecycle.JobView({"a": {"worker/0": report}})
+    assert job_lifecycle.step(job, view, {}, 1.0).generation == 2, "killed from outside"
     hungry = ClientReport(
         "a", "worker", 0, "failed", exit_code=137, last_error="out of memory", generation=1, out_of_memory=True
     )
-    after = lifecycle.step(job, lifecycle.JobView({"a": {"worker/0": hungry}}), {}, 1.0)
+    after = job_lifecycle.step(job, job_lifecycle.JobView({"a": {"worker/0": hungry}}), {}, 1.0)
     assert (after.state, after.exit_code, after.reason) == ("failed", 137, "worker/0: out of memory")
 
 
@@ -116,10 +116,10 @@ def test_limits_are_shown_as_they_were_asked_for_or_else_as_they_are_held() -> N
 
 
 def test_what_a_process_waits_for_before_its_first_start_is_the_jobs_reason_and_nothing_else_is() -> None:
-    placed = (lifecycle.Placed("worker/0", "worker/0"),)
-    job = lifecycle.JobRecord(
+    placed = (job_lifecycle.Placed("worker/0", "worker/0"),)
+    job = job_lifecycle.JobRecord(
         "a",
-        lifecycle.JobRequest("job.py"),
+        job_lifecycle.JobRequest("job.py"),
         "",
         "",
         "",
@@ -132,7 +132,7 @@ def test_what_a_process_waits_for_before_its_first_start_is_the_jobs_reason_and_
     tasks = {"worker/0": TaskStatus("worker", 0, "running")}
 
     def reason(report: ClientReport) -> str:
-        return lifecycle.step(job, lifecycle.JobView({"a": {"worker/0": report}}), tasks, 1.0).reason
+        return job_lifecycle.step(job, job_lifecycle.JobView({"a": {"worker/0": report}}), tasks, 1.0).reason
 
     waits = ClientReport("a", "worker", 0, "pending", last_error="its packages are being installed")
     assert reason(waits) == "worker/0: its packages are being installed"

@@ -26,8 +26,8 @@ from dtfctl.launcher.checkpoints.manifest import (
     whole,
 )
 from dtfctl.launcher.checkpoints.record import Record
-from dtfctl.launcher.controller.jobs.checkpoint_folders import acknowledged, folder_orders, holders_of
-from dtfctl.launcher.controller.jobs.lifecycle import JobRecord, Placed
+from dtfctl.launcher.controller.decisions.checkpoint_folders import acknowledged, folder_orders, holders_of
+from dtfctl.launcher.controller.state.job_lifecycle import JobRecord, Placed
 from dtfctl.launcher.errors import NotFound, TransferFailed
 from dtfctl.launcher.messages.agent import ListFilesRequest, ReadFileRequest
 from dtfctl.launcher.messages.orders import FolderOrder, FolderPeer

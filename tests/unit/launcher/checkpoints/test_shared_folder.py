@@ -12,10 +12,10 @@ import pytest
 
 from dtfctl.health.monitor import HealthLimits, Monitor
 from dtfctl.launcher.checkpoints.shared import PREFIX, prove
-from dtfctl.launcher.controller.desired_state import DesiredState
 from dtfctl.launcher.controller.hosts.shared_folder import AGAIN_S, SharedFolder, ask
-from dtfctl.launcher.controller.statuses import Host, problems
-from dtfctl.launcher.controller.store import Store, read_events
+from dtfctl.launcher.controller.state.desired_state import DesiredState
+from dtfctl.launcher.controller.state.store import Store, read_events
+from dtfctl.launcher.controller.workloads.statuses import Host, problems
 from dtfctl.launcher.messages.agent import SharedStep
 from dtfctl.launcher.messages.reports import Report
 from dtfctl.launcher.rpc.method import PeerUnavailable

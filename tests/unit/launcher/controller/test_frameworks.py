@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from dtfctl.launcher.controller.jobs import frameworks
-from dtfctl.launcher.controller.jobs.frameworks import Group, Member
+from dtfctl.launcher.controller.state import frameworks
+from dtfctl.launcher.controller.state.frameworks import Group, Member
 
 
 def torch_env(group: Group, name: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dtfctl.launcher.controller.jobs.files import fetch, spread
+from dtfctl.launcher.controller.workloads.job_files import fetch, spread
 from dtfctl.launcher.messages.agent_calls import GET_BLOB
 from dtfctl.launcher.messages.files import BlobHeld, BlobPiece
 from dtfctl.launcher.rpc.method import PeerUnavailable

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dtfctl.health.restart import RestartPolicy
-from dtfctl.launcher.controller.jobs.lifecycle import (
+from dtfctl.launcher.controller.decisions.job_queue import schedule
+from dtfctl.launcher.controller.state.job_lifecycle import (
     FINISH_S,
     Clock,
     JobRecord,
@@ -16,7 +17,6 @@ from dtfctl.launcher.controller.jobs.lifecycle import (
     cancel,
     step,
 )
-from dtfctl.launcher.controller.jobs.queue import schedule
 from dtfctl.launcher.messages.reports import ClientReport
 from dtfctl.launcher.model import JobRequest, TaskState, TaskStatus
 

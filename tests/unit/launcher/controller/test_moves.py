@@ -19,14 +19,13 @@ from dtfctl.launcher.agent.units.lifecycle import (
     ready,
 )
 from dtfctl.launcher.agent.units.start_budget import StartBudget
-from dtfctl.launcher.controller import reconcile
-from dtfctl.launcher.controller.store import Failure, TaskRow
-from dtfctl.launcher.controller.tasks import moves
-from dtfctl.launcher.controller.tasks.moves import Standing
-from dtfctl.launcher.controller.tasks.placement import place
+from dtfctl.launcher.controller.decisions import moves, reconcile
+from dtfctl.launcher.controller.decisions.moves import Standing
+from dtfctl.launcher.controller.decisions.placement import place
+from dtfctl.launcher.controller.state.store import Failure, TaskRow
 from dtfctl.launcher.messages.orders import HostOrders
 from dtfctl.launcher.messages.reports import Report, TaskReport
-from dtfctl.launcher.model import ALIVE, GAVE_UP, TaskState
+from dtfctl.launcher.model import ALIVE, GAVE_UP, TaskState, TaskStatus
 from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, Restart, TaskGroup
 
 HOSTS = ("a", "b", "c", "z")
@@ -110,14 +109,8 @@ class World:
         self.seen[host] = {}
         for name, record in agent.records.items():
             job, _, index = name.partition("/")
-            self.seen[host][name] = TaskReport(
-                job,
-                int(index),
-                record.state,
-                incarnation=record.incarnation,
-                address=f"{host}:{name}",
-                restart_handled=record.restart_handled,
-            )
+            status = TaskStatus(job, int(index), record.state, incarnation=record.incarnation, address=f"{host}:{name}")
+            self.seen[host][name] = TaskReport(status, record.restart_handled)
             row = self.rows.get(name)
             if row is None:
                 continue
@@ -133,7 +126,9 @@ class World:
                 if agent.has_power and not agent.is_cut:
                     self.report(host)
             where = {
-                name: report for name, row in self.rows.items() if (report := self.seen[row.host].get(name)) is not None
+                name: report.status
+                for name, row in self.rows.items()
+                if (report := self.seen[row.host].get(name)) is not None
             }
             for move in moves.moves(SPEC, self.rows, self.standings(), where, behind=self.behind()):
                 self.rows[move.row.name] = move.row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dtfctl.launcher.controller.tasks.placement import fill, place, rooms
+from dtfctl.launcher.controller.decisions.placement import fill, place, rooms
 from dtfctl.launcher.spec import load_spec, parse_spec
 from tests.unit.cli.harness import ROOT
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from dtfctl.launcher.controller.jobs.lifecycle import JobRecord
-from dtfctl.launcher.controller.jobs.queue import check, schedule
+from dtfctl.launcher.controller.decisions.job_queue import check, schedule
+from dtfctl.launcher.controller.state.job_lifecycle import JobRecord
 from dtfctl.launcher.errors import Conflict, NoSuchTask, UsageError
 from dtfctl.launcher.model import JobRequest, TaskStatus
 

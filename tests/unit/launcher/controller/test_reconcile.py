@@ -18,15 +18,14 @@ from dtfctl.launcher.agent.units.lifecycle import (
     next_time,
     ready,
 )
-from dtfctl.launcher.controller import reconcile
-from dtfctl.launcher.controller.jobs import lifecycle, queue
-from dtfctl.launcher.controller.statuses import Host, task_statuses
-from dtfctl.launcher.controller.store import TaskRow
-from dtfctl.launcher.controller.tasks import placement
+from dtfctl.launcher.controller.decisions import job_queue, placement, reconcile
+from dtfctl.launcher.controller.state import job_lifecycle
+from dtfctl.launcher.controller.state.store import TaskRow
+from dtfctl.launcher.controller.workloads.statuses import Host, task_statuses
 from dtfctl.launcher.messages.deltas import remembered
 from dtfctl.launcher.messages.orders import ClientOrder, HostOrders, Peer, TaskOrder
 from dtfctl.launcher.messages.reports import ClientReport, Report, TaskReport
-from dtfctl.launcher.model import Framework, JobRequest
+from dtfctl.launcher.model import Framework, JobRequest, TaskStatus
 from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, TaskGroup
 from dtfctl.values import replace as replace_peer
 
@@ -46,7 +45,7 @@ class World:
     def __init__(self) -> None:
         self.now = 0.0
         self.rows = [TaskRow(name, host) for name, host in placement.place(SPEC).items()]
-        self.jobs: list[lifecycle.JobRecord] = []
+        self.jobs: list[job_lifecycle.JobRecord] = []
         self.orders: dict[str, HostOrders] = {}
         self.records: dict[str, dict[str, Record]] = {"a": {}, "b": {}}
         self.starts: dict[str, list[int]] = {}
@@ -78,16 +77,8 @@ class World:
                     job, _, index = name.partition("/")
                     handled = record.restart_handled
                     address = f"{host}:{name}"
-                    tasks.append(
-                        TaskReport(
-                            job,
-                            int(index),
-                            record.state,
-                            incarnation=record.incarnation,
-                            address=address,
-                            restart_handled=handled,
-                        )
-                    )
+                    status = TaskStatus(job, int(index), record.state, incarnation=record.incarnation, address=address)
+                    tasks.append(TaskReport(status, handled))
             found[host] = Report(host, tasks=tuple(tasks), clients=tuple(clients))
         return found
 
@@ -96,15 +87,15 @@ class World:
             return
         reports = self.reports()
         tasks = task_statuses(self.rows, {name: seen_host(report) for name, report in reports.items()})
-        view = lifecycle.JobView(
+        view = job_lifecycle.JobView(
             {
                 job.id: {c.name: c for report in reports.values() for c in report.clients if c.job_id == job.id}
                 for job in self.jobs
             },
             {row.name: row.host for row in self.rows},
         )
-        self.jobs = [lifecycle.step(job, view, {task.name: task for task in tasks}, self.now) for job in self.jobs]
-        self.jobs = queue.schedule(self.jobs, tasks, {}, self.now)
+        self.jobs = [job_lifecycle.step(job, view, {task.name: task for task in tasks}, self.now) for job in self.jobs]
+        self.jobs = job_queue.schedule(self.jobs, tasks, {}, self.now)
         desired = reconcile.Desired("c", SPEC, tuple(self.rows), tuple(self.jobs))
         self.orders = reconcile.reconcile(desired, reconcile.Observed(reports))
 
@@ -208,10 +199,10 @@ def happen(world: World, what: str, name: str) -> None:
     elif what == "submit":
         number = len(world.jobs) + 1
         request = JobRequest("t.py", framework=cast(Framework, name or "dtf"), retries=1)
-        record = lifecycle.JobRecord(f"j-{number}", request, "t.py", "/", "/", world.now, seq=number)
+        record = job_lifecycle.JobRecord(f"j-{number}", request, "t.py", "/", "/", world.now, seq=number)
         world.jobs.append(record)
     elif what == "cancel" and world.jobs:
-        world.jobs[-1] = lifecycle.cancel(world.jobs[-1], 1.0)
+        world.jobs[-1] = job_lifecycle.cancel(world.jobs[-1], 1.0)
     elif what == "controller":
         world.controller_up = not world.controller_up
     else:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from dtfctl.launcher.controller.jobs.lifecycle import JobRecord
-from dtfctl.launcher.controller.store import Store, TaskRow, read_events
+from dtfctl.launcher.controller.state.job_lifecycle import JobRecord
+from dtfctl.launcher.controller.state.store import Store, TaskRow, read_events
 from dtfctl.launcher.errors import InternalError
 from dtfctl.launcher.model import JobRequest
 from dtfctl.launcher.spec.model import ClusterSpec, TaskGroup

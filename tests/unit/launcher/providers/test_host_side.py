@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import _imp
 import contextlib
+import errno
+import hmac
 import json
 import os
 import platform
@@ -16,8 +19,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 
+import dtfctl
 from dtfctl.launcher.providers import (
     host_agent,
     host_base,
@@ -25,6 +30,8 @@ from dtfctl.launcher.providers import (
     host_layers,
     host_offers,
     host_owner,
+    host_python,
+    host_unpack,
     packing,
 )
 from dtfctl.launcher.providers.bundle import Platform
@@ -33,7 +40,7 @@ from dtfctl.launcher.providers.conversation import REPLY, bootstrap, source
 
 @pytest.fixture
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for module in (host_base, host_layers, host_offers, host_agent, host_keys, host_owner):
+    for module in (host_base, host_layers, host_agent, host_keys, host_owner):
         monkeypatch.setattr(module, "BASE", str(tmp_path))
     return tmp_path
 
@@ -143,6 +150,58 @@ def test_a_layer_that_is_not_whole_is_asked_for_again(base: Path, tmp_path: Path
     assert folder.exists() == (harm == "nothing")
 
 
+# ---------------------------------------------------------------- the Python that becomes the agent
+
+
+def test_a_python_that_can_run_dtfctl_waits_and_ends_with_who_asked(base: Path) -> None:
+    tried = host_python.try_python(sys.executable, str(base))
+    assert not isinstance(tried, str), tried
+    assert host_agent.start_ticks(tried.pid) is not None
+    tried.end()
+    assert not Path(f"/proc/{tried.pid}").exists()
+
+
+def test_a_python_that_cannot_run_dtfctl_says_why_and_leaves_no_runtime(base: Path, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    assert "No such file" in str(host_python.try_python(str(python), str(base)))
+    python.write_text("#!/bin/sh\necho 'one\nno module ssl' >&2\nexit 3\n")
+    python.chmod(0o700)
+    with pytest.raises(host_base.Trouble, match="cannot run dtfctl: no module ssl"):
+        host_layers.make_runtime("abc", [], python=str(python))
+    assert os.listdir(base / "runtime") == []
+
+
+def test_a_runtime_whose_trial_was_broken_off_is_tried_again_and_made_again(base: Path, tmp_path: Path) -> None:
+    target = base / "runtime" / "abc"
+    (target / "bin").mkdir(parents=True)
+    (target / "bin" / "python").symlink_to("/bin/false")
+    (base / "layers").mkdir()
+    for name, folder in (("own", Path(dtfctl.__file__).parents[1]), ("core", Path(msgpack.__file__).parents[1])):
+        (base / "layers" / name).symlink_to(folder)
+    tried = host_layers.make_runtime("abc", [{"hash": "own"}, {"hash": "core"}])
+    assert tried is not None
+    tried.end()
+    assert (target / host_layers.LAYERS_FILE).exists()
+    assert os.readlink(target / "bin" / "python") == sys._base_executable  # type: ignore[attr-defined]
+
+
+def test_a_library_that_this_host_cannot_load_is_found_before_it_is_used(tmp_path: Path) -> None:
+    package = tmp_path / "pack"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import dtfctl.launcher.providers.stand_by as s;"
+
+    def said() -> str:
+        words = [sys.executable, "-c", f"{code}s.check_library('pack', 'core')"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        return done.stderr
+
+    assert "pack is for another Python" in said()
+    (package / f"core{_imp.extension_suffixes()[0]}").write_bytes(b"no library")
+    assert "invalid ELF header" in said() or "file too short" in said()
+
+
 # ---------------------------------------------------------------- from host to host
 
 
@@ -150,12 +209,13 @@ def test_a_layer_that_is_not_whole_is_asked_for_again(base: Path, tmp_path: Path
 def offered(base: Path, tmp_path: Path) -> Iterator[Callable[..., dict[str, Any]]]:
     """Asks for a file that another process offers with one token."""
     archive = tmp_path / "offered"
-    archive.write_bytes(os.urandom(3 << 20))
+    packing.pack(archive, [("noise.bin", os.urandom(3 << 20)), ("one.py", b"x = 1")], compiled=False)
     token = secrets.token_hex(32)
     port = host_offers.offer({NAME: str(archive)}, [token], "127.0.0.1")["port"]
 
     def take(**changes: Any) -> dict[str, Any]:
-        asked = {"name": NAME, "size": 3 << 20, "address": "127.0.0.1", "port": port, "token": token, **changes}
+        asked = {"name": NAME, "size": archive.stat().st_size, "sha256": packing.described(archive).sha256}
+        asked |= {"address": "127.0.0.1", "port": port, "token": token, "keep": True, **changes}
         return host_offers.take_layer(**asked)
 
     take.__dict__.update(archive=archive, port=port)
@@ -169,6 +229,63 @@ def test_who_knows_a_token_gets_a_layer_once(offered: Any) -> None:
     reply = offered()
     assert Path(reply["archive"]).read_bytes() == offered.archive.read_bytes()
     assert "refused" in offered(), "a token is good for one time"
+
+
+def test_who_keeps_no_archive_has_the_layer_at_once(offered: Any, base: Path) -> None:
+    assert offered(keep=False) == {}
+    folder = base / "layers" / NAME
+    assert (folder / "one.py").read_text() == "x = 1"
+    assert (folder / "noise.bin").stat().st_size == 3 << 20
+    assert host_layers.is_whole(NAME)
+    assert os.listdir(base / "tmp") == []
+
+
+def test_what_another_host_hands_on_damaged_never_becomes_a_layer(offered: Any, base: Path) -> None:
+    with pytest.raises(host_base.Trouble, match="checksum"):
+        offered(keep=False, sha256="0" * 64)
+    assert os.listdir(base / "layers") == os.listdir(base / "tmp") == []
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_host_whose_giver_ends_in_the_middle_is_left_with_nothing(base: Path, tmp_path: Path, keep: bool) -> None:
+    path = tmp_path / "a.layer"
+    packing.pack(path, [("noise.bin", os.urandom(3 << 20))], compiled=False)
+    archive, token = packing.described(path), secrets.token_hex(32)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def end_early() -> None:
+            connection = server.accept()[0]
+            nonce = b"0" * 32
+            connection.sendall(nonce)
+            theirs = host_offers.exactly(connection, 24 + 32 + 32)[24:56]
+            key = bytes.fromhex(token)
+            connection.sendall(hmac.digest(key, b"give" + NAME.encode() + nonce + theirs, "sha256"))
+            connection.sendall(path.read_bytes()[: archive.size // 2])
+            connection.close()
+
+        thread = threading.Thread(target=end_early)
+        thread.start()
+        port = server.getsockname()[1]
+        reply = host_offers.take_layer(NAME, archive.size, "127.0.0.1", port, token, archive.sha256, keep)
+        thread.join()
+    assert reply == {"refused": "it ended in its middle"}
+    assert all(os.listdir(folder) == [] for folder in (base / "tmp", base / "layers") if folder.exists())
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_disk_that_is_full_is_told_as_such_and_not_as_the_givers_fault(
+    offered: Any, base: Path, monkeypatch: pytest.MonkeyPatch, keep: bool
+) -> None:
+    with monkeypatch.context() as patch:
+        for module, name in ((host_unpack.os, "write"), (host_offers, "open")):
+            patch.setattr(module, name, full, raising=False)
+        with pytest.raises(OSError, match="No space"):
+            offered(keep=keep)
+    assert all(os.listdir(folder) == [] for folder in (base / "tmp", base / "layers") if folder.exists())
+
+
+def full(*_: Any) -> Any:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_who_does_not_know_a_token_gets_nothing(offered: Any, base: Path) -> None:
@@ -200,7 +317,7 @@ def test_who_does_not_know_the_token_cannot_hand_on_either(base: Path) -> None:
         thread = threading.Thread(target=lie)
         thread.start()
         port = server.getsockname()[1]
-        reply = host_offers.take_layer(NAME, 100, "127.0.0.1", port, secrets.token_hex(32))
+        reply = host_offers.take_layer(NAME, 100, "127.0.0.1", port, secrets.token_hex(32), "", keep=True)
         thread.join()
     assert reply == {"refused": "somebody else answers there"}
 

@@ -38,21 +38,21 @@ from dtfctl.launcher.messages.commands import (
     Output,
 )
 from dtfctl.launcher.messages.files import Content, Done, FetchRequest, FilePart, TotalBytes
-from dtfctl.launcher.rpc import client as client_side, frames as wires, server as server_side
 from dtfctl.launcher.rpc.client import Channel
-from dtfctl.launcher.rpc.frames import (
+from dtfctl.launcher.rpc.connection import (
     CALL,
     END,
     ERROR,
     HEAD,
     LARGEST,
     MESSAGE,
-    Broken,
-    Wire,
+    Connection,
 )
 from dtfctl.launcher.rpc.method import PeerUnavailable
 from dtfctl.launcher.rpc.server import Call, Server, caller, serve
+from dtfctl.net import pings
 from dtfctl.net.admission import Limits
+from dtfctl.net.tls_socket import Broken
 from tests.support.mutation import mutated
 
 WAIT_S = 60.0
@@ -91,12 +91,12 @@ def server_of(channel: Channel) -> Server:
     return found
 
 
-def wire_to(channel: Channel, folder: Path) -> Wire:
+def wire_to(channel: Channel, folder: Path) -> Connection:
     """A connection of one's own, past the handshake."""
     sock = socket.create_connection(("127.0.0.1", server_of(channel).port), WAIT_S)
-    wire = Wire(sock, TlsFiles.of(folder, "controller").identity().client_context(), "agent.t.dtfctl")
-    wire.handshake(WAIT_S)
-    return wire
+    connection = Connection(sock, TlsFiles.of(folder, "controller").identity().client_context(), "agent.t.dtfctl")
+    connection.handshake(WAIT_S)
+    return connection
 
 
 def answer(request: ProbeRequest) -> ProbeReply:
@@ -174,26 +174,26 @@ def test_who_may_not_call_is_told_so(serving: Serving) -> None:
 
 
 def test_a_call_that_the_server_does_not_know(serving: Serving) -> None:
-    with pytest.raises(OtherVersion, match=rf"dtfctl {VERSION}, which has no call '/2/dtf.agent.Agent/Probe'"):
+    with pytest.raises(OtherVersion, match=rf"dtfctl {VERSION}, which has no call '/3/dtf.agent.Agent/Probe'"):
         serving({}).call(PROBE, ProbeRequest(), timeout_s=WAIT_S)
 
 
 def test_who_speaks_the_protocol_of_an_older_version_is_told_what_to_do(serving: Serving, folder: Path) -> None:
-    wire = wire_to(serving({PROBE: answer}), folder)
-    wire.send((CALL, b"/dtf.agent.Agent/Probe"), (MESSAGE, b""))
-    kind, body = wire.read(WAIT_S)
+    connection = wire_to(serving({PROBE: answer}), folder)
+    connection.send((CALL, b"/dtf.agent.Agent/Probe"), (MESSAGE, b""))
+    kind, body = connection.read(WAIT_S)
     said = json.loads(body)
     assert (kind, said["error"]) == (ERROR, "OtherVersion")
-    assert "speaks protocol 2 and does not know '/dtf.agent.Agent/Probe'" in said["message"]
+    assert "speaks protocol 3 and does not know '/dtf.agent.Agent/Probe'" in said["message"]
     assert "use one version of dtfctl" in said["hint"]
-    wire.close()
+    connection.close()
 
 
 def test_an_older_process_is_told_from_a_bug(serving: Serving) -> None:
     """It answers as those did that spoke protocol 1, to whatever it is asked."""
 
     def refuse(request: ProbeRequest) -> ProbeReply:
-        raise InternalError("no such call: '/2/dtf.agent.Agent/Probe'")
+        raise InternalError("no such call: '/3/dtf.agent.Agent/Probe'")
 
     with pytest.raises(OtherVersion, match="the other process runs an older dtfctl") as caught:
         serving({PROBE: refuse}).call(PROBE, ProbeRequest(), timeout_s=WAIT_S)
@@ -236,11 +236,11 @@ def test_a_call_that_was_given_up_is_not_made_later(serving: Serving, monkeypatc
     frozen, thawed, over = threading.Event(), threading.Event(), threading.Event()
     answer_one, made = Server._answer, []
 
-    def freeze(self: Server, wire: Wire, role: str, kind: int, body: bytes) -> bool:
+    def freeze(self: Server, connection: Connection, role: str, kind: int, body: bytes) -> bool:
         if frozen.is_set():
             thawed.wait(WAIT_S)
         try:
-            return answer_one(self, wire, role, kind, body)
+            return answer_one(self, connection, role, kind, body)
         finally:
             if frozen.is_set():
                 over.set()
@@ -252,7 +252,9 @@ def test_a_call_that_was_given_up_is_not_made_later(serving: Serving, monkeypatc
     with pytest.raises(PeerUnavailable):
         channel.call(PROBE, ProbeRequest(), timeout_s=0.2)
     thawed.set()
-    wait_until(lambda: over.is_set() or not server_of(channel)._wires, "the server has seen that the caller is gone")
+    wait_until(
+        lambda: over.is_set() or not server_of(channel)._connections, "the server has seen that the caller is gone"
+    )
     assert made == [1]
 
 
@@ -433,9 +435,9 @@ def test_the_end_of_a_caller_is_noticed(serving: Serving, has_unread: bool) -> N
 
 @pytest.mark.slow
 def test_a_quiet_stream_lives_and_a_frozen_end_breaks_it(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wires, "PING_S", 0.1)
-    monkeypatch.setattr(client_side, "SILENT_S", 5.0)
-    monkeypatch.setattr(server_side, "SILENT_S", 5.0)
+    monkeypatch.setattr(pings, "TICK_S", 0.1)
+    monkeypatch.setattr(pings, "PING_S", 0.1)
+    monkeypatch.setattr(pings, "SILENT_TICKS", 50)
     quiet = threading.Event()
 
     def hold(requests: Iterator[ExecInput], call: Call) -> Iterator[ExecOutput]:
@@ -444,11 +446,13 @@ def test_a_quiet_stream_lives_and_a_frozen_end_breaks_it(serving: Serving, monke
         yield ExecOutput(Exited(1))
         quiet.wait(WAIT_S)
 
-    replies = iter(serving({EXEC: hold}).talk(EXEC, iter([ExecInput(Input(b"x"))])))
+    channel = serving({EXEC: hold})
+    replies = iter(channel.talk(EXEC, iter([ExecInput(Input(b"x"))])))
     assert next(replies).what == Exited(0)
     assert next(replies).what == Exited(1)
-    monkeypatch.setattr(Wire, "ping", lambda self, now: None)  # as if it stood still
-    with pytest.raises(PeerUnavailable, match="nothing has come for 5 s"):
+    (frozen,) = server_of(channel)._connections
+    frozen.watch(listens=False, speaks=False)
+    with pytest.raises(PeerUnavailable, match="has been silent for 18 s"):
         next(replies)
     quiet.set()
 
@@ -467,29 +471,29 @@ HOSTILE = {
 @pytest.mark.parametrize("what", HOSTILE)
 def test_bytes_that_are_no_frame_are_refused_in_words(serving: Serving, folder: Path, what: str) -> None:
     channel = serving({PROBE: answer})
-    wire = wire_to(channel, folder)
-    with wire._write_lock:
-        wire._encrypt_and_send(HOSTILE[what], None)
-    kind, body = wire.read(WAIT_S)
+    connection = wire_to(channel, folder)
+    with connection._write_lock:
+        connection._write(HOSTILE[what], None)
+    kind, body = connection.read(WAIT_S)
     assert kind == ERROR
     assert b"no frame" in body
     with pytest.raises(Broken):
-        wire.read(WAIT_S)
-    wire.close()
+        connection.read(WAIT_S)
+    connection.close()
     assert channel.call(PROBE, ProbeRequest(), timeout_s=WAIT_S).problem
 
 
 def test_a_message_that_cannot_be_parsed_fails_its_call_alone(serving: Serving, folder: Path) -> None:
     channel = serving({PROBE: answer, PUT_SCRIPT: lambda _: Applied()})
-    wire = wire_to(channel, folder)
+    connection = wire_to(channel, folder)
     for message in (b"\xff\xff\xff", b"", b"\x80", codec.pack(FetchRequest("h"))):
-        wire.send((CALL, PUT_SCRIPT.path.encode()), (MESSAGE, message))
-        kind, body = wire.read(WAIT_S)
+        connection.send((CALL, PUT_SCRIPT.path.encode()), (MESSAGE, message))
+        kind, body = connection.read(WAIT_S)
         assert kind == ERROR
         assert b"does not understand the request" in body
-    wire.send((CALL, PUT_SCRIPT.path.encode()), (MESSAGE, codec.pack(Script("a", "0"))))
-    assert wire.read(WAIT_S)[0] == MESSAGE
-    wire.close()
+    connection.send((CALL, PUT_SCRIPT.path.encode()), (MESSAGE, codec.pack(Script("a", "0"))))
+    assert connection.read(WAIT_S)[0] == MESSAGE
+    connection.close()
 
 
 def test_random_frames_do_not_hurt_the_server(serving: Serving, folder: Path) -> None:
@@ -498,15 +502,15 @@ def test_random_frames_do_not_hurt_the_server(serving: Serving, folder: Path) ->
     paths = [method.path.encode() for method in (PROBE, FETCH, EXEC)]
     messages = [codec.pack(item) for item in (ProbeRequest(), FetchRequest("h", path="x"), ExecInput(Input(b"abc")))]
     for _ in range(90):
-        wire = wire_to(channel, folder)
+        connection = wire_to(channel, folder)
         with contextlib.suppress(Broken, TimeoutError):
             for _ in range(rng.randrange(1, 5)):
                 kind = rng.choice([CALL, CALL, MESSAGE, END, ERROR])
                 body = rng.choice([*paths, *messages, mutated(rng, rng.choice(messages)), rng.randbytes(40)])
-                wire.send((kind, body), within_s=WAIT_S)
-        wire.close()
+                connection.send((kind, body), within_s=WAIT_S)
+        connection.close()
     assert channel.call(PROBE, ProbeRequest(), timeout_s=WAIT_S).problem
-    wait_until(lambda: len(server_of(channel)._wires) <= 1, "the server lets go of all of them")
+    wait_until(lambda: len(server_of(channel)._connections) <= 1, "the server lets go of all of them")
 
 
 def test_strangers_cannot_take_all_places(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -49,7 +50,8 @@ def as_info(process: ProcessId, fd: int) -> dict[str, int]:
 
 def test_one_whose_loop_turns_does_not_hang(beating: tuple[subprocess.Popen[str], ProcessId, int]) -> None:
     _, process, fd = beating
-    time.sleep(0.5)
+    looked = time.monotonic()
+    eventually(lambda: (silence_of(process, fd) or math.inf) < time.monotonic() - looked)  # it has turned since
     assert not hangs(process, fd, 60.0)
     assert not host_agent.hangs(as_info(process, fd), 60.0)
     silence = silence_of(process, fd)
@@ -70,8 +72,7 @@ def test_one_whose_loop_stands_hangs_after_its_time() -> None:
     assert me is not None
     try:
         assert not hangs(me, pulse.fd, 60.0)
-        time.sleep(0.3)
-        assert hangs(me, pulse.fd, 0.2)
+        eventually(lambda: hangs(me, pulse.fd, 0.2))
         assert host_agent.hangs(as_info(me, pulse.fd), 0.2)
         pulse.beat()
         assert not hangs(me, pulse.fd, 60.0)

@@ -4,10 +4,9 @@ from dtfctl.runtime.ops.gradients.array import (
     diagonals,
     gathering,
     joining,
-    quantization,
     rearranging,
     shapes,
     slicing,
 )
 
-__all__ = ["diagonals", "gathering", "joining", "quantization", "rearranging", "shapes", "slicing"]
+__all__ = ["diagonals", "gathering", "joining", "rearranging", "shapes", "slicing"]

@@ -11,12 +11,6 @@ from dtfctl.runtime.framework.registries import register_gradient
 from dtfctl.runtime.ops import array_ops, math_ops
 
 
-@register_gradient("Identity", "RefIdentity", "PlaceholderWithDefault", "EnsureShape", "Snapshot", "GuaranteeConst")
-@register_gradient("DebugGradientIdentity", "DebugGradientRefIdentity", "DeepCopy")
-def _pass(op: Operation, grad: Any) -> Any:
-    return grad
-
-
 @register_gradient("PreventGradient")
 def _prevent(op: Operation, grad: Tensor) -> Any:
     raise LookupError(f"Gradient explicitly disabled. Reason: {op.text_attr('message')!r}")

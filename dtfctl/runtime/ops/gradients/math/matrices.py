@@ -41,7 +41,7 @@ def _sparse_matmul(op: Operation, grad: Tensor) -> Any:
         z = apply_op(
             "SparseMatMul", a=x, b=y, transpose_a=tx, transpose_b=ty, a_is_sparse=sparse[x], b_is_sparse=sparse[y]
         )
-        return math_ops.cast(z, out)  # type: ignore[no-any-return]
+        return math_ops.cast(z, out)
 
     da, db = a.dtype, b.dtype
     if not ta and not tb:

@@ -14,7 +14,7 @@ from dtfctl.runtime.ops.gradients.common import number_like
 
 def _size_of(x: Tensor, rank: int) -> Tensor:
     count = apply_op("Prod", input=apply_op("Shape", input=x)[-rank:], reduction_indices=[0])
-    return math_ops.cast(count, x.dtype)  # type: ignore[no-any-return]
+    return math_ops.cast(count, x.dtype)
 
 
 for _suffix, _rank in (("", 1), ("2D", 2), ("3D", 3)):

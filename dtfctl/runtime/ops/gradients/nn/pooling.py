@@ -4,36 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.registries import register_gradient
-from dtfctl.runtime.ops.gradients.common import attrs_of, static_shape, zeros_like
+from dtfctl.runtime.ops.gradients.common import attrs_of, zeros_like
 
 _POOL = ("ksize", "strides", "padding", "explicit_paddings", "data_format")
-
-
-@register_gradient("AvgPool", "AvgPool3D")
-def _avg_pool(op: Operation, grad: Tensor) -> Any:
-    x = op.inputs[0]
-    return apply_op(f"{op.type}Grad", orig_input_shape=static_shape(x), grad=grad, **attrs_of(op, *_POOL))
-
-
-@register_gradient("AvgPoolGrad")
-def _avg_pool_grad(op: Operation, grad: Tensor) -> Any:
-    return None, apply_op("AvgPool", value=grad, **attrs_of(op, *_POOL))
-
-
-@register_gradient("AvgPool3DGrad")
-def _avg_pool_3d_grad(op: Operation, grad: Tensor) -> Any:
-    return None, apply_op("AvgPool3D", input=grad, **attrs_of(op, *_POOL))
-
-
-@register_gradient("MaxPool", "MaxPool3D")
-def _max_pool(op: Operation, grad: Tensor) -> Any:
-    return apply_op(
-        f"{op.type}Grad", orig_input=op.inputs[0], orig_output=op.outputs[0], grad=grad, **attrs_of(op, *_POOL)
-    )
 
 
 @register_gradient("MaxPoolV2")
@@ -49,17 +25,6 @@ def _max_pool_v2(op: Operation, grad: Tensor) -> Any:
         **attrs_of(op, "padding", "data_format"),
     )
     return dx, None, None
-
-
-@register_gradient("MaxPoolWithArgmax")
-def _max_pool_with_argmax(op: Operation, grad: Tensor, _: Any) -> Any:
-    return apply_op(
-        "MaxPoolGradWithArgmax",
-        input=op.inputs[0],
-        grad=grad,
-        argmax=op.outputs[1],
-        **attrs_of(op, "ksize", "strides", "padding", "include_batch_in_index"),
-    )
 
 
 def _pool_grad_grads(op: Operation, forward: str, grad: Tensor) -> Any:
@@ -92,28 +57,3 @@ def _max_pool_grad_v2(op: Operation, grad: Tensor) -> Any:
         **attrs_of(op, "padding", "data_format"),
     )
     return zeros_like(x), zeros_like(y), second, None, None
-
-
-@register_gradient("FractionalMaxPool")
-def _fractional_max_pool(op: Operation, grad: Tensor, rows: Any, columns: Any) -> Any:
-    return apply_op(
-        "FractionalMaxPoolGrad",
-        orig_input=op.inputs[0],
-        orig_output=op.outputs[0],
-        out_backprop=grad,
-        row_pooling_sequence=op.outputs[1],
-        col_pooling_sequence=op.outputs[2],
-        overlapping=op.attr("overlapping"),
-    )
-
-
-@register_gradient("FractionalAvgPool")
-def _fractional_avg_pool(op: Operation, grad: Tensor, rows: Any, columns: Any) -> Any:
-    return apply_op(
-        "FractionalAvgPoolGrad",
-        orig_input_tensor_shape=apply_op("Shape", input=op.inputs[0], out_type=dtypes.int64),
-        out_backprop=grad,
-        row_pooling_sequence=op.outputs[1],
-        col_pooling_sequence=op.outputs[2],
-        overlapping=op.attr("overlapping"),
-    )

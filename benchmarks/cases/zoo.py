@@ -1,0 +1,109 @@
+"""The zoo: steps of the kinds of models that TF1 programs are made of, alone, beside busy processes, over a ps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from benchmarks.bench import Bench, Case, CustomCase
+from benchmarks.cases.steps import JOBS
+from benchmarks.processes import ChildError, Side
+from benchmarks.results import Row, Timing, judge
+from benchmarks.rounds import StepCase
+
+PROGRAM = "zoo.models"
+# What each is trained with, by its name; and what is said of it.
+BATCHES = {
+    "transformer": 8,
+    "bert": 8,
+    "graph_attention": 512,
+    "sparse_graph_attention": 512,
+    "lstm_loop": 64,
+    "lstm_unrolled": 32,
+    "gru": 64,
+    "bidirectional": 64,
+    "seq2seq": 32,
+    "cnn": 128,
+    "small_resnet": 32,
+    "resnet20": 32,
+    "dcgan": 32,
+    "vae": 100,
+    "autoencoder": 256,
+    "word2vec": 128,
+    "deepfm": 256,
+    "wide_and_deep": 256,
+    "dqn": 32,
+}
+# Also with batches as large, and forward only.
+LARGE = {"transformer": 32, "lstm_loop": 256, "vae": 500, "autoencoder": 1024, "word2vec": 1024, "deepfm": 2048}
+BUSY = (1, 2)
+# Of 1 ps + 2 workers one worker trains.
+OVER_A_PS = ("transformer", "lstm_loop", "cnn", "vae", "word2vec", "dqn")
+# Beside others a step takes as long as they let it.
+_MOST_S = 180.0
+_TOLERANCE = 2e-3
+
+
+def _case(model: str, batch: int, busy: int = 0, spread: bool = False, trains: bool = True) -> StepCase:
+    where = f" beside {busy} busy" if busy else " over 1 ps" if spread else "" if trains else ", forward"
+    name = ["zoo", model.replace("_", "-")]
+    name += [str(batch)] * (batch != BATCHES[model]) + [f"busy{busy}"] * bool(busy)
+    name += ["ps"] * spread + ["forward"] * (not trains)
+    return StepCase(
+        name="-".join(name),
+        what=f"{model.replace('_', ' ')}, batch {batch}{where}",
+        program=PROGRAM,
+        params={"model": model, "batch": batch, "trains": trains, "spread": spread},
+        jobs=JOBS if spread else None,
+        goal=1.0,
+        tolerance=_TOLERANCE,
+        quick=False,
+        busy=busy,
+        most_s=_MOST_S,
+        # After the first of them the values are known.
+        checked=not busy and trains,
+    )
+
+
+def _starts(bench: Bench) -> Iterator[Row]:
+    """Measure each model from its graph to the end of its first step, and the memory some more steps take."""
+    for model, batch in BATCHES.items():
+        first = Row("zoo-start", f"{model.replace('_', ' ')}, batch {batch}: graph and first step", goal=1.0)
+        memory = Row("zoo-start", f"{model.replace('_', ' ')}, batch {batch}: resident memory", unit="bytes")
+        first.peer_name = memory.peer_name = "TensorFlow"
+        try:
+            first.ours, memory.ours = _start(bench.ours, model, batch)
+            if isinstance(bench.tensorflow, Side):
+                first.peer, memory.peer = _start(bench.tensorflow, model, batch)
+                memory.goal_is, memory.met = "<= 0.5x", memory.ours.median <= 0.5 * memory.peer.median
+                judge(first)
+            else:
+                first.note = memory.note = bench.tensorflow
+        except ChildError as e:
+            first.error = memory.error = str(e)
+        yield first
+        yield memory
+
+
+def _start(side: Side, model: str, batch: int) -> tuple[Timing, Timing]:
+    driver = side.own_driver()
+    try:
+        began = time.monotonic()
+        driver.ask({"do": "load", "program": PROGRAM, "target": "", "params": {"model": model, "batch": batch}})
+        driver.ask({"do": "measure", "seconds": 0.0, "most": 1})
+        spent = time.monotonic() - began
+        driver.ask({"do": "measure", "seconds": 0.0, "most": 30, "least": 30})
+        resident = float(driver.resident_bytes())
+    finally:
+        driver.stop()
+    return Timing(spent, spent, spent, 1, [spent]), Timing(resident, resident, resident, 1, [resident])
+
+
+CASES: list[Case] = [
+    *(_case(model, batch) for model, batch in BATCHES.items()),
+    *(_case(model, batch) for model, batch in LARGE.items()),
+    *(_case(model, batch, trains=False) for model, batch in BATCHES.items() if model in LARGE),
+    *(_case(model, batch, busy=busy) for busy in BUSY for model, batch in BATCHES.items()),
+    *(_case(model, BATCHES[model], spread=True) for model in OVER_A_PS),
+    CustomCase("zoo-start", "first step and memory of each model of the zoo", _starts, quick=False, most_s=1200.0),
+]

@@ -1,1 +1,0 @@
-"""Jobs: queued, started, followed, ended; their files and checkpoint folders."""

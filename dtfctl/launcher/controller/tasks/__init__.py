@@ -1,1 +1,0 @@
-"""Tasks: which there shall be and where, and what moves or changes."""

@@ -1,0 +1,36 @@
+"""Ops that are a graph's structure: compiler and executor carry them out themselves, by what exactly that op means.
+
+Of all other ops what may be taken for granted stands with their kernels (kernels/promises.py).
+"""
+
+from __future__ import annotations
+
+# Control flow of version 1: a dead value goes through all but a Merge; an Enter begins a frame, an Exit ends it. A
+# Switch sends on to one of two, the one inside the runtime to one of any number.
+SWITCHES = frozenset(("Switch", "RefSwitch"))
+SWITCHES_OF_ANY = SWITCHES | {"_SwitchN"}
+MERGES = frozenset(("Merge", "RefMerge"))
+BRANCHES = SWITCHES_OF_ANY | MERGES
+ENTERS = frozenset(("Enter", "RefEnter"))
+EXITS = frozenset(("Exit", "RefExit"))
+NEXTS = frozenset(("NextIteration", "RefNextIteration"))
+LOOP_OPS = ENTERS | EXITS | NEXTS | {"LoopCond"}
+REF_LOOP_OPS = frozenset(("RefEnter", "RefExit", "RefNextIteration"))
+CONTROL_FLOW = BRANCHES | LOOP_OPS
+
+# Where values come in and go out: of functions, and between devices, tasks and client.
+BOUNDARIES = frozenset(("_Arg", "_Retval"))
+SENDS = frozenset(("_Send", "_HostSend", "Send"))
+RECVS = frozenset(("_Recv", "_HostRecv", "Recv"))
+# What has no value unless it is fed.
+PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2"))
+
+# What others only wait for.
+NOTHING = frozenset(("NoOp", "ControlTrigger"))
+
+# Control flow by functions.
+CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall"))
+IFS = frozenset(("If", "StatelessIf"))
+CASES = frozenset(("Case", "StatelessCase"))
+WHILES = frozenset(("While", "StatelessWhile"))
+FUNCTIONAL = CALLS | IFS | CASES | WHILES

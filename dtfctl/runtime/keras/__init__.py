@@ -1,0 +1,50 @@
+"""`tf.keras` as programs of TensorFlow 1 use it, in graph mode: layers, models, and what they are trained with.
+
+It is imported when a program first asks for it.
+"""
+
+from __future__ import annotations
+
+from dtfctl.runtime.keras import (
+    activations,
+    backend,
+    callbacks,
+    constraints,
+    initializers,
+    layers,
+    losses,
+    metrics,
+    models,
+    optimizers,
+    preprocessing,
+    regularizers,
+    utils,
+)
+from dtfctl.runtime.keras.input_layer import Input
+from dtfctl.runtime.keras.sequential import Sequential
+from dtfctl.runtime.keras.training import Model
+
+__version__ = "2.2.4-tf"
+
+__all__ = [
+    "Input",
+    "Model",
+    "Sequential",
+    "activations",
+    "backend",
+    "callbacks",
+    "constraints",
+    "initializers",
+    "layers",
+    "losses",
+    "metrics",
+    "models",
+    "optimizers",
+    "preprocessing",
+    "regularizers",
+    "utils",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__

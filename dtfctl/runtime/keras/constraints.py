@@ -1,0 +1,99 @@
+"""`tf.keras.constraints`: what weights are brought back to after each update."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.keras import registry
+from dtfctl.runtime.ops import clip_ops, math_ops
+
+_EPSILON = 1e-7
+
+
+class Constraint:
+    """Base of constraints: called with a weight, one returns what it may be."""
+
+    def __call__(self, w: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not say what a weight may be: define __call__")
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make it again."""
+        return {}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Constraint:
+        """Make the one that `get_config` described."""
+        return cls(**config)
+
+
+def _norms(w: Any, axis: Any) -> Tensor:
+    return math_ops.sqrt(math_ops.reduce_sum(math_ops.square(w), axis=axis, keepdims=True))
+
+
+class MaxNorm(Constraint):
+    """Weights whose norm along `axis` is at most `max_value`."""
+
+    def __init__(self, max_value: float = 2, axis: Any = 0) -> None:
+        self.max_value, self.axis = max_value, axis
+
+    def __call__(self, w: Any) -> Tensor:
+        norms = _norms(w, self.axis)
+        return w * (clip_ops.clip_by_value(norms, 0.0, self.max_value) / (_EPSILON + norms))  # type: ignore[no-any-return]
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make it again."""
+        return {"max_value": self.max_value, "axis": self.axis}
+
+
+class NonNeg(Constraint):
+    """Weights that are not negative."""
+
+    def __call__(self, w: Any) -> Tensor:
+        return w * math_ops.cast(math_ops.greater_equal(w, 0.0), w.dtype)  # type: ignore[no-any-return]
+
+
+class UnitNorm(Constraint):
+    """Weights whose norm along `axis` is one."""
+
+    def __init__(self, axis: Any = 0) -> None:
+        self.axis = axis
+
+    def __call__(self, w: Any) -> Tensor:
+        return w / (_EPSILON + _norms(w, self.axis))  # type: ignore[no-any-return]
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make it again."""
+        return {"axis": self.axis}
+
+
+class MinMaxNorm(Constraint):
+    """Weights whose norm along `axis` is between two values; `rate` says how far one step goes."""
+
+    def __init__(self, min_value: float = 0.0, max_value: float = 1.0, rate: float = 1.0, axis: Any = 0) -> None:
+        self.min_value, self.max_value, self.rate, self.axis = min_value, max_value, rate, axis
+
+    def __call__(self, w: Any) -> Tensor:
+        norms = _norms(w, self.axis)
+        wanted = self.rate * clip_ops.clip_by_value(norms, self.min_value, self.max_value) + (1 - self.rate) * norms
+        return w * (wanted / (_EPSILON + norms))  # type: ignore[no-any-return]
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make it again."""
+        return {"min_value": self.min_value, "max_value": self.max_value, "rate": self.rate, "axis": self.axis}
+
+
+max_norm, non_neg, unit_norm, min_max_norm = MaxNorm, NonNeg, UnitNorm, MinMaxNorm
+_OBJECTS: dict[str, Any] = {c.__name__: c for c in (MaxNorm, NonNeg, UnitNorm, MinMaxNorm)}
+_OBJECTS |= {"max_norm": MaxNorm, "non_neg": NonNeg, "unit_norm": UnitNorm, "min_max_norm": MinMaxNorm}
+get = registry.getter(_OBJECTS, "constraint")
+
+
+def serialize(constraint: Any) -> Any:
+    """Describe a constraint by its class's name and its configuration."""
+    return registry.serialize_keras_object(constraint)
+
+
+def deserialize(config: Any, custom_objects: Any = None) -> Any:
+    """Make the constraint that `serialize` described."""
+    return registry.deserialize_keras_object(config, _OBJECTS, custom_objects, "constraint")

@@ -1,0 +1,374 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.keras import activations, constraints, initializers, regularizers
+from dtfctl.runtime.keras.base_layer import Layer
+from dtfctl.runtime.keras.layers.core import described, last_size
+from dtfctl.runtime.keras.layers.spatial import checked_format, out_length
+from dtfctl.runtime.ops import array_ops, nn_ops
+from dtfctl.runtime.ops.input_spec import InputSpec
+from dtfctl.runtime.ops.layer_arguments import grown_length, sized
+
+
+class Conv(Layer):
+    """Base of convolutions, of `rank` axes."""
+
+    rank = 2
+    kernel: Any
+
+    def __init__(
+        self,
+        filters: int | None,
+        kernel_size: Any,
+        strides: Any = 1,
+        padding: str = "valid",
+        data_format: str | None = None,
+        dilation_rate: Any = 1,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._activity_regularizer = regularizers.get(activity_regularizer)
+        self.filters, self.use_bias = filters, use_bias
+        self.kernel_size = sized(kernel_size, self.rank, "kernel_size")
+        self.strides = sized(strides, self.rank, "strides")
+        self.padding = padding.lower()
+        if self.padding not in ("valid", "same") and not (self.rank == 1 and self.padding == "causal"):
+            raise ValueError(
+                f'The `padding` argument must be "valid" or "same" ("causal" for Conv1D). Received: {padding}'
+            )
+        self.data_format = checked_format(data_format)
+        self.dilation_rate = sized(dilation_rate, self.rank, "dilation_rate")
+        self.activation = activations.get(activation)
+        self.kernel_initializer, self.bias_initializer = (
+            initializers.get(kernel_initializer),
+            initializers.get(bias_initializer),
+        )
+        self.kernel_regularizer, self.bias_regularizer = (
+            regularizers.get(kernel_regularizer),
+            regularizers.get(bias_regularizer),
+        )
+        self.kernel_constraint, self.bias_constraint = (
+            constraints.get(kernel_constraint),
+            constraints.get(bias_constraint),
+        )
+        self.input_spec = InputSpec(ndim=self.rank + 2)
+        self.bias: Any = None
+
+    @property
+    def _channel_axis(self) -> int:
+        return -1 if self.data_format == "channels_last" else 1
+
+    def _kernel_shape(self, channels: int) -> tuple[int, ...]:
+        return (*self.kernel_size, channels, self.filters or 0)
+
+    def build(self, input_shape: Any) -> None:
+        """Make kernel and bias."""
+        channels = last_size(input_shape, self._channel_axis)
+        self.input_spec = InputSpec(ndim=self.rank + 2, axes={self._channel_axis: channels})
+        self._add_kernel("kernel", self._kernel_shape(channels))
+        self._add_bias(self.filters or 0)
+        self.built = True
+
+    def _add_kernel(self, name: str, shape: Any) -> None:
+        made = self.add_weight(
+            name,
+            shape,
+            initializer=self.kernel_initializer,
+            regularizer=self.kernel_regularizer,
+            constraint=self.kernel_constraint,
+        )
+        setattr(self, name, made)
+
+    def _add_bias(self, size: int) -> None:
+        if self.use_bias:
+            self.bias = self.add_weight(
+                "bias",
+                [size],
+                initializer=self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+            )
+
+    def _finish(self, outputs: Any) -> Any:
+        if self.use_bias:
+            outputs = nn_ops.bias_add(outputs, self.bias, data_format=self._wire(2))
+        return outputs if self.activation is None else self.activation(outputs)
+
+    def _wire(self, rank: int) -> str:
+        last = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
+        first = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
+        return (last if self.data_format == "channels_last" else first)[rank]
+
+    def call(self, inputs: Any) -> Any:
+        """Compute the outputs for inputs."""
+        padding = self.padding
+        if padding == "causal":
+            left = self.dilation_rate[0] * (self.kernel_size[0] - 1)
+            last = self.data_format == "channels_last"
+            inputs = array_ops.pad(inputs, [[0, 0], [left, 0], [0, 0]] if last else [[0, 0], [0, 0], [left, 0]])
+            padding = "valid"
+        outputs = nn_ops.convolution(
+            inputs,
+            convert_to_tensor(self.kernel),
+            padding=padding.upper(),
+            strides=list(self.strides),
+            dilation_rate=list(self.dilation_rate),
+            data_format=self._wire(self.rank),
+        )
+        return self._finish(outputs)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Compute the shape of the outputs."""
+        dims = TensorShape(input_shape).as_list()
+        last = self.data_format == "channels_last"
+        spatial = dims[1:-1] if last else dims[2:]
+        padding = "same" if self.padding == "causal" else self.padding
+        sizes = [
+            out_length(n, k, padding, s, d)
+            for n, k, s, d in zip(spatial, self.kernel_size, self.strides, self.dilation_rate)
+        ]
+        return TensorShape([dims[0], *sizes, self.filters] if last else [dims[0], self.filters, *sizes])
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make this layer again."""
+        names = (
+            "filters",
+            "kernel_size",
+            "strides",
+            "padding",
+            "data_format",
+            "dilation_rate",
+            "activation",
+            "use_bias",
+        )
+        more = ("kernel_initializer", "bias_initializer", "kernel_regularizer", "bias_regularizer")
+        rest = ("activity_regularizer", "kernel_constraint", "bias_constraint")
+        return {**super().get_config(), **described(self, *names, *more, *rest)}
+
+
+class Conv1D(Conv):
+    """Convolve over steps: [batch, steps, channels] -> [batch, new_steps, filters]."""
+
+    rank = 1
+
+
+class Conv2D(Conv):
+    """Convolve images: [batch, height, width, channels] -> [batch, new_height, new_width, filters]."""
+
+
+class Conv3D(Conv):
+    """Convolve volumes: [batch, depth, height, width, channels] -> [..., filters]."""
+
+    rank = 3
+
+
+class Conv2DTranspose(Conv):
+    """Convolve transposed: [batch, height, width, channels] -> larger images of `filters` channels."""
+
+    def __init__(
+        self, filters: int, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid", **kwargs: Any
+    ) -> None:
+        if kwargs.pop("output_padding", None) is not None:
+            raise NotImplementedError(
+                "tf.keras.layers.Conv2DTranspose: output_padding is not supported; pad or crop after it"
+            )
+        super().__init__(filters, kernel_size, strides, padding, **kwargs)
+
+    def _kernel_shape(self, channels: int) -> tuple[int, ...]:
+        return (*self.kernel_size, self.filters or 0, channels)
+
+    def _grown(self, length: Any, axis: int) -> Any:
+        size, stride = self.kernel_size[axis], self.strides[axis]
+        return None if length is None else grown_length(length, size, stride, self.padding)
+
+    def call(self, inputs: Any) -> Any:
+        """Compute the outputs for inputs."""
+        last = self.data_format == "channels_last"
+        first = 1 if last else 2
+        known, dynamic = inputs.shape.as_list(), array_ops.shape(inputs)
+        grown = [self._grown(known[first + i] or dynamic[first + i], i) for i in range(2)]
+        dims = [dynamic[0], *grown, self.filters] if last else [dynamic[0], self.filters, *grown]
+        strides = [1, *self.strides, 1] if last else [1, 1, *self.strides]
+        outputs = nn_ops.conv2d_transpose(
+            inputs,
+            convert_to_tensor(self.kernel),
+            array_ops.stack(dims),
+            strides,
+            self.padding.upper(),
+            self._wire(2),
+        )
+        outputs.set_shape(self.compute_output_shape(inputs.shape))
+        return self._finish(outputs)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Compute the shape of the outputs."""
+        dims = TensorShape(input_shape).as_list()
+        last = self.data_format == "channels_last"
+        sizes = [self._grown(n, i) for i, n in enumerate(dims[1:3] if last else dims[2:4])]
+        return TensorShape([dims[0], *sizes, self.filters] if last else [dims[0], self.filters, *sizes])
+
+
+class DepthwiseConv2D(Conv):
+    """Convolve each channel by itself: -> [batch, new_height, new_width, channels * depth_multiplier]."""
+
+    depthwise_kernel: Any
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        strides: Any = (1, 1),
+        padding: str = "valid",
+        depth_multiplier: int = 1,
+        data_format: str | None = None,
+        activation: Any = None,
+        use_bias: bool = True,
+        depthwise_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        depthwise_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        depthwise_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            filters=None,
+            kernel_size=kernel_size,
+            strides=strides,
+            padding=padding,
+            data_format=data_format,
+            activation=activation,
+            use_bias=use_bias,
+            bias_initializer=bias_initializer,
+            bias_regularizer=bias_regularizer,
+            activity_regularizer=activity_regularizer,
+            bias_constraint=bias_constraint,
+            **kwargs,
+        )
+        self.depth_multiplier = depth_multiplier
+        self.depthwise_initializer = self.kernel_initializer = initializers.get(depthwise_initializer)
+        self.depthwise_regularizer = self.kernel_regularizer = regularizers.get(depthwise_regularizer)
+        self.depthwise_constraint = self.kernel_constraint = constraints.get(depthwise_constraint)
+
+    def build(self, input_shape: Any) -> None:
+        """Make kernel and bias."""
+        channels = last_size(input_shape, self._channel_axis)
+        self.filters = channels * self.depth_multiplier
+        self._add_kernel("depthwise_kernel", (*self.kernel_size, channels, self.depth_multiplier))
+        self._add_bias(self.filters)
+        self.built = True
+
+    def call(self, inputs: Any) -> Any:
+        """Compute the outputs for inputs."""
+        last = self.data_format == "channels_last"
+        outputs = nn_ops.depthwise_conv2d(
+            inputs,
+            convert_to_tensor(self.depthwise_kernel),
+            [1, *self.strides, 1] if last else [1, 1, *self.strides],
+            self.padding.upper(),
+            rate=list(self.dilation_rate),
+            data_format=self._wire(2),
+        )
+        return self._finish(outputs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make this layer again."""
+        config = super().get_config()
+        for name in ("filters", "kernel_initializer", "kernel_regularizer", "kernel_constraint", "dilation_rate"):
+            config.pop(name)
+        names = ("depth_multiplier", "depthwise_initializer", "depthwise_regularizer", "depthwise_constraint")
+        return {**config, **described(self, *names)}
+
+
+class SeparableConv2D(Conv):
+    """Convolve each channel by itself, then mix the channels."""
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = (1, 1),
+        padding: str = "valid",
+        data_format: str | None = None,
+        dilation_rate: Any = (1, 1),
+        depth_multiplier: int = 1,
+        activation: Any = None,
+        use_bias: bool = True,
+        depthwise_initializer: Any = "glorot_uniform",
+        pointwise_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        depthwise_regularizer: Any = None,
+        pointwise_regularizer: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            filters,
+            kernel_size,
+            strides,
+            padding,
+            data_format,
+            dilation_rate,
+            activation,
+            use_bias,
+            bias_initializer=bias_initializer,
+            **kwargs,
+        )
+        self.depth_multiplier = depth_multiplier
+        self.depthwise_initializer = initializers.get(depthwise_initializer)
+        self.pointwise_initializer = initializers.get(pointwise_initializer)
+        self.depthwise_regularizer = regularizers.get(depthwise_regularizer)
+        self.pointwise_regularizer = regularizers.get(pointwise_regularizer)
+
+    def build(self, input_shape: Any) -> None:
+        """Make kernels and bias."""
+        channels = last_size(input_shape, self._channel_axis)
+        shape = (*self.kernel_size, channels, self.depth_multiplier)
+        mixed = (1, 1, channels * self.depth_multiplier, self.filters)
+        self.depthwise_kernel = self.add_weight(
+            "depthwise_kernel", shape, initializer=self.depthwise_initializer, regularizer=self.depthwise_regularizer
+        )
+        self.pointwise_kernel = self.add_weight(
+            "pointwise_kernel", mixed, initializer=self.pointwise_initializer, regularizer=self.pointwise_regularizer
+        )
+        self._add_bias(self.filters or 0)
+        self.built = True
+
+    def call(self, inputs: Any) -> Any:
+        """Compute the outputs for inputs."""
+        last = self.data_format == "channels_last"
+        outputs = nn_ops.separable_conv2d(
+            inputs,
+            convert_to_tensor(self.depthwise_kernel),
+            convert_to_tensor(self.pointwise_kernel),
+            strides=[1, *self.strides, 1] if last else [1, 1, *self.strides],
+            padding=self.padding.upper(),
+            rate=list(self.dilation_rate),
+            data_format=self._wire(2),
+        )
+        return self._finish(outputs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that make this layer again."""
+        config = super().get_config()
+        for name in ("kernel_initializer", "kernel_regularizer", "kernel_constraint"):
+            config.pop(name)
+        names = ("depth_multiplier", "depthwise_initializer", "pointwise_initializer", "depthwise_regularizer")
+        return {**config, **described(self, *names, "pointwise_regularizer")}
+
+
+Convolution1D, Convolution2D, Convolution3D = Conv1D, Conv2D, Conv3D
+Convolution2DTranspose, SeparableConvolution2D = Conv2DTranspose, SeparableConv2D

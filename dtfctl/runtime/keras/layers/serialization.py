@@ -1,0 +1,39 @@
+"""Layers from their descriptions."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from dtfctl.runtime.keras import registry
+from dtfctl.runtime.keras.base_layer import Layer
+from dtfctl.runtime.keras.input_layer import InputLayer
+from dtfctl.runtime.keras.layers import (
+    activation,
+    convolutional,
+    core,
+    merge,
+    normalization,
+    pooling,
+    recurrent,
+    wrappers,
+)
+
+_MODULES = (activation, convolutional, core, merge, normalization, pooling, recurrent, wrappers)
+_CLASSES = {
+    n: v for m in _MODULES for n, v in vars(m).items() if inspect.isclass(v) and issubclass(v, Layer) and n[0] != "_"
+} | {"InputLayer": InputLayer}
+
+
+def serialize(layer: Any) -> Any:
+    """Describe a layer by its class's name and its configuration."""
+    return registry.serialize_keras_object(layer)
+
+
+def deserialize(config: Any, custom_objects: Any = None) -> Any:
+    """Make the layer that `serialize` described."""
+    from dtfctl.runtime.keras.sequential import Sequential
+    from dtfctl.runtime.keras.training import Model
+
+    known = {**_CLASSES, "Model": Model, "Functional": Model, "Sequential": Sequential}
+    return registry.deserialize_keras_object(config, known, custom_objects, "layer")

@@ -1,0 +1,45 @@
+"""`tf.keras.models`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from dtfctl.runtime.keras import registry
+from dtfctl.runtime.keras.sequential import Sequential
+from dtfctl.runtime.keras.training import Model
+
+
+def model_from_config(config: dict[str, Any], custom_objects: Any = None) -> Any:
+    """Make the model that a class and a configuration describe."""
+    known = {"Model": Model, "Functional": Model, "Sequential": Sequential}
+    return registry.deserialize_keras_object(config, known, custom_objects, "model")
+
+
+def model_from_json(json_string: str, custom_objects: Any = None) -> Any:
+    """Make the model that `Model.to_json` described, with new variables."""
+    return model_from_config(json.loads(json_string), custom_objects)
+
+
+def clone_model(model: Any, input_tensors: Any = None, clone_function: Any = None) -> Any:
+    """Make a model of the same layers, with new variables.
+
+    Raises:
+        NotImplementedError: input tensors or a function are given.
+    """
+    if input_tensors is not None or clone_function is not None:
+        raise NotImplementedError("tf.keras.models.clone_model takes a model only; call the clone with your tensors")
+    return type(model).from_config(model.get_config())
+
+
+def load_model(filepath: str, custom_objects: Any = None, compile: bool = True) -> Any:
+    """Fail: whole models are not saved."""
+    raise NotImplementedError(
+        "tf.keras.models.load_model is not supported: make the model by its code or "
+        "`model_from_json`, then `load_weights`"
+    )
+
+
+def save_model(model: Any, filepath: str, *args: Any, **kwargs: Any) -> None:
+    """Fail: whole models are not saved."""
+    model.save(filepath)

@@ -1,0 +1,7 @@
+"""`tf.keras.preprocessing`: what is done to data before it is fed."""
+
+from __future__ import annotations
+
+from dtfctl.runtime.keras.preprocessing import sequence
+
+__all__ = ["sequence"]

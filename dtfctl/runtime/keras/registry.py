@@ -1,0 +1,92 @@
+"""Objects by name: what `get` of activations, losses, initializers and the rest look up, and what programs add."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+_CUSTOM: dict[str, Any] = {}
+
+
+@contextlib.contextmanager
+def custom_object_scope(*args: Mapping[str, Any]) -> Iterator[None]:
+    """Know objects of the program's own by name inside a block."""
+    saved = dict(_CUSTOM)
+    for objects in args:
+        _CUSTOM.update(objects)
+    try:
+        yield
+    finally:
+        _CUSTOM.clear()
+        _CUSTOM.update(saved)
+
+
+CustomObjectScope = custom_object_scope
+
+
+def get_custom_objects() -> dict[str, Any]:
+    """Return the table of the program's own objects, to be changed in place."""
+    return _CUSTOM
+
+
+def serialize_keras_object(instance: Any) -> Any:
+    """Describe an object by its name and its configuration; a function by its name."""
+    if instance is None:
+        return None
+    if hasattr(instance, "get_config"):
+        return {"class_name": type(instance).__name__, "config": instance.get_config()}
+    if hasattr(instance, "__name__"):
+        return instance.__name__
+    raise ValueError(f"Cannot serialize {instance!r}: it has neither get_config nor a name")
+
+
+def deserialize_keras_object(
+    identifier: Any,
+    module_objects: Mapping[str, Any] | None = None,
+    custom_objects: Mapping[str, Any] | None = None,
+    printable_module_name: str = "object",
+) -> Any:
+    """Make what a name or a {"class_name", "config"} dictionary describes.
+
+    Raises:
+        ValueError: nothing has that name.
+    """
+    known = {**(module_objects or {}), **_CUSTOM, **(custom_objects or {})}
+    if isinstance(identifier, Mapping):
+        name, config = identifier["class_name"], dict(identifier.get("config") or {})
+        cls = _found(name, known, printable_module_name)
+        if not hasattr(cls, "from_config"):
+            return cls(**config)
+        if "custom_objects" in inspect.signature(cls.from_config).parameters:
+            return cls.from_config(config, custom_objects={**_CUSTOM, **(custom_objects or {})})
+        with custom_object_scope(custom_objects or {}):
+            return cls.from_config(config)
+    if isinstance(identifier, str):
+        found = _found(identifier, known, printable_module_name)
+        return found() if inspect.isclass(found) else found
+    return identifier
+
+
+def _found(name: str, known: Mapping[str, Any], what: str) -> Any:
+    if name not in known:
+        raise ValueError(
+            f"Unknown {what}: {name}. Objects of your own are known inside tf.keras.utils.CustomObjectScope."
+        )
+    return known[name]
+
+
+def getter(objects: Mapping[str, Any], what: str) -> Callable[[Any], Any]:
+    """Make a module's `get`: from a name, a configuration, an object or None to the object."""
+
+    def get(identifier: Any) -> Any:
+        if identifier is None:
+            return None
+        if isinstance(identifier, (str, Mapping)):
+            return deserialize_keras_object(identifier, objects, printable_module_name=what)
+        if callable(identifier):
+            return identifier() if inspect.isclass(identifier) else identifier
+        raise ValueError(f"Could not interpret {what} identifier: {identifier!r}")
+
+    return get

@@ -1,0 +1,48 @@
+"""`tf.keras.utils`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dtfctl.runtime.keras.registry import (
+    CustomObjectScope as CustomObjectScope,
+    custom_object_scope as custom_object_scope,
+    deserialize_keras_object as deserialize_keras_object,
+    get_custom_objects as get_custom_objects,
+    serialize_keras_object as serialize_keras_object,
+)
+from dtfctl.runtime.keras.sequence import Sequence as Sequence
+
+
+def to_categorical(y: Any, num_classes: int | None = None, dtype: Any = "float32") -> Any:
+    """Make one-hot rows of numbers of classes: [...] -> [..., num_classes]."""
+    y = np.array(y, dtype="int")
+    shape = y.shape[:-1] if y.ndim > 1 and y.shape[-1] == 1 else y.shape
+    flat = y.ravel()
+    count = num_classes or int(np.max(flat)) + 1
+    out = np.zeros((len(flat), count), dtype=dtype)
+    out[np.arange(len(flat)), flat] = 1
+    return out.reshape((*shape, count))
+
+
+def normalize(x: Any, axis: int = -1, order: int = 2) -> Any:
+    """Divide an array by its norm along an axis."""
+    norms = np.atleast_1d(np.linalg.norm(x, order, axis))
+    norms[norms == 0] = 1
+    return x / np.expand_dims(norms, axis)
+
+
+def get_file(*args: Any, **kwargs: Any) -> str:
+    """Fail: nothing is downloaded."""
+    raise NotImplementedError(
+        "tf.keras.utils.get_file downloads nothing here: fetch the file yourself and give its path"
+    )
+
+
+def plot_model(*args: Any, **kwargs: Any) -> None:
+    """Fail: nothing is drawn."""
+    raise NotImplementedError(
+        "tf.keras.utils.plot_model draws nothing here: see Model.summary, or write the graph for TensorBoard"
+    )

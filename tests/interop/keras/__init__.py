@@ -1,0 +1,1 @@
+"""`tf.keras` beside TensorFlow's: the same programs, their histories, weights, names and checkpoints."""

@@ -1,0 +1,94 @@
+"""Where the runtime names ops: what is known of an op stands with its kernel or its signature, not in a list elsewhere.
+
+A list of op names far from kernels is a promise nobody looks at (kernels/promises.py has those that are). The lists
+that stand here mean exactly these ops: control flow, and what carries values in and out of graphs.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import dtfctl.runtime as tf
+from dtfctl.runtime.framework import structural_ops
+from dtfctl.runtime.framework.op_signature import op_names
+
+ROOT = Path(tf.__file__).parent
+ROOMS = ("compiler", "eager", "executor", "memory", "rendezvous", "services", "steps")
+# By file: the ops that one list names, and why it may.
+LISTS = {
+    "compiler/colocation.py": [
+        ({"IdentityN", "DeleteMultiDeviceIterator"}, "of many resources each has a device of its own"),
+    ],
+    "compiler/expand.py": [({"Identity", "Enter", "Exit"}, "a resource goes through them as it is")],
+    "compiler/passes/branches.py": [
+        ({"If", "StatelessIf", "Case", "StatelessCase"}, "which call takes the place of a conditional"),
+    ],
+    "compiler/place.py": [({"GetSessionHandle", "GetSessionHandleV2"}, "a handle stands for a value where it is")],
+    "executor/frame_nodes.py": [
+        ({"_SwitchN", "_Arg", "_Retval", "Const", "NoOp", "ControlTrigger"}, "how the frame machine runs each"),
+    ],
+    "executor/loops.py": [({"Enter", "NextIteration"}, "the inputs of a loop variable's Merge")],
+}
+
+
+def lists_of_ops(tree: ast.AST, names: frozenset[str]) -> Iterator[set[str]]:
+    """Find sets, tuples, lists and keys of dicts with more than one name of an op in them."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Set, ast.Tuple, ast.List)):
+            elements: list[ast.expr | None] = [*node.elts]
+        elif isinstance(node, ast.Dict):
+            elements = node.keys
+        else:
+            continue
+        found = {e.value for e in elements if isinstance(e, ast.Constant) and isinstance(e.value, str)} & names
+        if len(found) > 1:
+            yield found
+
+
+def test_lists_of_ops_stand_with_what_they_say() -> None:
+    found: dict[str, list[set[str]]] = {}
+    names = frozenset(op_names())
+    for room in ROOMS:
+        for path in sorted((ROOT / room).rglob("*.py")):
+            lists = list(lists_of_ops(ast.parse(path.read_text()), names))
+            if lists:
+                found[str(path.relative_to(ROOT))] = lists
+    wanted = {path: [ops for ops, _ in lists] for path, lists in LISTS.items()}
+    assert found == wanted, "say it where the kernel is registered (kernels/promises.py), or in the op's signature"
+
+
+def test_a_list_is_found() -> None:
+    source = 'A = frozenset(("MatMul", "Conv2D"))\nB = {"Neg": 1, "Exp": 2}\nC = ["Tile", x]\nD = ("no", "op")'
+    assert list(lists_of_ops(ast.parse(source), frozenset(op_names()))) == [{"Neg", "Exp"}, {"MatMul", "Conv2D"}]
+
+
+def test_structural_ops_are_ops() -> None:
+    for name, value in vars(structural_ops).items():
+        if isinstance(value, frozenset):
+            assert value <= set(op_names()), name
+
+
+# Ops that a comparison is about, besides structural ones.
+ALONE = {
+    "CompressedTransfer": "it does nothing where both of its ends are on one host",
+    "Cast": "to the type it is of, it gives what it gets",
+    "Const": "its value is in the graph",
+    "Identity": "a read of a variable, and the values that may go by another name",
+    "IdentityN": "where the body of a call ends",
+    "Reshape": "the first of two says nothing",
+    "Transpose": "two may undo each other",
+}
+
+
+def test_single_ops_are_named_for_what_they_mean() -> None:
+    named = set()
+    for room in ROOMS:
+        for path in (ROOT / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Compare):
+                    sides = [node.left, *node.comparators]
+                    named |= {s.value for s in sides if isinstance(s, ast.Constant) and isinstance(s.value, str)}
+    structural = set().union(*(v for v in vars(structural_ops).values() if isinstance(v, frozenset)))
+    assert (named & set(op_names())) - structural == set(ALONE)
