@@ -1,9 +1,9 @@
 # make demo   start a local cluster, train on it, take it down
-# make test   everything .ci/run checks: lint, format, types, tests
+# make test   everything .ci/run checks: lint, format, types, tests (types beside the tests, which leave cores idle)
 # make quick  while you work: lint, types of what changed, and the unit tests that are not marked slow
 # make bench-faults   run the failure table and print what was measured beside its goals
 # make nightly        five minutes of seeded chaos under a training job (DTF_CHAOS_SEED=7 chooses another), then every
-#                     test marked nightly: audits and soaks in their long form
+#                     test marked nightly, audits and soaks in their long form, and properties on all their examples
 # make bench  measure against TensorFlow and other peers; BENCH="--quick", "--hosts", "--zoo" or "--case null-step"
 #             chooses
 #
@@ -25,7 +25,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 demo: $(VENV)/.ready-demo
 	@PATH="$(CURDIR)/$(BIN):$$PATH" tools/demo
 
-test: lint types unit
+test: lint
+	@said=$$(mktemp); nice $(BIN)/mypy >$$said 2>&1 & types=$$!; \
+	$(BIN)/python tools/run_tests.py; tests=$$?; \
+	wait $$types; types=$$?; cat $$said; rm $$said; test $$tests = 0 && test $$types = 0
 
 quick: lint types
 	$(BIN)/python -m pytest -n auto -q -m "not slow and not nightly" tests/unit
@@ -54,7 +57,7 @@ bench-faults: $(VENV)/.ready-test
 
 nightly: $(VENV)/.ready-test
 	DTF_CHAOS_SECONDS=$${DTF_CHAOS_SECONDS:-300} $(BIN)/python -m pytest -s tests/faults/test_chaos.py
-	DTF_NIGHTLY=1 $(BIN)/python -m pytest -m nightly --timeout 3600
+	DTF_NIGHTLY=1 $(BIN)/python -m pytest -m "nightly or hypothesis" --timeout 3600
 
 clean:
 	rm -rf $(VENV) .bench build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -12,12 +12,24 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.examples import IS_NIGHTLY, examples
+
 # How fast a loaded machine makes examples says nothing about the product.
-settings.register_profile("dtfctl", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "dtfctl", deadline=None, max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("dtfctl")
 GRACE_S = 20.0
-pytest_plugins = ["tests.faults.report"]
+pytest_plugins = ["tests.faults.report", "tests.support.costs"]
 LOG_LINES = 80
+FIRST = (
+    "tests/faults/",
+    "tests/lab/",
+    "tests/cluster/",
+    "tests/interop/",
+    "tests/unit/services/",
+    "tests/unit/launcher/",
+)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -34,7 +46,11 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if os.environ.get("DTF_NIGHTLY") == "1":
+    # Tests of processes wait more than they compute, and their files take longest: none of them is left for the end.
+    items.sort(
+        key=lambda item: next((i for i, folder in enumerate(FIRST) if item.nodeid.startswith(folder)), len(FIRST))
+    )
+    if IS_NIGHTLY:
         return
     for item in items:
         if "nightly" in item.keywords:

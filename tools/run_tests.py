@@ -2,12 +2,15 @@
 
     python tools/run_tests.py [what pytest takes]
 
-A thousand tests here start controllers, agents, SSH servers and tasks, two tests at a time on two cores, and kill and
-freeze them. One that fails once in a thousand runs would refuse every second change of something else. So what fails,
-if it is at most LIMIT tests and all of them start processes, runs once more, one after the other. Whatever fails then
-has failed; so have tests in one process, errors while something is taken down, and processes that are left behind. What
-passes the second time is a fault all the same, of the product or of the test: its first failure stands in full above,
-and its name in the last lines.
+Twice as many tests run at a time as there are cores: those that start processes mostly wait. A file's tests stay
+together, so its clusters and labs are made once, and the files of processes come first (tests/conftest.py).
+
+A thousand tests here start controllers, agents, SSH servers and tasks, and kill and freeze them. One that fails once in
+a thousand runs would refuse every second change of something else. So what fails, if it is at most LIMIT tests and all
+of them start processes, runs once more, one after the other. Whatever fails then has failed; so have tests in one
+process, errors while something is taken down, and processes that are left behind. What passes the second time is a
+fault all the same, of the product or of the test: its first failure stands in full above, and its name in the last
+lines.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ WITH_PROCESSES = (
     *("tests/unit/cli/", "tests/unit/launcher/", "tests/unit/net/", "tests/unit/services/", "tests/unit/train/"),
 )
 SOME_FAILED = 1
+AT_A_TIME = min(2 * len(os.sched_getaffinity(0)), 16)
+TOGETHER = ("-n", str(AT_A_TIME), "--dist", "loadfile", "--no-loadscope-reorder")
 
 
 def pytest(arguments: list[str], failures: Path) -> int:
@@ -45,11 +50,11 @@ def may_run_again(failures: Path) -> list[str]:
 
 def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
-        first = pytest(["-n", "2", *arguments], Path(folder) / "first")
+        first = pytest([*TOGETHER, *arguments], Path(folder) / "first")
         tests = may_run_again(Path(folder) / "first") if first == SOME_FAILED else []
         if not tests:
             return first
-        print(f"\n{len(tests)} of the tests that start processes failed beside others; once more, alone:", flush=True)
+        print("\nFAILED BESIDE OTHERS; once more, alone:\n  " + "\n  ".join(tests), flush=True)
         second = pytest(["-n", "0", "-v", *tests], Path(folder) / "second")
     if second == 0:
         print("\nFAILED BESIDE OTHERS, PASSED ALONE (a fault all the same):\n  " + "\n  ".join(tests), flush=True)

@@ -1,6 +1,6 @@
 """Seeded chaos under a real training job: whatever is killed or stopped, it ends as accurate as if undisturbed.
 
-`DTF_CHAOS_SECONDS` sets how long faults are made (CI: 60 s; `make nightly`: 300 s), `DTF_CHAOS_SEED` which.
+`DTF_CHAOS_SECONDS` sets how long faults are made (CI: 20 s; `make nightly`: 300 s), `DTF_CHAOS_SEED` which.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dtfctl.launcher.system.procfs import identify, send_signal
 from tests.cluster.conftest import pids, processes_of, spec_of, wait_until
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits_mlp.py"
-SECONDS = float(os.environ.get("DTF_CHAOS_SECONDS", "60"))
+SECONDS = float(os.environ.get("DTF_CHAOS_SECONDS", "20"))
 SEED = int(os.environ.get("DTF_CHAOS_SEED", "1"))
 # Faults come faster than any sane restart policy would bear.
 PATIENT = Restart(attempts=10_000, delay=Delay(then=0.05, factor=1.0))

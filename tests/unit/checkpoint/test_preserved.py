@@ -21,6 +21,7 @@ from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.state.scatter_update import scatter_rows
 from dtfctl.runtime.kernels.variable import Variable
 from tests.support.clusters import in_process_cluster
+from tests.support.examples import examples
 
 
 def variable_of(value: np.ndarray) -> Variable:
@@ -47,7 +48,7 @@ def kept_pages(snapshot: ArraySnapshot) -> list[int]:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(st.data(), st.integers(1, 5000), st.integers(1, 60), st.sampled_from([np.uint8, np.float32, np.int64]))
 def test_a_snapshot_is_of_its_moment_whatever_is_updated_and_read_in_between(data, columns, count, dtype) -> None:
     variable = variable_of(np.arange(count * columns).reshape(count, columns).astype(dtype))

@@ -16,12 +16,13 @@ from dtfctl.runtime.compiler.compile import CompileOptions, compile_step, prepar
 from dtfctl.runtime.compiler.partition import split_by_device
 from dtfctl.runtime.framework.errors import InvalidArgumentError, NotFoundError, OpError, ResourceExhaustedError
 from dtfctl.runtime.framework.node_graph import NodeGraph
+from tests.support.examples import examples
 from tests.support.golden import Case, cases
 from tests.unit.compiler.harness import TWO_TASKS, device_set
 from tests.unit.executor.harness import GraphText
 
 CASES = cases()
-FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FUZZ = settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def compile_everything(graph_def: graph_pb2.GraphDef, options: CompileOptions | None = None) -> None:
@@ -192,7 +193,7 @@ def test_functions_with_something_wrong(case: Case, seed: int, changes: int) -> 
 
 
 @pytest.mark.slow
-@settings(FUZZ, max_examples=400)
+@settings(FUZZ, max_examples=examples(400))
 @given(st.integers(0, len(CASES) - 1), st.integers(0, 2**32), st.integers(1, 4))
 def test_golden_graphs_with_something_wrong(which: int, seed: int, changes: int) -> None:
     graph_def = CASES[which].graph_def()

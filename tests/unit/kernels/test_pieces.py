@@ -23,6 +23,7 @@ from dtfctl.runtime.kernels.io import decode
 from dtfctl.runtime.kernels.registry import load_all_kernels
 from dtfctl.runtime.kernels.string import basic, split
 from tests.support import interpreter
+from tests.support.examples import examples
 from tests.support.interpreter import run_op
 from tests.support.waiting import eventually
 from tests.unit.kernels import oracle_cases
@@ -261,7 +262,7 @@ def test_without_a_step_nothing_looks() -> None:
 ARRAYS = st.lists(st.integers(-5, 5), max_size=30).map(lambda items: np.array(items, np.int64))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(values=ARRAYS, size=st.integers(1, 7), data=st.data())
 def test_what_kernels_are_made_of(values: Any, size: int, data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -286,7 +287,7 @@ def test_what_kernels_are_made_of(values: Any, size: int, data: st.DataObject) -
         assert b"".join(pieces.filled(len(whole), b"-")) == b"-" * len(whole)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     value=st.floats(width=32),
     fill=st.sampled_from(["", " ", "+", "-", "0", "#"]),

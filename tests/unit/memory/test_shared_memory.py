@@ -30,6 +30,7 @@ from dtfctl.runtime.rendezvous.reactor import REACTOR
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined
 from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
 from dtfctl.runtime.services import worker
+from tests.support.examples import examples
 from tests.unit.services.test_transports import BOUND_S, LIVES, A, B, Owner, Pair, tensor
 
 SIZE = 100_000
@@ -427,7 +428,7 @@ def ticked(link: Any) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["make", "drop", "lend", "back"]), st.integers(1, 9)), max_size=40))
 def test_no_block_is_given_to_two(actions: list[tuple[str, int]]) -> None:
     arena = Arena(1 << 20)

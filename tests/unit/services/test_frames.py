@@ -29,6 +29,7 @@ from dtfctl.runtime.rendezvous.frames import (
     Message,
 )
 from dtfctl.runtime.rendezvous.transports.grpc_stream import Outbox
+from tests.support.examples import examples
 
 KEY = "/job:ps/replica:0/task:0/device:CPU:0;0000000000000001;/job:worker/replica:0/task:0/device:CPU:0;edge_1_x;0:0"
 
@@ -92,7 +93,7 @@ def test_long_tensors_own_their_memory(count: int) -> None:
     assert frame.value.flags.writeable
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=40), st.sampled_from([100, 9000]))
 def test_cuts_do_not_matter(sizes: list[int], count: int) -> None:
     run = Message(Kind.RUN, 3, "", b"xyz")
@@ -133,7 +134,7 @@ def test_frames_of_another_life_are_refused() -> None:
             decode(encode(tensor(np.int32(1)), writer=writer))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.binary(max_size=300))
 def test_random_bytes_are_refused_or_wait_for_more(data: bytes) -> None:
     try:
@@ -144,7 +145,7 @@ def test_random_bytes_are_refused_or_wait_for_more(data: bytes) -> None:
         assert not frames
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.integers(0, 2 * HEADER_SIZE + 40), st.integers(0, 255))
 def test_a_changed_byte_never_breaks_the_decoder(at: int, byte: int) -> None:
     data = bytearray(encode(tensor(np.arange(4, dtype=np.float32), "key"), Message(Kind.DONE, 1)))

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from dtfctl.protocol import master_pb2, tensor_pb2
 from dtfctl.runtime.rendezvous.transports.grpc_stream import FROM_LIFE, FROM_TASK, METHOD, TO_LIFE
 from tests.support.clusters import InProcessCluster, in_process_cluster
+from tests.support.examples import examples
 from tests.unit.services.graphs import mul_graph
 
 MASTER = "/tensorflow.MasterService/"
@@ -82,13 +83,13 @@ ANSWERS = {
 }
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(method=st.sampled_from([m for m in METHODS if m != "Reset"]), data=st.binary(max_size=200))
 def test_random_requests_to_the_master(channel: grpc.Channel, method: str, data: bytes) -> None:
     assert call(channel, MASTER + method, data) in ANSWERS
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(method=st.sampled_from(WORKER), data=st.binary(max_size=200))
 def test_random_requests_to_the_worker(channel: grpc.Channel, method: str, data: bytes) -> None:
     assert call(channel, "/dtf.WorkerService/" + method, data) in ANSWERS

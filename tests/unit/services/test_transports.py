@@ -33,6 +33,7 @@ from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, TaskTls
 from dtfctl.runtime.rendezvous.transports.sockets import SocketLink, link_over
 from dtfctl.runtime.services.calls import Call, Stream
 from dtfctl.runtime.services.grpc_tools import listen_tcp, new_server
+from tests.support.examples import examples
 from tests.unit.services.link_owner import BOUND_S, Owner
 
 A, B = "/job:a/replica:0/task:0", "/job:b/replica:0/task:0"
@@ -247,7 +248,7 @@ def test_a_frame_cut_off_by_the_end_of_the_peer_is_dropped(tmp_path: Path) -> No
     made.close()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.binary(min_size=1, max_size=400))
 def test_garbage_on_a_socket_ends_that_link_only(data: bytes) -> None:
     mine, theirs = socket.socketpair()
@@ -337,7 +338,7 @@ def test_memory_that_was_not_lent_is_not_taken_back(tmp_path: Path) -> None:
     made.close()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 40_000)), max_size=60))
 def test_blocks_never_overlap_and_come_back_whole(wanted: list[tuple[bool, int]]) -> None:
     blocks = Blocks(1 << 17)

@@ -16,6 +16,7 @@ from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.control.tensor_list import TensorList
 from dtfctl.runtime.kernels.control.tensor_list_wire import TYPE_NAME
 from dtfctl.runtime.kernels.dataset.optional import Optional
+from tests.support.examples import examples
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ def test_a_tensor_list_arrives_as_it_was(value: TensorList) -> None:
         assert mine is None or mine.tolist() == theirs.tolist()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.binary(max_size=40))
 def test_malformed_tensor_lists_are_refused(metadata: bytes) -> None:
     try:

@@ -9,6 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from dtfctl.launcher.errors import SpecError
 from dtfctl.launcher.spec import InvalidSpec, Problem, load_spec, parse_spec
+from tests.support.examples import examples
 
 
 def problems(text: str) -> tuple[Problem, ...]:
@@ -237,7 +238,7 @@ WORDS = st.sampled_from(
 
 
 @pytest.mark.slow
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.one_of(st.text(max_size=200), st.lists(WORDS, max_size=60).map("".join)))
 def test_any_text_gives_a_spec_or_a_spec_error(text: str) -> None:
     for source in (text, "cluster: dev\n" + text, BASE + text):
@@ -250,7 +251,7 @@ def test_any_text_gives_a_spec_or_a_spec_error(text: str) -> None:
             assert str(error)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.binary(max_size=200))
 def test_any_bytes_give_a_spec_or_a_spec_error(data: bytes) -> None:
     from dtfctl.launcher.spec.load import decode

@@ -33,6 +33,7 @@ from dtfctl.launcher.spec.kinds import (
 )
 from dtfctl.launcher.spec.model import ClusterSpec
 from dtfctl.launcher.spec.schema import json_schema
+from tests.support.examples import examples
 
 NAMES = st.sampled_from(["a", "b2", "C_c"])
 HOSTS = st.sampled_from(["n[1-4]", "u@m[01-03].dc1", "10.0.0.7", "r[1-2]x[1-2]", "localhost"])
@@ -92,7 +93,9 @@ SCHEMA = jsonschema.Draft202012Validator(json_schema())
 
 
 @pytest.mark.slow
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
+@settings(
+    max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None
+)
 @given(values(Table(ClusterSpec)))
 def test_values_of_every_kind_are_taken_and_read_back(document: dict[str, Any]) -> None:
     assert not list(SCHEMA.iter_errors(document)), "the schema refuses what its kinds take"

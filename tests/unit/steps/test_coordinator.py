@@ -16,6 +16,7 @@ from dtfctl.runtime.framework.errors import (
 )
 from dtfctl.runtime.steps.coordinator import LONGEST_STORY, Coordinator, Do, Instruction, Parts, first_error
 from dtfctl.runtime.steps.grace import FAILED_GRACE_S, GRACE_S
+from tests.support.examples import examples
 
 PS, WORKER, CHIEF = "ps", "worker", "chief"
 FINISHED = Instruction(Do.FINISHED)
@@ -259,7 +260,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(st.integers(0, 5), st.frozensets(st.integers(0, 4)), st.booleans(), EVENTS)
 def test_every_step_ends_once_and_leaves_nothing(
     count: int, quiet: frozenset[int], keeps: bool, events: list[tuple[str, int]]

@@ -20,6 +20,7 @@ from dtfctl.launcher.agent.units.lifecycle import (
     ready,
 )
 from dtfctl.launcher.model import GAVE_UP
+from tests.support.examples import examples
 
 POLICY = RestartPolicy(jitter=0.0)
 RUN = Order(run=True, grace_s=2.0)
@@ -185,4 +186,4 @@ class Host(RuleBasedStateMachine):
 
 
 TestHost = Host.TestCase
-TestHost.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestHost.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from dtfctl.launcher.controller.serve.metrics import render
 from dtfctl.launcher.model import JobStatus, Progress
 from tests.doubles.launcher import status, task
+from tests.support.examples import examples
 
 
 def read(text: str) -> dict[str, dict[frozenset[tuple[str, str]], float]]:
@@ -60,7 +61,7 @@ def test_ended_jobs_leave_only_their_number() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.dictionaries(st.text(max_size=20), st.floats(), max_size=5))
 def test_whatever_a_job_reports_the_page_stays_readable(metrics: dict[str, float]) -> None:
     text = render(status(task("worker/0"), jobs=[job(progress=Progress(1, None, metrics))]), events=1)

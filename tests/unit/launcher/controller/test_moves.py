@@ -27,6 +27,7 @@ from dtfctl.launcher.messages.orders import HostOrders
 from dtfctl.launcher.messages.reports import Report, TaskReport
 from dtfctl.launcher.model import ALIVE, GAVE_UP, TaskState, TaskStatus
 from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, Restart, TaskGroup
+from tests.support.examples import examples
 
 HOSTS = ("a", "b", "c", "z")
 DOWN_AFTER_S = 5.0
@@ -248,7 +249,7 @@ def happen(world: World, what: str, name: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(FAULTS, max_size=25))
 @example([("drain", "a"), ("drain", "b"), ("drain", "z")])
 @example([("drain", "z"), ("drain", "b"), ("drain", "c")])
@@ -277,7 +278,7 @@ def test_whatever_befalls_the_hosts_every_task_runs_once_in_the_end(faults: list
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(FAULTS, max_size=15), st.sampled_from(NAMES))
 def test_what_is_stopped_or_given_up_stays_so_on_whatever_host(faults: list[tuple[str, str]], name: str) -> None:
     world = World()
@@ -295,7 +296,7 @@ def test_what_is_stopped_or_given_up_stays_so_on_whatever_host(faults: list[tupl
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.sampled_from(HOSTS), min_size=1, max_size=4, unique=True), st.integers(0, 60))
 def test_no_storm_and_no_false_start_when_hosts_are_lost(lost: list[str], turns: int) -> None:
     world = World()
@@ -362,7 +363,7 @@ STATES: list[TaskState] = ["pending", "starting", "running", "stopping", "done",
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.dictionaries(
         st.tuples(st.sampled_from(HOSTS), st.sampled_from((*NAMES, "worker/9", "chief/0"))),

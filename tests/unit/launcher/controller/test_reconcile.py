@@ -28,6 +28,7 @@ from dtfctl.launcher.messages.reports import ClientReport, Report, TaskReport
 from dtfctl.launcher.model import Framework, JobRequest, TaskStatus
 from dtfctl.launcher.spec.model import ClusterSpec, HostGroup, HostName, TaskGroup
 from dtfctl.values import replace as replace_peer
+from tests.support.examples import examples
 
 SPEC = ClusterSpec(
     "c",
@@ -211,7 +212,7 @@ def happen(world: World, what: str, name: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(FAULTS, max_size=25))
 def test_whatever_happened_the_cluster_reaches_what_is_wanted(faults: list[tuple[str, str]]) -> None:
     world = World()

@@ -20,6 +20,7 @@ from dtfctl.launcher.messages.files import (
 )
 from dtfctl.launcher.operator.host_access import split_place
 from dtfctl.launcher.transfer.trees import place, receive, send
+from tests.support.examples import examples
 
 
 def head(path: str, kind: FileKind = "file", size: int = 0, link: str = "") -> FilePart:
@@ -101,7 +102,7 @@ names = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.dictionaries(names, st.one_of(st.binary(max_size=2000), st.dictionaries(names, st.binary(max_size=99)))))
 def test_any_tree_arrives_as_it_was(content: dict[str, bytes | dict[str, bytes]]) -> None:
     import tempfile
