@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 import socket
-from pathlib import Path
+from collections import deque
+
+from dtfctl.net import ports
+
+_claims: deque[socket.socket] = deque(maxlen=100)
+"""What tells tests in other processes that a port is given away: a name of a Unix socket, gone when its holder is."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports nobody listens at now, and none that an outgoing connection is given before they are used."""
-    lowest_given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    """Ports nobody listens at now, and that no outgoing connection or other test gets before they are used."""
     found: list[int] = []
-    with contextlib.ExitStack() as stack:
-        while len(found) < count:
-            port = lowest_given - 1 - secrets.randbelow(min(12_000, lowest_given - 1024))
-            s = stack.enter_context(socket.socket())
-            with contextlib.suppress(OSError):
-                s.bind(("127.0.0.1", port))
-                found.append(port)
-    return found
+    for port in ports.free_ports(*ports.fixed_range(), address="127.0.0.1"):
+        claim = socket.socket(socket.AF_UNIX)
+        with contextlib.suppress(OSError):
+            claim.bind(f"\0dtfctl-test-port-{port}")
+            _claims.append(claim)
+            found.append(port)
+            if len(found) == count:
+                return found
+    raise AssertionError("no free ports on this machine")

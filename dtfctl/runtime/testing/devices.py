@@ -6,9 +6,11 @@ import inspect
 import os
 import tempfile
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from dtfctl.net.ports import fixed_range, free_ports
 from dtfctl.protocol import config_pb2
 from dtfctl.runtime.client.session import Session
 from dtfctl.runtime.framework.graph import Graph
@@ -94,20 +96,9 @@ def create_local_cluster(
     """
     if protocol != "grpc":
         raise ValueError(f"protocol {protocol!r}: servers speak grpc")
-    ports = _free_ports(num_workers + num_ps)
+    ports = list(islice(free_ports(*fixed_range(), address="127.0.0.1"), num_workers + num_ps))
     addresses = [f"localhost:{port}" for port in ports]
     jobs = {"worker": addresses[:num_workers], "ps": addresses[num_workers:]}
     cluster = ClusterSpec({job: tasks for job, tasks in jobs.items() if tasks})
     workers = [Server(cluster, "worker", i, protocol, worker_config) for i in range(num_workers)]
     return workers, [Server(cluster, "ps", i, protocol, ps_config) for i in range(num_ps)]
-
-
-def _free_ports(count: int) -> list[int]:
-    import socket
-
-    held = [socket.create_server(("localhost", 0)) for _ in range(count)]
-    try:
-        return [s.getsockname()[1] for s in held]
-    finally:
-        for s in held:
-            s.close()

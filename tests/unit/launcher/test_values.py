@@ -209,6 +209,11 @@ def test_ports_prefer_the_former_then_the_range() -> None:
         ports.choose(taken, taken, {taken})
 
 
+def test_a_port_that_is_bound_later_is_none_an_outgoing_connection_may_get_meanwhile() -> None:
+    lowest, _ = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    assert all(1024 <= ports.choose(0, 0, ()) < lowest for _ in range(20))
+
+
 def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "state"
     files.write_whole(path, b"old")

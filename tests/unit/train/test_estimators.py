@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dtfctl.runtime as tf
+from tests.support.ports import free_ports
 
 X = np.linspace(-1.0, 1.0, 16, dtype=np.float32).reshape(8, 2)
 
@@ -28,18 +29,8 @@ def data() -> Any:
     return tf.data.Dataset.from_tensor_slices((X, X[:, :1])).repeat().batch(4)
 
 
-def free_ports(count: int) -> list[str]:
-    import socket
-
-    opened = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    found = [f"127.0.0.1:{s.getsockname()[1]}" for s in opened]
-    for s in opened:
-        s.close()
-    return found
-
-
 def test_the_chief_of_a_cluster_trains_on_its_ps_and_evaluates(tmp_path: Path, monkeypatch: Any) -> None:
-    ps, worker = free_ports(2)
+    ps, worker = (f"127.0.0.1:{port}" for port in free_ports(2))
     cluster = {"ps": [ps], "worker": [worker]}
     served = tf.train.Server(cluster, "ps", 0)
     task = {"cluster": cluster, "task": {"type": "worker", "index": 0}}
