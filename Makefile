@@ -16,7 +16,6 @@ unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 BIN := $(VENV)/bin
-# Only what is used of the packages is ever compiled, by who first does: a twentieth of it, and pip takes half as long.
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: demo test quick lint types unit docs bench bench-faults nightly clean
@@ -73,10 +72,11 @@ $(VENV)/bin/python:
 # oneDNN and numba are accelerators some platforms have no wheel for; nothing needs them.
 $(VENV)/.ready-demo: pyproject.toml | $(VENV)/bin/python
 	@echo "Installing dtfctl and what it needs into $(VENV) (once)"
-	@$(PIP) install --no-compile --only-binary onednn-cpu-gomp,numba,llvmlite --editable '.[examples,fast]' 2>/dev/null \
-		|| $(PIP) install --no-compile --editable '.[examples]'
+	@$(PIP) install --only-binary onednn-cpu-gomp,numba,llvmlite --editable '.[examples,fast]' 2>/dev/null \
+		|| $(PIP) install --editable '.[examples]'
 	@touch $@
 
+# Most of the tools is never imported; what dtfctl needs is compiled above, as `up` sends it to hosts with its bytecode.
 $(VENV)/.ready-test: pyproject.toml | $(VENV)/.ready-demo
 	@echo "Installing the tools for tests into $(VENV) (once)"
 	@$(PIP) install --no-compile --editable '.[examples,dev]'
