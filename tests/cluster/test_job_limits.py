@@ -133,10 +133,17 @@ def test_no_two_jobs_have_the_same_gpu_nor_one_that_is_somebody_elses(home: Path
     before = agent_pid(cluster)
     kill(before)
     wait_until(lambda: cluster.status().hosts[0].agent_pid not in (None, before), "another agent")
-    status, _ = run(cluster, JobRequest(str(script), gpus=1, workers=1))
-    assert status.state == "failed" and "needs 1 GPU, this host has 0 for it" in status.reason
-    assert "needs 1 GPU, this host has 0 for it" in cluster.why(status.id).answer
-    cluster.cancel(ids, grace_s=0.1)
+    waits = "waits for 1 GPU on localhost: it has 2, taken by job-1, job-2"
+    third = cluster.submit(JobRequest(str(script), gpus=1, workers=1))
+    wait_until(lambda: cluster.job(third).reason == waits, "it waits")
+    assert cluster.job(third).state == "queued"
+    assert waits in cluster.why(third).answer
+    cluster.cancel(ids[:1], grace_s=0.1)
+    told = next(line.text for line in cluster.logs(f"job:{third}", follow=True) if line.text.startswith("has "))
+    assert told == "has 1", "which the first had"
+    status, _ = run(cluster, JobRequest(str(script), gpus=3, workers=1))
+    assert status.state == "failed" and "needs 3 GPUs, this host has 0 for it" in status.reason
+    cluster.cancel([ids[1], third], grace_s=0.1)
 
 
 def test_limits_that_cannot_be_are_refused_at_once(up: Up, eater: str) -> None:

@@ -122,6 +122,16 @@ def test_training_goes_on_from_what_was_kept_after_a_ps_and_after_its_host(
     third = cluster.submit(JobRequest(str(script), ("5",), resume=job_id))
     wait_until(lambda: cluster.job(third).is_final, "it ends")
     assert went_on_from(notes(cluster, third)) >= kept, notes(cluster, third)
+
+    # The folder vanishes on the chief's host while its agent still keeps it for the third.
+    folder = cluster.job(third).checkpoint_dir.replace("~", str(HOME))
+    lab.sh(name_of(lab, task(cluster, "worker/0").host), "rm", "-rf", folder)
+    fourth = cluster.submit(JobRequest(str(script), ("5",), resume=third))
+    wait_until(lambda: cluster.job(fourth).is_final, "it ends")
+    assert cluster.job(fourth).state == "succeeded", cluster.job(fourth).reason
+    assert went_on_from(notes(cluster, fourth)) >= kept, notes(cluster, fourth)
+    told = [event.reason for event in cluster.events() if event.kind == "job.checkpoint-problem"]
+    assert any("deleted on this host" in reason for reason in told), told
     cluster.down(grace_s=0.5)
 
 

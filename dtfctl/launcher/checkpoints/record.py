@@ -82,6 +82,10 @@ class Record:
         self._marks: dict[str, Mark] = dict(saved.marks)
         self._fresh: dict[str, tuple[Mark, float]] = {}
         """Files that were written since, what they looked like, and when they were first seen so."""
+        self._missing: dict[str, float] = {}
+        """Files that are gone, and since when: a folder that is being deleted as a whole loses them one by one."""
+        self.times_taken_away = 0
+        """How often the folder was found deleted as a whole; each time it is one of which nothing is known."""
         for name in os.listdir(folder / OWN):
             if name.startswith("incoming-"):
                 (folder / OWN / name).unlink(missing_ok=True)
@@ -99,7 +103,7 @@ class Record:
             NoSpace.
         """
         with self._lock:
-            if self._is_stored or not self._file.parent.is_dir():
+            if self._is_stored or not self.is_there:
                 return
             self._forget()
             saved = _Saved(tuple(self._entries.values()), dict(self._marks), self._clock, self.floor)
@@ -126,6 +130,11 @@ class Record:
         self._deleted = MOST_DELETED
 
     @property
+    def is_there(self) -> bool:
+        """Whether the folder is the one that this is the record of: it was not deleted as a whole."""
+        return self._file.parent.is_dir()
+
+    @property
     def tag(self) -> str:
         """Changes with every change of an entry."""
         with self._lock:
@@ -150,12 +159,8 @@ class Record:
         Raises:
             NoSpace.
         """
-        if not self._file.parent.is_dir():
-            with self._lock:  # the folder was taken away as a whole
-                self._entries, self._marks, self._fresh, self._parts = {}, {}, {}, {}
-                self._deleted = self.floor = 0
-            private_folder(self.folder)
-            private_folder(self._file.parent)
+        if not self.is_there:
+            self._begin_again()
         began = time.monotonic()
         found = self._look()
         now, finished = time.monotonic(), []
@@ -171,7 +176,8 @@ class Record:
                     finished.append((path, mark))
             for path in self._fresh.keys() - found.keys():
                 del self._fresh[path]
-            gone = [path for path in self._marks if path not in found]
+            self._missing = {path: self._missing.get(path, now) for path in self._marks if path not in found}
+            gone = [path for path, since in self._missing.items() if since < began and now - since >= SETTLE_S]
         hashed = [(path, mark, sha) for path, mark in finished if (sha := self._hash(path, mark)) is not None]
         if not hashed and not gone:
             with self._lock:
@@ -179,6 +185,7 @@ class Record:
             return False
         with self._lock:
             for path in gone:
+                del self._missing[path]
                 self._marks.pop(path, None)
                 self._put(Entry(path, self._next(), deleted=True))
             for path, mark, sha in hashed:
@@ -190,6 +197,17 @@ class Record:
             self._complete_at = None if self._fresh else began
             self._is_stored = False
         return True
+
+    def _begin_again(self) -> None:
+        """Know nothing any more of a folder that was taken away as a whole, so that it is filled again."""
+        private_folder(self.folder)
+        private_folder(self._file.parent)
+        with self._lock:
+            self._entries, self._marks, self._fresh, self._missing, self._parts = {}, {}, {}, {}, {}
+            self._deleted = self.floor = 0
+            self._is_stored = False
+            self._count += 1
+            self.times_taken_away += 1
 
     @property
     def age_s(self) -> float | None:

@@ -45,6 +45,8 @@ AGAIN_S = 2.0
 """A peer that did not answer is left alone for so long."""
 GATE_S = 120.0
 """A task waits no longer than this for what cannot be had."""
+WRITING_S = 10.0
+"""A task waits no longer than this for files that another host's processes do not stop writing."""
 
 Tell = Callable[[str, str, str], None]
 """Kind, subject and reason of a happening."""
@@ -71,11 +73,16 @@ class Replica:
         self._found_at = ""
         """The tag of the record of which `_found` is the sum."""
         self._in_step = False
-        self._was_in_step = False
+        self._gate = 1
+        """Counts how often it was shut: at the beginning, for another job, and when the folder was taken away."""
+        self._opened = 0
+        """The last of these gates that was opened."""
         self._named: tuple[str, ...] | None = None
         self._taken = 0
         self._skipped = self._some_wait = False
         """Of a peer, and of a round: some index was not taken, as data of its checkpoint are not here."""
+        self._heard_until: float | None = None
+        """Of a round: as `_known_until`, of the peers that were asked, by the clock that nobody sets."""
         self._from: set[str] = set()
         self._known_until: float | None = None
         """Of a round: everything that any peer wrote before is known here, by this host's clock."""
@@ -91,14 +98,23 @@ class Replica:
             channel.close()
 
     def set_order(self, order: FolderOrder) -> None:
-        if order != self.order:
-            self.order = order
-            self._wake.set()
+        if order == self.order:
+            return
+        before, self.order = self.order, order
+        if order.job_id != before.job_id or (order.hold and not before.hold):
+            self._shut_gate()  # another job goes on from here, or more is to be here than was
+        self._wake.set()
+
+    def _shut_gate(self) -> None:
+        self._gate, self._began = self._gate + 1, time.monotonic()
 
     @property
     def opens_gate(self) -> bool:
         """Whether what needs the folder may start."""
-        return not self.order.hold or self._was_in_step or time.monotonic() - self._began > GATE_S
+        if not self.order.hold:
+            return True
+        is_open = self._opened == self._gate and self.record.is_there
+        return is_open or time.monotonic() - self._began > GATE_S
 
     def report(self) -> FolderReport:
         """Report what the agent's loop asks for at every beat: it looks at no file."""
@@ -119,12 +135,16 @@ class Replica:
         while not self._closed:
             look_s = 0.0
             try:
-                began = time.monotonic()
+                began, gate, taken_away = time.monotonic(), self._gate, self.record.times_taken_away
+                order = self.order  # after its gate, which it may have shut
                 self.record.scan()
                 look_s = time.monotonic() - began
+                if self.record.times_taken_away > taken_away:
+                    self._was_taken_away()
+                    gate = self._gate
                 self._named = self._read_state()
-                if self.order.hold:
-                    self._round()
+                if order.hold:
+                    self._round(order, gate)
                 self.record.save()
                 problem = ""
             except LauncherError as error:
@@ -141,6 +161,13 @@ class Replica:
             self._wake.wait(ROUND_S + EACH_S * len(self.order.peers) + OF_LOOK * look_s)
             self._wake.clear()
 
+    def _was_taken_away(self) -> None:
+        """Ask for all of it again, though nothing has changed with those who have it."""
+        self._tags.clear()
+        self._shut_gate()
+        text = f"{self.order.path} was deleted on this host: it gets again what other hosts have"
+        self._tell("job.checkpoint-problem", f"job:{self.order.job_id}", text)
+
     def _read_state(self) -> tuple[str, ...] | None:
         """Return what TensorFlow's `checkpoint` file lists, once it is the same for others;
         None where there is none."""
@@ -151,11 +178,12 @@ class Replica:
             return None
         return self._named if STATE in self.record.busy else listed(text)
 
-    def _round(self) -> None:
+    def _round(self, order: FolderOrder, gate: int) -> None:
         """Ask every peer once, and take what is new."""
         in_step, problem, taken, self._some_wait = True, None, self._taken, False
-        self._known_until = time.time() if self.order.all_peers else None
-        for peer in self.order.peers:
+        self._heard_until = time.monotonic()
+        self._known_until = time.time() if order.all_peers else None
+        for peer in order.peers:
             if self._closed:
                 return
             if time.monotonic() < self._retry_at.get(peer.host, 0.0):
@@ -173,23 +201,29 @@ class Replica:
         self._in_step = in_step
         if in_step and self._known_until is not None:
             self.record.set_known_until(self._known_until)
-        if in_step and not self._was_in_step:
-            self._was_in_step = True
-            if self._taken and self.order.gates:
+        if in_step and self._opened != gate and self._may_open():
+            self._opened = gate
+            if self._taken and order.gates:
                 text = f"{self._taken} files from {', '.join(sorted(self._from))}"
-                self._tell("job.checkpoint-fetched", f"job:{self.order.job_id}", text)
+                self._tell("job.checkpoint-fetched", f"job:{order.job_id}", text)
         if problem is not None:
-            log.info("%s: %s", self.order.path, problem.message)
+            log.info("%s: %s", order.path, problem.message)
+
+    def _may_open(self) -> bool:
+        """Tell whether all is here that peers had when the gate was shut, not only what they had looked at by then."""
+        return (self._heard_until or 0.0) >= self._began or time.monotonic() - self._began > WRITING_S
 
     def _ask(self, peer: FolderPeer) -> bool:
         """Tell whether everything that the peer has is here."""
         channel = self._channel(peer)
         known, clock = self._tags.get(peer.host, ""), self.record.clock
         request = ListFilesRequest(path=self.order.path, tag=known, clock=clock)
-        asked_at = time.time()
+        asked_at, asked = time.time(), time.monotonic()
         reply = channel.call(LIST_FILES, request, timeout_s=CALL_S)
+        age_s = reply.age_s
+        if self._heard_until is not None:
+            self._heard_until = None if age_s is None else min(self._heard_until, asked - age_s)
         if self._known_until is not None:
-            age_s = reply.age_s
             self._known_until = None if age_s is None else min(self._known_until, asked_at - age_s)
         if reply.tag == request.tag:
             return True

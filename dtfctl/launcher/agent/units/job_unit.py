@@ -65,20 +65,25 @@ class JobUnit(Unit):
         return default if self.order is None else self.order.restart
 
     def may_start(self) -> bool:
-        """Tell whether the job's files and packages are there, and its slot's task runs."""
+        """Tell whether the job's files, packages and GPUs are there, or cannot be, and its slot's task runs."""
         order = self.order
-        if order is None or not self._is_prepared(order):
+        if order is None:
             return False
-        task = self.state.tasks.get(self.slot)
-        return not order.needs_task or task is None or task.record.state == "running"
-
-    def _is_prepared(self, order: ClientOrder) -> bool:
-        """Tell whether the job's files and packages are there, or cannot be: the start says why."""
-        command = (*interpreter(order.command), sys.executable)[0]
-        waits_for = self.state.preparations.look(order, command, lent_modules(order.command))
+        waits_for = self._waits_for(order)
         if waits_for and waits_for != self.record.reason and self.record.state == "pending":
             self.state.set(self, replace(self.record, reason=waits_for))
-        return not waits_for
+        task = self.state.tasks.get(self.slot)
+        runs = not order.needs_task or task is None or task.record.state == "running"
+        return runs and not waits_for
+
+    def _waits_for(self, order: ClientOrder) -> str:
+        """Say what is still to come; empty where all is there, or cannot be: the start says why."""
+        command = (*interpreter(order.command), sys.executable)[0]
+        preparing = self.state.preparations.look(order, command, lent_modules(order.command))
+        return preparing or resources.waits_for_gpus(order, self.state.tasks.values(), self._others())
+
+    def _others(self) -> list[JobUnit]:
+        return [unit for unit in self.state.jobs.values() if unit is not self]
 
     def claim_early(self) -> Record:
         """Claim the ports of the order's generation, as soon as the former has ended."""
@@ -89,8 +94,7 @@ class JobUnit(Unit):
     def claim(self, record: Record) -> Record:
         if self.order is None:
             return record
-        jobs = [unit for unit in self.state.jobs.values() if unit is not self]
-        return resources.of_job_process(self.order, record, self.state.tasks.values(), jobs)
+        return resources.of_job_process(self.order, record, self.state.tasks.values(), self._others())
 
     def start_of(self, context: Context) -> Start:
         assert self.order is not None

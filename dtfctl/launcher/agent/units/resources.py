@@ -15,6 +15,7 @@ from dtfctl.launcher.system.host_facts import gpu_count
 from dtfctl.values import replace
 
 if TYPE_CHECKING:
+    from dtfctl.launcher.agent.units.job_unit import JobUnit
     from dtfctl.launcher.agent.units.task_unit import TaskUnit
 
 
@@ -74,16 +75,38 @@ def of_job_process(order: ClientOrder, record: Record, tasks: Collection[Unit], 
         record = replace(record, cores=cores_for(order.cpus, allowed_cores(), taken))
     if order.gpu_count is None:
         return record
-    slot = next((other.record.gpus for other in tasks if other.name == order.slot), ())
-    used = {gpu for other in others if other.record.is_alive for gpu in other.record.gpus}
-    busy = {gpu for other in jobs if other.record.is_alive for gpu in other.record.gpus}
-    mine = [gpu for gpu in slot if gpu not in busy]
-    mine += [gpu for gpu in range(gpu_count()) if gpu not in used] if order.gpus != "host" else []
+    mine = _gpus_for(order, tasks, jobs)
     if len(mine) < order.gpu_count:
         where = "its slot has" if order.gpus == "host" else "this host has"
         why = f"needs {_gpus(order.gpu_count)}, {where} {len(mine)} for it"
         return replace(cannot_start(record, why), restart_handled=order.generation)
     return replace(record, gpus=tuple(mine[: order.gpu_count]))
+
+
+def waits_for_gpus(order: ClientOrder, tasks: Collection[Unit], jobs: Collection[JobUnit]) -> str:
+    """Say which other jobs have the GPUs that a process is to get; empty where it has them, or would never get them."""
+    needed = (order.gpu_count or 0) - len(_gpus_for(order, tasks, jobs))
+    if needed <= 0 or len(_gpus_for(order, tasks, ())) < (order.gpu_count or 0):
+        return ""
+    names = dict.fromkeys(other.job_id for other in jobs if other.record.is_alive and other.record.gpus)
+    return f"waits for {_gpus(needed)}, taken by {', '.join(names)}"
+
+
+def _gpus_for(order: ClientOrder, tasks: Collection[Unit], jobs: Collection[Unit]) -> list[int]:
+    """List what a job's process may have: what is left of its slot's GPUs, then of those that are nobody's."""
+    if not order.gpu_count:
+        return []
+    slot = next((other.record.gpus for other in tasks if other.name == order.slot), ())
+    busy = {gpu for other in jobs if other.record.is_alive for gpu in other.record.gpus}
+    mine = [gpu for gpu in slot if gpu not in busy]
+    if order.gpus == "host":
+        return mine
+    # A task that is down comes back to its own, and one that was not started yet has still to choose.
+    kept = [task for task in tasks if task.record.is_alive or (task.order is not None and task.order.run)]
+    used = busy.union(*(task.record.gpus for task in kept))
+    owed = sum(task.order.gpus for task in kept if isinstance(task.order, TaskOrder) and not task.record.gpus)
+    free = [gpu for gpu in range(gpu_count()) if gpu not in used]
+    return mine + free[: max(0, len(free) - owed)]
 
 
 def _choose_gpus(count: int, others: Collection[Unit]) -> tuple[int, ...]:

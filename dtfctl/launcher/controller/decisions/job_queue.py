@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from dtfctl.launcher.controller.decisions.gpu_room import GpuRoom
 from dtfctl.launcher.controller.state.frameworks import of
 from dtfctl.launcher.controller.state.frameworks.base import CLIENT_JOBS
 from dtfctl.launcher.controller.state.job_lifecycle import JobRecord, Placed, start
@@ -58,24 +59,27 @@ def schedule(
     minimum: Mapping[str, int],
     now: float,
     held_back: Mapping[str, str] | None = None,
+    gpus: GpuRoom | None = None,
 ) -> list[JobRecord]:
     """Start the jobs that can be started, and say of the others why they wait.
 
     Args:
         minimum: running tasks that a group needs at least.
         held_back: jobs that must not begin now, and why.
+        gpus: what hosts have of them; without it nobody waits for any.
     """
-    taken = Taken()
+    taken, room = Taken(), gpus or GpuRoom(tasks, {}, {})
     for job in jobs:
         if job.is_active:
             taken.take(job)
+            _take_gpus(job, job.placed, room)
     after = {job.id: job for job in jobs}
     waiting = [job for job in jobs if job.state == "queued" and job.ending is None]
     held = held_back or {}
     after |= {job.id: replace(job, reason=f"waits: {held[job.id]}") for job in waiting if job.id in held}
     waiting = [job for job in waiting if job.id not in held]
     for job in sorted(waiting, key=lambda job: (-job.request.priority, job.seq)):
-        after[job.id] = _try_to_start(job, tasks, minimum, taken, now)
+        after[job.id] = _try_to_start(job, tasks, minimum, taken, room, now)
     return [after[job.id] for job in jobs]
 
 
@@ -144,7 +148,12 @@ def placed_on(request: JobRequest, wish: Wish, own: Sequence[TaskStatus]) -> tup
 
 
 def _try_to_start(
-    job: JobRecord, tasks: Sequence[TaskStatus], minimum: Mapping[str, int], taken: Taken, now: float
+    job: JobRecord,
+    tasks: Sequence[TaskStatus],
+    minimum: Mapping[str, int],
+    taken: Taken,
+    room: GpuRoom,
+    now: float,
 ) -> JobRecord:
     request = job.request
     try:
@@ -160,7 +169,7 @@ def _try_to_start(
         return replace(job, reason=_turn(wish, taken, job, free))
     own = free
     if wish.count is not None:
-        best = sorted(free, key=lambda task: (not _is_fit(request, task), task.index))[: wish.count]
+        best = _best(request, free, room)[: wish.count]
         own = sorted(best, key=lambda task: task.index)
     missing = _missing(request, own, wish, tasks, minimum)
     if missing:
@@ -168,9 +177,37 @@ def _try_to_start(
             taken.kept.setdefault(task.name, job.id)
         names = ", ".join(task.name for task in missing[:NAMES_SHOWN])
         return replace(job, reason=f"waits for {names}" + (" ..." if len(missing) > NAMES_SHOWN else ""))
-    job = start(job, placed_on(request, wish, own), now)
+    placed = placed_on(request, wish, own)
+    lacks = room.lacks(_slots(placed), request.gpus or 0, own_only=_own_only(request))
+    _take_gpus(job, placed, room)
+    if lacks:
+        for task in own:
+            taken.kept.setdefault(task.name, job.id)
+        return replace(job, reason=lacks)
+    job = start(job, placed, now)
     taken.take(job)
     return job
+
+
+def _best(request: JobRequest, free: Sequence[TaskStatus], room: GpuRoom) -> list[TaskStatus]:
+    """Order workers: those that run before others, those whose hosts have GPUs for them before others."""
+
+    def waits(task: TaskStatus) -> bool:
+        return bool(room.lacks([task.name], request.gpus or 0, own_only=_own_only(request)))
+
+    return sorted(free, key=lambda task: (not _is_fit(request, task), waits(task), task.index))
+
+
+def _slots(placed: Sequence[Placed]) -> list[str]:
+    return [item.task for item in placed if item.runs]
+
+
+def _own_only(request: JobRequest) -> bool:
+    return of(request.framework).gpus == "host"
+
+
+def _take_gpus(job: JobRecord, placed: Sequence[Placed], room: GpuRoom) -> None:
+    room.take(job.id, _slots(placed), job.request.gpus or 0, own_only=_own_only(job.request))
 
 
 def _is_fit(request: JobRequest, task: TaskStatus) -> bool:

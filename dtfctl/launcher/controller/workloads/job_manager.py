@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dtfctl.launcher.controller.decisions import checkpoint_folders, job_queue, reconcile
+from dtfctl.launcher.controller.decisions.gpu_room import GpuRoom
 from dtfctl.launcher.controller.hosts.host_manager import HostManager
 from dtfctl.launcher.controller.state import job_lifecycle, ledger
 from dtfctl.launcher.controller.state.desired_state import DesiredState
@@ -60,7 +61,9 @@ class JobManager:
                 job = self._follow_spec(self._with_files(job, now), spec)
                 self._set(at, job_lifecycle.step(job.noting(seen.hosts), seen, by_name, now))
         minimum = {job: group.count if group.min is None else group.min for job, group in spec.tasks.items()}
-        for at, job in enumerate(job_queue.schedule(records, tasks, minimum, now, self._held_back())):
+        of_group = {job: group.gpus for job, group in spec.tasks.items()}
+        gpus = GpuRoom(tasks, of_group, self._hosts.gpus())
+        for at, job in enumerate(job_queue.schedule(records, tasks, minimum, now, self._held_back(), gpus)):
             self._set(at, job)
 
     def _held_back(self) -> dict[str, str]:

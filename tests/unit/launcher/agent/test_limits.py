@@ -72,6 +72,26 @@ def test_gpus_that_are_not_there_fail_the_generation(state: HostUnits) -> None:
     assert record.reason == "needs 4 GPUs, this host has 3 for it"
 
 
+def test_gpus_that_another_job_has_are_waited_for_and_those_of_a_task_that_is_down_are_kept(state: HostUnits) -> None:
+    task(state, "worker/0", 0)
+    other = client(state, "worker/1", 3, gpus=(1, 2, 3))
+    other.job_id = "b"
+    process = client(state, "worker/0", 2)
+
+    def waits_for() -> str:
+        assert process.order is not None
+        return resources.waits_for_gpus(process.order, state.tasks.values(), [other])
+
+    assert waits_for() == "waits for 1 GPU, taken by b"
+    other.record = Record(state="done", gpus=(1, 2, 3))
+    assert waits_for() == ""
+    assert given(process).gpus == (0, 1)
+    down = task(state, "worker/2", 1, 2, 3)
+    down.record = Record(state="failed", gpus=(1, 2, 3))
+    assert waits_for() == "", "no waiting would help"
+    assert given(process).reason == "needs 2 GPUs, this host has 1 for it"
+
+
 def test_processes_are_kept_on_different_cores_while_there_are_any(state: HostUnits) -> None:
     first = client(state, "worker/0", None, cpus=1.5)
     first.record = given(first)

@@ -355,6 +355,55 @@ def test_a_host_gives_up_its_last_whole_checkpoint_only_for_a_newer_one(two_host
     assert not list(two_hosts.folders["b"].glob("m-1*"))
 
 
+def test_a_folder_that_vanished_under_its_keeper_is_filled_again_before_anything_starts(
+    two_hosts: type[Wire], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = two_hosts.folders["a"], two_hosts.folders["b"]
+    order = FolderOrder(str(b), "j", hold=True, peers=(FolderPeer("a", "a"),), gates=("ps/0",), all_peers=True)
+    two_hosts.hosts["b"].take([order], "c")
+    save(a, 1)
+    eventually(lambda: whole_on(two_hosts, "b") == ("m-1",) and not two_hosts.hosts["b"].holds_back("ps/0"))
+    two_hosts.lost = {"m-1.data-00000-of-00001"}  # so that it stays away for as long as is looked
+    b.rename(b.with_name("gone"))  # at once: what is fetched into it meanwhile is in nobody's way
+    assert two_hosts.hosts["b"].holds_back("ps/0"), "as soon as it has gone"
+    eventually(lambda: whole_on(two_hosts, "b") == ())
+    assert two_hosts.hosts["b"].holds_back("ps/0")
+    two_hosts.lost = set()
+    eventually(lambda: whole_on(two_hosts, "b") == ("m-1",) and not two_hosts.hosts["b"].holds_back("ps/0"))
+    assert whole_on(two_hosts, "a") == ("m-1",)
+
+
+def test_a_job_that_resumes_starts_when_all_that_it_asks_has_answered_it(two_hosts: type[Wire]) -> None:
+    a, b = two_hosts.folders["a"], two_hosts.folders["b"]
+    order = FolderOrder(str(b), "j-1", hold=True, gates=("ps/0",), all_peers=True)
+    two_hosts.hosts["b"].take([order], "c")
+    eventually(lambda: not two_hosts.hosts["b"].holds_back("ps/0"))
+    two_hosts.lost = {"m-7.index"}
+    save(a, 7)
+    two_hosts.hosts["b"].take([replace(order, job_id="j-2", peers=(FolderPeer("a", "a"),))], "c")
+    eventually((b / "m-7.data-00000-of-00001").exists)
+    assert two_hosts.hosts["b"].holds_back("ps/0"), "j-1 was in step with nobody"
+    two_hosts.lost = set()
+    eventually(lambda: not two_hosts.hosts["b"].holds_back("ps/0"))
+    assert (b / "m-7.index").exists()
+
+
+def test_a_file_is_deleted_when_it_stays_away_and_the_folder_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SETTLE_S", 0.05)
+    record = Record(tmp_path / "one")
+    (tmp_path / "one/x").write_text("x")
+    eventually(lambda: record.scan() and "x" in record.entries)
+    (tmp_path / "one/x").unlink()
+    record.scan()
+    assert not record.entries["x"].deleted, "`rm -rf` of the folder begins so, too"
+    shutil.rmtree(tmp_path / "one")
+    record.scan()
+    assert record.entries == {}
+    assert record.times_taken_away == 1
+
+
 def test_a_beat_of_the_agent_looks_at_no_file(two_hosts: type[Wire], monkeypatch: pytest.MonkeyPatch) -> None:
     save(two_hosts.folders["a"], 1)
     eventually(lambda: whole_on(two_hosts, "b") == ("m-1",))

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
+from dtfctl.launcher.controller.decisions.gpu_room import GpuRoom
 from dtfctl.launcher.controller.decisions.job_queue import check, schedule
 from dtfctl.launcher.controller.state.job_lifecycle import JobRecord
 from dtfctl.launcher.errors import Conflict, NoSuchTask, UsageError
@@ -53,6 +54,52 @@ def test_jobs_with_other_tasks_run_at_once_each_numbered_from_zero() -> None:
     ]
     assert own(first) == ["worker/0", "worker/1"]
     assert third.state == "queued"
+
+
+def on_hosts(*jobs: JobRecord, gpus: dict[str, int], each: int = 0) -> list[JobRecord]:
+    tasks = [replace(task, host=f"h{task.index % 2}") for task in TASKS]
+    return schedule(jobs, tasks, {}, NOW, gpus=GpuRoom(tasks, {"worker": each}, gpus))
+
+
+def test_a_job_waits_for_gpus_that_others_have_and_says_so() -> None:
+    two = {"h0": 1, "h1": 1}
+    one = {"workers": 1, "gpus": 1}
+    first, second, third, small = on_hosts(
+        job("a", 1, **one), job("b", 2, **one), job("c", 3, **one), job("d", 4, workers=1), gpus=two
+    )
+    assert (own(first), own(second)) == (["worker/0"], ["worker/1"]), "where there is one left"
+    assert (third.state, third.reason) == ("queued", "waits for 1 GPU on h0: it has 1, taken by a")
+    assert own(small) == ["worker/3"], "which needs none"
+    _, third = on_hosts(second, third, gpus=two)
+    assert own(third) == ["worker/0"], "it has been given back"
+
+
+def test_who_waits_for_gpus_is_not_passed_by_those_behind_it() -> None:
+    first, large, small = on_hosts(
+        job("a", 1, tasks="worker/0", gpus=1),
+        job("b", 2, tasks="worker/2", gpus=2),
+        job("c", 3, tasks="worker/1", gpus=1),
+        gpus={"h0": 2, "h1": 1},
+    )
+    assert large.reason == "waits for 1 GPU on h0: it has 2, taken by a"
+    assert small.state == "running", "on another host"
+    _, large, small = on_hosts(first, large, job("d", 4, share=True, tasks="worker/2", gpus=1), gpus={"h0": 2})
+    assert (large.state, small.state) == ("queued", "queued")
+
+
+def test_gpus_of_slots_count_before_those_of_the_host() -> None:
+    first, second = on_hosts(
+        job("a", 1, tasks="worker/0", gpus=2), job("b", 2, tasks="worker/2", gpus=2), gpus={"h0": 3}, each=1
+    )
+    assert (first.state, second.reason) == ("running", "waits for 1 GPU on h0: it has 3, taken by a")
+
+
+@pytest.mark.parametrize("framework", ["command", "torch"])
+def test_no_job_waits_for_gpus_that_are_nowhere(framework: str) -> None:
+    (record,) = on_hosts(job("a", workers=1, gpus=3, framework=framework), gpus={"h0": 2, "h1": 2})
+    assert record.state == "running", "its start says how many there are"
+    (record,) = on_hosts(job("a", workers=1, gpus=1, framework=framework), gpus={})
+    assert record.state == "running", "no host has told yet"
 
 
 def test_priority_then_age() -> None:
