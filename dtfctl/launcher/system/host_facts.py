@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from dtfctl.cores import available
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.system.files import free_bytes, write_whole
 from dtfctl.launcher.system.procfs import memory_bytes
@@ -28,8 +29,8 @@ class HostFacts:
 
 
 def usable_cores() -> int:
-    """List the cores this process may run on."""
-    return len(os.sched_getaffinity(0))
+    """Count the cores this process may keep busy: those it may run on, as far as its control groups let it."""
+    return available()
 
 
 def gpu_count() -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl.cores import available
 from dtfctl.runtime.compiler.pause import collector_paused
 from dtfctl.runtime.executor.binding import Environment
 from dtfctl.runtime.executor.device_memory import DeviceRendezvous, device_scope, is_gpu
@@ -17,7 +18,6 @@ from dtfctl.runtime.executor.node_errors import release_values
 from dtfctl.runtime.executor.plan import Plan
 from dtfctl.runtime.executor.planner import Planner
 from dtfctl.runtime.executor.quiet import quietly
-from dtfctl.runtime.executor.tuner import available_cores
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import OpError
 from dtfctl.runtime.framework.function_library import FunctionLibrary
@@ -71,7 +71,7 @@ class Executor:
         self.functions = functions or FunctionRunner(library, device, resources, kernels)
         self.ends = ClientEnds() if partial or scope else ClientEnds.of(graph)
         self._env = Environment(device, resources, kernels, library, self.functions, scope, self.ends)
-        self.planner = Planner(graph, self._env, parallelism or available_cores())
+        self.planner = Planner(graph, self._env, parallelism or available())
         # Kernels make constants of theirs when they are built.
         with collector_paused(), device_scope(device):
             self.plan: Plan = self.planner.machine() if partial else self.planner.first()

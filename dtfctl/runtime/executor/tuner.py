@@ -8,7 +8,6 @@ the step, a few steps are run both ways. What was faster stays.
 from __future__ import annotations
 
 import copy
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -31,10 +30,6 @@ _HEAVY = 150_000
 # The critical path must promise this much, and the trial deliver it.
 _LEAST_PROMISE = 1.25
 _LEAST_GAIN = 1.1
-
-
-def available_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Tuner:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from dtfctl.cores import granted
+
 _MAPS = Path("/proc/self/maps")
 
 
@@ -33,6 +35,9 @@ def open_blas() -> OpenBlas | None:
                 core, threads, set_threads = (getattr(library, name, None) for name in names)
                 if core is not None and threads is not None and set_threads is not None:
                     core.restype, set_threads.restype = ctypes.c_char_p, None
+                    # It counts cores, not what control groups leave of them.
+                    if threads() > granted():
+                        set_threads(granted())
                     return OpenBlas(core, threads, set_threads)
     return None
 

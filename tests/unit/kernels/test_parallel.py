@@ -17,7 +17,7 @@ F = np.float32
 
 @pytest.mark.parametrize("server_first", [True, False])
 def test_denormals_are_the_callers(monkeypatch: pytest.MonkeyPatch, server_first: bool) -> None:
-    monkeypatch.setattr(parallel, "_cores", lambda: 2)
+    monkeypatch.setattr(parallel, "granted", lambda: 2)
     monkeypatch.setattr(parallel, "LEAST_BYTES", 0)
     monkeypatch.setattr(parallel, "_PARTS_EACH", 1)
     monkeypatch.setenv("DTF_ADAPT_THREADS", "0")

@@ -181,39 +181,51 @@ class Machine:
 
 def test_threads_that_help_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch, 300e-6, 160e-6)
-    assert machine.run(3) == [1, 1, 1]
-    assert set(machine.run(1000)) == {2}
+    assert machine.run(6) == [1, 1, 1, 2, 2, 2]
+    # What they gain is looked at anew now and then.
+    assert machine.run(1000).count(2) > 980
     # A moment's delay is forgotten soon.
-    machine.now += 1.0
     machine.took[2] = 900e-6
     machine.run(1)
     machine.took[2] = 160e-6
-    assert set(machine.run(100)) == {2}
+    assert machine.run(100).count(2) > 95
+
+
+def test_threads_that_take_longer_than_one_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch, 60e-6, 100e-6)
+    machine.run(6)
+    machine.run(5000)
+    # Trying them costs less than a twentieth.
+    assert 2 <= machine.used.count(2) < 150
+    # They are found to be better soon when they are.
+    machine.took[2] = 40e-6
+    machine.run(2000)
+    assert machine.run(1000).count(2) > 950
 
 
 def test_threads_that_wait_for_each_other_are_given_up_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = Machine(monkeypatch, 300e-6, 20e-3)
-    machine.run(3)
+    machine = Machine(monkeypatch, 300e-6, 160e-6)
+    machine.run(50)
+    machine.took[2] = 20e-3
+    began = machine.now
     used = machine.run(20000)
-    # Two seconds of pause at most, of 6000 products, against one attempt.
     assert 2 <= used.count(2) < 20
-    machine.now += 10.0
+    assert machine.now - began < 1.05 * 20000 * 300e-6
     machine.took[2] = 160e-6
-    assert set(machine.run(100)) == {2}
+    machine.run(20000)
+    assert machine.run(1000).count(2) > 950
 
 
 def test_threads_that_gain_more_than_a_core_that_is_away_at_times_costs_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     machine = Machine(monkeypatch, 300e-6, 160e-6)
-    machine.run(3)
+    machine.run(50)
     for _ in range(50):
-        machine.took[2] = 4e-3
-        assert set(machine.run(1)) == {2}
+        machine.took[2] = 2e-3
+        machine.run(1)
         machine.took[2] = 160e-6
-        assert set(machine.run(40)) == {2}
-    machine.took[2] = 4e-3
-    assert machine.run(4) == [2, 2, 2, 1]
+        assert machine.run(100).count(2) > 90
 
 
 class Others:
@@ -233,21 +245,28 @@ def test_products_leave_cores_to_others_before_they_lose_by_them(
     machine, others = Machine(monkeypatch, 300e-6, 160e-6), Others(tmp_path)
     crowd = threads.Crowd(threads.Host(str(others.path)), cores=2)
     machine.product = threads.threaded(machine.call, threads.by_one(machine.call, machine.set_threads, 2), 2, crowd)
-    machine.run(4)
+    machine.run(8)
+
+    def most(count: int) -> int:
+        used = machine.run(count)
+        return max((1, 2), key=used.count)
+
     # The second of the two that run is the product's own.
     others.want(2)
-    assert set(machine.run(500)) == {2}
+    assert most(500) == 2
     others.want(3)
-    assert machine.run(200)[-1] == 1
+    machine.run(200)
+    assert set(machine.run(300)) == {1}
     others.want(2)
     assert set(machine.run(500)) == {1}
     others.want(1)
-    assert machine.run(200)[-1] == 2
+    machine.run(200)
+    assert most(300) == 2
     # Those that come and go do not count.
     others.want(3)
     machine.run(10)
     others.want(1)
-    assert set(machine.run(300)) == {2}
+    assert most(300) == 2
 
 
 def test_where_the_host_does_not_say_who_runs_all_cores_are_there(tmp_path: Path) -> None:
@@ -278,27 +297,27 @@ def test_products_of_any_shapes(shape: tuple[int, int, int], transposed: tuple[b
     np.testing.assert_array_equal(stacks, np.stack([want, 2 * want]).astype(dtype))
 
 
-def test_products_count_together_what_threads_cost_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = Machine(monkeypatch, 300e-6, 4e-3)
+def test_products_know_together_that_threads_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch, 300e-6, 160e-6)
     first = machine.product
     other = threads.threaded(machine.call, threads.by_one(machine.call, machine.set_threads, 2), 2, machine.crowd)
-    for _ in range(3):
+    for _ in range(10):
         first()
         other()
+    machine.took[2] = 20e-3
     machine.used = []
     for _ in range(3):
         first()
         other()
-    assert machine.used == [2, 2, 2, 1, 1, 1]
+    assert machine.used == [2, 1, 1, 1, 1, 1]
 
 
 def test_what_a_core_takes_is_learned_anew_when_all_became_slower(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch, 300e-6, 160e-6)
-    machine.run(3)
+    machine.run(6)
     machine.took = {1: 900e-6, 2: 480e-6}
-    assert 1 in machine.run(1000)
     machine.run(5000)
-    assert set(machine.run(1000)) == {2}
+    assert machine.run(1000).count(2) > 950
 
 
 def test_threads_are_left_as_they_are_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,13 +6,13 @@ the dataset's options allow any order: then whatever is ready is given before wh
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from dtfctl import guard
+from dtfctl.cores import available
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.dataset.core import (
@@ -31,7 +31,7 @@ from dtfctl.runtime.kernels.dataset.registration import function_of, register_da
 from dtfctl.runtime.kernels.registry import KernelBuild
 
 # Threads where the user leaves their number to us; more than a few of them only wait for the interpreter.
-AUTOTUNED = min(4, os.cpu_count() or 1)
+AUTOTUNED = min(4, available())
 
 
 def ordered(k: KernelBuild, iteration: Iteration) -> bool:

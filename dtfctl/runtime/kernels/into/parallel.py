@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl import guard
+from dtfctl.cores import granted
 from dtfctl.runtime.framework.denormals import flush_denormals, flushes_denormals
 from dtfctl.runtime.kernels.into.registry import Into, Spec
 from dtfctl.runtime.kernels.into.threads import threaded
@@ -27,16 +28,6 @@ LEAST_BYTES = 1 << 20
 _PARTS_EACH = 2
 # What one stage of several gives at a time: it is in cache when the next one wants it.
 _PART_BYTES = 256 << 10
-
-
-def _cores() -> int:
-    """Count the cores to use: as many as BLAS may, as the launcher shares a host's cores among its tasks that way."""
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        value = os.environ.get(name, "")
-        if value.isdigit() and int(value):
-            return min(available, int(value))
-    return available
 
 
 class _Job:
@@ -120,9 +111,14 @@ class ThreadPool:
             del job
 
 
+def shared_pool() -> ThreadPool:
+    """Return the pool of this process, of as many threads as it may keep running."""
+    return _pool(os.getpid())
+
+
 @cache
 def _pool(process: int) -> ThreadPool:
-    return ThreadPool(_cores())
+    return ThreadPool(granted())
 
 
 @dataclass
@@ -172,12 +168,12 @@ def in_parts(stages: list[Stage]) -> Callable[..., None] | None:
     largest = max(stage.nbytes for stage in stages)
     if largest < LEAST_BYTES or any(c is None for c in cuts) or any(s.output.shape[0] != lead for s in stages):
         return None
-    size = _cores()
+    size = granted()
     if len(stages) == 1 and size < 2:
         return None
     parts = size * _PARTS_EACH if len(stages) == 1 else max(size * _PARTS_EACH, largest // _PART_BYTES)
-    pool = _pool(os.getpid())
-    bounds = list(_bounds(lead, parts))
+    pool = shared_pool()
+    cuts_at = list(bounds(lead, parts))
     steps: list[tuple[Callable[..., Any], tuple[Any, ...], list[tuple[int, bool]], int]] = []
     at = 0
     for stage, cut in zip(stages, cuts):
@@ -191,10 +187,10 @@ def in_parts(stages: list[Stage]) -> Callable[..., None] | None:
             call(*pieces[:inputs], *extras, *pieces[inputs:])
 
     def together(*values: Any) -> None:
-        pool.run([partial(part, values, rows) for rows in bounds])
+        pool.run([partial(part, values, rows) for rows in cuts_at])
 
     def alone(*values: Any) -> None:
-        for rows in bounds:
+        for rows in cuts_at:
             part(values, rows)
 
     return threaded(together, alone, size)
@@ -205,7 +201,8 @@ def in_parallel(into: Into, inputs: list[Any], outputs: list[Spec]) -> Callable[
     return in_parts([stage_of(into, inputs, outputs)]) or into.call
 
 
-def _bounds(rows: int, parts: int) -> Iterator[slice]:
+def bounds(rows: int, parts: int) -> Iterator[slice]:
+    """Divide rows into parts of about the same size."""
     parts = min(parts, rows)
     for i in range(parts):
         yield slice(rows * i // parts, rows * (i + 1) // parts)

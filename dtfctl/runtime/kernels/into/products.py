@@ -1,15 +1,17 @@
 """Which library multiplies matrices, with how many threads, and products that are added to what is there.
 
 Small products are BLAS's, by the calling thread alone. From a size on OpenBLAS gives a part to threads of its own,
-which then look for work for 25 ms, on cores that others need. oneDNN's threads sleep after half a millisecond, and on
-two cores it is the faster one for large products; so a plan that has large ones, or oneDNN's convolutions, leaves all
-but the small ones to it, where it is installed. Kernels for any shapes do the same by the sizes they are called with,
-and have OpenBLAS's threads for the largest only.
+which then look for work for 25 ms, on cores that others need; so it is left to one thread but for the largest of sums
+that only it can do. oneDNN's threads sleep after half a millisecond, and on two cores it is the faster one for large
+products; so a plan that has large ones, or oneDNN's convolutions, leaves all but the small ones to it, where it is
+installed. Kernels for any shapes do the same by the sizes they are called with. What oneDNN does not multiply, stacks
+of matrices and other types, is cut into parts for threads of our own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -17,8 +19,9 @@ import numpy as np
 
 from dtfctl.runtime.kernels.blas_in_use import open_blas
 from dtfctl.runtime.kernels.into.blas import find_blas
+from dtfctl.runtime.kernels.into.parallel import bounds, shared_pool
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit
-from dtfctl.runtime.kernels.into.threads import at_once, by_one, threaded
+from dtfctl.runtime.kernels.into.threads import by_one, threaded
 from dtfctl.runtime.kernels.onednn.library import Library, OneDnnError, find_library
 from dtfctl.runtime.kernels.onednn.product import Product
 
@@ -28,6 +31,9 @@ _MOST_ALONE = 1 << 18
 _LARGE = 1 << 22
 # From this on, without oneDNN, OpenBLAS's threads gain more than what they cost whoever comes next.
 _HUGE = 1 << 26
+# Of how many shapes it is known how they are multiplied best, at most.
+_MOST_SHAPES = 4096
+_PARTS_EACH = 2
 _FLOAT32 = np.dtype(np.float32)
 
 dot = np.dot
@@ -59,7 +65,7 @@ def product(a: Spec, b: Spec, ta: bool, tb: bool) -> Into:
     by_numpy = _BY_NUMPY[ta, tb]
     if rows * inner * columns <= _MOST_ALONE:
         return Into(by_numpy)
-    usual = Into(_with_threads_of_blas(by_numpy))
+    usual = Into(_with_threads_of_ours(by_numpy, ta) if rows * inner * columns >= _LARGE else _alone(by_numpy))
     return Into(usual.call, beside_onednn=lambda: product_by_onednn(a, b, ta, tb, False) or usual)
 
 
@@ -91,37 +97,78 @@ def multiply(a: Any, b: Any, ta: bool, tb: bool) -> Any:
     if size <= _MOST_ALONE:
         return np.matmul(x, y)
     library = find_library() if size >= _LARGE and a.dtype == b.dtype == _FLOAT32 else None
-    if library is not None and not library.is_forked:
-        out = np.empty((x.shape[0], y.shape[1]), _FLOAT32)
-        a, b = contiguous(a), contiguous(b)
-        count = library.threads()
-        at_once(_put_product, by_one(_put_product, library.set_threads, count), count, a, b, out, ta, tb)
-        return out
-    return multiply_stacks(x, y)
+    if library is None or library.is_forked:
+        return multiply_stacks(x, y)
+    out = np.empty((x.shape[0], y.shape[1]), _FLOAT32)
+    key = (a.shape, b.shape, ta, tb)
+    _chosen(key, lambda: _with_threads_of_onednn(_put_product))(contiguous(a), contiguous(b), out, ta, tb)
+    return out
 
 
 def multiply_stacks(a: Any, b: Any) -> Any:
-    """Multiply as `numpy.matmul` does, with OpenBLAS's threads for very large matrices only."""
-    size = a.shape[-2] * a.shape[-1] * b.shape[-1] if a.ndim > 1 else 0
-    found = open_blas() if size > _MOST_ALONE else None
+    """Multiply as `numpy.matmul` does, large matrices and many of them by several threads."""
+    size = prod(a.shape) * b.shape[-1] if a.ndim > 1 and b.ndim > 1 else 0
+    if size < _LARGE or not a.shape[0] > 1 or not (a.ndim == b.ndim == 2 or _are_pairs(a, b)):
+        return _alone(np.matmul)(a, b) if size > _MOST_ALONE else np.matmul(a, b)
+    out = np.empty((*a.shape[:-1], b.shape[-1]), np.result_type(a, b))
+    key = (a.shape, b.shape, a.dtype, a.strides)
+    _chosen(key, lambda: _with_threads_of_ours(np.matmul, False))(a, b, out)
+    return out
+
+
+def _are_pairs(a: Any, b: Any) -> bool:
+    """Tell whether stacks have a matrix for each of the other's, and fit."""
+    return bool(a.shape[:-2] == b.shape[:-2] and a.shape[-1] == b.shape[-2])
+
+
+# How products of any shapes are done, by what is known of their factors.
+_CHOSEN: dict[Any, Callable[..., Any]] = {}
+
+
+def _chosen(key: Any, make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    found = _CHOSEN.get(key)
     if found is None:
-        return np.matmul(a, b)
-    count = found.threads()
-    if size < _HUGE:
-        return by_one(np.matmul, found.set_threads, count)(a, b)
-    return at_once(np.matmul, by_one(np.matmul, found.set_threads, count), count, a, b)
+        if len(_CHOSEN) >= _MOST_SHAPES:
+            _CHOSEN.clear()
+        found = _CHOSEN[key] = make()
+    return found
 
 
 def _put_product(a: Any, b: Any, out: Any, ta: bool, tb: bool) -> None:
     _library().add_product(1.0, contiguous(a), contiguous(b), out, ta, tb, 0.0)
 
 
-def _with_threads_of_blas(call: Callable[..., Any]) -> Callable[..., None]:
+def _alone(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Make products of OpenBLAS the calling thread's alone."""
+    found = open_blas()
+    return call if found is None else by_one(call, found.set_threads, found.threads())
+
+
+def _with_threads_of_ours(call: Callable[..., Any], ta: bool) -> Callable[..., Any]:
+    """Make a product of BLAS that our threads have parts of, where that is the faster.
+
+    Args:
+        ta: whether it transposes its first factor.
+    """
+    pool = shared_pool()
+
+    def parts(a: Any, b: Any, out: Any) -> None:
+        def part(rows: slice) -> None:
+            call(a[:, rows] if ta else a[rows], b if b.ndim == 2 else b[rows], out[rows])
+
+        pool.run([partial(part, rows) for rows in bounds(len(out), pool.size * _PARTS_EACH)])
+
+    return threaded(_alone(parts), _alone(call), pool.size)
+
+
+def _with_threads_of_blas(call: Callable[..., Any], size: int) -> Callable[..., None]:
     found = open_blas()
     if found is None:
         return call
+    if size < _HUGE:
+        return _alone(call)
     count = found.threads()
-    return threaded(call, by_one(call, found.set_threads, count), count)
+    return threaded(call, _alone(call), count)
 
 
 def _with_threads_of_onednn(call: Callable[..., Any]) -> Callable[..., None]:
@@ -175,4 +222,4 @@ def adder(a: Spec, b: Spec, ta: bool, tb: bool, beside_onednn: bool) -> Callable
     def add_by_blas(factor: float, a: Any, b: Any, c: Any) -> None:
         blas.add_product(factor, a, b, c, ta, tb)
 
-    return _with_threads_of_blas(add_by_blas)
+    return _with_threads_of_blas(add_by_blas, rows * inner * columns)

@@ -1,12 +1,13 @@
-"""How many threads a matrix product or convolution gets: all, or the caller's alone while other work has the cores.
+"""By which of several ways a product, a convolution or work in parts is done: by all threads, or the caller alone.
 
-The threads of a product wait for each other, many times in some libraries. Where other processes want the cores they
-wait until the scheduler has given each of them its turn, and a product takes milliseconds that takes 0.3 ms on one
-core of two. So the host is asked how many threads want to run, and while they leave too few cores, products are left
-to their callers. Where it does not say, or where it is the process that may not have the cores, products show it: what
-they cost on one core is found out first, and where more threads have lost more than they have gained, they are left to
-their callers for a while. Long sums can then round differently, as on a machine of fewer cores; `DTF_ADAPT_THREADS=0`
-keeps the number of threads as it is.
+Threads gain time while they find cores. Where they do not, or where it takes as long to wake them as they help, they
+lose it: those of a product wait for each other, and beside others that want the cores each wait lasts until the
+scheduler has given all of them a turn. So each call is timed by each of its ways, and has the one that takes least at
+the moment; the others are tried anew whenever what that may cost is a small part of what the call has cost since. What
+all calls lose by threads in a bad moment is known to all of them at once, and where the host says how many threads
+want to run, threads are not even tried while they leave too few cores.
+
+Long sums can round differently by another way, as on a machine of fewer cores; `DTF_ADAPT_THREADS=0` keeps all threads.
 """
 
 from __future__ import annotations
@@ -17,15 +18,21 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-# Runs by which a product's cost on one core becomes known.
+from dtfctl import cores
+
+# Runs by which it becomes known what a way costs.
 _TRIALS = 3
-# Threads are given up when all products together have lost so many seconds by them; what they gain meanwhile counts
-# against that. A core that is away for some milliseconds now and then costs less than doing without it.
-_MOST_LOST_S = 0.01
-# How much of the difference counts when a product takes longer on one core than before: the core itself became slower.
-_SLOWER = 0.1
-# How long products are left to their callers: first, and at most when each attempt fails.
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 2.0
+# What part of a difference counts: of runs that follow each other, and of one after some time.
+_WEIGHT, _WEIGHT_ANEW = 1 / 8, 1 / 2
+# A run that takes so many times what it should was kept waiting, and says nothing of what it costs otherwise.
+_WAITED = 3.0
+# What part of a wait counts for all calls: of runs that follow each other, and of one after some time.
+_STRAIN, _STRAIN_ANEW = 1 / 32, 1 / 4
+# Threads are to gain so much at least: they take the time of cores even where they gain nothing.
+_LEAST_GAIN = 0.95
+# What part of its time a call may lose by trying the way that was worse, and the most by which that is put off when
+# it turns out worse each time.
+_TRYING, _MOST_PUT_OFF = 0.02, 16
 # How often the host is asked, and for how long what it said counts.
 _LOOK_S, _MEMORY_S = 0.002, 0.02
 # For so long after a product its threads may still be looking for work.
@@ -75,55 +82,76 @@ class Host:
 
 
 class Crowd:
-    """Whether other work is on the cores; one for all products of a process.
+    """Whether other work is on the cores; one for all calls of a process.
 
     Args:
+        host: None where what runs on it says nothing of the cores that this process may have.
         cores: of the host.
+
+    Attributes:
+        strain: how many times as long as usual threads take together at the moment.
     """
 
     def __init__(self, host: Host | None = None, cores: int | None = None) -> None:
-        self.alone_until = 0.0
+        self.strain = 1.0
         self._host = host
         self._cores = cores or os.cpu_count() or 1
-        self._pause = _FIRST_PAUSE_S
-        self._lost_s = 0.0
         # When threads had work last, and how many did.
         self._ended, self._threads = -math.inf, 1
 
     def leaves_room(self, count: int, now: float) -> bool:
-        """Tell whether `count` threads would find cores."""
-        if now < self.alone_until:
-            return False
+        """Tell whether `count` threads would find cores, by what the host says."""
         if self._host is None:
             return True
         own = self._threads if now - self._ended < _SPIN_S else 1
         return self._cores - self._host.wanting(own, now) >= count * _LEAST_ROOM
 
-    def took(self, more_s: float, count: int, now: float) -> None:
-        """Note that a product by `count` threads has taken so much more, or less, than it takes on one core."""
+    def took(self, taken: float, usual: float, count: int, now: float, weight: float = _STRAIN) -> None:
+        """Note how long `count` threads have taken, and how long they do when they find cores.
+
+        Args:
+            weight: what part of the difference to what was known counts.
+        """
         self._ended, self._threads = now, count
-        self._lost_s = max(self._lost_s + more_s, 0.0)
-        if self._lost_s > _MOST_LOST_S:
-            self._lost_s = 0.0
-            self._suffered(now)
-
-    def _suffered(self, now: float) -> None:
-        """Threads were in vain: do without them for a while, for longer if the last pause has only just ended."""
-        soon = now - self.alone_until < self._pause
-        self._pause = min(self._pause * 2, _LONGEST_PAUSE_S) if soon else _FIRST_PAUSE_S
-        self.alone_until = now + self._pause
+        self.strain += ((taken / usual if taken > usual * _WAITED else 1.0) - self.strain) * weight
 
 
-_CROWD = Crowd(Host())
+def _crowd() -> Crowd:
+    """Make the process's crowd; what all of the host's cores do says nothing of some of them, or of a share."""
+    whole = cores.available() >= (os.cpu_count() or 1)
+    return Crowd(Host() if whole else None)
 
 
-def at_once(call: Callable[..., Any], alone: Callable[..., Any], count: int, *args: Any) -> Any:
-    """Call by `count` threads if they find cores, else by the caller's alone; for work that is done in many sizes."""
-    if count > 1 and (not adapts() or _CROWD.leaves_room(count, clock())):
-        result = call(*args)
-        _CROWD.took(0.0, count, clock())
-        return result
-    return alone(*args)
+_CROWD = _crowd()
+
+
+class Way:
+    """One of the ways of a call, and what it costs when nothing keeps it waiting."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self.call = call
+        self.cost = math.inf
+        # By how much it is put off to try this way again.
+        self.put_off = 1
+        self._first: list[float] | None = []
+
+    @property
+    def is_known(self) -> bool:
+        return self._first is None
+
+    def took(self, taken: float, weight: float) -> None:
+        """Note what a run has cost.
+
+        Args:
+            weight: what part of the difference to what was known counts.
+        """
+        if self._first is None:
+            self.cost += (min(taken, self.cost * _WAITED) - self.cost) * weight
+            return
+        self._first.append(taken)
+        self.cost = sorted(self._first)[len(self._first) // 2]
+        if len(self._first) == _TRIALS:
+            self._first = None
 
 
 def by_one(call: Callable[..., Any], set_threads: Callable[[int], None], count: int) -> Callable[..., Any]:
@@ -140,33 +168,44 @@ def by_one(call: Callable[..., Any], set_threads: Callable[[int], None], count: 
 
 
 def threaded(
-    call: Callable[..., Any], alone: Callable[..., Any], count: int, crowd: Crowd = _CROWD
+    call: Callable[..., Any], alone: Callable[..., Any], count: int, crowd: Crowd | None = None
 ) -> Callable[..., Any]:
-    """Make a product use as many threads as are good for it at the moment.
+    """Make a call use as many threads as are good for it at the moment.
 
     Args:
         call: computes it by `count` threads; alone: the same by the caller's.
     """
     if count < 2 or not adapts():
         return call
-    trials = _TRIALS
-    cost = float("inf")
+    others = _CROWD if crowd is None else crowd
+    single, many = Way(alone), Way(call)
+    # Seconds that may be lost by trying what was worse.
+    allowed = 0.0
 
     def adapted(*args: Any) -> Any:
-        nonlocal trials, cost
+        nonlocal allowed
         began = clock()
-        if trials:
-            result = alone(*args)
-            trials -= 1
-            cost = min(cost, clock() - began)
-        elif not crowd.leaves_room(count, began):
-            result = alone(*args)
-            taken = clock() - began
-            cost = taken if taken < cost else cost + (taken - cost) * _SLOWER
+        way, weight = single, _WEIGHT
+        if single.is_known and others.leaves_room(count, began):
+            together = many.cost * others.strain
+            way, other = (many, single) if together < single.cost * _LEAST_GAIN else (single, many)
+            if not many.is_known:
+                way = many
+            # Even one that seems as good costs something.
+            elif allowed >= max(abs(together - single.cost), single.cost / 2) * other.put_off:
+                allowed, way, weight = 0.0, other, _WEIGHT_ANEW
+        result = way.call(*args)
+        now = clock()
+        taken = now - began
+        if way is many and many.is_known:
+            others.took(taken, many.cost, count, now, _STRAIN if weight == _WEIGHT else _STRAIN_ANEW)
+        if weight == _WEIGHT:
+            allowed += taken * _TRYING
         else:
-            result = call(*args)
-            now = clock()
-            crowd.took(now - began - cost, count, now)
+            best = single.cost if way is many else many.cost
+            way.put_off = 1 if taken < best else min(way.put_off * 2, _MOST_PUT_OFF)
+        if way is single or not many.is_known or taken <= many.cost * _WAITED:
+            way.took(taken, weight)
         return result
 
     return adapted

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from dtfctl import later
+from dtfctl.cores import available, granted, pinned
 from dtfctl.errors import Signal
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,8 @@ class Library:
         # sleep: for longer they would take the cores from those that have some.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+        if available() < pinned():
+            os.environ.setdefault("OMP_NUM_THREADS", str(available()))
         self._dll = ctypes.CDLL(path)
         self._streams = threading.local()
         self._point = self._declared("memory_set_data_handle", ctypes.c_void_p, ctypes.c_void_p)
@@ -88,7 +91,7 @@ class Library:
 
     def threads(self) -> int:
         """Count the threads the library gives to what the calling thread wants."""
-        return int(self._dll.omp_get_max_threads())
+        return min(int(self._dll.omp_get_max_threads()), granted())
 
     def set_threads(self, count: int) -> None:
         """Let what the calling thread wants from now on have so many threads; not what is made already."""
