@@ -4,6 +4,7 @@
     agent.py        controller to agent, and agents to each other
     commands.py     commands on hosts, both ways through the controller
     files.py        files and folders, both ways through the controller
+    looks.py        what doctor, submit and top ask of hosts, both ways through the controller
     orders.py       what the controller wants of a host
     reports.py      what an agent tells of its host
     *_calls.py      which message is asked for by which call, and by whom

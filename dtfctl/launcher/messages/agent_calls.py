@@ -9,16 +9,10 @@ from dtfctl.launcher.messages.agent import (
     CertifyRequest,
     EchoReply,
     EchoRequest,
-    Examination,
-    ExamineRequest,
     FileList,
     FilePiece,
-    Inspection,
-    InspectRequest,
     KeepRequest,
     ListFilesRequest,
-    Measured,
-    MeasureRequest,
     Piece,
     PiecesRequest,
     ProbeReply,
@@ -42,6 +36,14 @@ from dtfctl.launcher.messages.files import (
     FilePart,
     Stored,
     StoreInput,
+)
+from dtfctl.launcher.messages.looks import (
+    Examination,
+    ExamineRequest,
+    Inspection,
+    InspectRequest,
+    Measured,
+    MeasureRequest,
 )
 from dtfctl.launcher.messages.orders import HostOrders
 from dtfctl.launcher.messages.reports import Report

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dtfctl.launcher.identity.certificates import Role
-from dtfctl.launcher.messages.agent import Examination, ExamineRequest, Inspection, InspectRequest, MeasureRequest
 from dtfctl.launcher.messages.commands import ExecInput, ExecOutput
 from dtfctl.launcher.messages.controller import (
     ApplyReply,
@@ -39,6 +38,7 @@ from dtfctl.launcher.messages.files import (
     Stored,
     StoreInput,
 )
+from dtfctl.launcher.messages.looks import Examination, ExamineRequest, Inspection, InspectRequest, MeasureRequest
 from dtfctl.launcher.model import ControllerStatus, LinkStatus
 from dtfctl.launcher.rpc.method import Method
 

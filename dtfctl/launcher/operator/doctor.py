@@ -14,7 +14,7 @@ from typing import Literal
 
 from dtfctl._version import VERSION
 from dtfctl.launcher.identity.certificates import expiry
-from dtfctl.launcher.messages.agent import Inspection
+from dtfctl.launcher.messages.looks import Inspection
 from dtfctl.launcher.model import ClusterStatus
 from dtfctl.launcher.paths import ClusterPaths, home
 

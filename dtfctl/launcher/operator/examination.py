@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from dtfctl.launcher.errors import LauncherError
 from dtfctl.launcher.messages import controller_calls
-from dtfctl.launcher.messages.agent import InspectRequest, MeasureRequest
+from dtfctl.launcher.messages.looks import InspectRequest, MeasureRequest
 from dtfctl.launcher.model import ClusterStatus, LinkStatus
 from dtfctl.launcher.operator import doctor, metrics_client
 from dtfctl.launcher.operator.controller_client import Connection

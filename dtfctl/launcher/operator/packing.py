@@ -17,8 +17,8 @@ from packaging.utils import canonicalize_name
 
 from dtfctl.launcher.errors import ConnectionLost, LauncherError, ScriptError
 from dtfctl.launcher.messages import controller_calls
-from dtfctl.launcher.messages.agent import Examination, ExamineRequest
 from dtfctl.launcher.messages.controller import Nothing, StatusRequest
+from dtfctl.launcher.messages.looks import Examination, ExamineRequest
 from dtfctl.launcher.messages.orders import JobNeeds, Packages, Wheel
 from dtfctl.launcher.model import JobRequest
 from dtfctl.launcher.operator import requirements, wheels, workdir

@@ -8,7 +8,7 @@ from typing import Any
 
 from dtfctl.cli._screen import Screen
 from dtfctl.cli._top import Sampler
-from dtfctl.launcher.messages.agent import Gpu, Inspection
+from dtfctl.launcher.messages.looks import Gpu, Inspection
 from dtfctl.launcher.model import ClusterStatus, HostStatus, JobStatus, Progress
 from dtfctl.launcher.operator.doctor import Answer
 from tests.doubles.launcher import status, task

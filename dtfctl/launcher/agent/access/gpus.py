@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 
-from dtfctl.launcher.messages.agent import Gpu
+from dtfctl.launcher.messages.looks import Gpu
 
 ASK_S = 5.0
 QUERY = "index,name,utilization.gpu,memory.used,memory.total"

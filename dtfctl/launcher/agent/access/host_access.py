@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from dtfctl._version import VERSION
 from dtfctl.launcher.agent.loop import Agent
 from dtfctl.launcher.errors import UsageError
-from dtfctl.launcher.messages.agent import Inspection, InspectRequest
 from dtfctl.launcher.messages.agent_calls import EXEC, FETCH, INSPECT, STORE
 from dtfctl.launcher.messages.commands import ExecInput, ExecOutput, ExecStart
 from dtfctl.launcher.messages.files import FetchRequest, FilePart, Stored, StoreInput, StoreStart
+from dtfctl.launcher.messages.looks import Inspection, InspectRequest
 from dtfctl.launcher.rpc.method import Handler, Method
 from dtfctl.launcher.rpc.server import Call
 from dtfctl.launcher.system.procfs import memory_bytes

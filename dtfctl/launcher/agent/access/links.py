@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dtfctl.launcher.agent.loop import Agent
-from dtfctl.launcher.messages.agent import EchoReply, EchoRequest, Measured, MeasureRequest, Piece, PiecesRequest
+from dtfctl.launcher.messages.agent import EchoReply, EchoRequest, Piece, PiecesRequest
 from dtfctl.launcher.messages.agent_calls import ECHO, MEASURE, PIECES
+from dtfctl.launcher.messages.looks import Measured, MeasureRequest
 from dtfctl.launcher.rpc.method import Handler, Method
 
 if TYPE_CHECKING:

@@ -16,8 +16,6 @@ from dtfctl.launcher.messages.agent import (
     Applied,
     Certified,
     CertifyRequest,
-    Examination,
-    ExamineRequest,
     KeepRequest,
     ProbeReply,
     ProbeRequest,
@@ -51,6 +49,7 @@ from dtfctl.launcher.messages.agent_calls import (
 )
 from dtfctl.launcher.messages.deltas import ReportFilter
 from dtfctl.launcher.messages.files import BlobHeld, BlobPiece
+from dtfctl.launcher.messages.looks import Examination, ExamineRequest
 from dtfctl.launcher.messages.orders import HostOrders
 from dtfctl.launcher.messages.reports import LogChunk, Report
 from dtfctl.launcher.paths import environments_of

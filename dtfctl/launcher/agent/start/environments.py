@@ -27,7 +27,7 @@ from pathlib import Path
 
 from dtfctl.launcher.agent.start.interpreter import Interpreter, ask, find_uv, index_answers
 from dtfctl.launcher.errors import ClusterFailed
-from dtfctl.launcher.messages.agent import Examination
+from dtfctl.launcher.messages.looks import Examination
 from dtfctl.launcher.messages.orders import Packages
 from dtfctl.launcher.system.files import explained, private_folder, write_whole
 from dtfctl.launcher.transfer.blobs import Blobs

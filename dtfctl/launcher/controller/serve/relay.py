@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dtfctl.launcher.errors import Conflict, ConnectionLost, LauncherError, NotFound, UsageError
 from dtfctl.launcher.messages import agent_calls as agent
-from dtfctl.launcher.messages.agent import Examination, ExamineRequest, Inspection, InspectRequest, MeasureRequest
 from dtfctl.launcher.messages.commands import ExecInput, ExecOutput, ExecStart
 from dtfctl.launcher.messages.controller import Nothing, SpecReply
 from dtfctl.launcher.messages.controller_calls import (
@@ -22,6 +21,7 @@ from dtfctl.launcher.messages.controller_calls import (
     STORE,
 )
 from dtfctl.launcher.messages.files import FetchRequest, FilePart, Stored, StoreInput, StoreStart
+from dtfctl.launcher.messages.looks import Examination, ExamineRequest, Inspection, InspectRequest, MeasureRequest
 from dtfctl.launcher.model import LinkStatus
 from dtfctl.launcher.rpc.client import Channel
 from dtfctl.launcher.rpc.method import Handler, Method, PeerUnavailable

@@ -69,24 +69,20 @@ def host_status(name: str, host: Host, row: HostRow, tasks: int, now: float) -> 
     note = row.why
     if row.quarantined_until is not None and row.quarantined_until > now:
         note = f"for {row.quarantined_until - now:.0f} s more: {row.why}"
-    if report is None:
-        return HostStatus(
-            name,
-            host_state(host, row),
-            tasks=tasks,
-            last_error=host.last_error,
-            cause=cause,
-            where=where,
-            stage=host.stage,
-            note=note,
-        )
-    return HostStatus(
-        name=name,
-        state=host_state(host, row),
-        note=note,
+    status = HostStatus(
+        name,
+        host_state(host, row),
+        tasks=tasks,
+        last_error=host.last_error,
         cause=cause,
         where=where,
         stage=host.stage,
+        note=note,
+    )
+    if report is None:
+        return status
+    return replace(
+        status,
         agent_pid=report.pid,
         agent_address=host.endpoint.address if host.endpoint else "",
         through=host.endpoint.through if host.endpoint else "",
@@ -97,8 +93,6 @@ def host_status(name: str, host: Host, row: HostRow, tasks: int, now: float) -> 
         memory_free_bytes=report.memory_free_bytes,
         disk_free_bytes=report.disk_free_bytes,
         gpus=report.gpus,
-        tasks=tasks,
-        last_error=host.last_error,
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from dtfctl._version import VERSION
 from dtfctl.launcher.agent.access.gpus import parse
 from dtfctl.launcher.identity.certificates import ensure_authority, ensure_certificate
-from dtfctl.launcher.messages.agent import Inspection
+from dtfctl.launcher.messages.looks import Inspection
 from dtfctl.launcher.model import HostStatus
 from dtfctl.launcher.operator import doctor
 from dtfctl.launcher.operator.doctor import Answer, Finding, judge
