@@ -7,7 +7,7 @@ from typing import Any
 from dtfctl.runtime import api as tf
 from dtfctl.runtime.distributions.discrete import logits_and_probs, whole_number
 from dtfctl.runtime.distributions.distribution import NOT_REPARAMETERIZED, Distribution, guarded, new_seed
-from dtfctl.runtime.distributions.gammas import concentrations
+from dtfctl.runtime.distributions.gammas import Concentrated, concentrations
 
 
 def _log_combinations(n: Any, counts: Any) -> Any:
@@ -92,7 +92,7 @@ class Multinomial(_Counts):
         return self._mean_val - self._mean_val * p
 
 
-class DirichletMultinomial(_Counts):
+class DirichletMultinomial(Concentrated, _Counts):
     """The counts of k choices in `total_count` draws with probabilities drawn from a Dirichlet."""
 
     def __init__(
@@ -116,18 +116,6 @@ class DirichletMultinomial(_Counts):
             self.concentration.dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, given, parents, scope
         )
 
-    def _batch_shape(self) -> Any:
-        return self.total_concentration.shape
-
-    def _batch_shape_tensor(self) -> Any:
-        return tf.shape(self.total_concentration)
-
-    def _event_shape(self) -> Any:
-        return self.concentration.shape.with_rank_at_least(1)[-1:]
-
-    def _event_shape_tensor(self) -> Any:
-        return tf.shape(self.concentration)[-1:]
-
     def _sample_n(self, n: Any, seed: int | None = None) -> Any:
         draws, k = tf.cast(self.total_count, tf.int32), self.event_shape_tensor()[0]
         weights = tf.random_gamma([n], self.concentration, dtype=self.dtype, seed=seed)
@@ -143,10 +131,6 @@ class DirichletMultinomial(_Counts):
 
     def _mean(self) -> Any:
         return self.total_count * (self.concentration / self.total_concentration[..., tf.newaxis])
-
-    def _covariance(self) -> Any:
-        x = self._scale() * self._mean()
-        return tf.matrix_set_diag(-tf.matmul(x[..., tf.newaxis], x[..., tf.newaxis, :]), self._variance())
 
     def _variance(self) -> Any:
         scale = self._scale()

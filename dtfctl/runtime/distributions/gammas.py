@@ -251,7 +251,34 @@ def _beta_from_beta(a: Beta, b: Beta, name: Any = None) -> Any:
         )
 
 
-class Dirichlet(Distribution):
+class Concentrated(Distribution):
+    """A distribution over vectors that one concentration for each choice shapes."""
+
+    concentration: Any
+    total_concentration: Any
+
+    def _batch_shape(self) -> Any:
+        return self.total_concentration.shape
+
+    def _batch_shape_tensor(self) -> Any:
+        return tf.shape(self.total_concentration)
+
+    def _event_shape(self) -> Any:
+        return self.concentration.shape.with_rank_at_least(1)[-1:]
+
+    def _event_shape_tensor(self) -> Any:
+        return tf.shape(self.concentration)[-1:]
+
+    def _covariance(self) -> Any:
+        x = self._scale() * self._mean()
+        return tf.matrix_set_diag(-tf.matmul(x[..., tf.newaxis], x[..., tf.newaxis, :]), self._variance())
+
+    def _scale(self) -> Any:
+        """Return the factor of the mean in the covariances of the choices."""
+        raise NotImplementedError
+
+
+class Dirichlet(Concentrated):
     """The Dirichlet distribution over the points of a simplex; the last dimension is the event's."""
 
     def __init__(
@@ -273,18 +300,6 @@ class Dirichlet(Distribution):
             scope,
         )
 
-    def _batch_shape(self) -> Any:
-        return self.total_concentration.shape
-
-    def _batch_shape_tensor(self) -> Any:
-        return tf.shape(self.total_concentration)
-
-    def _event_shape(self) -> Any:
-        return self.concentration.shape.with_rank_at_least(1)[-1:]
-
-    def _event_shape_tensor(self) -> Any:
-        return tf.shape(self.concentration)[-1:]
-
     def _sample_n(self, n: Any, seed: int | None = None) -> Any:
         drawn = tf.random_gamma([n], self.concentration, dtype=self.dtype, seed=seed)
         return drawn / tf.reduce_sum(drawn, -1, keepdims=True)
@@ -301,10 +316,6 @@ class Dirichlet(Distribution):
 
     def _mean(self) -> Any:
         return self.concentration / self.total_concentration[..., tf.newaxis]
-
-    def _covariance(self) -> Any:
-        x = self._scale() * self._mean()
-        return tf.matrix_set_diag(-tf.matmul(x[..., tf.newaxis], x[..., tf.newaxis, :]), self._variance())
 
     def _variance(self) -> Any:
         scale = self._scale()
