@@ -26,6 +26,7 @@ ABOVE = {
     "estimator": "dtfctl.runtime.estimator",
     "feature_column": "dtfctl.runtime.feature_column",
     "keras": "dtfctl.runtime.keras",
+    "test": "dtfctl.runtime.api.test",
 }
 
 

@@ -53,7 +53,6 @@ from dtfctl.runtime.api import (
     spectral,
     strings,
     summary,
-    test,
     version,
 )
 from dtfctl.runtime.api._shared.assertions import *
