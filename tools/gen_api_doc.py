@@ -110,8 +110,11 @@ def _doc(value: Any) -> str:
     return re.sub(r"\n{3,}", "\n\n", text).strip()
 
 
-def _methods(cls: type) -> Iterator[str]:
-    for name, value in sorted(vars(cls).items()):
+def _methods(cls: type, described: set[Any]) -> Iterator[str]:
+    """A line for each method and property: its own, and those of bases that have no entry themselves."""
+    bases = [b for b in cls.__mro__[1:] if b.__module__.startswith("dtfctl.") and not (described & {*b.__mro__[:-1]})]
+    members = {name: value for base in (*reversed(bases), cls) for name, value in vars(base).items()}
+    for name, value in sorted(members.items()):
         if name.startswith("_"):
             continue
         plain = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
@@ -123,7 +126,7 @@ def _methods(cls: type) -> Iterator[str]:
         yield f"- `{name}{call}`" + (f": {first}" if first else "")
 
 
-def _entry(path: str, value: Any) -> list[str]:
+def _entry(path: str, value: Any, described: set[Any]) -> list[str]:
     if isinstance(value, type) and issubclass(value, Message):
         return [f"### `{path}`", "", f"The protocol buffer `{value.DESCRIPTOR.full_name}`.", ""]
     if isinstance(value, type) and issubclass(value, enum.Enum):
@@ -133,7 +136,7 @@ def _entry(path: str, value: Any) -> list[str]:
         is_error = issubclass(value, BaseException)
         out = [f"### `{path}{'' if is_error else _signature(value)}`", ""]
         out += [text, ""] if (text := _doc(value)) else []
-        methods = [] if is_error else list(_methods(value))
+        methods = [] if is_error else list(_methods(value, described))
         return [*out, *methods, ""] if methods else out
     out = [f"### `{path}{_signature(value)}`", ""]
     return [*out, text, ""] if (text := _doc(value)) else out
@@ -143,6 +146,7 @@ def document() -> str:
     """The whole page."""
     contents: list[str] = []
     body: list[str] = []
+    described = {v for _, module in namespaces() for v in vars(module).values() if isinstance(v, type)}
     for path, module in namespaces():
         names = [n for n in sorted(getattr(module, "__all__", dir(module))) if not n.startswith("_")]
         found = [(n, getattr(module, n)) for n in names if n != "annotations"]
@@ -155,7 +159,7 @@ def document() -> str:
         if constants := [f"`{n}`" for n, v in found if not callable(v) and not isinstance(v, ModuleType)]:
             body += [f"Constants: {', '.join(constants)}.", ""]
         for name, value in public:
-            body += _entry(f"{path}.{name}", value)
+            body += _entry(f"{path}.{name}", value, described)
     return _HEAD.format(contents="\n".join(contents)) + "\n" + "\n".join(body).rstrip() + "\n"
 
 

@@ -37,7 +37,8 @@ def _quietly(find: Callable[[typer.Context, str], Iterable[str]]) -> Offers:
 @_quietly
 def cluster(ctx: typer.Context, incomplete: str) -> Iterable[str]:
     """Offer the clusters that are up."""
-    return _launcher(ctx).cluster_names()  # type: ignore[no-any-return]
+    known: list[str] = _launcher(ctx).cluster_names()
+    return known
 
 
 @_quietly
@@ -117,7 +118,8 @@ def _launcher(ctx: typer.Context) -> Any:
 def _names(ctx: typer.Context) -> Names:
     """Return the names of the cluster that the words so far are about, as the command will choose it."""
     chosen = ctx.params.get("cluster") or ctx.find_root().params.get("cluster") or os.environ.get("DTFCTL_CLUSTER")
-    return _launcher(ctx).names_of(chosen or None)  # type: ignore[no-any-return]
+    known: Names = _launcher(ctx).names_of(chosen or None)
+    return known
 
 
 def _selectors(tasks: Iterable[str], incomplete: str) -> list[str]:

@@ -133,7 +133,8 @@ def _normalized(
 ) -> Tensor:
     """Apply a normalizer, or add biases."""
     if normalizer_fn is not None:
-        return normalizer_fn(out, **(normalizer_params or {}))  # type: ignore[no-any-return]
+        normalized: Tensor = normalizer_fn(out, **(normalizer_params or {}))
+        return normalized
     if initializer is None:
         return out
     biases = _variable("biases", [size], out, initializer, regularizer, trainable, collections)

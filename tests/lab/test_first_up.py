@@ -22,7 +22,7 @@ with tf.Session() as session:
 """
 FAST = """
 from dtfctl.runtime.kernels.compiled import jit
-from dtfctl.runtime.kernels.onednn.library import find_library
+from dtfctl.runtime.kernels.onednn.find import find_library
 print("numba", jit.is_available(), "oneDNN", find_library() is not None, flush=True)
 """
 HOSTS = 4

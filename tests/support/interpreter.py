@@ -13,6 +13,7 @@ import numpy as np
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.executor.binding import placing_inputs
 from dtfctl.runtime.executor.device_memory import is_gpu, to_host
+from dtfctl.runtime.executor.executor import Executor
 from dtfctl.runtime.executor.functions import FunctionRunner
 from dtfctl.runtime.executor.kernel_cache import BoundKernel, KernelCache
 from dtfctl.runtime.framework.attrs import encode_attr
@@ -32,7 +33,8 @@ class Interpreter:
         self.device = self.make_device()
         self._kernels: dict[Node, BoundKernel] = {}
         self._orders: dict[tuple[tuple[str, ...], frozenset[tuple[str, int]]], list[list[Node]]] = {}
-        self._functions = FunctionRunner(self.graph.library, self.device, self.device.resources, KernelCache())
+        kernels = KernelCache()
+        self._functions = FunctionRunner(self.graph.library, self.device, self.device.resources, kernels, Executor)
 
     @staticmethod
     def make_device() -> Device:

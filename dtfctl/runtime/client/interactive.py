@@ -8,8 +8,8 @@ from typing import Any
 from dtfctl.protocol import config_pb2
 from dtfctl.runtime.client.default_session import default_sessions
 from dtfctl.runtime.client.session import BaseSession
-from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.graph import Graph
+from dtfctl.runtime.framework.graph_stack import enter_graph, leave_graph
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class InteractiveSession(BaseSession):
         self._explicit_graph = graph
         default_sessions.stack.append(self)
         if graph is not None:
-            context._stack.graphs.append(graph)
+            enter_graph(graph)
 
     def close(self) -> None:
         """Close it; it is then no longer the default session."""
@@ -51,5 +51,5 @@ class InteractiveSession(BaseSession):
         InteractiveSession._active -= 1
         if self in default_sessions.stack:
             default_sessions.stack.remove(self)
-        if self._explicit_graph is not None and self._explicit_graph in context._stack.graphs:
-            context._stack.graphs.remove(self._explicit_graph)
+        if self._explicit_graph is not None:
+            leave_graph(self._explicit_graph)

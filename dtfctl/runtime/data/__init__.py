@@ -3,7 +3,8 @@
 from typing import Any
 
 from dtfctl.runtime.data import experimental
-from dtfctl.runtime.data.dataset import Dataset, FixedLengthRecordDataset, TextLineDataset, TFRecordDataset
+from dtfctl.runtime.data.dataset import Dataset
+from dtfctl.runtime.data.files import FixedLengthRecordDataset, TextLineDataset, TFRecordDataset
 from dtfctl.runtime.data.iterator import Iterator, make_initializable_iterator, make_one_shot_iterator
 from dtfctl.runtime.data.structure import Structure
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from dtfctl.runtime.data import saving
-from dtfctl.runtime.data.structure import Structure, trace
+from dtfctl.runtime.data.generators import generator_dataset
+from dtfctl.runtime.data.iterator import make_initializable_iterator, make_one_shot_iterator
+from dtfctl.runtime.data.structure import AnyDataset, Structure, leaves_are, trace
 from dtfctl.runtime.framework import context, dtypes, nest
 from dtfctl.runtime.framework.constant_value import constant_value
 from dtfctl.runtime.framework.convert import constant, convert_to_tensor
-from dtfctl.runtime.framework.dtypes import as_dtype
 from dtfctl.runtime.framework.graph_keys import get_seed
 from dtfctl.runtime.framework.op_builder import apply_op, apply_op_outputs
 from dtfctl.runtime.framework.operation import Operation, Tensor
@@ -36,25 +37,14 @@ def _seeds(seed: int | None) -> tuple[Tensor, Tensor]:
 _DETERMINISTIC = {None: "default", True: "true", False: "false"}
 
 
-class Dataset:
+@leaves_are
+class Dataset(AnyDataset):
     """A sequence of elements, each a structure of tensors. Transformations give new datasets.
 
     Attributes:
         variant: the tensor that stands for it in the graph.
         structure: types and shapes of its elements.
     """
-
-    def __init__(self, variant: Tensor, structure: Structure) -> None:
-        self.variant = variant
-        self.structure = structure
-
-    @property
-    def output_types(self) -> Any:
-        return self.structure.described(self.structure.types)
-
-    @property
-    def output_shapes(self) -> Any:
-        return self.structure.described(self.structure.shapes)
 
     def _derived(self, op: str, structure: Structure | None = None, **arguments: Any) -> Dataset:
         result = structure or self.structure
@@ -85,8 +75,6 @@ class Dataset:
         generator: Callable[..., Any], output_types: Any, output_shapes: Any = None, args: Iterable[Any] = ()
     ) -> Dataset:
         """Make a dataset of what `generator(*args)` yields, in the client's own process; each pass calls it again."""
-        from dtfctl.runtime.data.generators import generator_dataset
-
         return Dataset(*generator_dataset(generator, output_types, output_shapes, tuple(args or ())))
 
     @staticmethod
@@ -366,26 +354,16 @@ class Dataset:
         Raises:
             RuntimeError: in a graph, where elements have no values; make an iterator and fetch its `get_next()`.
         """
-        from dtfctl.runtime.data.iterator import make_initializable_iterator
-
         if not context.get_default_graph().executes:
             raise RuntimeError("__iter__() is only supported inside of tf.function or when eager execution is enabled.")
         iterator = make_initializable_iterator(self)
         return iterator.elements()
 
     def make_initializable_iterator(self, shared_name: str | None = None) -> Any:
-        from dtfctl.runtime.data.iterator import make_initializable_iterator
-
         return make_initializable_iterator(self, shared_name)
 
     def make_one_shot_iterator(self) -> Any:
-        from dtfctl.runtime.data.iterator import make_one_shot_iterator
-
         return make_one_shot_iterator(self)
-
-
-def wrap(variant: Tensor, structure: Structure) -> Dataset:
-    return Dataset(variant, structure)
 
 
 def _tupled(value: Any) -> Any:
@@ -415,12 +393,12 @@ def _is_shape(value: Any) -> bool:
     return isinstance(value, (TensorShape, list, tuple))
 
 
-def _leaves_like(value: Any, structure: Structure) -> Iterable[Any]:
+def _leaves_like(value: dict[Any, Any] | Sequence[Any], structure: Structure) -> Iterable[Any]:
     if isinstance(value, dict):
         return [value[k] for k in sorted(value)]
     if len(value) != len(structure.types):
         raise ValueError(f"padded_shapes has {len(value)} items, the elements have {len(structure.types)}")
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def _padding(values: Any, structure: Structure) -> list[Tensor]:
@@ -431,62 +409,3 @@ def _padding(values: Any, structure: Structure) -> list[Tensor]:
         convert_to_tensor(("" if t is dtypes.string else 0) if v is None else v, t)
         for v, t in zip(given, structure.types)
     ]
-
-
-_TEXT = Structure(0, (dtypes.string,), (TensorShape([]),))
-
-
-def _file_dataset(op: str, **arguments: Any) -> Dataset:
-    return Dataset(apply_op(op, **arguments), _TEXT)
-
-
-def TextLineDataset(filenames: Any, compression_type: str | None = None, buffer_size: int | None = None) -> Dataset:
-    """Make a dataset of the lines of files."""
-    return _file_dataset(
-        "TextLineDataset",
-        filenames=filenames,
-        compression_type=compression_type or "",
-        buffer_size=_int64(buffer_size or 0),
-    )
-
-
-def TFRecordDataset(
-    filenames: Any, compression_type: str | None = None, buffer_size: int | None = None, **options: Any
-) -> Dataset:
-    """Make a dataset of the records of TFRecord files."""
-    return _file_dataset(
-        "TFRecordDataset",
-        filenames=filenames,
-        compression_type=compression_type or "",
-        buffer_size=_int64(buffer_size or 0),
-    )
-
-
-def FixedLengthRecordDataset(
-    filenames: Any,
-    record_bytes: int,
-    header_bytes: int | None = None,
-    footer_bytes: int | None = None,
-    buffer_size: int | None = None,
-) -> Dataset:
-    """Records of one length."""
-    return _file_dataset(
-        "FixedLengthRecordDataset",
-        filenames=filenames,
-        header_bytes=_int64(header_bytes or 0),
-        record_bytes=_int64(record_bytes),
-        footer_bytes=_int64(footer_bytes or 0),
-        buffer_size=_int64(buffer_size or 0),
-    )
-
-
-def as_structure(types: Any, shapes: Any = None) -> Structure:
-    """Make a structure from the output_types and output_shapes that `Iterator.from_structure` takes."""
-    leaves = [as_dtype(t) for t in nest.flatten(types)]
-    if shapes is None:
-        known = [TensorShape(None)] * len(leaves)
-    elif len(leaves) == 1:
-        known = [as_shape(shapes)]
-    else:
-        known = [as_shape(s) for s in (shapes.values() if isinstance(shapes, dict) else shapes)]
-    return Structure(types, tuple(leaves), tuple(known))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from dtfctl.runtime.data.dataset import Dataset, as_structure
 from dtfctl.runtime.data.one_shot import dataset_factory
-from dtfctl.runtime.data.structure import Structure
+from dtfctl.runtime.data.structure import AnyDataset, Structure, as_structure
 from dtfctl.runtime.framework import context, dtypes
 from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.errors import OutOfRangeError
@@ -52,7 +51,7 @@ class Iterator:
     def output_shapes(self) -> Any:
         return self._structure.described(self._structure.shapes)
 
-    def make_initializer(self, dataset: Dataset, name: str | None = None) -> Operation:
+    def make_initializer(self, dataset: AnyDataset, name: str | None = None) -> Operation:
         """Make an op that begins a pass over `dataset`.
 
         Raises:
@@ -94,7 +93,7 @@ class Iterator:
         return apply_op("IteratorToStringHandle", name, resource_handle=self._resource)
 
 
-def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None) -> Iterator:
+def make_initializable_iterator(dataset: AnyDataset, shared_name: str | None = None) -> Iterator:
     """Make an iterator whose `initializer` begins (or restarts) the pass."""
     structure = dataset.structure
     with context.get_default_graph().colocate_with(dataset.variant.op):
@@ -103,7 +102,7 @@ def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None
     return Iterator(resource, initializer, structure)
 
 
-def make_one_shot_iterator(dataset: Dataset) -> Iterator:
+def make_one_shot_iterator(dataset: AnyDataset) -> Iterator:
     """Make an iterator that starts when first used.
 
     Raises:

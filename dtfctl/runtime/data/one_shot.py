@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dtfctl.protocol import graph_pb2
-from dtfctl.runtime.data.dataset import Dataset
+from dtfctl.runtime.data.structure import AnyDataset
 from dtfctl.runtime.framework.func_graph import FuncGraph
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.ops.bodies import register_body
@@ -11,7 +11,7 @@ from dtfctl.runtime.ops.bodies import register_body
 _FORBIDDEN = ("Placeholder", "PlaceholderWithDefault", "VariableV2", "Variable", "VarHandleOp", "HashTableV2")
 
 
-def dataset_factory(dataset: Dataset) -> graph_pb2.NameAttrList:
+def dataset_factory(dataset: AnyDataset) -> graph_pb2.NameAttrList:
     """Make the function without inputs that returns `dataset`.
 
     Raises:

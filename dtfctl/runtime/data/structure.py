@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.framework import dtypes, nest
-from dtfctl.runtime.framework.dtypes import DType
+from dtfctl.runtime.framework.convert import convert_to_tensor
+from dtfctl.runtime.framework.dtypes import DType, as_dtype
 from dtfctl.runtime.framework.func_graph import FuncGraph
 from dtfctl.runtime.framework.operation import Tensor
-from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.framework.tensor_shape import TensorShape, as_shape
 from dtfctl.runtime.ops.bodies import register_body
+
+_D = TypeVar("_D", bound="AnyDataset")
 
 
 @dataclass(frozen=True)
@@ -31,10 +34,8 @@ class Structure:
     @classmethod
     def of(cls, value: Any) -> Structure:
         """Find the structure of tensors and datasets."""
-        from dtfctl.runtime.data.dataset import Dataset
-
         leaves = nest.flatten(value)
-        nested = tuple(v.structure if isinstance(v, Dataset) else None for v in leaves)
+        nested = tuple(v.structure if isinstance(v, AnyDataset) else None for v in leaves)
         return cls(
             value,
             tuple(dtypes.variant if n else v.dtype.base_dtype for v, n in zip(leaves, nested)),
@@ -47,10 +48,8 @@ class Structure:
 
     def pack(self, flat: list[Any]) -> Any:
         """Make a structure of these leaves; variants of datasets become datasets again."""
-        from dtfctl.runtime.data.dataset import wrap
-
         if self.nested:
-            flat = [wrap(v, n) if n is not None else v for v, n in zip(flat, self.nested)]
+            flat = [_dataset_class(v, n) if n is not None else v for v, n in zip(flat, self.nested)]
         return nest.pack_sequence_as(self.template, flat)
 
     def described(self, leaves: tuple[Any, ...]) -> Any:
@@ -59,6 +58,37 @@ class Structure:
     @property
     def attrs(self) -> dict[str, Any]:
         return {"output_types": list(self.types), "output_shapes": list(self.shapes)}
+
+
+class AnyDataset:
+    """What structures know of a dataset; `Dataset` adds what is made of it.
+
+    Attributes:
+        variant: the tensor that stands for it in the graph.
+        structure: types and shapes of its elements.
+    """
+
+    def __init__(self, variant: Tensor, structure: Structure) -> None:
+        self.variant = variant
+        self.structure = structure
+
+    @property
+    def output_types(self) -> Any:
+        return self.structure.described(self.structure.types)
+
+    @property
+    def output_shapes(self) -> Any:
+        return self.structure.described(self.structure.shapes)
+
+
+_dataset_class: type[AnyDataset] = AnyDataset
+
+
+def leaves_are(cls: type[_D]) -> type[_D]:
+    """Let datasets that are leaves of elements be of this class."""
+    global _dataset_class
+    _dataset_class = cls
+    return cls
 
 
 @dataclass(frozen=True)
@@ -71,10 +101,7 @@ class ElementFunction:
 
 
 def _flat_value(value: Any) -> Any:
-    from dtfctl.runtime.data.dataset import Dataset
-    from dtfctl.runtime.framework.convert import convert_to_tensor
-
-    return value.variant if isinstance(value, Dataset) else convert_to_tensor(value)
+    return value.variant if isinstance(value, AnyDataset) else convert_to_tensor(value)
 
 
 def trace(function: Callable[..., Any], *inputs: Structure, name: str = "Dataset_function") -> ElementFunction:
@@ -105,3 +132,15 @@ def trace(function: Callable[..., Any], *inputs: Structure, name: str = "Dataset
     ]
     graph.trace(body, arguments)
     return ElementFunction(register_body(graph, graph.outer_graph), graph.external_captures, results[0])
+
+
+def as_structure(types: Any, shapes: Any = None) -> Structure:
+    """Make a structure from the output_types and output_shapes that `Iterator.from_structure` takes."""
+    leaves = [as_dtype(t) for t in nest.flatten(types)]
+    if shapes is None:
+        known = [TensorShape(None)] * len(leaves)
+    elif len(leaves) == 1:
+        known = [as_shape(shapes)]
+    else:
+        known = [as_shape(s) for s in (shapes.values() if isinstance(shapes, dict) else shapes)]
+    return Structure(types, tuple(leaves), tuple(known))

@@ -52,7 +52,8 @@ class _Traced:
 
 def _traced(body: FuncGraph) -> _Traced:
     # With the body, since it refers to the body: both end together.
-    return body.__dict__.setdefault("_eager_forms", _Traced())  # type: ignore[no-any-return]
+    forms: _Traced = body.__dict__.setdefault("_eager_forms", _Traced())
+    return forms
 
 
 def call_body(graph: EagerGraph, body: FuncGraph, inputs: Sequence[EagerTensor]) -> list[Tensor]:

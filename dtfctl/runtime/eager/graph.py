@@ -92,7 +92,7 @@ class EagerGraph(Graph):
             )
         attrs = dict(attrs)
         if "container" in attrs and signature.is_stateful and not attrs["container"].s:
-            attrs["container"] = encode_attr("string", self._container)
+            attrs["container"] = encode_attr("string", self._scopes.container)
         override = self._gradient_overrides.get(signature.name)
         bound = self.kernels.bind(signature, attrs)
         tensors = [self._own(t) for t in inputs]
@@ -193,7 +193,7 @@ class EagerGraph(Graph):
         yield
 
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
-        return f"{self._name_stack}/{name}" if self._name_stack else name
+        return f"{self._scopes.name}/{name}" if self._scopes.name else name
 
     def add_to_collection(self, name: Any, value: Any) -> None:
         """Keeps the global step alone: the program holds its variables and losses, which end with its references."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from dtfctl.protocol import graph_pb2
 from dtfctl.runtime.eager.tensor import DEVICE
+from dtfctl.runtime.executor.executor import Executor
 from dtfctl.runtime.executor.functions import FunctionRunner
 from dtfctl.runtime.executor.kernel_cache import KernelCache
 from dtfctl.runtime.executor.node_errors import located
@@ -51,7 +52,7 @@ class EagerKernels:
         self.device = Device(DEVICE)
         self.resources: ResourceManager = self.device.resources
         self._kernels = KernelCache()
-        self._functions = FunctionRunner(library, self.device, self.resources, self._kernels)
+        self._functions = FunctionRunner(library, self.device, self.resources, self._kernels, Executor)
         self._step = StepContext(
             step_id=1,
             device=self.device,

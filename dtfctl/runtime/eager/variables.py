@@ -37,7 +37,7 @@ class EagerVariable(ResourceVariable):
         handle._variable = weakref.ref(self)
         self.handle = handle
         self._name = f"{scope.rstrip('/')}:0"
-        weakref.finalize(handle, _release, kernels, graph._container, shared)
+        weakref.finalize(handle, _release, kernels, graph._scopes.container, shared)
         make_op("AssignVariableOp", resource=handle, value=value, dtype=self._dtype)
         # The value lives in the variable; a second reference would make every update copy it.
         self._initial_value = None

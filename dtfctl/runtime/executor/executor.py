@@ -68,7 +68,7 @@ class Executor:
         self.device = device
         self.is_gpu = is_gpu(device)
         library = library or graph.library
-        self.functions = functions or FunctionRunner(library, device, resources, kernels)
+        self.functions = functions or FunctionRunner(library, device, resources, kernels, Executor)
         self.ends = ClientEnds() if partial or scope else ClientEnds.of(graph)
         self._env = Environment(device, resources, kernels, library, self.functions, scope, self.ends)
         self.planner = Planner(graph, self._env, parallelism or available())

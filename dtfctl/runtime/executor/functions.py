@@ -37,12 +37,18 @@ class FunctionRunner:
     """
 
     def __init__(
-        self, library: FunctionLibrary, device: Device, resources: ResourceManager, kernels: KernelCache
+        self,
+        library: FunctionLibrary,
+        device: Device,
+        resources: ResourceManager,
+        kernels: KernelCache,
+        make_executor: type[Executor],
     ) -> None:
         self.library = library
         self.device = device
         self.resources = resources
         self.kernels = kernels
+        self.make_executor = make_executor
         self._lock = threading.RLock()
         self._functions: dict[bytes, _Function] = {}
 
@@ -110,23 +116,23 @@ class _Function:
             return (self._executor or self._plan()).may_block
 
     def _plan(self) -> Executor:
-        from dtfctl.runtime.executor.executor import Executor
-
         with self._lock:
             if self._executor is None:
                 sys.setrecursionlimit(max(sys.getrecursionlimit(), _PYTHON_FRAMES))
                 self._planning = True
                 try:
-                    self._executor = self._make(Executor)
+                    self._executor = self._make()
                 finally:
                     self._planning = False
             return self._executor
 
-    def _make(self, make: type[Executor]) -> Executor:
+    def _make(self) -> Executor:
         runner = self._runner
         body = instantiate(runner.library, self._function.name, self._function.attr)
         self._inputs, self._outputs = len(body.args), len(body.results)
-        return make(_needed(body), runner.device, runner.resources, runner.kernels, runner.library, runner, self._scope)
+        return runner.make_executor(
+            _needed(body), runner.device, runner.resources, runner.kernels, runner.library, runner, self._scope
+        )
 
 
 def _needed(body: FunctionBody) -> NodeGraph:

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from dtfctl.protocol.meta_graph_pb2 import AssetFileDef, MetaGraphDef, SavedModel
 from dtfctl.runtime.export import constants
 from dtfctl.runtime.framework.graph_keys import get_collection
-from dtfctl.runtime.train.meta_graph import import_meta_graph
+from dtfctl.runtime.train.meta_graph_import import import_meta_graph
 
 
 def maybe_saved_model_directory(export_dir: str | os.PathLike[str]) -> bool:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
 
-if TYPE_CHECKING:
-    from dtfctl.runtime.framework.graph import Graph
+from dtfctl.runtime.framework.graph import Graph
+from dtfctl.runtime.framework.graph_stack import graph_stack, innermost_graph
 
+__all__ = [
+    "get_default_graph",
+    "global_graph_is_used",
+    "global_graph_type",
+    "graph_stack",
+    "reset_default_graph",
+    "set_global_graph_type",
+]
 
-class _Stack(threading.local):
-    def __init__(self) -> None:
-        self.graphs: list[Graph] = []
-
-
-_stack = _Stack()
 _global: list[Graph] = []
 # What the global default graph is an instance of: runtime.eager sets it, None means Graph.
 _global_type: Callable[[], Graph] | None = None
@@ -25,12 +25,11 @@ _lock = threading.Lock()
 
 def get_default_graph() -> Graph:
     """Get the innermost graph entered with `as_default` in this thread, else the global one."""
-    if _stack.graphs:
-        return _stack.graphs[-1]
+    entered: Graph | None = innermost_graph()
+    if entered is not None:
+        return entered
     with _lock:
         if not _global:
-            from dtfctl.runtime.framework.graph import Graph
-
             _global.append((_global_type or Graph)())
         return _global[0]
 
@@ -59,22 +58,7 @@ def reset_default_graph() -> None:
     Raises:
         AssertionError: called inside a `with graph.as_default()` block.
     """
-    if _stack.graphs:
+    if innermost_graph() is not None:
         raise AssertionError("Do not use tf.reset_default_graph() to clear nested graphs.")
     with _lock:
         _global.clear()
-
-
-@contextlib.contextmanager
-def push_graph(graph: Graph) -> Iterator[Graph]:
-    _stack.graphs.append(graph)
-    try:
-        yield graph
-    finally:
-        if not _stack.graphs or _stack.graphs[-1] is not graph:
-            raise AssertionError("Nesting violated for default stack of graphs")
-        _stack.graphs.pop()
-
-
-def graph_stack() -> list[Any]:
-    return list(_stack.graphs)

@@ -193,12 +193,19 @@ def _holds_tensor(value: Any) -> bool:
 
 
 def _pack(value: Sequence[Any], dtype: DType | None, name: str | None) -> Tensor:
-    from dtfctl.runtime.framework.op_builder import apply_op
-
     if dtype is None:
         dtype = _first_dtype(value)
+    graph = context.get_default_graph()
     items = [convert_to_tensor(v, dtype) for v in value]
-    return apply_op("Pack", values=items, axis=0, name=name or "packed")
+    element = items[0].dtype.base_dtype
+    if dtype is None:
+        items = [convert_to_tensor(item, element) for item in items]
+    attrs = {
+        "N": encode_attr("int", len(items)),
+        "T": encode_attr("type", element),
+        "axis": encode_attr("int", 0),
+    }
+    return graph.create_op(get_signature("Pack"), items, attrs, name=name or "packed").outputs[0]
 
 
 def _first_dtype(value: Any) -> DType | None:

@@ -55,7 +55,7 @@ class FuncGraph(Graph):
         self.control_outputs: list[Operation] = []
         self._captures: dict[Tensor, Tensor] = {}
         self._copied: dict[Tensor, Tensor] = {}
-        self._scopes.container_name = self.outer_graph._container
+        self._scopes.container = self.outer_graph._scopes.container
         for key in self.outer_graph.get_all_collection_keys():
             self._collections[key] = self.outer_graph.get_collection(key)
         for key in _VARIABLES:
@@ -161,17 +161,17 @@ def init_scope() -> Iterator[None]:
     Name scope and devices are those of the innermost graph, or, for devices, of the next that has any.
     """
     inner = outer = context.get_default_graph()
-    devices = inner._device_stack
+    devices = inner._scopes.devices
     while isinstance(outer, FuncGraph):
         outer = outer.outer_graph
-        devices = devices or outer._device_stack
+        devices = devices or outer._scopes.devices
     if outer is inner:
         with inner.control_dependencies(None):
             yield
         return
     scope = inner.get_name_scope()
     with outer.as_default(), outer.name_scope(f"{scope}/" if scope else None), outer.control_dependencies(None):
-        old = outer._device_stack
+        old = outer._scopes.devices
         outer._scopes.devices = list(devices)
         try:
             yield

@@ -90,9 +90,9 @@ def _tensor_of(x: Any) -> Tensor:
     """Find the tensor that stands for x in the graph: a variable's handle or reference, or x itself."""
     if isinstance(x, IndexedSlices):
         return x.values
-    handle = getattr(x, "_gradient_source", None)
+    handle: Tensor | None = getattr(x, "_gradient_source", None)
     if handle is not None:
-        return handle  # type: ignore[no-any-return]
+        return handle
     return x if isinstance(x, Tensor) else convert_to_tensor(x, as_ref=True)
 
 
@@ -230,7 +230,8 @@ class _Backward:
 def called_function(op: Operation) -> graph_pb2.NameAttrList | None:
     """Find the library's function an op calls: its own name's, or that of a call node's attribute."""
     if op.type in ("PartitionedCall", "StatefulPartitionedCall"):
-        return op.attr("f")  # type: ignore[no-any-return]
+        called: graph_pb2.NameAttrList = op.attr("f")
+        return called
     if op.type in op.graph.library.functions:
         attrs = {k: v for k, v in op.attrs.items() if not k.startswith("_")}
         return graph_pb2.NameAttrList(name=op.type, attr=attrs)
@@ -263,14 +264,14 @@ def aggregate(grads: Sequence[Any]) -> Any:
     return apply_op("AddN", inputs=tensors)
 
 
-def as_dense(grad: Any) -> Tensor:
+def as_dense(grad: Tensor | IndexedSlices) -> Tensor:
     """Make an IndexedSlices a dense tensor; a tensor stays as it is.
 
     Raises:
         ValueError: it does not know its dense shape.
     """
     if not isinstance(grad, IndexedSlices):
-        return grad  # type: ignore[no-any-return]
+        return grad
     if grad.dense_shape is None:
         raise ValueError(f"Tensor conversion requested for IndexedSlices without dense_shape: {grad!r}")
     first = apply_op("StridedSlice", input=grad.dense_shape, begin=[0], end=[1], strides=[1], shrink_axis_mask=1)

@@ -1,18 +1,18 @@
-"""A graph under construction, with TF1's scopes: names, devices, control dependencies, colocation, collections."""
+"""A graph under construction: its operations, and their collections. Its scopes are in `graph_scopes`."""
 
 from __future__ import annotations
 
 import contextlib
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dtfctl.protocol import graph_pb2
-from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.attrs import encode_attr
-from dtfctl.runtime.framework.device_spec import DeviceSpec
 from dtfctl.runtime.framework.function_library import FunctionLibrary
+from dtfctl.runtime.framework.graph_scopes import VALID_OP_NAME, ScopedGraph
+from dtfctl.runtime.framework.graph_stack import push_graph
 from dtfctl.runtime.framework.graph_wire import NodeWriter
 from dtfctl.runtime.framework.op_signature import OpSignature
 from dtfctl.runtime.framework.operation import Operation, Tensor
@@ -21,13 +21,8 @@ from dtfctl.runtime.framework.registries import infer_shapes
 # TensorFlow's graph producer version at 2.21; consumers use it to decide on default behaviours.
 PRODUCER_VERSION = 2474
 
-_VALID_OP_NAME = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$")
-_VALID_SCOPE_NAME = re.compile(r"^[A-Za-z0-9_.\\/>-]*$")
 
-DeviceFunction = Callable[[Operation], Any]
-
-
-class Graph:
+class Graph(ScopedGraph):
     """Operations by name. Thread-safe for construction; a session may run it while it grows.
 
     Attributes:
@@ -37,16 +32,14 @@ class Graph:
     executes = False
 
     def __init__(self) -> None:
+        super().__init__()
         self._lock = threading.RLock()
         self._operations: dict[str, Operation] = {}
-        self._names: dict[str, int] = {}
         self._version = 0
         self._finalized = False
         self._collections: dict[Any, list[Any]] = {}
         self._unfeedable: set[Tensor] = set()
         self._unfetchable: set[Operation] = set()
-        self._scopes = threading.local()
-        self._gradient_overrides: dict[str, str] = {}
         self.library = FunctionLibrary()
         self.python_functions: dict[str, Any] = {}
         self.seed: int | None = None
@@ -57,12 +50,6 @@ class Graph:
         self.building_function = False
         # Objects that live as long as the graph: iterators' functions, py_func callbacks.
         self._keep_alive: list[Any] = []
-
-    # Scope state is per thread, as in TF1.
-    def _scope(self, name: str, default: Any) -> Any:
-        if not hasattr(self._scopes, name):
-            setattr(self._scopes, name, default)
-        return getattr(self._scopes, name)
 
     @property
     def version(self) -> int:
@@ -90,7 +77,7 @@ class Graph:
     @contextlib.contextmanager
     def as_default(self) -> Iterator[Graph]:
         """Make this the graph new ops go to, in this thread."""
-        with context.push_graph(self):
+        with push_graph(self):
             yield self
 
     # Operations -------------------------------------------------------------------------------------------------------
@@ -116,15 +103,15 @@ class Graph:
             inputs = [self._own(t) for t in inputs]
             name = signature.name if name is None else name
             unique = name[:-1] if name.endswith("/") else self.unique_name(name)
-            if not _VALID_OP_NAME.match(unique):
+            if not VALID_OP_NAME.match(unique):
                 raise ValueError(f"'{unique}' is not a valid node name")
             if unique in self._operations:
                 raise ValueError(f"Duplicate node name in graph: '{unique}'")
             controls = self._controls_for(inputs)
             op = Operation(self, unique, signature, inputs, dict(attrs), controls, "")
             if signature.is_stateful and "container" in op.attrs and not op.attrs["container"].s:
-                op.attrs["container"] = encode_attr("string", self._container)
-            for key, value in self._attr_scope.items():
+                op.attrs["container"] = encode_attr("string", self._scopes.container)
+            for key, value in self._scopes.attrs.items():
                 op.attrs.setdefault(key, value)
             override = self._gradient_overrides.get(signature.name)
             if override is not None:
@@ -135,7 +122,7 @@ class Graph:
             self._operations[unique] = op
             self._names.setdefault(unique.lower(), 1)
             self._version += 1
-            for controller in self._control_stack:
+            for controller in self._scopes.controls:
                 controller.created.add(op)
             if compute_device:
                 self._apply_devices(op)
@@ -255,199 +242,6 @@ class Graph:
         """Id of the newest operation; `as_graph_def(from_version=id)` gives those after it."""
         return self._last_id
 
-    # Names ------------------------------------------------------------------------------------------------------------
-
-    @property
-    def _name_stack(self) -> str:
-        return str(self._scope("name", ""))
-
-    @contextlib.contextmanager
-    def name_scope(self, name: str | None) -> Iterator[str]:
-        """Prefix the names of ops made inside. "" or None resets to the root; a name ending in "/" re-enters one."""
-        if name:
-            pattern = _VALID_SCOPE_NAME if self._name_stack else _VALID_OP_NAME
-            if not pattern.match(name):
-                raise ValueError(f"'{name}' is not a valid {'scope' if self._name_stack else 'root scope'} name")
-        old = self._name_stack
-        if not name:
-            new = ""
-        elif name.endswith("/"):
-            new = name[:-1]
-        else:
-            new = self.unique_name(name)
-        self._scopes.name = new
-        try:
-            yield new + "/" if new else ""
-        finally:
-            self._scopes.name = old
-
-    def get_name_scope(self) -> str:
-        return self._name_stack
-
-    def unique_name(self, name: str, mark_as_used: bool = True) -> str:
-        """Choose a name no other op or scope has, inside the current scope; names differing in case alone are equal."""
-        if self._name_stack:
-            name = f"{self._name_stack}/{name}"
-        key = name.lower()
-        count = self._names.get(key, 0)
-        if mark_as_used:
-            self._names[key] = count + 1
-        if not count:
-            return name
-        base = key
-        while key in self._names:
-            key, count = f"{base}_{count}", count + 1
-        if mark_as_used:
-            self._names[base] = count
-            self._names[key] = 1
-        return f"{name}_{count - 1}"
-
-    # Devices and colocation -------------------------------------------------------------------------------------------
-
-    @property
-    def _device_stack(self) -> list[DeviceFunction | None]:
-        return self._scope("devices", [])  # type: ignore[no-any-return]
-
-    @contextlib.contextmanager
-    def device(self, device_name_or_function: Any) -> Iterator[None]:
-        """Place ops made inside: a (partial) device string, a DeviceSpec, or a function of the op; None clears."""
-        if device_name_or_function is None:
-            function = None
-        elif callable(device_name_or_function) and not isinstance(device_name_or_function, DeviceSpec):
-            function = device_name_or_function
-        else:
-            spec = DeviceSpec.from_string(str(device_name_or_function))
-            function = _merger(spec)
-        old = self._device_stack
-        self._scopes.devices = [*old, function]
-        try:
-            yield
-        finally:
-            self._scopes.devices = old
-
-    def apply_device_scopes(self, op: Operation) -> None:
-        """Complete an op's device from the scopes around; what it says itself wins."""
-        for function in reversed(self._device_stack):
-            if function is None:
-                break
-            op._device = str(function(op) or "")
-
-    def _apply_devices(self, op: Operation) -> None:
-        self.apply_device_scopes(op)
-        colocated: Sequence[Operation] = self._colocation
-        if colocated:
-            groups = sorted({g for other in colocated for g in other.colocation_groups()})
-            for other in colocated:
-                if other.device:
-                    op._device = other.device
-            op.attrs["_class"] = encode_attr("list(string)", groups)
-
-    @property
-    def _colocation(self) -> list[Operation]:
-        return self._scope("colocation", [])  # type: ignore[no-any-return]
-
-    @contextlib.contextmanager
-    def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
-        """Place ops made inside where `op` is; None clears."""
-        old, old_devices = self._colocation, self._device_stack
-        if op is None:
-            self._scopes.colocation = []
-        else:
-            target = op if isinstance(op, Operation) else op.op
-            self._scopes.colocation = [target] if ignore_existing else [*old, target]
-        if ignore_existing:
-            self._scopes.devices = []
-        try:
-            yield
-        finally:
-            self._scopes.colocation, self._scopes.devices = old, old_devices
-
-    # Control dependencies ---------------------------------------------------------------------------------------------
-
-    @property
-    def _control_stack(self) -> list[_Controller]:
-        return self._scope("controls", [])  # type: ignore[no-any-return]
-
-    @contextlib.contextmanager
-    def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Iterator[None]:
-        """Let ops made inside run after all of these; None clears what is around."""
-        old = self._control_stack
-        if control_inputs is None:
-            self._scopes.controls = []
-            try:
-                yield
-            finally:
-                self._scopes.controls = old
-            return
-        ops: list[Operation] = []
-        for item in control_inputs:
-            element = item
-            for attribute in ("_as_graph_element", "handle"):
-                if not isinstance(element, (Tensor, Operation, str)) and hasattr(element, attribute):
-                    found = getattr(element, attribute)
-                    element = found() if callable(found) else found
-            if hasattr(element, "values") and not isinstance(element, (Tensor, Operation, str)):
-                element = element.values
-            element = self.as_graph_element(element) if not self.building_function else element
-            op = element.op if isinstance(element, Tensor) else element
-            if isinstance(op, Operation) and op.graph is self and op not in ops:
-                ops.append(op)
-        self._scopes.controls = [*old, _Controller(ops)]
-        try:
-            yield
-        finally:
-            self._scopes.controls = old
-
-    def _controls_for(self, inputs: Sequence[Tensor]) -> list[Operation]:
-        """Find the control inputs of a new op; those its data inputs already wait for are left out."""
-        sources = {t.op for t in inputs}
-        out: list[Operation] = []
-        for controller in self._control_stack:
-            if not sources.isdisjoint(controller.created):
-                continue
-            out += [op for op in controller.ops if op not in sources and op not in out]
-        return out
-
-    # Other scopes -----------------------------------------------------------------------------------------------------
-
-    @property
-    def _container(self) -> str:
-        return str(self._scope("container_name", ""))
-
-    @contextlib.contextmanager
-    def container(self, container_name: str) -> Iterator[str]:
-        """Keep the state of stateful ops made inside in this resource container."""
-        old = self._container
-        self._scopes.container_name = container_name
-        try:
-            yield container_name
-        finally:
-            self._scopes.container_name = old
-
-    @property
-    def _attr_scope(self) -> dict[str, graph_pb2.AttrValue]:
-        return self._scope("attrs", {})  # type: ignore[no-any-return]
-
-    @contextlib.contextmanager
-    def attr_scope(self, attrs: Mapping[str, graph_pb2.AttrValue]) -> Iterator[None]:
-        """Give ops made inside these attributes unless they have them."""
-        old = self._attr_scope
-        self._scopes.attrs = {**old, **attrs}
-        try:
-            yield
-        finally:
-            self._scopes.attrs = old
-
-    @contextlib.contextmanager
-    def gradient_override_map(self, op_type_map: Mapping[str, str]) -> Iterator[None]:
-        """Differentiate ops made inside with another registered gradient, by op type."""
-        old = self._gradient_overrides
-        self._gradient_overrides = {**old, **op_type_map}
-        try:
-            yield
-        finally:
-            self._gradient_overrides = old
-
     # Collections, feeding and fetching --------------------------------------------------------------------------------
 
     def add_to_collection(self, name: Any, value: Any) -> None:
@@ -490,15 +284,3 @@ class Graph:
 
     def is_fetchable(self, element: Any) -> bool:
         return (element.op if isinstance(element, Tensor) else element) not in self._unfetchable
-
-
-class _Controller:
-    """One `control_dependencies` block: what it waits for, and the ops made inside it so far."""
-
-    def __init__(self, ops: list[Operation]) -> None:
-        self.ops = ops
-        self.created: set[Operation] = set()
-
-
-def _merger(spec: DeviceSpec) -> DeviceFunction:
-    return lambda op: spec.merge(DeviceSpec.from_string(op.device)).to_string()

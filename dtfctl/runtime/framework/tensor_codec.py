@@ -212,7 +212,8 @@ def encode_variant(value: Any) -> tensor_pb2.VariantTensorDataProto:
     encode = getattr(value, "to_variant_proto", None)
     if encode is None:
         raise InvalidArgumentError(f"A variant holding {type(value).__name__} cannot leave its task")
-    return encode()  # type: ignore[no-any-return]
+    proto: tensor_pb2.VariantTensorDataProto = encode()
+    return proto
 
 
 def encode_tensor(value: Any, dtype: DType | None = None) -> tensor_pb2.TensorProto:

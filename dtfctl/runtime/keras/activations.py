@@ -65,7 +65,8 @@ def relu(x: Any, alpha: float = 0.0, max_value: float | None = None, threshold: 
         x = nn_ops.relu(x)
     if clip:
         x = clip_ops.clip_by_value(x, 0.0, max_value)
-    return x - alpha * negative if negative is not None else x  # type: ignore[no-any-return]
+    out: Tensor = x - alpha * negative if negative is not None else x
+    return out
 
 
 def tanh(x: Any) -> Tensor:
@@ -87,7 +88,8 @@ def exponential(x: Any) -> Tensor:
 
 def hard_sigmoid(x: Any) -> Tensor:
     """Compute 0.2 * x + 0.5, cut to [0, 1]."""
-    return clip_ops.clip_by_value(0.2 * x + 0.5, 0.0, 1.0)  # type: ignore[no-any-return]
+    out: Tensor = clip_ops.clip_by_value(0.2 * x + 0.5, 0.0, 1.0)
+    return out
 
 
 def linear(x: Any) -> Any:

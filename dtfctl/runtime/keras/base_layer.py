@@ -16,6 +16,7 @@ from dtfctl.runtime.keras import constraints, initializers, regularizers, state
 from dtfctl.runtime.keras.backend.values import batch_set_value
 from dtfctl.runtime.keras.layer_call import CalledLayer
 from dtfctl.runtime.keras.node import Node, depends_on, relevant
+from dtfctl.runtime.keras.provided import Role, provided
 from dtfctl.runtime.keras.tracking import distinct
 from dtfctl.runtime.keras.weights import default_initializer, make_variable
 from dtfctl.runtime.ops.layer_arguments import snake_case
@@ -314,8 +315,6 @@ class Layer(CalledLayer):
 
     def add_metric(self, value: Any, aggregation: str | None = None, name: str | None = None) -> None:
         """Report the mean of a tensor's values over the batches of an epoch."""
-        from dtfctl.runtime.keras.metrics import Mean
-
         if aggregation != "mean":
             raise ValueError('tf.keras add_metric: aggregation must be "mean"; other metrics go to `compile`')
         if name is None:
@@ -324,7 +323,7 @@ class Layer(CalledLayer):
             if metric.name == name:
                 metric(value)
                 return
-        metric = Mean(name=name)
+        metric = provided(Role.MEAN_METRIC)(name=name)
         metric(value)
         self._metrics.append(metric)
 

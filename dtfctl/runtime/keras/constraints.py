@@ -39,7 +39,8 @@ class MaxNorm(Constraint):
 
     def __call__(self, w: Any) -> Tensor:
         norms = _norms(w, self.axis)
-        return w * (clip_ops.clip_by_value(norms, 0.0, self.max_value) / (_EPSILON + norms))  # type: ignore[no-any-return]
+        limited: Tensor = w * (clip_ops.clip_by_value(norms, 0.0, self.max_value) / (_EPSILON + norms))
+        return limited
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make it again."""
@@ -50,7 +51,8 @@ class NonNeg(Constraint):
     """Weights that are not negative."""
 
     def __call__(self, w: Any) -> Tensor:
-        return w * math_ops.cast(math_ops.greater_equal(w, 0.0), w.dtype)  # type: ignore[no-any-return]
+        limited: Tensor = w * math_ops.cast(math_ops.greater_equal(w, 0.0), w.dtype)
+        return limited
 
 
 class UnitNorm(Constraint):
@@ -60,7 +62,8 @@ class UnitNorm(Constraint):
         self.axis = axis
 
     def __call__(self, w: Any) -> Tensor:
-        return w / (_EPSILON + _norms(w, self.axis))  # type: ignore[no-any-return]
+        limited: Tensor = w / (_EPSILON + _norms(w, self.axis))
+        return limited
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make it again."""
@@ -76,7 +79,8 @@ class MinMaxNorm(Constraint):
     def __call__(self, w: Any) -> Tensor:
         norms = _norms(w, self.axis)
         wanted = self.rate * clip_ops.clip_by_value(norms, self.min_value, self.max_value) + (1 - self.rate) * norms
-        return w * (wanted / (_EPSILON + norms))  # type: ignore[no-any-return]
+        limited: Tensor = w * (wanted / (_EPSILON + norms))
+        return limited
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments that make it again."""

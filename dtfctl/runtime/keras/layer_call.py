@@ -10,6 +10,7 @@ from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.keras import state
 from dtfctl.runtime.keras.call_arguments import as_tensor, call_arguments, settle_training
 from dtfctl.runtime.keras.node import Node, history_of
+from dtfctl.runtime.keras.provided import Role, provided
 from dtfctl.runtime.keras.tracking import StateHolder
 from dtfctl.runtime.ops import array_ops, math_ops
 from dtfctl.runtime.ops.input_spec import assert_input_compatibility
@@ -71,9 +72,7 @@ class CalledLayer(StateHolder):
             return False
         if all(history_of(t) is not None for t in flat):
             return True
-        from dtfctl.runtime.keras.op_layer import create_history
-
-        return create_history(flat)
+        return bool(provided(Role.HISTORY)(flat))
 
     def _maybe_build(self, inputs: Any, flat: list[Any]) -> None:
         if self.built:

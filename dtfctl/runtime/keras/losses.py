@@ -51,7 +51,7 @@ def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Tensor:
 def _signs(y_true: Tensor) -> Tensor:
     """Make -1 and 1 of labels that are 0 and 1."""
     binary = math_ops.reduce_all(math_ops.logical_or(math_ops.equal(y_true, 0), math_ops.equal(y_true, 1)))
-    return smart_cond(binary, lambda: 2.0 * y_true - 1.0, lambda: array_ops.identity(y_true))  # type: ignore[no-any-return]
+    return smart_cond(binary, lambda: 2.0 * y_true - 1.0, lambda: array_ops.identity(y_true))
 
 
 def squared_hinge(y_true: Any, y_pred: Any) -> Tensor:

@@ -15,6 +15,7 @@ from dtfctl.runtime.keras import losses, registry
 from dtfctl.runtime.keras.backend.values import batch_set_value
 from dtfctl.runtime.keras.base_layer import Layer
 from dtfctl.runtime.keras.losses import squeeze_last
+from dtfctl.runtime.keras.provided import Role, provides
 from dtfctl.runtime.ops import array_ops, math_ops, nn_ops
 from dtfctl.runtime.ops.grouping import group
 
@@ -115,6 +116,7 @@ class _Reduce(Metric):
         return array_ops.identity(math_ops.div_no_nan(self.total, self.count))
 
 
+@provides(Role.MEAN_METRIC)
 class Mean(_Reduce):
     """The weighted mean of values."""
 

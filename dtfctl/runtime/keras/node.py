@@ -60,7 +60,8 @@ def history_of(tensor: Any) -> History | None:
 def node_of(tensor: Any) -> Node:
     """Return the call that made a tensor."""
     history = tensor._keras_history
-    return history.layer._inbound_nodes[history.node_index]  # type: ignore[no-any-return]
+    node: Node = history.layer._inbound_nodes[history.node_index]
+    return node
 
 
 def ancestors(op: Operation) -> Iterator[Operation]:

@@ -8,6 +8,7 @@ from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.keras import state
 from dtfctl.runtime.keras.base_layer import Layer
 from dtfctl.runtime.keras.node import Node, ancestors, history_of
+from dtfctl.runtime.keras.provided import Role, provides
 
 
 class TensorFlowOpLayer(Layer):
@@ -37,6 +38,7 @@ class TensorFlowOpLayer(Layer):
         raise NotImplementedError("Models with ops between their layers have no configuration here: use Lambda layers")
 
 
+@provides(Role.HISTORY)
 def create_history(tensors: list[Any]) -> bool:
     """Make layers of the ops that lie between these tensors and layers' outputs; False where there are none."""
     sources = [t for t in tensors if isinstance(t, Tensor)]

@@ -40,15 +40,15 @@ def weigh(losses: Any, sample_weight: Any) -> Tensor:
     if sample_weight is None:
         sample_weight = 1.0
     with name_scope("weighted_loss"):
-        losses = convert_to_tensor(losses)
-        weights = math_ops.cast(sample_weight, losses.dtype)
-        rank, weight_rank = losses.shape.rank, weights.shape.rank
+        values = convert_to_tensor(losses)
+        weights: Tensor = math_ops.cast(sample_weight, values.dtype)
+        rank, weight_rank = values.shape.rank, weights.shape.rank
         if rank is not None and weight_rank not in (None, 0):
             if weight_rank - rank == 1:
                 weights = array_ops.squeeze(weights, [-1])
             elif rank - weight_rank == 1:
                 weights = array_ops.expand_dims(weights, -1)
-        return math_ops.multiply(losses, weights)  # type: ignore[no-any-return]
+        return math_ops.multiply(values, weights)
 
 
 def reduce(losses: Tensor, reduction: str) -> Tensor:

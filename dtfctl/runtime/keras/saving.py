@@ -12,6 +12,7 @@ import numpy as np
 from dtfctl.runtime.framework import nest
 from dtfctl.runtime.keras import registry, state
 from dtfctl.runtime.keras.backend.values import batch_set_value
+from dtfctl.runtime.keras.provided import Role, provided
 
 
 def _is_hdf5(path: str, save_format: str | None) -> bool:
@@ -158,13 +159,11 @@ def network_config(network: Any) -> dict[str, Any]:
 
 def network_from_config(cls: Any, config: dict[str, Any], custom_objects: Any) -> Any:
     """Make a functional model of its description."""
-    from dtfctl.runtime.keras.layers import serialization as layers_module
-
     made: dict[str, Any] = {}
     outputs: dict[tuple[str, int, int], Any] = {}
     pending: list[tuple[Any, int, list[Any]]] = []
     for described in config["layers"]:
-        layer = layers_module.deserialize(
+        layer = provided(Role.LAYER)(
             {"class_name": described["class_name"], "config": described["config"]}, custom_objects
         )
         made[described["name"]] = layer

@@ -8,6 +8,7 @@ from dtfctl.runtime.framework import nest
 from dtfctl.runtime.keras.base_layer import Layer
 from dtfctl.runtime.keras.input_layer import InputLayer
 from dtfctl.runtime.keras.node import history_of
+from dtfctl.runtime.keras.provided import Role, provided
 from dtfctl.runtime.keras.training import Model
 
 
@@ -122,11 +123,9 @@ class Sequential(Model):
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
         """Make the model that `get_config` described, with new variables."""
-        from dtfctl.runtime.keras.layers import serialization as layers_module
-
         model = cls(name=config.get("name"))
         shape = config.get("build_input_shape")
-        made = [layers_module.deserialize(c, custom_objects) for c in config["layers"]]
+        made = [provided(Role.LAYER)(c, custom_objects) for c in config["layers"]]
         if shape is not None and made and not hasattr(made[0], "_batch_input_shape"):
             made[0]._batch_input_shape = tuple(shape)
         for layer in made:

@@ -96,7 +96,8 @@ def blocks(count: int, size: int | None = None) -> Iterator[slice]:
 def listed(values: Any) -> list[Any]:
     """List an array's items as `tolist` does: nested as its dimensions."""
     if values.ndim == 0:
-        return values.tolist()  # type: ignore[no-any-return]
+        item: list[Any] = values.tolist()
+        return item
     rows: list[Any] = []
     width = max(1, values.size // max(1, values.shape[0]))
     for block in blocks(values.shape[0], max(1, BLOCK // width)):

@@ -253,4 +253,4 @@ def verify_tensor_all_finite(
     tensor = convert_to_tensor(t if x is None else x)
     checked = array_ops.check_numerics(tensor, msg if message is None else message)
     with tensor.graph.control_dependencies([checked]):
-        return array_ops.identity(tensor, name=name)  # type: ignore[no-any-return]
+        return array_ops.identity(tensor, name=name)

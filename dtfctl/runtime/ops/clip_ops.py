@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import IndexedSlices, constant, convert_to_tensor
@@ -22,6 +22,10 @@ def _with_values(original: Any, values: Tensor) -> Any:
     return values
 
 
+@overload
+def clip_by_value(t: Tensor, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Tensor: ...
+@overload
+def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any: ...
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
     """Replace elements below the minimum or above the maximum by it."""
     with name_scope(name, "clip_by_value") as scope:

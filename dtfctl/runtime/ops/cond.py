@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from dtfctl.runtime.framework import context, nest
 from dtfctl.runtime.framework.attrs import encode_attr
@@ -23,6 +23,8 @@ from dtfctl.runtime.ops.bodies import (
     register_body,
     zeros_like,
 )
+
+_R = TypeVar("_R")
 
 
 def cond(
@@ -280,12 +282,13 @@ def _make_backward(
     return new.outputs
 
 
-def smart_cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: str | None = None) -> Any:
+def smart_cond(pred: Any, true_fn: Callable[[], _R], false_fn: Callable[[], _R], name: str | None = None) -> _R:
     """Run `cond`, decided at once when `pred` is known while the graph is built."""
     value = pred if isinstance(pred, (bool, int)) else constant_value(convert_to_tensor(pred))
     if value is not None:
         return true_fn() if value else false_fn()
-    return cond(pred, true_fn, false_fn, name=name)
+    chosen: _R = cond(pred, true_fn, false_fn, name=name)
+    return chosen
 
 
 def case(

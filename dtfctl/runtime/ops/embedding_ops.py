@@ -13,9 +13,8 @@ from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.ops import array_ops, math_ops
 from dtfctl.runtime.ops.clip_ops import clip_by_norm
 from dtfctl.runtime.ops.partitioned_variables import PartitionedVariable
-from dtfctl.runtime.ops.resource_variable import ResourceVariable
 from dtfctl.runtime.ops.sparse_ops.arranging import sparse_fill_empty_rows, sparse_reshape, sparse_retain
-from dtfctl.runtime.ops.variables import Variable
+from dtfctl.runtime.ops.variables import ResourceVariable, Variable
 
 
 def _gather(params: Any, ids: Tensor, name: str | None = None) -> Tensor:

@@ -118,7 +118,8 @@ def call(body: FuncGraph, arguments: Sequence[Tensor]) -> list[Tensor]:
     """
     graph: Any = context.get_default_graph()
     if graph.executes:
-        return graph.call(body, arguments)  # type: ignore[no-any-return]
+        outputs: list[Tensor] = graph.call(body, arguments)
+        return outputs
     inputs = [*arguments, *body.external_captures]
     op = make_op(
         "StatefulPartitionedCall" if body.is_stateful else "PartitionedCall",

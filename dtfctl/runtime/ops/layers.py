@@ -266,7 +266,7 @@ def dropout(
     """Zero a fraction `rate` of the elements while training, and scale up the others."""
     x = convert_to_tensor(inputs)
     with context.get_default_graph().name_scope(name or "dropout"):
-        return smart_cond(  # type: ignore[no-any-return]
+        return smart_cond(
             training,
             lambda: nn_ops.dropout(x, rate=rate, noise_shape=noise_shape, seed=seed),
             lambda: apply_op("Identity", input=x),
@@ -337,7 +337,7 @@ def batch_normalization(
             update = _moving_update(moving, batch, momentum, training)
             if update is not None:
                 context.get_default_graph().add_to_collection(GraphKeys.UPDATE_OPS, update)
-        return out  # type: ignore[no-any-return]
+        return out
 
 
 def _batch_moments(x: Tensor, axis: int, epsilon: float, gamma: Tensor, beta: Tensor) -> list[Tensor]:

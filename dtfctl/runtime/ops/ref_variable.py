@@ -14,8 +14,8 @@ from dtfctl.runtime.framework.graph_keys import name_scope
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
+from dtfctl.runtime.ops.base_variable import SaveSliceInfo, Variable
 from dtfctl.runtime.ops.transfer_compression import compressed_parameter
-from dtfctl.runtime.ops.variables import SaveSliceInfo, Variable
 
 
 class RefVariable(Variable):

@@ -8,8 +8,7 @@ from dtfctl.runtime.framework.convert import convert_to_tensor
 from dtfctl.runtime.framework.op_builder import apply_op, make_op
 from dtfctl.runtime.framework.operation import Tensor
 from dtfctl.runtime.ops.op_defs.state import variable_op_v2
-from dtfctl.runtime.ops.resource_variable import ResourceVariable
-from dtfctl.runtime.ops.variables import Variable
+from dtfctl.runtime.ops.variables import ResourceVariable, Variable
 
 
 def _ref(ref: Any) -> Any:

@@ -17,6 +17,8 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.framework.graph_keys import GraphKeys
 from dtfctl.runtime.framework.op_builder import apply_op
 from dtfctl.runtime.framework.operation import Tensor
+from dtfctl.runtime.ops.base_variable import Variable
+from dtfctl.runtime.ops.init_ops import zeros_initializer
 
 VARIABLE = "DTF_COMPRESSION"
 """The environment variable with the Compression of graphs that set none, as JSON: a cluster file's `compression`."""
@@ -175,7 +177,7 @@ def compressed_gradient(variable: Any, gradient: Tensor, optimizer: Any) -> Tens
     state: list[Any] = []
     with graph.colocate_with(None, ignore_existing=True), graph.device(None), graph.device(here):
         codec = parse_codec(rule.gradients)
-        if getattr(codec, "momentum", 0) and type(optimizer).__name__ != "GradientDescentOptimizer":
+        if getattr(codec, "momentum", 0) and optimizer.may_have_momentum:
             raise ValueError(
                 f"{rule.gradients} has momentum of its own: apply its gradients by a GradientDescentOptimizer, "
                 f"not {type(optimizer).__name__}"
@@ -197,9 +199,6 @@ def compressed_gradient(variable: Any, gradient: Tensor, optimizer: Any) -> Tens
 
 
 def _state_of(variable: Any, size: int, is_kept: bool) -> Tensor:
-    from dtfctl.runtime.ops.init_ops import zeros_initializer
-    from dtfctl.runtime.ops.variables import Variable
-
     initial = zeros_initializer()
     collections = [GraphKeys.GLOBAL_VARIABLES] if is_kept else []
     with context.get_default_graph().name_scope(""):

@@ -102,7 +102,8 @@ def _store() -> _Store:
     ref = outermost_graph().get_collection_ref(_STORE_KEY)
     if not ref:
         ref.append(_Store())
-    return ref[0]  # type: ignore[no-any-return]
+    store: _Store = ref[0]
+    return store
 
 
 def get_variable_scope() -> VariableScope:

@@ -224,9 +224,9 @@ def _is_subshape(shape: TensorShape, of: TensorShape) -> bool:
 
 
 def _as_loop_tensor(value: Any) -> Tensor:
-    flow = getattr(value, "_flow_of_array", None)
+    flow: Tensor | None = getattr(value, "_flow_of_array", None)
     if flow is not None:
-        return flow  # type: ignore[no-any-return]
+        return flow
     tensor = convert_to_tensor(value)
     return apply_op("Identity", input=tensor) if tensor.dtype.is_ref else tensor
 

@@ -392,7 +392,8 @@ class FrameReader(FrameAssembler):
             frame.value = kept_memory.empty(dims, dtype.np)
         except MemoryError:
             raise InvalidArgumentError(f"No memory for a tensor of {length} bytes") from None
-        return frame.value.reshape(-1).view(np.uint8)  # type: ignore[no-any-return]
+        content: np.ndarray[Any, Any] = frame.value.reshape(-1).view(np.uint8)
+        return content
 
     def _finish_long(self) -> None:
         frame, dtype, place = self._long, self._long_type, self._place

@@ -23,7 +23,8 @@ from dtfctl.runtime.rendezvous.transports.handshake import (
     connect_unix,
     this_place,
 )
-from dtfctl.runtime.rendezvous.transports.sockets import SocketLink, link_over
+from dtfctl.runtime.rendezvous.transports.joined_link import link_over
+from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
 
 log = logging.getLogger(__name__)
 Choice: TypeAlias = Literal["auto", "shm", "tcp", "grpc"]

@@ -58,7 +58,8 @@ _MODULES = {
         "piecewise_constant_decay",
         "polynomial_decay",
     ),
-    "meta_graph": ("export_meta_graph", "import_meta_graph"),
+    "meta_graph": ("export_meta_graph",),
+    "meta_graph_import": ("import_meta_graph",),
     "monitored_session": (
         "ChiefSessionCreator",
         "MonitoredSession",

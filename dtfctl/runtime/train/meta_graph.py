@@ -1,4 +1,4 @@
-"""MetaGraphs: a graph with its collections, written beside checkpoints and read back."""
+"""MetaGraphs: a graph with its collections, written beside checkpoints and read from there."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from dtfctl.protocol import graph_pb2, meta_graph_pb2
 from dtfctl.runtime.framework import context
 from dtfctl.runtime.framework.graph import Graph
 from dtfctl.runtime.framework.graph_keys import GraphKeys
-from dtfctl.runtime.framework.importer import import_graph_def
 from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.ops.variables import Variable
 from dtfctl.runtime.train.checkpoint_management import write_atomically
 
 # Collections whose values are saved as protos, and how to rebuild one.
-_VARIABLE_COLLECTIONS = (
+VARIABLE_COLLECTIONS = (
     GraphKeys.GLOBAL_VARIABLES,
     GraphKeys.LOCAL_VARIABLES,
     GraphKeys.MODEL_VARIABLES,
@@ -65,7 +64,7 @@ def export_meta_graph(
 
 def _export_collection(out: meta_graph_pb2.MetaGraphDef, key: str, values: list[Any], scope: str | None) -> None:
     target = meta_graph_pb2.CollectionDef()
-    if key in _VARIABLE_COLLECTIONS:
+    if key in VARIABLE_COLLECTIONS:
         protos = [v.to_proto(scope) for v in values if isinstance(v, Variable)]
         target.bytes_list.value.extend(p.SerializeToString() for p in protos if p is not None)
     elif all(isinstance(v, (Tensor, Operation)) for v in values):
@@ -107,56 +106,3 @@ def read_meta_graph_file(filename: str) -> meta_graph_pb2.MetaGraphDef:
         return text_format.Parse(content.decode(), meta_graph_pb2.MetaGraphDef())
     except (text_format.ParseError, UnicodeDecodeError) as e:
         raise OSError(f"Cannot parse file {filename}: {e}.") from e
-
-
-def import_meta_graph(
-    meta_graph_or_file: Any,
-    clear_devices: bool = False,
-    import_scope: str | None = None,
-    **options: Any,
-) -> Any:
-    """Add a MetaGraph to the default graph, with its collections.
-
-    Returns:
-        A Saver for it, or None when it has no variables.
-    """
-    from dtfctl.runtime.train.saver import Saver
-
-    meta = meta_graph_or_file
-    if not isinstance(meta, meta_graph_pb2.MetaGraphDef):
-        meta = read_meta_graph_file(str(meta_graph_or_file))
-    graph = context.get_default_graph()
-    graph_def = meta.graph_def
-    if clear_devices:
-        for node in graph_def.node:
-            node.device = ""
-    import_graph_def(graph_def, name=import_scope or "", **options)
-    rebuilt: dict[bytes, Variable] = {}
-    for key, held in sorted(meta.collection_def.items()):
-        kind = held.WhichOneof("kind")
-        if key in _VARIABLE_COLLECTIONS and kind == "bytes_list":
-            for content in held.bytes_list.value:
-                if content not in rebuilt:
-                    proto = meta_graph_pb2.VariableDef.FromString(content)
-                    rebuilt[content] = Variable.from_proto(proto, import_scope)
-                graph.add_to_collection(key, rebuilt[content])
-        elif key == GraphKeys.SAVERS and kind == "bytes_list":
-            for content in held.bytes_list.value:
-                proto_saver = meta_graph_pb2.SaverDef.FromString(content)
-                graph.add_to_collection(key, Saver.from_proto(proto_saver, import_scope))
-        elif key == GraphKeys.QUEUE_RUNNERS and kind == "bytes_list":
-            from dtfctl.runtime.train.queue_runner import QueueRunner
-
-            for content in held.bytes_list.value:
-                runner = meta_graph_pb2.QueueRunnerDef.FromString(content)
-                graph.add_to_collection(key, QueueRunner.from_proto(runner, import_scope))
-        elif kind == "node_list":
-            prefix = f"{import_scope}/" if import_scope else ""
-            for name in held.node_list.value:
-                graph.add_to_collection(key, graph.as_graph_element(prefix + name))
-        elif kind is not None:
-            for value in getattr(held, kind).value:
-                graph.add_to_collection(key, value)
-    if meta.HasField("saver_def"):
-        return Saver.from_proto(meta.saver_def, import_scope)
-    return Saver() if graph.get_collection(GraphKeys.GLOBAL_VARIABLES) else None

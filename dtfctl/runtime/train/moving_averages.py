@@ -96,7 +96,7 @@ class ExponentialMovingAverage:
             for item in items:
                 debias = self._zero_debias and not isinstance(item, Variable)
                 # Under control dependencies it is the value after them that is followed.
-                value = item.read_value() if isinstance(item, Variable) and graph._control_stack else item
+                value = item.read_value() if isinstance(item, Variable) and graph._waits_for_ops else item
                 ops.append(_op(assign_moving_average(self._averages[item], value, decay, debias)))
             return group(*ops, name=scope)
 

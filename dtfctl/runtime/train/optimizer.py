@@ -29,11 +29,15 @@ class Optimizer:
     Args:
         use_locking: hold the variable's lock during updates.
         name: prefix of the ops and slots made.
+
+    Attributes:
+        may_have_momentum: an update may depend on gradients of earlier steps, so none of them may be kept elsewhere.
     """
 
     GATE_NONE = 0
     GATE_OP = 1
     GATE_GRAPH = 2
+    may_have_momentum = True
 
     def __init__(self, use_locking: bool, name: str) -> None:
         if not name:

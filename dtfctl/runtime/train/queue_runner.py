@@ -94,7 +94,8 @@ class QueueRunner:
 
     def _enqueuing(self, sess: Any, enqueue_op: Any) -> Callable[[], Any]:
         """Return what one thread calls again and again; a subclass may feed the op."""
-        return sess.make_callable(enqueue_op)  # type: ignore[no-any-return]
+        enqueue: Callable[[], Any] = sess.make_callable(enqueue_op)
+        return enqueue
 
     def _run(self, sess: Any, enqueue_op: Any, coord: Coordinator | None) -> None:
         try:

@@ -26,6 +26,7 @@ from dtfctl.runtime.framework.operation import Operation, Tensor
 from dtfctl.runtime.framework.tensor_codec import object_scalar
 from dtfctl.runtime.ops.grouping import group
 from dtfctl.runtime.train import checkpoint_management as checkpoints
+from dtfctl.runtime.train.meta_graph import export_meta_graph
 from dtfctl.runtime.train.saveables import SaveableObject, all_saveable, saveables_of
 
 
@@ -279,8 +280,6 @@ class Saver:
             )
             self._delete_old(meta_graph_suffix)
         if write_meta_graph:
-            from dtfctl.runtime.train.meta_graph import export_meta_graph
-
             export_meta_graph(f"{written}.{meta_graph_suffix}", graph=sess.graph, saver_def=self._built)
         return written
 
@@ -381,8 +380,6 @@ class Saver:
             ) from e
 
     def export_meta_graph(self, filename: str | None = None, **options: Any) -> Any:
-        from dtfctl.runtime.train.meta_graph import export_meta_graph
-
         return export_meta_graph(filename, graph=context.get_default_graph(), saver_def=self.saver_def, **options)
 
 

@@ -176,7 +176,8 @@ def _default_saver() -> Saver:
     if len(found) > 1:
         raise RuntimeError("More than one item in collection SAVERS. Please pass the saver to use to tf.Scaffold.")
     if found:
-        return found[0]  # type: ignore[no-any-return]
+        given: Saver = found[0]
+        return given
     saver = Saver(sharded=True, allow_empty=True)
     graph.add_to_collection(GraphKeys.SAVERS, saver)
     return saver

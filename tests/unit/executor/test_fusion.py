@@ -16,7 +16,7 @@ from dtfctl.runtime.executor.executor import Executor
 from dtfctl.runtime.kernels.compiled import jit, loops
 from dtfctl.runtime.kernels.into import parallel, pools, products
 from dtfctl.runtime.kernels.nn import conv
-from dtfctl.runtime.kernels.onednn import cache, library
+from dtfctl.runtime.kernels.onednn import cache, find
 from tests.unit.executor.harness import GraphText, Runner
 
 F = np.float32
@@ -100,7 +100,7 @@ def loops_as_python(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("batches", [[8] * 6, [8, 8, 8, 4, 8, 8]], ids=["same", "changing"])
 @pytest.mark.parametrize("by", ["numpy", "loops", "onednn", "onednn and loops"])
 def test_a_network_learns_the_same(monkeypatch: pytest.MonkeyPatch, by: str, batches: list[int]) -> None:
-    if "onednn" in by and library.find_library() is None:
+    if "onednn" in by and find.find_library() is None:
         pytest.skip("oneDNN is not installed")
     monkeypatch.setattr(cache, "_LEAST_WORK", 0)
     if "onednn" not in by:
@@ -119,7 +119,7 @@ def test_a_network_learns_the_same(monkeypatch: pytest.MonkeyPatch, by: str, bat
 
 
 @pytest.mark.usefixtures("eager")
-@pytest.mark.skipif(library.find_library() is None, reason="oneDNN is not installed")
+@pytest.mark.skipif(find.find_library() is None, reason="oneDNN is not installed")
 @pytest.mark.parametrize("bias_first", [False, True])
 def test_a_product_adds_its_bias(monkeypatch: pytest.MonkeyPatch, bias_first: bool) -> None:
     monkeypatch.setattr(products, "_MOST_ALONE", 0)
@@ -258,10 +258,10 @@ def test_parts_that_cannot_be_cut_are_not() -> None:
     assert parallel.in_parts([stage((8, 8), (8, 8)), stage((8, 8), (8, 8))]) is None
 
 
-@pytest.mark.skipif(library.find_library() is None, reason="oneDNN is not installed")
+@pytest.mark.skipif(find.find_library() is None, reason="oneDNN is not installed")
 @pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)])
 def test_products_by_onednn(transposed: tuple[bool, bool]) -> None:
-    found = library.find_library()
+    found = find.find_library()
     assert found is not None
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((30, 20)).astype(F), rng.standard_normal((20, 7)).astype(F)

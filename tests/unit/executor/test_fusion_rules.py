@@ -22,7 +22,7 @@ from dtfctl.runtime.kernels.compiled import jit
 from dtfctl.runtime.kernels.into import fusions, pools, products
 from dtfctl.runtime.kernels.into.fusions import Line, fusion_rules
 from dtfctl.runtime.kernels.into.registry import Into
-from dtfctl.runtime.kernels.onednn import cache, library
+from dtfctl.runtime.kernels.onednn import cache, find
 from dtfctl.runtime.kernels.state import scatter_update
 from tests.unit.executor.test_fusion import done_by_others, node_by_node, planned
 
@@ -170,7 +170,7 @@ def same(one: list[Any], other: list[Any]) -> None:
 
 @pytest.mark.parametrize(("rule", "op"), RULES, ids=[f"{rule.__name__}-{op}" for rule, op in RULES])
 def test_a_call_for_several_nodes_gives_what_they_give(rule: Any, op: str) -> None:
-    if rule.__name__ in BY_ONEDNN and library.find_library() is None:
+    if rule.__name__ in BY_ONEDNN and find.find_library() is None:
         pytest.skip("oneDNN is not installed")
     for example in EXAMPLES[rule.__name__]:
         want, _, _ = run(partial(example, op), 4, node_by_node())

@@ -335,6 +335,6 @@ def test_environment_binds_a_kernel_once_a_node() -> None:
     g.add("y", "Neg", "x", T="float32")
     graph = NodeGraph.from_graph_def(g.proto)
     device, resources, kernels = Device(DEVICE), ResourceManager(), KernelCache()
-    functions = FunctionRunner(graph.library, device, resources, kernels)
+    functions = FunctionRunner(graph.library, device, resources, kernels, Executor)
     env = Environment(device, resources, kernels, graph.library, functions)
     assert env.bind(graph.nodes["y"]) is env.bind(graph.nodes["y"])

@@ -12,7 +12,7 @@ import pytest
 from dtfctl.runtime.kernels.into.parallel import ThreadPool
 from dtfctl.runtime.kernels.nn import conv
 from dtfctl.runtime.kernels.nn.common import Window
-from dtfctl.runtime.kernels.onednn import cache, library
+from dtfctl.runtime.kernels.onednn import cache, find
 
 F = np.float32
 
@@ -26,7 +26,7 @@ CASES = [
 ]
 
 
-@pytest.mark.skipif(library.find_library() is None, reason="oneDNN is not installed")
+@pytest.mark.skipif(find.find_library() is None, reason="oneDNN is not installed")
 @pytest.mark.parametrize(("x_shape", "w_shape", "strides", "dilations", "padding"), CASES)
 def test_onednn_gives_the_plain_values(
     monkeypatch: pytest.MonkeyPatch, x_shape: Any, w_shape: Any, strides: Any, dilations: Any, padding: str
@@ -43,7 +43,7 @@ def test_onednn_gives_the_plain_values(
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.skipif(library.find_library() is None, reason="oneDNN is not installed")
+@pytest.mark.skipif(find.find_library() is None, reason="oneDNN is not installed")
 def test_onednn_gives_the_plain_values_of_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     x, w = rng.standard_normal((10, 32, 32, 16)).astype(F), rng.standard_normal((3, 3, 4, 8)).astype(F)
@@ -66,7 +66,7 @@ def test_a_library_that_does_not_load_is_not_used(monkeypatch: pytest.MonkeyPatc
     broken.write_bytes(b"not a library")
     for value in (str(broken), ""):
         monkeypatch.setitem(os.environ, "DTF_ONEDNN", value)
-        assert library._found.__wrapped__() is None
+        assert find._found.__wrapped__() is None
 
 
 def test_a_pool_does_every_part_once_and_passes_errors_on() -> None:

@@ -16,7 +16,7 @@ from dtfctl.runtime.kernels.blas_in_use import blas_in_use, open_blas
 from dtfctl.runtime.kernels.into import products, threads
 from dtfctl.runtime.kernels.into.linear import _sum_of_rows
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit
-from dtfctl.runtime.kernels.onednn.library import find_library
+from dtfctl.runtime.kernels.onednn.find import find_library
 
 F = np.dtype(np.float32)
 with_onednn = pytest.mark.skipif(find_library() is None, reason="oneDNN is not installed")

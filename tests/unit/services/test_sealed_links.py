@@ -23,8 +23,8 @@ from dtfctl.runtime.framework.errors import OpError, UnauthenticatedError, Unava
 from dtfctl.runtime.rendezvous.frames import BUFFER, Frame, Kind, Message
 from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, Offer, TaskTls, connect_tcp
+from dtfctl.runtime.rendezvous.transports.joined_link import link_over
 from dtfctl.runtime.rendezvous.transports.sealed import CHUNK, UNSENT, SealedLink
-from dtfctl.runtime.rendezvous.transports.sockets import link_over
 from tests.unit.services import link_owner
 from tests.unit.services.link_owner import BOUND_S
 

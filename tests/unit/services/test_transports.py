@@ -30,7 +30,8 @@ from dtfctl.runtime.rendezvous.transports import handshake
 from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.rendezvous.transports.grpc_stream import METHOD, ClientLink, ServerLink
 from dtfctl.runtime.rendezvous.transports.handshake import Door, Joined, TaskTls, connect_tcp, connect_unix
-from dtfctl.runtime.rendezvous.transports.sockets import SocketLink, link_over
+from dtfctl.runtime.rendezvous.transports.joined_link import link_over
+from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
 from dtfctl.runtime.services.calls import Call, Stream
 from dtfctl.runtime.services.grpc_tools import listen_tcp, new_server
 from tests.support.examples import examples

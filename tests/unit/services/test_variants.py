@@ -14,7 +14,7 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError, OpError
 from dtfctl.runtime.framework.tensor_codec import decode_variant, encode_variant
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.control.tensor_list import TensorList
-from dtfctl.runtime.kernels.control.tensor_list_wire import TYPE_NAME
+from dtfctl.runtime.kernels.control.tensor_list_wire import TENSOR_LIST
 from dtfctl.runtime.kernels.dataset.optional import Optional
 from tests.support.examples import examples
 
@@ -45,7 +45,7 @@ def test_a_tensor_list_arrives_as_it_was(value: TensorList) -> None:
 @given(st.binary(max_size=40))
 def test_malformed_tensor_lists_are_refused(metadata: bytes) -> None:
     try:
-        got = decode_variant(tensor_pb2.VariantTensorDataProto(type_name=TYPE_NAME, metadata=metadata))
+        got = decode_variant(tensor_pb2.VariantTensorDataProto(type_name=TENSOR_LIST, metadata=metadata))
     except OpError as e:
         assert isinstance(e, InvalidArgumentError)
     else:

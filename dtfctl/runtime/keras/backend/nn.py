@@ -89,4 +89,5 @@ def binary_crossentropy(target: Any, output: Any, from_logits: bool = False) -> 
         return nn_ops.sigmoid_cross_entropy_with_logits(labels=target, logits=output)
     output = clip_ops.clip_by_value(output, epsilon(), 1.0 - epsilon())
     ours = target * math_ops.log(output + epsilon())
-    return -(ours + (1 - target) * math_ops.log(1 - output + epsilon()))  # type: ignore[no-any-return]
+    losses: Tensor = -(ours + (1 - target) * math_ops.log(1 - output + epsilon()))
+    return losses

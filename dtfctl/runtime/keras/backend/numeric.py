@@ -21,7 +21,8 @@ def _reduction(function: Callable[..., Any], doc: str) -> Callable[..., Tensor]:
     def reduced(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
         if getattr(x, "dtype", None) is not None and as_dtype(x.dtype).base_dtype is dtypes.bool_:
             x = math_ops.cast(x, as_dtype(floatx()))
-        return function(x, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+        result: Tensor = function(x, axis=axis, keepdims=keepdims)
+        return result
 
     reduced.__doc__ = doc
     return reduced
@@ -70,7 +71,8 @@ def clip(x: Any, min_value: Any, max_value: Any) -> Tensor:
     if isinstance(max_value, (int, float)) and isinstance(min_value, (int, float)) and max_value < min_value:
         max_value = min_value
     low = -np.inf if min_value is None else min_value
-    return clip_ops.clip_by_value(x, low, np.inf if max_value is None else max_value)  # type: ignore[no-any-return]
+    clipped: Tensor = clip_ops.clip_by_value(x, low, np.inf if max_value is None else max_value)
+    return clipped
 
 
 def argmax(x: Any, axis: int = -1) -> Tensor:

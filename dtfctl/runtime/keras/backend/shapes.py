@@ -29,12 +29,14 @@ def int_shape(x: Any) -> Any:
 
 def ndim(x: Any) -> int | None:
     """Return the rank."""
-    return x.shape.rank  # type: ignore[no-any-return]
+    rank: int | None = x.shape.rank
+    return rank
 
 
 def dtype(x: Any) -> str:
     """Return the name of the type."""
-    return x.dtype.base_dtype.name  # type: ignore[no-any-return]
+    name: str = x.dtype.base_dtype.name
+    return name
 
 
 def count_params(x: Any) -> int:
@@ -48,7 +50,8 @@ reshape, stop_gradient, one_hot, tile = array_ops.reshape, array_ops.stop_gradie
 
 def cast(x: Any, dtype: Any) -> Tensor:
     """Convert to another type."""
-    return math_ops.cast(x, as_dtype(dtype))  # type: ignore[no-any-return]
+    converted: Tensor = math_ops.cast(x, as_dtype(dtype))
+    return converted
 
 
 def cast_to_floatx(x: Any) -> Any:

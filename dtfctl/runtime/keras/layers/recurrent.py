@@ -14,6 +14,7 @@ from dtfctl.runtime.keras.backend.values import batch_set_value
 from dtfctl.runtime.keras.base_layer import Layer
 from dtfctl.runtime.keras.layers.core import described
 from dtfctl.runtime.keras.layers.recurrent_cells import GatedCell, GRUCell, LSTMCell, SimpleRNNCell, StackedRNNCells
+from dtfctl.runtime.keras.provided import Role, provided
 from dtfctl.runtime.ops import array_ops, math_ops
 from dtfctl.runtime.ops.layer_arguments import snake_case
 from dtfctl.runtime.ops.tensor_array_ops import TensorArray
@@ -218,11 +219,9 @@ class RNN(Layer):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
         """Make the layer that `get_config` described."""
-        from dtfctl.runtime.keras.layers import serialization as layers
-
         config = dict(config)
         if "cell" in config:
-            config["cell"] = layers.deserialize(config["cell"])
+            config["cell"] = provided(Role.LAYER)(config["cell"])
         return cls(**config)
 
 

@@ -10,6 +10,7 @@ from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.keras import activations, constraints, initializers, regularizers, state
 from dtfctl.runtime.keras.base_layer import Layer
 from dtfctl.runtime.keras.layers.core import described
+from dtfctl.runtime.keras.provided import Role, provided
 from dtfctl.runtime.keras.registry import serialize_keras_object
 from dtfctl.runtime.ops import array_ops, init_ops, math_ops, nn_ops
 from dtfctl.runtime.ops.cond import smart_cond
@@ -285,6 +286,4 @@ class StackedRNNCells(Layer):
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
         """Make the layer that `get_config` described."""
-        from dtfctl.runtime.keras.layers.serialization import deserialize
-
-        return cls(**{**config, "cells": [deserialize(c, custom_objects) for c in config["cells"]]})
+        return cls(**{**config, "cells": [provided(Role.LAYER)(c, custom_objects) for c in config["cells"]]})

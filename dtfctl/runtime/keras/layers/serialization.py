@@ -18,11 +18,14 @@ from dtfctl.runtime.keras.layers import (
     recurrent,
     wrappers,
 )
+from dtfctl.runtime.keras.provided import Role, provides
+from dtfctl.runtime.keras.sequential import Sequential
+from dtfctl.runtime.keras.training import Model
 
 _MODULES = (activation, convolutional, core, merge, normalization, pooling, recurrent, wrappers)
 _CLASSES = {
     n: v for m in _MODULES for n, v in vars(m).items() if inspect.isclass(v) and issubclass(v, Layer) and n[0] != "_"
-} | {"InputLayer": InputLayer}
+} | {"InputLayer": InputLayer, "Model": Model, "Functional": Model, "Sequential": Sequential}
 
 
 def serialize(layer: Any) -> Any:
@@ -30,10 +33,7 @@ def serialize(layer: Any) -> Any:
     return registry.serialize_keras_object(layer)
 
 
+@provides(Role.LAYER)
 def deserialize(config: Any, custom_objects: Any = None) -> Any:
     """Make the layer that `serialize` described."""
-    from dtfctl.runtime.keras.sequential import Sequential
-    from dtfctl.runtime.keras.training import Model
-
-    known = {**_CLASSES, "Model": Model, "Functional": Model, "Sequential": Sequential}
-    return registry.deserialize_keras_object(config, known, custom_objects, "layer")
+    return registry.deserialize_keras_object(config, _CLASSES, custom_objects, "layer")

@@ -8,6 +8,7 @@ from dtfctl.runtime.framework import nest
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.keras import registry
 from dtfctl.runtime.keras.base_layer import Layer
+from dtfctl.runtime.keras.provided import Role, provided
 from dtfctl.runtime.ops import array_ops
 
 
@@ -25,10 +26,8 @@ class Wrapper(Layer):
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
         """Make the layer that `get_config` described."""
-        from dtfctl.runtime.keras.layers import serialization as layers
-
         config = dict(config)
-        return cls(layers.deserialize(config.pop("layer"), custom_objects), **config)
+        return cls(provided(Role.LAYER)(config.pop("layer"), custom_objects), **config)
 
 
 class TimeDistributed(Wrapper):

@@ -11,10 +11,11 @@ from dtfctl.protocol import tensor_pb2
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.tensor_codec import register_variant
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.kernels.admission import admit
 from dtfctl.runtime.kernels.control.persistent_list import PersistentList
-from dtfctl.runtime.kernels.control.tensor_list_wire import encode_tensor_list
+from dtfctl.runtime.kernels.control.tensor_list_wire import TENSOR_LIST, decode_tensor_list, encode_tensor_list
 
 
 class TensorList:
@@ -27,6 +28,7 @@ class TensorList:
     """
 
     __slots__ = ("element_dtype", "element_shape", "items", "max_num_elements")
+    variant_name = TENSOR_LIST
 
     def __init__(
         self,
@@ -84,10 +86,13 @@ class TensorList:
 
     def to_variant_proto(self) -> tensor_pb2.VariantTensorDataProto:
         """Encode the list to travel to another task."""
-        return encode_tensor_list(self)
+        return encode_tensor_list(self.element_dtype, self.element_shape, self.items.to_list(), self.max_num_elements)
 
     def __repr__(self) -> str:
         return f"TensorList({type_name(self.element_dtype)}, {shape_text(self.element_shape)}, {len(self)} items)"
+
+
+register_variant(TENSOR_LIST, lambda proto: TensorList(*decode_tensor_list(proto)))
 
 
 def _add(a: Any, b: Any) -> Any:

@@ -6,41 +6,41 @@ element shape; the tensors are the items that are set.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any
 
 from google.protobuf.message import DecodeError
 
 from dtfctl.protocol import tensor_pb2
 from dtfctl.runtime.framework import dtypes
+from dtfctl.runtime.framework.dtypes import DType
 from dtfctl.runtime.framework.errors import InvalidArgumentError
-from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor, register_variant
+from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor
 from dtfctl.runtime.framework.tensor_shape import TensorShape
 from dtfctl.runtime.framework.varints import varint
 
-if TYPE_CHECKING:
-    from dtfctl.runtime.kernels.control.tensor_list import TensorList
-
-TYPE_NAME = "tensorflow::TensorList"
+TENSOR_LIST = "tensorflow::TensorList"
+"""The type's name in a VariantTensorDataProto."""
 _MASK = 0xFFFFFFFFFFFFFFFF
 
 
-def encode_tensor_list(value: TensorList) -> tensor_pb2.VariantTensorDataProto:
-    items = value.items.to_list()
+def encode_tensor_list(
+    element_dtype: DType, element_shape: TensorShape, items: Sequence[Any], max_num_elements: int
+) -> tensor_pb2.VariantTensorDataProto:
+    """Encode what a list consists of; items that are not set are None."""
     unset = [i for i, item in enumerate(items) if item is None]
-    numbers = (len(unset), *unset, value.element_dtype.as_datatype_enum, value.max_num_elements & _MASK)
-    metadata = b"".join(map(varint, numbers)) + value.element_shape.as_proto().SerializeToString()
-    tensors = [encode_tensor(item, value.element_dtype) for item in items if item is not None]
-    return tensor_pb2.VariantTensorDataProto(type_name=TYPE_NAME, metadata=metadata, tensors=tensors)
+    numbers = (len(unset), *unset, element_dtype.as_datatype_enum, max_num_elements & _MASK)
+    metadata = b"".join(map(varint, numbers)) + element_shape.as_proto().SerializeToString()
+    tensors = [encode_tensor(item, element_dtype) for item in items if item is not None]
+    return tensor_pb2.VariantTensorDataProto(type_name=TENSOR_LIST, metadata=metadata, tensors=tensors)
 
 
-def decode_tensor_list(proto: tensor_pb2.VariantTensorDataProto) -> TensorList:
-    """Decode a list that `encode_tensor_list` encoded.
+def decode_tensor_list(proto: tensor_pb2.VariantTensorDataProto) -> tuple[DType, TensorShape, list[Any], int]:
+    """Decode what `encode_tensor_list` encoded, in the order of its arguments.
 
     Raises:
         InvalidArgumentError: the proto is malformed.
     """
-    from dtfctl.runtime.kernels.control.tensor_list import TensorList
-
     metadata = proto.metadata
     count, at = _read(metadata, 0)
     if count > len(metadata):
@@ -61,7 +61,7 @@ def decode_tensor_list(proto: tensor_pb2.VariantTensorDataProto) -> TensorList:
         raise InvalidArgumentError(f"Malformed TensorList: {e}") from e
     tensors = iter(proto.tensors)
     items = [None if i in unset else decode_tensor(next(tensors)) for i in range(total)]
-    return TensorList(dtype, shape, items, limit - (1 << 64) if limit >> 63 else limit)
+    return dtype, shape, items, limit - (1 << 64) if limit >> 63 else limit
 
 
 def _read(data: bytes, at: int) -> tuple[int, int]:
@@ -75,6 +75,3 @@ def _read(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
     raise InvalidArgumentError("Malformed TensorList: its metadata ends in the middle of a number")
-
-
-register_variant(TYPE_NAME, decode_tensor_list)

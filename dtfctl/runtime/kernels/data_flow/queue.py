@@ -210,7 +210,8 @@ class QueueBase(Resource):
             attempt.result = self._take()
             return "done"
 
-        return self._run(Attempt("Dequeue", advance), cancellation)  # type: ignore[no-any-return]
+        element: Element = self._run(Attempt("Dequeue", advance), cancellation)
+        return element
 
     def dequeue_many(self, count: int, cancellation: CancellationToken, allow_small_batch: bool = False) -> Element:
         """Remove `count` elements and stack each component; with `allow_small_batch` a closed queue may give fewer."""
@@ -253,7 +254,8 @@ class QueueBase(Resource):
                 self._put_back(taken)
                 taken.clear()
 
-        return self._run(Attempt("Dequeue", advance), cancellation, give_back)  # type: ignore[no-any-return]
+        element: Element = self._run(Attempt("Dequeue", advance), cancellation, give_back)
+        return element
 
     def _check_batchable(self) -> None:
         if not self.shapes:

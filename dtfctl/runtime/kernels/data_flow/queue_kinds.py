@@ -178,4 +178,5 @@ class PriorityQueue(QueueBase):
             attempt.result = self._stack([self._take() for _ in range(min(count, size))])
             return "done"
 
-        return self._run(Attempt("Dequeue", advance), cancellation)  # type: ignore[no-any-return]
+        element: Element = self._run(Attempt("Dequeue", advance), cancellation)
+        return element

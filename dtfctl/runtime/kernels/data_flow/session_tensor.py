@@ -64,7 +64,8 @@ def get_session_handle(k: KernelBuild) -> Kernel:
 def _handle(value: Any, shown: str) -> str:
     if value.shape != ():
         raise InvalidArgumentError(f"{shown} must be scalar")
-    return value.reshape(-1)[0].decode()  # type: ignore[no-any-return]
+    handle: str = value.reshape(-1)[0].decode()
+    return handle
 
 
 @register_kernel("GetSessionTensor", step=True, devices=CPU_GPU, host_inputs=("handle",))

@@ -259,7 +259,8 @@ def _key(key: Any) -> int:
 def _indices(indices: Any, count: int) -> list[int]:
     if indices.size != count:
         raise InvalidArgumentError(f"output/indices size mismatch: {count} vs. {indices.size}")
-    return indices.reshape(-1).tolist()  # type: ignore[no-any-return]
+    numbers: list[int] = indices.reshape(-1).tolist()
+    return numbers
 
 
 @register_kernel(("MapStage", "OrderedMapStage"), step=True, blocking=True)

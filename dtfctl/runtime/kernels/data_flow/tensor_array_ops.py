@@ -173,7 +173,8 @@ def tensor_array_read(k: KernelBuild) -> Kernel:
 def _vector(indices: Any) -> list[int]:
     if indices.ndim != 1:
         raise InvalidArgumentError(f"Expected indices to be a vector, but received shape: {shape_text(indices.shape)}")
-    return indices.tolist()  # type: ignore[no-any-return]
+    numbers: list[int] = indices.tolist()
+    return numbers
 
 
 @register_kernel(

@@ -45,7 +45,8 @@ def _shard_of(k: KernelBuild, step: StepContext, captured: tuple[Any, ...]) -> S
 
 
 def _folder(value: Any) -> str:
-    return scalar_of(value, "path").decode()  # type: ignore[no-any-return]
+    folder: str = scalar_of(value, "path").decode()
+    return folder
 
 
 @register_kernel("SaveDataset", step=True, blocking=True)

@@ -22,7 +22,8 @@ from dtfctl.runtime.kernels.into.blas import find_blas
 from dtfctl.runtime.kernels.into.parallel import bounds, shared_pool
 from dtfctl.runtime.kernels.into.registry import Into, Spec, Unfit
 from dtfctl.runtime.kernels.into.threads import by_one, threaded
-from dtfctl.runtime.kernels.onednn.library import Library, OneDnnError, find_library
+from dtfctl.runtime.kernels.onednn.find import find_library
+from dtfctl.runtime.kernels.onednn.library import Library, OneDnnError
 from dtfctl.runtime.kernels.onednn.product import Product
 
 # OpenBLAS's threads help with products of more multiplications than this.

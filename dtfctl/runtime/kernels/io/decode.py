@@ -176,7 +176,8 @@ def decode_json_example(k: KernelBuild) -> Kernel:
 def _path(value: Any, what: str) -> str:
     if value.shape != ():
         raise InvalidArgumentError(f"{what} must be scalar, but had shape: {shape_text(value.shape)}")
-    return value.reshape(-1)[0].decode()  # type: ignore[no-any-return]
+    path: str = value.reshape(-1)[0].decode()
+    return path
 
 
 @register_kernel("ReadFile", blocking=True)

@@ -25,7 +25,8 @@ _FLOAT_MAX = sys.float_info.max
 def _tag(tag: Any, what: str = "tags") -> str:
     if tag.ndim != 0:
         raise InvalidArgumentError(f"{what} must be scalar")
-    return tag.reshape(-1)[0].decode("utf-8", "replace")  # type: ignore[no-any-return]
+    text: str = tag.reshape(-1)[0].decode("utf-8", "replace")
+    return text
 
 
 def _output(summary: summary_pb2.Summary) -> Any:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.kernels.onednn.convolution import Convolution
-from dtfctl.runtime.kernels.onednn.library import OneDnnError, find_library
+from dtfctl.runtime.kernels.onednn.find import find_library
+from dtfctl.runtime.kernels.onednn.library import OneDnnError
 
 # Multiplications below which making up a call costs more than it saves.
 _LEAST_WORK = 1 << 18

@@ -90,7 +90,8 @@ class _LogUniformDraws(Draws):
         self._gen = self._gen.skip(self._blocks)
         self._blocks = min(2 * self._blocks, 4096)
         values = np.exp(to_float64(words[:, 0], words[:, 1]) * self._log_range).astype(np.int64) - 1
-        return (values % self._size).tolist()  # type: ignore[no-any-return]
+        chosen: list[int] = (values % self._size).tolist()
+        return chosen
 
 
 class LogUniform(Sampler):

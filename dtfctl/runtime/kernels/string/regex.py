@@ -105,7 +105,8 @@ def _need_scalar(value: Any, what: str) -> bytes:
     if value.shape != ():
         shape = str(list(TensorShape(value.shape).known())).replace(" ", "")
         raise InvalidArgumentError(f"{what} must be scalar, but received {shape}")
-    return only(value)  # type: ignore[no-any-return]
+    text: bytes = only(value)
+    return text
 
 
 @register_kernel("RegexReplace", pieces=True)

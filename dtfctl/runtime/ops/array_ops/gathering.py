@@ -31,7 +31,8 @@ def gather(
     sparse_read = getattr(params, "sparse_read", None)
     known = constant_value(axis) if isinstance(axis, Tensor) else np.asarray(axis)
     if sparse_read is not None and known is not None and int(known) == 0 and batch_dims == 0:
-        return sparse_read(indices, name=name)  # type: ignore[no-any-return]
+        rows: Tensor = sparse_read(indices, name=name)
+        return rows
     return apply_op("GatherV2", name or "GatherV2", params=params, indices=indices, axis=axis, batch_dims=batch_dims)
 
 
@@ -49,7 +50,8 @@ def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: in
         raise ValueError("gather_nd with batch_dims is not supported here; fold the batch into the indices")
     read = getattr(params, "gather_nd", None)
     if read is not None and not isinstance(params, Tensor):
-        return read(indices, name=name)  # type: ignore[no-any-return]
+        rows: Tensor = read(indices, name=name)
+        return rows
     return apply_op("GatherNd", name, params=params, indices=indices)
 
 

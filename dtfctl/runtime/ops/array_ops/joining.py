@@ -21,7 +21,8 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
     if not isinstance(values, (list, tuple)):
         values = [values]
     if len(values) == 1:
-        return identity(values[0], name=name)  # type: ignore[no-any-return]
+        alone: Tensor = identity(values[0], name=name)
+        return alone
     return apply_op("ConcatV2", name, values=list(values), axis=axis)
 
 

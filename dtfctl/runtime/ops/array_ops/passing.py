@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.convert import IndexedSlices, SparseTensor, constant, convert_to_tensor
@@ -42,6 +42,10 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
     )
 
 
+@overload
+def identity(input: Tensor, name: str | None = None) -> Tensor: ...
+@overload
+def identity(input: Any, name: str | None = None) -> Any: ...
 def identity(input: Any, name: str | None = None) -> Any:
     """Pass on the same values as a new tensor."""
     if isinstance(input, IndexedSlices):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 from dtfctl.runtime.framework.convert import IndexedSlices, SparseTensor, constant, convert_to_tensor
 from dtfctl.runtime.framework.graph_keys import name_scope
@@ -41,6 +41,10 @@ def pow(x: Any, y: Any, name: str | None = None) -> Tensor:
     return pow_(x, y, name)
 
 
+@overload
+def multiply(x: Tensor, y: Tensor, name: str | None = None) -> Tensor: ...
+@overload
+def multiply(x: Any, y: Any, name: str | None = None) -> Any: ...
 def multiply(x: Any, y: Any, name: str | None = None) -> Any:
     """Multiply x by y; a SparseTensor times a dense tensor stays sparse."""
     if isinstance(x, (SparseTensor, IndexedSlices)) or isinstance(y, SparseTensor):

@@ -175,7 +175,7 @@ def broadcast_weights(weights: Any, values: Any) -> Tensor:
         if known and factors.shape.as_list() == values.shape.as_list():
             return factors
         with control_dependencies([assert_broadcastable(factors, values)]):
-            return math_ops.multiply(factors, array_ops.ones_like(values), name=scope)  # type: ignore[no-any-return]
+            return math_ops.multiply(factors, array_ops.ones_like(values), name=scope)
 
 
 def weighted(values: Tensor, weights: Any, dtype: DType) -> Tensor:
@@ -183,7 +183,8 @@ def weighted(values: Tensor, weights: Any, dtype: DType) -> Tensor:
     if weights is None:
         return values
     with control_dependencies([assert_broadcastable(weights, values)]):
-        return math_ops.multiply(values, math_ops.cast(weights, dtype))  # type: ignore[no-any-return]
+        product: Tensor = math_ops.multiply(values, math_ops.cast(weights, dtype))
+        return product
 
 
 def tensor_or_sparse(value: Any) -> Any:

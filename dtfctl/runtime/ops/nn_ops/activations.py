@@ -101,25 +101,25 @@ def dropout(
     if number and not 0 <= rate < 1:
         raise ValueError(f"`rate` must be a scalar tensor or a float in the range [0, 1). Received: rate={rate}")
     with name_scope(name, "dropout"):
-        x = convert_to_tensor(x, name="x")
-        dtype = x.dtype.base_dtype
+        values = convert_to_tensor(x, name="x")
+        dtype = values.dtype.base_dtype
         if not dtype.is_floating:
             raise ValueError(
                 "`x.dtype` must be a floating point tensor as `x` will be scaled. " + f"Received: x.dtype={dtype}"
             )
         if number and rate == 0:
-            return x  # type: ignore[no-any-return]
+            return values
         if number:
-            scaled = apply_mixed("Mul", x, 1 / (1 - rate))
+            scaled = apply_mixed("Mul", values, 1 / (1 - rate))
         else:
             rate = convert_to_tensor(rate, dtype, name="rate")
-            scaled = apply_mixed("RealDiv", x, apply_mixed("Sub", 1.0, rate))
-        shape = _noise_shape(x, noise_shape)
+            scaled = apply_mixed("RealDiv", values, apply_mixed("Sub", 1.0, rate))
+        shape = _noise_shape(values, noise_shape)
         seed1, seed2 = get_seed(seed)
         noise = apply_op("RandomUniform", shape=shape, dtype=dtype, seed=seed1, seed2=seed2)
         keep = apply_mixed("GreaterEqual", noise, rate)
         out: Tensor = apply_op("SelectV2", condition=keep, t=scaled, e=constant(0, dtype))
-        out.set_shape(x.shape)
+        out.set_shape(values.shape)
         return out
 
 

@@ -33,7 +33,6 @@ from dtfctl.runtime.memory.shared_memory import LEAST, Arena, Loans, Place
 from dtfctl.runtime.rendezvous.frames import Frame, FrameReader, FrameWriter, Kind, Message, host_array
 from dtfctl.runtime.rendezvous.reactor import REACTOR
 from dtfctl.runtime.rendezvous.transports.base import LinkOwner
-from dtfctl.runtime.rendezvous.transports.handshake import Joined
 
 # Buffers a system call may take (the kernel's IOV_MAX is 1024), and bytes read before others get their turn.
 _MOST_BUFFERS = 256
@@ -301,19 +300,3 @@ class SocketLink:
 
     def close(self) -> None:
         self.fail(UnavailableError(f"The connection to {self.peer_task} was closed"))
-
-
-def link_over(joined: Joined, peer_task: str, local_life: int, peer_life: int, owner: LinkOwner) -> SocketLink:
-    """Return the link that a connection is good for, encrypted if its ends have agreed on keys.
-
-    Raises:
-        OSError, OpError.
-    """
-    if joined.records is not None:
-        # Tasks of one host, and clients, have no use for it, and it takes a while to import.
-        from dtfctl.runtime.rendezvous.transports.sealed import SealedLink
-
-        return SealedLink(joined.sock, joined.records, peer_task, local_life, peer_life, owner, joined.name)
-    return SocketLink(
-        joined.sock, peer_task, local_life, peer_life, owner, joined.arena, joined.peer_arena, name=joined.name
-    )

@@ -57,4 +57,5 @@ def global_step_read() -> Tensor:
     step = training_util.get_global_step()
     if step is None:
         raise RuntimeError("Global step should be created to use this hook.")
-    return step.value() if hasattr(step, "value") else step  # type: ignore[no-any-return]
+    value: Tensor = step.value() if hasattr(step, "value") else step
+    return value

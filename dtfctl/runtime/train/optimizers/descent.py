@@ -15,6 +15,8 @@ from dtfctl.runtime.train.optimizers.training_op import OpOptimizer, target_of
 class GradientDescentOptimizer(OpOptimizer):
     """w -= learning_rate * gradient."""
 
+    may_have_momentum = False
+
     def __init__(self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent") -> None:
         super().__init__(use_locking, name)
         self._learning_rate = learning_rate

@@ -1,0 +1,23 @@
+"""The link that a connection between two tasks is good for."""
+
+from __future__ import annotations
+
+from dtfctl.runtime.rendezvous.transports.base import LinkOwner
+from dtfctl.runtime.rendezvous.transports.handshake import Joined
+from dtfctl.runtime.rendezvous.transports.sockets import SocketLink
+
+
+def link_over(joined: Joined, peer_task: str, local_life: int, peer_life: int, owner: LinkOwner) -> SocketLink:
+    """Return the link that a connection is good for, encrypted if its ends have agreed on keys.
+
+    Raises:
+        OSError, OpError.
+    """
+    if joined.records is not None:
+        # Tasks of one host, and clients, have no use for it, and it takes a while to import.
+        from dtfctl.runtime.rendezvous.transports.sealed import SealedLink
+
+        return SealedLink(joined.sock, joined.records, peer_task, local_life, peer_life, owner, joined.name)
+    return SocketLink(
+        joined.sock, peer_task, local_life, peer_life, owner, joined.arena, joined.peer_arena, name=joined.name
+    )
