@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,26 +19,14 @@ from dtfctl.launcher.operator import local_controller
 from dtfctl.launcher.paths import ClusterPaths
 from dtfctl.launcher.spec.model import ClusterSpec, TaskGroup
 from dtfctl.launcher.system.procfs import identify, kill_group
+from tests.support.waiting import PATIENCE_S as PATIENCE_S, wait_until as wait_until
 
 STUB = Path(__file__).with_name("stub_task.py")
 STUB_COMMAND = (sys.executable, str(STUB))
-PATIENCE_S = 90.0
-"""Only a failure takes so long; a loaded machine may be many times slower than an idle one."""
 
 
 def spec_of(name: str = "t", ps: int = 1, worker: int = 2, **changes: Any) -> ClusterSpec:
     return ClusterSpec(name, {"ps": TaskGroup(ps), "worker": TaskGroup(worker)}, **changes)
-
-
-def wait_until(condition: Callable[[], Any], what: str, timeout_s: float = PATIENCE_S) -> Any:
-    """The first true value of `condition`."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.02)
-    raise AssertionError(f"not within {timeout_s:.0f} s: {what}")
 
 
 def task(cluster: Cluster, name: str) -> TaskStatus:
