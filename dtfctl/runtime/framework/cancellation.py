@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 from dtfctl import guard
@@ -58,8 +59,8 @@ class CancellationToken:
         with self._lock:
             self._callbacks.pop(key, None)
 
-    def wait(self, condition: threading.Condition, ready: Callable[[], bool]) -> None:
-        """Wait on `condition` (held by the caller) until `ready()`.
+    def wait(self, condition: threading.Condition, ready: Callable[[], bool], until: float | None = None) -> bool:
+        """Wait on `condition` (held by the caller) until `ready()`, or `until` of time.monotonic(); tells which.
 
         Raises:
             CancelledError: the step was cancelled first.
@@ -74,11 +75,15 @@ class CancellationToken:
                 condition.notify_all()
 
         if ready():
-            return
+            return True
         withdraw = self.on_cancel(wake)
         try:
             while not ready():
                 self.check()
-                condition.wait()
+                left = None if until is None else until - time.monotonic()
+                if left is not None and left <= 0:
+                    return False
+                condition.wait(left)
+            return True
         finally:
             withdraw()

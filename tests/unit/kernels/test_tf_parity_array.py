@@ -10,7 +10,8 @@ import pytest
 from dtfctl.protocol import tensor_pb2
 from dtfctl.runtime.framework import dtypes
 from dtfctl.runtime.framework.errors import InternalError, InvalidArgumentError
-from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor
+from dtfctl.runtime.framework.tensor_codec import decode_tensor, encode_tensor, object_array
+from dtfctl.runtime.kernels.ragged.variant import RaggedTensorVariant
 from tests.support.interpreter import run_op
 
 
@@ -110,3 +111,17 @@ def test_limits_are_named() -> None:
 def test_a_handle_is_no_constant() -> None:
     with pytest.raises(InvalidArgumentError, match="cannot be a resource variable handle"):
         run_op("GuaranteeConst", np.array(None, object), dtypes={"T": dtypes.resource})
+
+
+def test_values_of_ragged_tensors_have_rows_of_one_shape() -> None:
+    parts = [RaggedTensorVariant((), np.ones((1, size), np.float32), dtypes.float32) for size in (2, 3)]
+    with pytest.raises(
+        InvalidArgumentError, match=r"compatible shapes.  Shape at index 0: \[2\].*\[3\]"
+    ):
+        run_op(
+            "RaggedTensorFromVariant",
+            object_array(parts, (2,)),
+            input_ragged_rank=0,
+            output_ragged_rank=1,
+            dtypes={"Tvalues": dtypes.float32, "Tsplits": dtypes.int64},
+        )

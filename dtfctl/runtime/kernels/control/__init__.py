@@ -1,6 +1,7 @@
 """Kernels of signatures/control.opdef, imported for their registrations."""
 
 from dtfctl.runtime.kernels.control import (
+    batching as batching,
     flow as flow,
     functional as functional,
     py_func as py_func,

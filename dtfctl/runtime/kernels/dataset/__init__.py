@@ -13,6 +13,7 @@ from dtfctl.runtime.kernels.dataset import (  # noqa: F401
     optional,
     parallel,
     passing,
+    placed,
     saving,
     selecting,
     sequencing,

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from dtfctl.runtime.framework import dtypes
-from dtfctl.runtime.framework.errors import DataLossError, InvalidArgumentError
+from dtfctl.runtime.framework.errors import DataLossError, FailedPreconditionError, InvalidArgumentError
 from dtfctl.runtime.kernels.admission import admit, gathered
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.data_flow.handles import shape_text
 from dtfctl.runtime.kernels.dataset.core import (
     UNKNOWN,
+    Access,
     Dataset,
     Element,
     EndOfSequence,
@@ -60,6 +61,17 @@ class BatchDataset(Dataset):
     def cardinality(self) -> int:
         size = self.source.cardinality()
         return size if size < 0 else size // self.size if self.drop else -(-size // self.size)
+
+    def require_access(self) -> None:
+        if self.merge is not stack_elements:
+            super().require_access()
+        if not self.drop:
+            raise FailedPreconditionError("Batch does not support global shuffling with `drop_remainder=False`.")
+        self.source.require_access()
+
+    def access(self, iteration: Iteration) -> Access:
+        element, size = self.source.access(iteration), self.size
+        return lambda at: self.merge([element(i) for i in range(at * size, (at + 1) * size)])
 
 
 def _batch_size(value: Any) -> int:

@@ -11,6 +11,7 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError, ResourceExhaus
 from dtfctl.runtime.kernels.admission import gathered
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.dataset.core import (
+    Access,
     Dataset,
     Element,
     EndOfSequence,
@@ -103,6 +104,12 @@ class PrefetchDataset(Dataset):
 
     def cardinality(self) -> int:
         return self.source.cardinality()
+
+    def require_access(self) -> None:
+        self.source.require_access()
+
+    def access(self, iteration: Iteration) -> Access:
+        return self.source.access(iteration)
 
 
 @register_dataset("PrefetchDataset")

@@ -16,6 +16,7 @@ from dtfctl.runtime.framework.errors import AlreadyExistsError
 from dtfctl.runtime.framework.local_path import local_path
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.dataset.core import (
+    Access,
     Dataset,
     Element,
     EndOfSequence,
@@ -35,6 +36,7 @@ class CacheDataset(Dataset):
         self.source = source
         self.lock = threading.Lock()
         self.kept: list[Element] | None = None
+        self.places: dict[int, Element] = {}
 
     def iterate(self, iteration: Iteration) -> Next:
         at, following = 0, None if self.kept is not None else self.source.iterate(iteration)
@@ -62,6 +64,19 @@ class CacheDataset(Dataset):
 
     def cardinality(self) -> int:
         return self.source.cardinality()
+
+    def require_access(self) -> None:
+        self.source.require_access()
+
+    def access(self, iteration: Iteration) -> Access:
+        element = self.source.access(iteration)
+
+        def kept(at: int) -> Element:
+            if at not in self.places:
+                self.places[at] = element(at)
+            return self.places[at]
+
+        return kept
 
 
 class FileCacheDataset(Dataset):

@@ -20,7 +20,7 @@ from dtfctl.errors import Signal
 from dtfctl.protocol import dataset_options_pb2, graph_pb2
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.dtypes import DType
-from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.errors import FailedPreconditionError, InvalidArgumentError
 from dtfctl.runtime.framework.function_library import FunctionLibrary
 from dtfctl.runtime.framework.resource_manager import ResourceManager
 from dtfctl.runtime.framework.tensor_codec import object_scalar
@@ -32,6 +32,7 @@ from dtfctl.runtime.kernels.dataset.draws import Draws
 
 Element = tuple[Any, ...]
 Next = Callable[[], Element]
+Access = Callable[[int], Element]
 INFINITE, UNKNOWN = -1, -2
 # Of a component that is held, besides its items.
 _HELD_BYTES = 100
@@ -152,6 +153,19 @@ class Dataset:
     def cardinality(self) -> int:
         """Number of elements; INFINITE or UNKNOWN."""
         return UNKNOWN
+
+    def require_access(self) -> None:
+        """Do nothing if `access` can be asked for.
+
+        Raises:
+            OpError: elements can only be had one after the other.
+        """
+        name = type(self).__name__.removesuffix("Dataset")
+        raise FailedPreconditionError(f"{name} does not support random access.")
+
+    def access(self, iteration: Iteration) -> Access:
+        """Make a function that gives the element at a place in [0, cardinality), in any order."""
+        raise NotImplementedError
 
     def __str__(self) -> str:
         return f"<{type(self).__name__}>"

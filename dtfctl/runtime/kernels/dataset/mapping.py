@@ -8,6 +8,7 @@ from typing import Any
 from dtfctl.runtime.framework.errors import InvalidArgumentError, OutOfRangeError
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.dataset.core import (
+    Access,
     Dataset,
     Element,
     EndOfSequence,
@@ -49,6 +50,13 @@ class MapDataset(Dataset):
 
     def cardinality(self) -> int:
         return self.source.cardinality()
+
+    def require_access(self) -> None:
+        self.source.require_access()
+
+    def access(self, iteration: Iteration) -> Access:
+        element = self.source.access(iteration)
+        return lambda at: self.apply(iteration, element(at))
 
 
 @register_dataset("MapDataset", "ExperimentalMapDataset")

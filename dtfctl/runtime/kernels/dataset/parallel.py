@@ -17,6 +17,7 @@ from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.dataset.core import (
     UNKNOWN,
+    Access,
     Dataset,
     Element,
     EndOfSequence,
@@ -80,6 +81,12 @@ class ParallelMapDataset(Dataset):
 
     def cardinality(self) -> int:
         return self.mapped.cardinality()
+
+    def require_access(self) -> None:
+        self.mapped.require_access()
+
+    def access(self, iteration: Iteration) -> Access:
+        return self.mapped.access(iteration)
 
 
 class _ParallelMap:

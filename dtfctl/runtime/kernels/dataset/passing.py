@@ -9,6 +9,7 @@ from dtfctl.runtime.framework.errors import FailedPreconditionError, OpError
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.dataset.core import (
     INFINITE,
+    Access,
     Dataset,
     Element,
     EndOfSequence,
@@ -77,6 +78,12 @@ class AssertCardinalityDataset(Dataset):
     def cardinality(self) -> int:
         return self.expected
 
+    def require_access(self) -> None:
+        self.source.require_access()
+
+    def access(self, iteration: Iteration) -> Access:
+        return self.source.access(iteration)
+
 
 @register_dataset("AssertCardinalityDataset")
 def assert_cardinality_dataset(k: KernelBuild, step: StepContext, source: Any, expected: Any) -> Dataset:
@@ -95,6 +102,12 @@ class Same(Dataset):
 
     def cardinality(self) -> int:
         return self.source.cardinality()
+
+    def require_access(self) -> None:
+        self.source.require_access()
+
+    def access(self, iteration: Iteration) -> Access:
+        return self.source.access(iteration)
 
 
 @register_dataset(

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from dtfctl.runtime.framework.errors import InvalidArgumentError
+from dtfctl.runtime.framework.errors import FailedPreconditionError, InvalidArgumentError
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.dataset.core import (
     INFINITE,
     UNKNOWN,
+    Access,
     Dataset,
     Element,
     EndOfSequence,
@@ -139,6 +140,18 @@ class SkipTakeDataset(Dataset):
         left = max(0, size - self.skip)
         return left if self.take < 0 else min(left, self.take)
 
+    def require_access(self) -> None:
+        if self.skip < 0 or self.skip >= self.source.cardinality() >= 0:
+            raise FailedPreconditionError(
+                "Global shuffling does not support empty dataset or skipping the entire dataset. "
+                f"Got skip({self.skip})."
+            )
+        self.source.require_access()
+
+    def access(self, iteration: Iteration) -> Access:
+        element = self.source.access(iteration)
+        return lambda at: element(at + self.skip)
+
 
 @register_dataset("SkipDataset")
 def skip_dataset(k: KernelBuild, step: StepContext, source: Any, count: Any) -> Dataset:
@@ -170,6 +183,13 @@ class ShardDataset(Dataset):
     def cardinality(self) -> int:
         size = self.source.cardinality()
         return size if size < 0 else size // self.shards + (self.index < size % self.shards)
+
+    def require_access(self) -> None:
+        self.source.require_access()
+
+    def access(self, iteration: Iteration) -> Access:
+        element = self.source.access(iteration)
+        return lambda at: element(at * self.shards + self.index)
 
 
 @register_dataset("ShardDataset")

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dtfctl.runtime.framework.errors import FailedPreconditionError
 from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.dataset.core import (
     INFINITE,
     UNKNOWN,
+    Access,
     Dataset,
     Element,
     EndOfSequence,
@@ -59,6 +61,15 @@ class RepeatDataset(Dataset):
             return 0
         return size if size < 0 else size * self.count
 
+    def require_access(self) -> None:
+        self.source.require_access()
+        if self.count <= 0:
+            raise FailedPreconditionError(f"`repeat({self.count})` does not support random access of tf.data datasets.")
+
+    def access(self, iteration: Iteration) -> Access:
+        element, size = self.source.access(iteration), self.source.cardinality()
+        return lambda at: element(at % size)
+
 
 @register_dataset("RepeatDataset")
 def repeat_dataset(k: KernelBuild, step: StepContext, source: Any, count: Any) -> Dataset:
@@ -101,6 +112,14 @@ class ZipDataset(Dataset):
         known = [s for s in sizes if s >= 0]
         return UNKNOWN if UNKNOWN in sizes else min(known, default=INFINITE)
 
+    def require_access(self) -> None:
+        for source in self.sources:
+            source.require_access()
+
+    def access(self, iteration: Iteration) -> Access:
+        parts = [source.access(iteration) for source in self.sources]
+        return lambda at: tuple(component for part in parts for component in part(at))
+
 
 @register_dataset("ZipDataset")
 def zip_dataset(k: KernelBuild, step: StepContext, *sources: Any) -> Dataset:
@@ -132,6 +151,22 @@ class ConcatenateDataset(Dataset):
     def cardinality(self) -> int:
         sizes = [s.cardinality() for s in self.sources]
         return INFINITE if INFINITE in sizes else UNKNOWN if UNKNOWN in sizes else sum(sizes)
+
+    def require_access(self) -> None:
+        for source in self.sources:
+            source.require_access()
+
+    def access(self, iteration: Iteration) -> Access:
+        parts = [(source.access(iteration), source.cardinality()) for source in self.sources]
+
+        def element(at: int) -> Element:
+            for part, size in parts:
+                if at < size:
+                    return part(at)
+                at -= size
+            raise IndexError(at)
+
+        return element
 
 
 @register_dataset("ConcatenateDataset")

@@ -135,12 +135,13 @@ def shuffle_dataset_v2(k: KernelBuild, step: StepContext, source: Any, size: Any
     return ShuffleDataset(dataset_of(source), _size(size), _generator(step, handle))
 
 
-def _seeded(k: KernelBuild, step: StepContext, seed: Any, seed2: Any, handle: Any) -> SeedGenerator:
+def seeded(
+    k: KernelBuild, step: StepContext, seed: Any, seed2: Any, handle: Any, attr: str = "reshuffle_each_iteration"
+) -> SeedGenerator:
     """Find the generator of the handle, or make one when the handle is a dummy (graph mode)."""
     container, name = handle_key(handle, "Seed generator")
     if name.startswith(_DUMMY):
-        reshuffle = k.attr("reshuffle_each_iteration")
-        return SeedGenerator(scalar_of(seed, "seed"), scalar_of(seed2, "seed2"), reshuffle)
+        return SeedGenerator(scalar_of(seed, "seed"), scalar_of(seed2, "seed2"), k.attr(attr))
     return step.resources.lookup(container, name, SeedGenerator)
 
 
@@ -148,7 +149,7 @@ def _seeded(k: KernelBuild, step: StepContext, seed: Any, seed2: Any, handle: An
 def shuffle_dataset_v3(
     k: KernelBuild, step: StepContext, source: Any, size: Any, seed: Any, seed2: Any, handle: Any
 ) -> Dataset:
-    return ShuffleDataset(dataset_of(source), _size(size), _seeded(k, step, seed, seed2, handle))
+    return ShuffleDataset(dataset_of(source), _size(size), seeded(k, step, seed, seed2, handle))
 
 
 @register_dataset("ShuffleAndRepeatDataset", "ShuffleAndRepeatDatasetV2")
@@ -159,7 +160,7 @@ def shuffle_and_repeat_dataset(
         reshuffle = k.attr("reshuffle_each_iteration")
         generator = SeedGenerator(scalar_of(seed, "seed"), scalar_of(seed2, "seed2"), reshuffle)
     else:
-        generator = _seeded(k, step, seed, seed2, handle)
+        generator = seeded(k, step, seed, seed2, handle)
     repeats = scalar_of(count, "count")
     if repeats < 1 and repeats != -1:
         raise InvalidArgumentError("count must be greater than zero or equal to -1.")

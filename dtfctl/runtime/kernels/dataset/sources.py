@@ -15,6 +15,7 @@ from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.dataset.core import (
     INFINITE,
     UNKNOWN,
+    Access,
     Dataset,
     Element,
     EndOfSequence,
@@ -25,6 +26,7 @@ from dtfctl.runtime.kernels.dataset.core import (
 )
 from dtfctl.runtime.kernels.dataset.draws import SeedGenerator
 from dtfctl.runtime.kernels.dataset.registration import function_of, register_dataset
+from dtfctl.runtime.kernels.dataset.shuffle import seeded
 from dtfctl.runtime.kernels.registry import KernelBuild
 
 log = logging.getLogger(__name__)
@@ -51,6 +53,12 @@ class ListDataset(Dataset):
     def cardinality(self) -> int:
         return len(self.elements)
 
+    def require_access(self) -> None:
+        pass
+
+    def access(self, iteration: Iteration) -> Access:
+        return self.elements.__getitem__
+
 
 class SliceDataset(Dataset):
     """The slices of tensors along axis 0."""
@@ -73,6 +81,12 @@ class SliceDataset(Dataset):
 
     def cardinality(self) -> int:
         return self.size
+
+    def require_access(self) -> None:
+        pass
+
+    def access(self, iteration: Iteration) -> Access:
+        return lambda at: tuple(c[at, ...] for c in self.components)
 
 
 @register_dataset("TensorDataset")
@@ -139,6 +153,12 @@ class RangeDataset(Dataset):
     def cardinality(self) -> int:
         return len(self.range)
 
+    def require_access(self) -> None:
+        pass
+
+    def access(self, iteration: Iteration) -> Access:
+        return lambda at: (np.array(self.range[at], self.dtype),)
+
 
 @register_dataset("RangeDataset")
 def range_dataset(k: KernelBuild, step: StepContext, start: Any, stop: Any, stride: Any) -> Dataset:
@@ -149,8 +169,8 @@ def range_dataset(k: KernelBuild, step: StepContext, start: Any, stop: Any, stri
 
 
 class RandomDataset(Dataset):
-    def __init__(self, seed: int, seed2: int) -> None:
-        self.generator = SeedGenerator(seed, seed2, reshuffle=False)
+    def __init__(self, generator: SeedGenerator) -> None:
+        self.generator = generator
 
     def iterate(self, iteration: Iteration) -> Next:
         sampler = iteration.draws.sampler(self.generator)
@@ -160,9 +180,14 @@ class RandomDataset(Dataset):
         return INFINITE
 
 
-@register_dataset("RandomDataset", "ExperimentalRandomDataset", "RandomDatasetV2")
-def random_dataset(k: KernelBuild, step: StepContext, seed: Any, seed2: Any, generator: Any = None) -> Dataset:
-    return RandomDataset(scalar_of(seed, "seed"), scalar_of(seed2, "seed2"))
+@register_dataset("RandomDataset", "ExperimentalRandomDataset")
+def random_dataset(k: KernelBuild, step: StepContext, seed: Any, seed2: Any) -> Dataset:
+    return RandomDataset(SeedGenerator(scalar_of(seed, "seed"), scalar_of(seed2, "seed2"), reshuffle=False))
+
+
+@register_dataset("RandomDatasetV2")
+def random_dataset_v2(k: KernelBuild, step: StepContext, seed: Any, seed2: Any, handle: Any) -> Dataset:
+    return RandomDataset(seeded(k, step, seed, seed2, handle, "rerandomize_each_iteration"))
 
 
 class GeneratorDataset(Dataset):

@@ -12,6 +12,7 @@ from dtfctl.runtime.kernels.context import StepContext
 from dtfctl.runtime.kernels.data_flow.handles import lookup
 from dtfctl.runtime.kernels.data_flow.table import HashTable, LookupTable
 from dtfctl.runtime.kernels.dataset.core import EndOfSequence, Function, dataset_of, drain, new_pass
+from dtfctl.runtime.kernels.dataset.fingerprint import fingerprint
 from dtfctl.runtime.kernels.io.records import write_tfrecords
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
@@ -97,6 +98,11 @@ def initialize_table_from_dataset(k: KernelBuild) -> Kernel:
 @register_kernel(("WrapDatasetVariant", "UnwrapDatasetVariant"))
 def wrap_dataset_variant(k: KernelBuild) -> Kernel:
     return lambda dataset: dataset
+
+
+@register_kernel("DatasetFingerprint")
+def dataset_fingerprint(k: KernelBuild) -> Kernel:
+    return lambda dataset: np.array(fingerprint(dataset_of(dataset)), np.uint64)
 
 
 @register_kernel("GetElementAtIndex", step=True, blocking=True)

@@ -3,6 +3,7 @@
 from dtfctl.runtime.kernels.math import (
     binary,
     cast,
+    clustering,
     compare,
     fft,
     gpu_segment,
@@ -18,6 +19,7 @@ from dtfctl.runtime.kernels.math import (
 __all__ = [
     "binary",
     "cast",
+    "clustering",
     "compare",
     "fft",
     "gpu_segment",

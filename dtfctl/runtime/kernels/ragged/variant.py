@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from dtfctl.runtime.framework.tensor_codec import (
     register_variant,
 )
 from dtfctl.runtime.kernels.array.common import ints
+from dtfctl.runtime.kernels.data_flow.handles import shape_text
 from dtfctl.runtime.kernels.registry import Kernel, KernelBuild, register_kernel
 
 TYPE_NAME = "RaggedTensorVariant"
@@ -95,6 +97,17 @@ def _held(item: Any, dtype: DType, rank: int) -> RaggedTensorVariant:
     return item
 
 
+def _check_rows(shapes: Sequence[tuple[int, ...]]) -> None:
+    for i, shape in enumerate(shapes):
+        if shape != shapes[0]:
+            raise InvalidArgumentError(
+                f"All flat_values must have compatible shapes.  Shape at index 0: {shape_text(shapes[0])}.  Shape at "
+                f"index {i}: {shape_text(shape)}.  If you are using tf.map_fn, then you may need to specify an "
+                "explicit "
+                "fn_output_signature with appropriate ragged_rank, and/or convert output tensors to RaggedTensors."
+            )
+
+
 @register_kernel("RaggedTensorFromVariant")
 def _from_variant(k: KernelBuild) -> Kernel:
     in_rank, out_rank, dtype = int(k.attr("input_ragged_rank")), int(k.attr("output_ragged_rank")), k.dtype("Tvalues")
@@ -124,6 +137,7 @@ def _from_variant(k: KernelBuild) -> Kernel:
                 parts.append(splits[1:] + total)
                 total += int(splits[-1])
             nested.append(np.concatenate(parts))
+        _check_rows([i.values.shape[1:] for i in items])
         values = np.concatenate([i.values for i in items]) if items else np.zeros(0, dtype.np)
         return [*(s.astype(splits_type) for s in nested), values]
 

@@ -21,7 +21,7 @@ _RATES = (*_REALS, dtypes.int32, dtypes.int64)
 
 def _categories(gen: Philox, logits: Any, samples: int, dtype: np.dtype[Any]) -> Any:
     """`samples` category numbers for each row of unnormalized log-probabilities."""
-    batch, _ = logits.shape
+    batch, classes = logits.shape
     words = gen.words((batch * samples * 2 + 3) // 4).reshape(-1)[: batch * samples * 2].reshape(batch, samples, 2)
     uniforms = to_float64(words[..., 0].reshape(-1), words[..., 1].reshape(-1)).reshape(batch, samples)
     values = logits.astype(np.float64)
@@ -30,9 +30,15 @@ def _categories(gen: Philox, logits: Any, samples: int, dtype: np.dtype[Any]) ->
     top = np.where(finite, values, lowest).max(axis=1, keepdims=True)
     with np.errstate(all="ignore"):
         cumulative = np.cumsum(np.where(finite, np.exp(values - top), 0.0), axis=1)
+    below = uniforms * cumulative[:, -1:]
+    if classes < batch:
+        passed = np.zeros((batch, samples), dtype)
+        for column in range(classes):
+            passed += cumulative[:, column : column + 1] <= below
+        return passed
     out = np.empty((batch, samples), dtype)
     for row in range(batch):
-        out[row] = np.searchsorted(cumulative[row], uniforms[row] * cumulative[row, -1], side="right")
+        out[row] = np.searchsorted(cumulative[row], below[row], side="right")
     return out
 
 
