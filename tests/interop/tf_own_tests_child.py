@@ -183,12 +183,16 @@ def flatten(suite):
             yield one
 
 
+# Of tests that are made for every mode: those that run eagerly, or not with TensorFlow 1's behavior.
+OTHER_MODES = ("_mode_eager_", "_tfapiversion_2", "test_session")
+
+
 def chosen(tests, names, most, seed):
     """Keep those that are named, or a random few that stay in their classes' order."""
     if names is not None:
         wanted = set(names)
         return [test for test in tests if name_of(test) in wanted]
-    tests = [test for test in tests if "_mode_eager_" not in name_of(test) and test._testMethodName != "test_session"]
+    tests = [test for test in tests if not any(part in name_of(test) for part in OTHER_MODES)]
     if most and len(tests) > most:
         some = set(random.Random(seed).sample(range(len(tests)), most))
         tests = [test for i, test in enumerate(tests) if i in some]

@@ -87,7 +87,8 @@ class _Function:
         executor = self._executor or self._plan()
         if len(inputs) != self._inputs:
             raise InvalidArgumentError(
-                f"Function {self._function.name} expects {self._inputs} inputs, got {len(inputs)}"
+                f"Function takes {self._inputs} argument(s) but {len(inputs)} argument(s) were passed: "
+                f"{self._function.name}"
             )
         if step.cancellation.reason is not None:
             step.cancellation.check()

@@ -94,6 +94,16 @@ def test_what_cannot_be_batched_says_why(attrs: dict[str, Any], rows: int, text:
         session.run(y, {x: np.zeros(rows)})
 
 
+def test_a_function_of_more_arguments_says_so() -> None:
+    x = tf.placeholder(tf.int32, [None])
+    y = batched_function(x, lambda rows: rows, tf.constant(1))
+    with (
+        tf.Session() as session,
+        pytest.raises(tf.errors.InvalidArgumentError, match=r"takes 1 argument\(s\) but 2 argument\(s\) were passed"),
+    ):
+        session.run(y, {x: [1]})
+
+
 def test_one_step_of_a_batch_gets_all_rows() -> None:
     x = tf.placeholder(tf.int32, [None])
     rows, index, _ = batch(x)

@@ -115,9 +115,7 @@ def test_a_handle_is_no_constant() -> None:
 
 def test_values_of_ragged_tensors_have_rows_of_one_shape() -> None:
     parts = [RaggedTensorVariant((), np.ones((1, size), np.float32), dtypes.float32) for size in (2, 3)]
-    with pytest.raises(
-        InvalidArgumentError, match=r"compatible shapes.  Shape at index 0: \[2\].*\[3\]"
-    ):
+    with pytest.raises(InvalidArgumentError, match=r"compatible shapes.  Shape at index 0: \[2\].*\[3\]"):
         run_op(
             "RaggedTensorFromVariant",
             object_array(parts, (2,)),
