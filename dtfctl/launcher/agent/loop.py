@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import selectors
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from dtfctl.launcher.agent.lease import Lease, can_reach, is_forwarded, stream_s
 from dtfctl.launcher.agent.start import launch
 from dtfctl.launcher.agent.start.preparations import Preparations
 from dtfctl.launcher.agent.start.seeds import Seed
+from dtfctl.launcher.agent.start.uses import USED_S, note_uses
 from dtfctl.launcher.agent.tell.reports import Reports
 from dtfctl.launcher.agent.units.lifecycle import hangs
 from dtfctl.launcher.agent.units.supervisor import Supervisor
@@ -80,6 +82,7 @@ class Agent:
         self.finished = False
         self._facts: HostFacts = read_facts(folder)
         self._facts_at = 0.0
+        self._uses_at = -math.inf
         self.keyring = Keyring(host, certificates, folder)
         logs = private_folder(log_folder)
         self._units = Supervisor(host, folder, logs, self.keyring, advertise, self._selector, self.look_again)
@@ -276,6 +279,10 @@ class Agent:
         self._units.control.look_at_seeds()
         if now - self._facts_at >= FACTS_S:
             self._facts, self._facts_at = read_facts(self.folder), now
+        if now - self._uses_at >= USED_S:
+            self._uses_at = now
+            environments = self.preparations.environments
+            guard.once(lambda: note_uses(Path(sys.prefix), environments), name="uses").start()
         self._state.dirty = True
         self._look_at = self._next_look(now)
 

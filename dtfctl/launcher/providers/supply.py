@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -112,13 +112,8 @@ class Supply:
         archives = await self._packed(platform, layers, tell)
         facts = await conversation.facts()
         total = sum(archive.size for archive in archives.values())
-        needed = sum(archive.size + archive.unpacked for archive in archives.values())
         what = " and ".join(layer.name for layer in layers)
-        if needed > facts["free_bytes"]:
-            raise HostFailed(
-                "disk",
-                f"no space: {what} needs {mib(needed)}, {mib(facts['free_bytes'])} are free below {facts['base']}",
-            )
+        _look_for_space(what, archives, facts, kept=False)
         tell(f"{what} ({mib(total)})")
         alone, left = False, dict(archives)
         while left:
@@ -161,7 +156,7 @@ class Supply:
             _Spoilt: what another host has handed on is not what it should be.
         """
         refused: set[str] = set()
-        hands_on = self._is_to_hand_on(host, left)
+        hands_on = self._is_to_hand_on(host, left) and _needed(left, kept=True) <= facts["free_bytes"]
         if hands_on:
             self._growing[host] = frozenset(left)
         try:
@@ -172,6 +167,7 @@ class Supply:
                 ) as (offer, tokens):
                     if isinstance(offer, _Upload):
                         giver = ""
+                        _look_for_space(what.partition(" (")[0], left, facts, kept=True)
                         paths = await self._upload(conversation, left, facts["base"], offer, what, tell)
                     else:
                         giver = offer.host
@@ -327,6 +323,18 @@ class Supply:
             self._offers.append(_Offer(host, conversation, address, reply["port"], frozenset(paths), tokens))
             self._news.notify_all()
         return True
+
+
+def _needed(archives: Mapping[str, Archive], *, kept: bool) -> int:
+    """Count the bytes that archives take on a host, with the archives themselves if these lie there, too."""
+    return sum(archive.unpacked + (archive.size if kept else 0) for archive in archives.values())
+
+
+def _look_for_space(what: str, archives: Mapping[str, Archive], facts: Mapping[str, Any], *, kept: bool) -> None:
+    """Raise HostFailed where there is too little of it."""
+    needed, free = _needed(archives, kept=kept), facts["free_bytes"]
+    if needed > free:
+        raise HostFailed("disk", f"no space: {what} needs {mib(needed)}, {mib(free)} are free below {facts['base']}")
 
 
 def mib(size: float) -> str:

@@ -6,6 +6,7 @@ clock ticks since boot; the two never repeat until a reboot. A zombie counts as 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -153,3 +154,13 @@ def memory_bytes() -> tuple[int, int]:
         if key in ("MemTotal", "MemAvailable"):
             values[key] = int(rest.split()[0]) * 1024
     return values["MemTotal"], values["MemAvailable"]
+
+
+def runs_from(folder: Path) -> bool:
+    """Tell whether a process of this host is a program of this folder, such as a virtual environment's Python."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if (entry / "cmdline").read_bytes().startswith(os.fsencode(folder) + b"/"):
+                    return True
+    return False

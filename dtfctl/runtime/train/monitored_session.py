@@ -58,7 +58,8 @@ class ChiefSessionCreator(SessionCreator):
 
     def create_session(self) -> Session:
         self._scaffold.finalize()
-        goes_on = self._made_one or last_reported() is not None
+        # Who names a checkpoint gets that one (it evaluates), whatever lives in the cluster's tasks.
+        goes_on = self._exact is None and (self._made_one or last_reported() is not None)
         if self._manager is None:
             self._manager = SessionManager(
                 local_init_op=self._scaffold.local_init_op,

@@ -110,7 +110,7 @@ class SessionManager:
         ready, message = self._model_ready(sess)
         if not ready:
             raise RuntimeError(f"Init operations did not make model ready.  Init op: {init_op}, error: {message}")
-        if is_told():
+        if is_told() and checkpoint_filename_with_path is None:  # with one it evaluates: no training begins
             tell_beginning(step, how)
         return sess
 

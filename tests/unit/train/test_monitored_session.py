@@ -241,6 +241,24 @@ def test_what_a_recovery_lost_is_told(tmp_path, monkeypatch) -> None:
     assert "goes on from step 4; steps up to 9 had been done: 5 are lost" in told.read_text()
 
 
+def test_who_names_a_checkpoint_gets_it_while_the_model_lives_on_and_begins_no_training(tmp_path, monkeypatch) -> None:
+    saved_twice(tmp_path)
+    told = tmp_path / "progress.jsonl"
+    told.write_text('{"step": 9}\n')
+    monkeypatch.setenv("DTF_PROGRESS_FILE", str(told))
+    with in_process_cluster({"worker": 1}) as cluster:
+        target = cluster.target("worker", 0)
+        step, _ = counter()
+        with tf.Session(target) as session:
+            session.run(tf.assign(step, 9))
+            creator = tf.train.ChiefSessionCreator(
+                master=target, checkpoint_filename_with_path=str(tmp_path / "model.ckpt-2")
+            )
+            with tf.train.MonitoredSession(creator) as evaluation:
+                assert evaluation.run(step) == 2
+    assert told.read_text() == '{"step": 9}\n', "as nothing began, and nothing is lost"
+
+
 def test_training_begins_at_step_0_though_others_train_before_the_chief_does(tmp_path, monkeypatch) -> None:
     told = tmp_path / "progress.jsonl"
     told.touch()

@@ -30,6 +30,7 @@ from dtfctl.launcher.errors import ClusterFailed
 from dtfctl.launcher.messages.looks import Examination
 from dtfctl.launcher.messages.orders import Packages
 from dtfctl.launcher.system.files import explained, private_folder, write_whole
+from dtfctl.launcher.system.procfs import runs_from
 from dtfctl.launcher.transfer.blobs import Blobs
 from dtfctl.launcher.transfer.packages import kind_of
 from dtfctl.values import value
@@ -248,17 +249,7 @@ def forget_unused(root: Path) -> None:
     total = sum(size for _, size, _ in found)
     for used, size, folder in sorted(found, key=lambda item: item[0]):
         unused_s = time.time() - used
-        if (unused_s > UNUSED_S or (total > LARGEST_TOTAL and unused_s > FRESH_S)) and not _runs_from(folder):
+        if (unused_s > UNUSED_S or (total > LARGEST_TOTAL and unused_s > FRESH_S)) and not runs_from(folder):
             (folder / "ready").unlink(missing_ok=True)
             shutil.rmtree(folder, ignore_errors=True)
             total -= size
-
-
-def _runs_from(folder: Path) -> bool:
-    """Tell whether a process of this user is a Python of this folder."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                if (entry / "cmdline").read_bytes().startswith(os.fsencode(folder) + b"/"):
-                    return True
-    return False

@@ -59,7 +59,7 @@ class Preparations:
 
     def __init__(self, folder: Path, environments: Path, wake: Callable[[], None]) -> None:
         self._folder = folder
-        self._environments = environments
+        self.environments = environments
         self._wake = wake
         self.blobs = Blobs(folder / "blobs")
         self._works: dict[Key, _Work] = {}
@@ -115,7 +115,7 @@ class Preparations:
     def _begin(self, order: ClientOrder, command: str, lent: Sequence[str]) -> None:
         from dtfctl.launcher.agent.start.environments import Builder
 
-        builder = Builder(self._environments, self.blobs)
+        builder = Builder(self.environments, self.blobs)
         work = self._works[_key(order)] = _Work(builder)
         living = {job for job, *_ in self._works}
 
