@@ -330,7 +330,7 @@ def unbatch(k: KernelBuild) -> Kernel:
         if any(not 0 <= begin <= end <= data.shape[0] for _, begin, end in rows):
             raise InvalidArgumentError(f"batch_index has rows that are not in a tensor of shape {list(data.shape)}")
         exchange.leave({key: data[begin:end] for key, begin, end in rows}, timeout_s)
-        return exchange.take([mine], timeout_s, step.cancellation)
+        return exchange.take([mine], timeout_s, step.cancellation)[0]
 
     return run
 
