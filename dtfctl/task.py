@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import faulthandler
+import itertools
 import logging
 import signal
 import socket
@@ -104,6 +105,7 @@ class AgentLine:
                 unreachable=self._unreachable,
                 spared_bytes=0 if server is None else server.spared_bytes(),
                 faults=guard.faults(),
+                links=() if server is None else _carried(server),
             )
             try:
                 self._socket.sendto(beats.pack(beat), str(config.agent_path))
@@ -147,6 +149,23 @@ class AgentLine:
         elif isinstance(note, beats.PeerGone):
             log.info("/job:%s/task:%d is out of the cluster: %s", note.job, note.index, note.reason)
             server.peer_gone(note.job, note.index, note.reason, lost=note.lost)
+
+
+def _carried(server: TaskServer) -> tuple[beats.Carried, ...]:
+    """Say how tensors go to the tasks that this one is linked to."""
+    from dtfctl.runtime.compression.judge import summary
+
+    return tuple(
+        beats.Carried(
+            peer,
+            link.transport,
+            link.is_encrypted,
+            float(f"{link.bytes_s:.3g}"),
+            link.samples,
+            summary(link.judgements)[: beats.MOST_WORDS],
+        )
+        for peer, link in itertools.islice(server.links().items(), beats.MOST_LINKS)
+    )
 
 
 def main() -> int:

@@ -35,6 +35,8 @@ def status_lines(
         out += ["", *job_table(shown, screen, now, wide)]
     if wide:
         out += ["", *host_table(status.hosts, screen)]
+        if ways := way_table(tasks, screen):
+            out += ["", *ways]
         if status.links:
             out += ["", *link_table(status.links, screen, now)]
         controller = status.controller
@@ -201,6 +203,24 @@ def host_table(hosts: Sequence[HostStatus], screen: Screen) -> list[str]:
     header += ["CALLED AT", "THROUGH"] if wide else []
     header += ["REASON"] if explained else []
     return columns(header, rows, screen.style, screen.width)
+
+
+def way_table(tasks: Sequence[TaskStatus], screen: Screen) -> list[str]:
+    """Write one line for each way between two tasks that are linked; nothing where none is."""
+    rows = [
+        [
+            task.name,
+            link.peer,
+            link.transport,
+            "yes" if link.encrypted else "no",
+            f"{link.bytes_s / 1e6:,.3g}MB/s" if link.bytes_s else "-",
+            link.codecs or "-",
+        ]
+        for task in tasks
+        for link in task.links
+    ]
+    header = ["FROM", "TO", "TRANSPORT", "ENCRYPTED", "RATE", "CODECS"]
+    return columns(header, rows, screen.style, screen.width) if rows else []
 
 
 def link_table(links: Sequence[LinkStatus], screen: Screen, now: float) -> list[str]:

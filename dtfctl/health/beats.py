@@ -15,6 +15,21 @@ from dtfctl.values import names_of, value
 
 VERSION = 1
 LARGEST_DATAGRAM = 65536
+MOST_LINKS = 128
+"""What a beat tells of. With `MOST_WORDS` letters on each one's codecs all of them fit into a datagram."""
+MOST_WORDS = 160
+
+
+@value
+class Carried:
+    """How a task sends to another one; see `TaskLink`."""
+
+    peer: str
+    transport: str
+    encrypted: bool
+    bytes_s: float = 0.0
+    samples: int = 0
+    codecs: str = ""
 
 
 @value
@@ -39,6 +54,8 @@ class Beat:
     """See `TaskStatus`."""
     faults: int = 0
     """What its loops and threads have raised, and went on after."""
+    links: tuple[Carried, ...] = ()
+    """One for each task that it is linked to; of many the first `MOST_LINKS`."""
 
 
 @value
@@ -88,6 +105,8 @@ _NAMES = {cls: name for name, cls in _KINDS.items()}
 
 def pack(note: Note) -> bytes:
     fields = {name: getattr(note, name) for name in names_of(type(note)) or ()}
+    if isinstance(note, Beat):
+        fields["links"] = [[getattr(link, name) for name in names_of(Carried) or ()] for link in note.links]
     return json.dumps({"v": VERSION, "kind": _NAMES[type(note)], **fields}).encode()
 
 
@@ -104,6 +123,8 @@ def unpack(data: bytes) -> Note:
             raise ValueError("another version")
         if "unreachable" in content:
             content["unreachable"] = tuple(content["unreachable"])
+        if "links" in content:
+            content["links"] = tuple(Carried(*fields) for fields in content["links"])
         return _KINDS[content.pop("kind")](**content)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a note: {data[:100]!r}") from error

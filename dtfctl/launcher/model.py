@@ -47,6 +47,23 @@ class Progress:
 
 
 @value
+class TaskLink:
+    """How a task sends tensors to another one now."""
+
+    peer: str
+    """The other task, such as `ps/0`."""
+    transport: str
+    """`shm`, `unix`, `tcp` or `grpc`."""
+    encrypted: bool
+    bytes_s: float = 0.0
+    """What the newest long transfers were carried at, in bytes a second; 0 where none has been measured."""
+    samples: int = 0
+    """How many transfers have been measured."""
+    codecs: str = ""
+    """Which codecs are on or off on this way, and why; empty where none is in use."""
+
+
+@value
 class TaskStatus:
     """One task of the cluster."""
 
@@ -82,6 +99,8 @@ class TaskStatus:
     """The last lines of stderr of a task that failed (at most 20)."""
     faults: int = 0
     """The number of errors that the task's loops and threads have raised, and went on after."""
+    links: tuple[TaskLink, ...] = ()
+    """One for each task that it is linked to; of many the first 128."""
 
     @property
     def name(self) -> str:

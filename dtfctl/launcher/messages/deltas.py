@@ -21,7 +21,7 @@ Item = TypeVar("Item", TaskReport, ClientReport)
 def what_counts(report: TaskReport) -> TaskReport:
     """Leave out of a report the numbers that nobody acts on."""
     times = replace(report.status, uptime_s=None, silence_s=None, retry_in_s=None)
-    return replace(report, status=replace(times, cpu_percent=None, rss_bytes=None, steps=0, spared_bytes=0))
+    return replace(report, status=replace(times, cpu_percent=None, rss_bytes=None, steps=0, spared_bytes=0, links=()))
 
 
 class ReportFilter:

@@ -213,6 +213,10 @@ class _Splitter:
             dtype = dtypes.uint8
             named = {"codec": source.raw_attrs["codec"], "shape": source.raw_attrs["shape"]}
             encoding = {**named, "N": source.raw_attrs["N"]}
+            if not source.attr("always"):
+                # Who encodes and who decodes measure whether it pays on their link.
+                encoding |= {"edge": _text(source.name), "peer": _text(self.location(node.device))}
+                named["peer"] = _text(self.location(source.device))
             inputs = [sent, *source.inputs[1:]]
             name = self.namer(source.name)
             encoded = make_node(name, "EncodeTensor", encoding, inputs, device=source.device, rank=rank + _CONST)

@@ -6,7 +6,7 @@ training where the codec keeps a state: it is added to what comes next (error fe
 
 from __future__ import annotations
 
-from dtfctl.runtime.compression.codec import Codec, codec_names, decode, encode, parse_codec
+from dtfctl.runtime.compression.codec import Codec, codec_names, decode, encode, is_encoded, parse_codec
 from dtfctl.runtime.compression.few_bits import BFloat16, Float16, Int8, OneBit
 from dtfctl.runtime.compression.low_rank import PowerSGD
 from dtfctl.runtime.compression.tally import ENCODED
@@ -24,5 +24,6 @@ __all__ = [
     "codec_names",
     "decode",
     "encode",
+    "is_encoded",
     "parse_codec",
 ]

@@ -44,6 +44,12 @@ class Codec(Protocol):
             be no longer. The state is then as it was.
         """
 
+    def whole(self, values: Floats, shape: Shape, before: Floats, after: Floats) -> Floats:
+        """Return what is sent where nothing is to be left out: the tensor, and all that is still owed of earlier ones.
+
+        Args: as those of `encode`. The result may be `values`.
+        """
+
     def decode(self, payload: Bytes, shape: Shape) -> Floats:
         """Decode what `encode` gave of a tensor of that shape; flat.
 
@@ -104,16 +110,19 @@ def require(condition: bool, text: str) -> None:
         raise InvalidArgumentError(text)
 
 
-def encode(codec: Codec, tensor: Any, before: Floats, after: Floats) -> Bytes:
+def encode(codec: Codec, tensor: Any, before: Floats, after: Floats, is_on: bool = True) -> Bytes:
     """Encode a tensor of 32-bit floats; as it is where it has values that are not finite, or would not be shorter.
 
     Args:
         before, after: the codec's state, and where the next one is written; they may be one array.
+        is_on: False: send all of it, with what earlier ones still owe.
     """
     values = np.ascontiguousarray(tensor, np.float32).reshape(-1)
     pieces = None
     # A sum is finite only if all are; one that is not may have overflowed.
     if values.size and (math.isfinite(float(values.sum())) or bool(np.isfinite(values).all())):
+        if not is_on:
+            return _joined(_RAW, [codec.whole(values, tensor.shape, before, after)])
         pieces = codec.encode(values, tensor.shape, before, after)
     if pieces is None:
         if before is not after:
@@ -131,6 +140,11 @@ def _joined(how: int, pieces: list[Any]) -> Bytes:
         out[at : at + piece.nbytes] = piece.reshape(-1).view(np.uint8)
         at += piece.nbytes
     return out
+
+
+def is_encoded(message: Any) -> bool:
+    """Tell whether what `encode` made is shorter than the tensor was, and not the tensor as it is."""
+    return len(message) > 0 and int(message[0]) == _ENCODED
 
 
 def decode(codec: Codec, message: Any, shape: Shape) -> Floats:

@@ -32,6 +32,9 @@ class Float16:
             return None
         return [values.astype(np.float16)]
 
+    def whole(self, values: Floats, shape: Shape, before: Floats, after: Floats) -> Floats:
+        return values
+
     def decode(self, payload: Bytes, shape: Shape) -> Floats:
         (halves,) = split(payload, (math.prod(shape), np.float16))
         return np.asarray(halves, np.float32)
@@ -55,6 +58,9 @@ class BFloat16:
         rounded += 0x7FFF
         rounded += bits
         return [np.ascontiguousarray(rounded.view(np.uint16)[_UPPER::2])]
+
+    def whole(self, values: Floats, shape: Shape, before: Floats, after: Floats) -> Floats:
+        return values
 
     def decode(self, payload: Bytes, shape: Shape) -> Floats:
         (halves,) = split(payload, (math.prod(shape), np.uint16))
@@ -93,6 +99,9 @@ class Int8:
         steps = blocks * inverse[:, None]
         np.rint(steps, out=steps)
         return [scales, steps.astype(np.int8).reshape(-1)[: values.size]]
+
+    def whole(self, values: Floats, shape: Shape, before: Floats, after: Floats) -> Floats:
+        return values
 
     def decode(self, payload: Bytes, shape: Shape) -> Floats:
         count = math.prod(shape)
@@ -140,6 +149,11 @@ class OneBit:
         bits = np.packbits(positive.reshape(-1)[: values.size])
         after -= _by_signs(bits, means, values.size, self.block)
         return [means, bits]
+
+    def whole(self, values: Floats, shape: Shape, before: Floats, after: Floats) -> Floats:
+        owed = before + values if values.size >= _FEW else values
+        after[...] = 0
+        return owed
 
     def decode(self, payload: Bytes, shape: Shape) -> Floats:
         count = math.prod(shape)

@@ -55,6 +55,16 @@ class PowerSGD:
         after[size:] = right.reshape(-1)
         return [left, right]
 
+    def whole(self, values: Floats, shape: Shape, before: Floats, after: Floats) -> Floats:
+        sides = self._sides(shape)
+        if sides is None:
+            return values
+        size = sides[0] * sides[1]
+        owed = before[:size] + values
+        after[:size] = 0
+        after[size:] = before[size:]
+        return owed
+
     def decode(self, payload: Bytes, shape: Shape) -> Floats:
         rows, columns = math.prod(shape[:-1]), shape[-1] if shape else 1
         left, right = split(payload, (rows * self.rank, np.float32), (columns * self.rank, np.float32))

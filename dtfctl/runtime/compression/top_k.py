@@ -46,7 +46,25 @@ class TopK:
         kept = max(1, round(count * self._ratio(before)))
         if 8 * kept >= 4 * count:
             return None
-        total = after[:count]
+        total, velocity = self._add(values, before, after)
+        chosen = _greatest(total, kept)
+        sent = total[chosen]
+        total[chosen] = 0
+        if velocity is not None:
+            velocity[chosen] = 0
+        return [chosen.astype(np.uint32), sent]
+
+    def whole(self, values: Floats, shape: Shape, before: Floats, after: Floats) -> Floats:
+        # All is sent with its velocity, which stays: that is the optimizer's momentum as it would be without a codec.
+        total, _ = self._add(values, before, after)
+        owed = total.copy()
+        total[...] = 0
+        return owed
+
+    def _add(self, values: Floats, before: Floats, after: Floats) -> tuple[Floats, Floats | None]:
+        """Add a tensor to what has not been sent; that, and the velocity where there is one."""
+        count = values.size
+        total, velocity = after[:count], None
         if self.momentum:
             velocity = after[count : 2 * count]
             np.multiply(before[count : 2 * count], self.momentum, out=velocity)
@@ -56,12 +74,7 @@ class TopK:
             np.add(before[:count], values, out=total)
         if self.warmup:
             after[-1] = min(before[-1] + 1, self.warmup)
-        chosen = _greatest(total, kept)
-        sent = total[chosen]
-        total[chosen] = 0
-        if self.momentum:
-            velocity[chosen] = 0
-        return [chosen.astype(np.uint32), sent]
+        return total, velocity
 
     def _ratio(self, state: Floats) -> float:
         if not self.warmup or state[-1] >= self.warmup or self.ratio >= _WARM:

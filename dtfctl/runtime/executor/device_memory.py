@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dtfctl.runtime.compression.judge import Ledger
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import OpError
@@ -83,6 +84,9 @@ class DeviceRendezvous:
     def recv_async(self, key: str, done: Callable[[Any, bool, OpError | None], None]) -> None:
         # Uploaded by the kernels that want it there: this may be called in any thread.
         self._inner.recv_async(key, done)
+
+    def ledger(self, task: str) -> Ledger | None:
+        return self._inner.ledger(task)
 
     def _received(self, value: Any) -> Any:
         if getattr(value, "nbytes", 0) < _LEAST_UPLOAD:

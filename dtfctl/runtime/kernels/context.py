@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dtfctl.protocol import graph_pb2
+from dtfctl.runtime.compression.judge import Ledger
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.device import Device
 from dtfctl.runtime.framework.errors import OpError
@@ -30,6 +31,9 @@ class Rendezvous(Protocol):
 
         `done` never blocks and may be called in any thread, also before this returns.
         """
+
+    def ledger(self, task: str) -> Ledger | None:
+        """Find what is known of codecs on the way to another task; None where nothing crosses a network."""
 
 
 class PreparedFunction(Protocol):

@@ -71,6 +71,8 @@ class Kind(IntEnum):
     OPEN = 13
     PARTITION = 14
     LOST = 15
+    # How long tensors encoded by the codec that the payload names take the sender to decode (compression/judge.py).
+    DECODED = 16
 
 
 class Flag(IntFlag):

@@ -156,6 +156,10 @@ class LocalRendezvous:
         """See RoutingRendezvous; nothing was held back."""
         return False
 
+    def ledger(self, task: str) -> None:
+        """See RoutingRendezvous; nothing crosses a network."""
+        return
+
     def abort(self, reason: OpError | None) -> None:
         """Fail all waiting receives, and later ones, and drop what nobody fetched."""
         with self._lock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dtfctl.runtime.compression.judge import Ledger
 from dtfctl.runtime.framework.cancellation import CancellationToken
 from dtfctl.runtime.framework.errors import InvalidArgumentError
 from dtfctl.runtime.memory.shared_memory import LEAST
@@ -109,6 +110,10 @@ class RoutingRendezvous:
         if self._held:
             self.flush()
         self._table.recv_async(key, done)
+
+    def ledger(self, task: str) -> Ledger | None:
+        """Find what is known of codecs on the way to a task."""
+        return self._transport.ledger(task)
 
     def flush(self, task: str = "", last: Message | None = None) -> bool:
         """Send what was held back, and `last` with what goes to `task`. Returns False when nothing went to `task`.

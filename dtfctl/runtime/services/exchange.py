@@ -56,6 +56,8 @@ class Exchange:
         elif kind is Kind.CLEANUP:
             self._forget(link, frame.step)
             self._worker.cleanup(frame.step)
+        elif kind is Kind.DECODED:
+            self._peers.told(link.peer_task, frame)
         else:
             raise InvalidArgumentError(f"A frame {kind.name} came the wrong way")
 

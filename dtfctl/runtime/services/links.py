@@ -139,7 +139,9 @@ class LinkMaker:
         if self._choice in ("auto", "grpc"):
             if failures:
                 log.info("tensors for %s go through gRPC: %s", task, "; ".join(failures))
-            return self._opened(ClientLink(channel(), self._task, self._life, task, life, self._owner))
+            link = ClientLink(channel(), self._task, self._life, task, life, self._owner)
+            link.is_encrypted = self._tls is not None
+            return self._opened(link)
         raise UnavailableError(
             f"{task} ({address}) cannot be reached by the cluster's transport: {'; '.join(failures)}. "
             "Choose another, or auto."

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,14 +13,16 @@ from typing import Any, Protocol
 import grpc
 
 from dtfctl.protocol import worker_pb2
+from dtfctl.runtime.compression.judge import Judgement, Ledger
 from dtfctl.runtime.framework.errors import (
     AbortedError,
     DeadlineExceededError,
+    InvalidArgumentError,
     OpError,
     UnavailableError,
     error_from_code,
 )
-from dtfctl.runtime.rendezvous.frames import Message
+from dtfctl.runtime.rendezvous.frames import Frame, Kind, Message
 from dtfctl.runtime.rendezvous.transports.base import Link
 from dtfctl.runtime.services.links import LinkMaker
 from dtfctl.runtime.steps.threads import submit
@@ -29,6 +33,25 @@ ChannelFactory = Callable[[str, str], grpc.Channel]
 # How long a request that needs no computing may take before the peer counts as gone.
 REQUEST_TIMEOUT_S = 30.0
 SERVICE = "/dtf.WorkerService/"
+# Seconds to decode a byte, before the name of a codec.
+_DECODE_S = struct.Struct("<d")
+
+
+@dataclass(frozen=True)
+class LinkFigures:
+    """How a task sends to another one.
+
+    Attributes:
+        transport, is_encrypted: see Link.
+        bytes_s, samples: see Meter; 0 where nothing has been measured.
+        judgements: of the codecs on this way.
+    """
+
+    transport: str
+    is_encrypted: bool
+    bytes_s: float
+    samples: int
+    judgements: list[Judgement]
 
 
 class _Coming:
@@ -79,6 +102,7 @@ class _Peer:
     Attributes:
         link: what is sent with: the first link there was, whoever opened it.
         links: all that are open to the life known.
+        ledger: of codecs, once one was asked about.
     """
 
     task: str
@@ -88,6 +112,7 @@ class _Peer:
     channel: grpc.Channel | None = None
     link: Link | _Coming | None = None
     links: list[Link] = field(default_factory=list)
+    ledger: Ledger | None = None
 
 
 class Peers:
@@ -368,6 +393,55 @@ class Peers:
         with self._lock:
             return {t: p.links[0].transport for t, p in self._peers.items() if p.links}
 
+    def figures(self) -> dict[str, LinkFigures]:
+        """Tell how this task sends to each one that it is linked to."""
+        with self._lock:
+            found = {t: (_measured(p.links), p.ledger) for t, p in self._peers.items() if p.links}
+        return {
+            task: LinkFigures(
+                link.transport,
+                link.is_encrypted,
+                0.0 if link.meter is None else link.meter.bytes_s,
+                0 if link.meter is None else link.meter.samples,
+                [] if ledger is None else ledger.judgements(),
+            )
+            for task, (link, ledger) in found.items()
+        }
+
+    def ledger(self, task: str) -> Ledger | None:
+        """Find what is known of codecs on the way to a task; None where it is not one of this cluster's."""
+        peer = self._peers.get(task)
+        if peer is None:
+            return None
+        if peer.ledger is None:
+            with self._lock:
+                if peer.ledger is None:
+                    peer.ledger = Ledger(lambda: _rate(peer.links), lambda *news: self._tell(task, *news))
+        return peer.ledger
+
+    def _tell(self, task: str, codec: str, decode_s: float) -> None:
+        payload = _DECODE_S.pack(decode_s) + codec.encode()
+        # A link that fails says so to who needs it.
+        with contextlib.suppress(OpError):
+            self.send(task, (Message(Kind.DECODED, 0, "", payload),))
+
+    def told(self, task: str, frame: Frame) -> None:
+        """Take how long tensors from here take a task to decode.
+
+        Raises:
+            InvalidArgumentError: the frame does not say that.
+        """
+        try:
+            (decode_s,) = _DECODE_S.unpack_from(frame.payload)
+            codec = bytes(frame.payload[_DECODE_S.size :]).decode()
+        except (struct.error, UnicodeDecodeError):
+            raise InvalidArgumentError(f"A DECODED frame of {len(frame.payload)} bytes makes no sense") from None
+        if not 0 <= decode_s < 1:
+            raise InvalidArgumentError(f"A byte that takes {decode_s} s to decode")
+        ledger = self.ledger(task)
+        if ledger is not None:
+            ledger.told(codec, decode_s)
+
     # Requests ---------------------------------------------------------------------------------------------------------
 
     def _channel(self, peer: _Peer) -> grpc.Channel:
@@ -421,6 +495,19 @@ class Peers:
             for p in self._peers.values():
                 p.down = UnavailableError(f"{self.task} is stopping")
         _close(dropped)
+
+
+def _measured(links: Sequence[Link]) -> Link:
+    """Choose the link that says most of what is sent: both ends may have opened one, and use the first they have."""
+    return max(links, key=lambda link: 0 if link.meter is None else link.meter.samples)
+
+
+def _rate(links: Sequence[Link]) -> tuple[float, float]:
+    """Give what these links carry, in bytes a second, and when that was timed; 0 where it was not measured."""
+    for link in links:
+        if link.meter is not None and link.meter.bytes_s:
+            return link.meter.bytes_s, link.meter.timed_at
+    return 0.0, float("-inf")
 
 
 class _Closable(Protocol):

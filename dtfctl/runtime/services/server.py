@@ -29,7 +29,7 @@ from dtfctl.runtime.services.links import LinkMaker
 from dtfctl.runtime.services.local_masters import forget_local_master, register_local_master
 from dtfctl.runtime.services.master import Master
 from dtfctl.runtime.services.master_service import MasterService
-from dtfctl.runtime.services.peers import Peers
+from dtfctl.runtime.services.peers import LinkFigures, Peers
 from dtfctl.runtime.services.pulse import CallProbe, Probe, Pulse, ReactorProbe
 from dtfctl.runtime.services.worker import ORPHAN_S, Worker
 from dtfctl.runtime.services.worker_service import WorkerService
@@ -284,6 +284,11 @@ class TaskServer:
     def transports(self) -> dict[str, str]:
         """Tell what carries tensors to each task this one is linked to ("shm", "tcp" or "grpc")."""
         return self._peers.transports()
+
+    def links(self) -> dict[str, LinkFigures]:
+        """Tell how this task sends to each one that it is linked to, by `job/index`."""
+        found = {DeviceSpec.from_string(task): figures for task, figures in self._peers.figures().items()}
+        return {f"{spec.job}/{spec.task}": figures for spec, figures in found.items()}
 
     # Peers ------------------------------------------------------------------------------------------------------------
 

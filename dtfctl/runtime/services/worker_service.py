@@ -164,6 +164,7 @@ class WorkerService:
             self._check_caller(call, task)
             self._peers.check_sender(task, sender, receiver)
             link = ServerLink(task, self._life, sender, self._exchange)
+            link.is_encrypted = self._needs_certificate
             self._exchange.opened(link)
         except OpError as e:
             refuse(call, e)

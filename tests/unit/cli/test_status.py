@@ -10,6 +10,7 @@ import yaml
 
 from dtfctl.cli._groups import GROUPS
 from dtfctl.cli._screen import Screen
+from dtfctl.launcher.model import TaskLink
 from tests.doubles.launcher import FakeLauncher, status, task
 from tests.unit.cli.harness import DEGRADED, HEALTHY, Dtfctl, job
 
@@ -76,6 +77,21 @@ def test_wide_shows_what_compression_kept_off_the_network(dtfctl: Dtfctl) -> Non
     assert wide[2].endswith("BLAS  SPARED")
     assert [line.split()[-1] for line in wide[3:5]] == ["0B", "3.0GiB"]
     assert "SPARED" not in dtfctl("status", fake=FakeLauncher(status(*tasks))).out
+
+
+def test_wide_shows_how_tasks_are_linked(dtfctl: Dtfctl) -> None:
+    codecs = "topk off (takes 41 ms, saves 8 ms)"
+    links = TaskLink("ps/0", "tcp", True, 1.18e8, 9, codecs), TaskLink("worker/1", "shm", False)
+    fake = FakeLauncher(status(task("ps/0"), replace(task("worker/0"), links=links)))
+    wide = dtfctl("status", "-o", "wide", fake=fake).out.splitlines()
+    begin = wide.index("FROM      TO        TRANSPORT  ENCRYPTED  RATE     CODECS")
+    assert wide[begin + 1 : begin + 4] == [
+        f"worker/0  ps/0      tcp        yes        118MB/s  {codecs}",
+        "worker/0  worker/1  shm        no         -        -",
+        "",
+    ]
+    assert "ENCRYPTED" not in dtfctl("status", fake=fake).out
+    assert dtfctl("status", "-o", "json", fake=fake).json["tasks"][1]["links"][0]["bytes_s"] == 1.18e8
 
 
 def test_status_as_json_has_a_versioned_shape(dtfctl: Dtfctl) -> None:

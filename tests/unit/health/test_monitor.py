@@ -8,7 +8,18 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, strategies as st
 
-from dtfctl.health.beats import Beat, PeerDown, PeerUp, pack, unpack, unpack_all
+from dtfctl.health.beats import (
+    LARGEST_DATAGRAM,
+    MOST_LINKS,
+    MOST_WORDS,
+    Beat,
+    Carried,
+    PeerDown,
+    PeerUp,
+    pack,
+    unpack,
+    unpack_all,
+)
 from dtfctl.health.detector import PhiDetector
 from dtfctl.health.monitor import HealthLimits, Monitor, Verdict
 
@@ -158,10 +169,20 @@ def test_phi_grows_with_silence() -> None:
 
 @pytest.mark.parametrize(
     "note",
-    [Beat("worker/1", 3, True, 17), PeerDown("ps", 0, 2, "killed by SIGKILL"), PeerUp("ps", 0, "127.0.0.1:1", 3)],
+    [
+        Beat("worker/1", 3, True, 17),
+        Beat("worker/1", 3, True, 17, links=(Carried("ps/0", "tcp", True, 1.18e8, 5, "int8 off"),)),
+        PeerDown("ps", 0, 2, "killed by SIGKILL"),
+        PeerUp("ps", 0, "127.0.0.1:1", 3),
+    ],
 )
 def test_notes_survive_the_way(note: Beat | PeerDown | PeerUp) -> None:
     assert unpack(pack(note)) == note
+
+
+def test_a_beat_with_as_many_links_as_it_may_have_is_one_datagram() -> None:
+    link = Carried("worker/123456", "grpc", True, 1.234e9, 1 << 40, MOST_WORDS * "\n")
+    assert len(pack(Beat("worker/123456", 3, True, 17, links=MOST_LINKS * (link,)))) < LARGEST_DATAGRAM
 
 
 def test_many_notes_are_one_datagram() -> None:

@@ -15,7 +15,7 @@ from dtfctl.launcher.agent.units.lifecycle import Order, Record, ready
 from dtfctl.launcher.agent.units.unit import Unit
 from dtfctl.launcher.messages.orders import ADDRESS_IN_USE_EXIT, TaskOrder
 from dtfctl.launcher.messages.reports import TaskReport
-from dtfctl.launcher.model import TaskHealth, TaskStatus
+from dtfctl.launcher.model import TaskHealth, TaskLink, TaskStatus
 from dtfctl.values import replace
 
 LITTLE_CPU = 0.05
@@ -35,6 +35,7 @@ class TaskUnit(Unit):
         self.health: TaskHealth = "unknown"
         self.steps = 0
         self.spared_bytes = 0
+        self.links: tuple[beats.Carried, ...] = ()
         self.transport = ""
         self.blas = ""
         self.faults = 0
@@ -76,6 +77,7 @@ class TaskUnit(Unit):
         super().mark_start()
         self.steps = 0
         self.spared_bytes = 0
+        self.links = ()
         self.transport = ""
         self.blas = ""
         self.faults = 0
@@ -110,6 +112,7 @@ class TaskUnit(Unit):
             self.monitor.beat(now)
         self.steps, self.spared_bytes = beat.steps, beat.spared_bytes
         self.transport, self.blas, self.faults = beat.transport, beat.blas, beat.faults
+        self.links = beat.links
         if self.unreachable != beat.unreachable:
             self.unreachable, self.state.dirty = beat.unreachable, True
         if not beat.ready or self.record.state != "starting":
@@ -170,6 +173,10 @@ class TaskUnit(Unit):
             transport=self.transport,
             blas=self.blas,
             faults=self.faults,
+            links=tuple(
+                TaskLink(link.peer, link.transport, link.encrypted, link.bytes_s, link.samples, link.codecs)
+                for link in self.links
+            ),
             silence_s=None if self.monitor is None else self.monitor.silence_s(now),
             retry_in_s=None if record.retry_at is None else max(0.0, record.retry_at - now),
             exit_code=record.exit_code,

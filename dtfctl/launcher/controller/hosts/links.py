@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from dtfctl.launcher.controller.decisions.link_rates import LEAST_SHARE
 from dtfctl.launcher.controller.state.store import Store
 from dtfctl.launcher.messages import codec
 from dtfctl.launcher.model import LinkStatus
 from dtfctl.values import value
 
 KEY = "links"
-# What is worse than noise: less than this share of the rate before, or so many times the round trip and so much longer.
-LEAST_SHARE = 0.4
+# What is worse than noise beside a lesser rate: so many times the round trip, and so much longer.
 MOST_TIMES, LEAST_LONGER_S = 3.0, 0.002
 
 

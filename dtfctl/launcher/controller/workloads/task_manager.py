@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from dtfctl.launcher.controller.decisions import moves, reconcile
 from dtfctl.launcher.controller.decisions.changes import check_possible, scaled, take_over, with_others
 from dtfctl.launcher.controller.decisions.link_faults import LinkFaults
+from dtfctl.launcher.controller.decisions.link_rates import LinkRates
 from dtfctl.launcher.controller.decisions.placement import place
 from dtfctl.launcher.controller.hosts.host_manager import HostManager
 from dtfctl.launcher.controller.state import job_lifecycle
@@ -44,6 +45,7 @@ class TaskManager:
         self._hosts = hosts
         self._revision = 0
         self.links = LinkFaults()
+        self._rates = LinkRates()
 
     # ------------------------------------------------------------------ commands (in a transaction)
 
@@ -155,10 +157,22 @@ class TaskManager:
             for name, report in host.tasks.items()
             if report.unreachable
         }
-        if not unreachable and not self.links.is_watching:
-            return
-        tasks = {task.name: task for task in self.statuses()}
-        for item in self.links.look(tasks, unreachable, time.monotonic()):
+        news = []
+        if unreachable or self.links.is_watching:
+            tasks = {task.name: task for task in self.statuses()}
+            news += self.links.look(tasks, unreachable, time.monotonic())
+        if self._rates.is_due(time.monotonic()):
+            host_of = {name: row.host for name, row in self._desired_state.tasks.items()}
+            ways = [
+                (name, link)
+                for host in self._hosts.all.values()
+                if host.state == "up"
+                for name, report in host.tasks.items()
+                for link in report.status.links
+                if link.samples
+            ]
+            news += self._rates.look(ways, host_of, time.monotonic())
+        for item in news:
             self._desired_state.store.add_event(item.kind, item.subject, item.reason)
 
     def send_orders(self) -> None:

@@ -16,6 +16,9 @@ define.op(
 )
 define.op(
     f"EncodeTensor(value: float, state: N * ref(float)) -> (encoded: uint8); N: int >= 0 = 0; {_CODEC}; "
-    "!stateful; !uninitialized_input"
+    'edge: string = ""; peer: string = ""; !stateful; !uninitialized_input'
 )
-define.op(f"DecodeTensor(encoded: uint8) -> (value: float); {_CODEC}", shape=lambda op: [op.get_attr("shape")])
+define.op(
+    f'DecodeTensor(encoded: uint8) -> (value: float); {_CODEC}; peer: string = ""',
+    shape=lambda op: [op.get_attr("shape")],
+)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from dtfctl.runtime.compression.judge import Ledger
 from dtfctl.runtime.framework.errors import OpError
 from dtfctl.runtime.rendezvous.frames import Frame, Message
+from dtfctl.runtime.rendezvous.transports.meter import Meter
 
 
 class Link(Protocol):
@@ -15,11 +17,15 @@ class Link(Protocol):
     Frames with the same key keep their order; short ones of others may overtake long ones.
 
     Attributes:
-        transport: "grpc", "tcp" or "shm".
+        transport: "grpc", "tcp", "unix" or "shm".
+        is_encrypted: whether what it carries is.
+        meter: what measures what it sends; None where nothing does.
         peer_task, peer_life: who is at the other end.
     """
 
     transport: str
+    is_encrypted: bool
+    meter: Meter | None
     peer_task: str
     peer_life: int
 
@@ -44,6 +50,9 @@ class Transport(Protocol):
             UnavailableError: the task is down or unknown.
             OpError: a value cannot be encoded.
         """
+
+    def ledger(self, task: str) -> Ledger | None:
+        """Find what is known of codecs on the way to a task; None where that is not known."""
 
 
 class LinkOwner(Protocol):

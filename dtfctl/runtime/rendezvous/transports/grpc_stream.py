@@ -22,6 +22,7 @@ from dtfctl.runtime.framework.errors import (
 )
 from dtfctl.runtime.rendezvous.frames import CHUNK, FrameReader, FrameWriter, Message
 from dtfctl.runtime.rendezvous.transports.base import LinkOwner
+from dtfctl.runtime.rendezvous.transports.meter import Meter
 
 METHOD = "/dtf.WorkerService/Stream"
 FROM_TASK, FROM_LIFE, TO_LIFE = "dtf-task", "dtf-incarnation", "dtf-to-incarnation"
@@ -74,6 +75,9 @@ class Endpoint:
     """One end of a stream: a Link."""
 
     transport = "grpc"
+    meter: Meter | None = None
+    # Set by who knows of the channel below.
+    is_encrypted = False
 
     def __init__(self, peer_task: str, local_life: int, peer_life: int, owner: LinkOwner) -> None:
         self.peer_task = peer_task

@@ -101,6 +101,7 @@ class SealedLink(SocketLink):
         name: int = 0,
     ) -> None:
         super().__init__(sock, peer_task, local_life, peer_life, owner, name=name)
+        self.is_encrypted = True
         if sock.family != socket.AF_UNIX:
             # A short frame overtakes nothing that the kernel has.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
@@ -219,6 +220,8 @@ class SealedLink(SocketLink):
                 batch = self._next_batch()
                 if not batch:
                     self._state = _IDLE
+                    if self.meter is not None:
+                        self.meter.ended(time.monotonic(), self._sock)
                     place, self._place = self._place, None
                     _PLACES.give(place)
                     return None
@@ -244,7 +247,8 @@ class SealedLink(SocketLink):
         try:
             sent = self._sock.send(self._sealed)
         except BlockingIOError:
-            return False
+            sent = 0
+        self._note_sent(sent, sent == len(self._sealed))
         self._sealed = self._sealed[sent:]
         return not self._sealed
 

@@ -33,6 +33,7 @@ from dtfctl.runtime.memory.shared_memory import LEAST, Arena, Loans, Place
 from dtfctl.runtime.rendezvous.frames import Frame, FrameReader, FrameWriter, Kind, Message, host_array
 from dtfctl.runtime.rendezvous.reactor import REACTOR
 from dtfctl.runtime.rendezvous.transports.base import LinkOwner
+from dtfctl.runtime.rendezvous.transports.meter import Meter
 
 # Buffers a system call may take (the kernel's IOV_MAX is 1024), and bytes read before others get their turn.
 _MOST_BUFFERS = 256
@@ -45,6 +46,9 @@ _OFFSET = struct.Struct("<Q")
 
 class SocketLink:
     """A Link; `start` it once its owner knows it.
+
+    Attributes:
+        meter: of what it sends; None where that does not leave the host.
 
     Args:
         sock: connected, both ends known to each other; taken over.
@@ -69,7 +73,9 @@ class SocketLink:
     ) -> None:
         self.peer_task = peer_task
         self.peer_life = peer_life
-        self.transport = "shm" if arena is not None else "tcp"
+        self.transport = "shm" if arena is not None else "tcp" if sock.family != socket.AF_UNIX else "unix"
+        self.is_encrypted = False
+        self.meter = None if sock.family == socket.AF_UNIX else Meter()
         self._sock = sock
         self._owner = owner
         self._is_waited_for = is_waited_for
@@ -160,6 +166,8 @@ class SocketLink:
         if rest:
             self._backlog.extend(rest)
             REACTOR.watch_for_space(self, True)
+        elif self.meter is not None:
+            self.meter.ended(self._pings.spoke_at, self._sock)
         return None
 
     def _write(self, out: list[bytes | memoryview]) -> list[memoryview]:
@@ -171,6 +179,7 @@ class SocketLink:
                 sent = self._sock.send(data)
             except BlockingIOError:
                 sent = 0
+            self._note_sent(sent, sent == len(data))
             return [] if sent == len(data) else [memoryview(data)[sent:]]
         return self._write_views([memoryview(b) for b in out])
 
@@ -179,7 +188,9 @@ class SocketLink:
             try:
                 sent = self._sock.sendmsg(views[:_MOST_BUFFERS])
             except BlockingIOError:
+                self._note_sent(0, False)
                 break
+            self._note_sent(sent, sent == sum(map(len, views[:_MOST_BUFFERS])))
             at = 0
             while at < len(views) and sent >= len(views[at]):
                 sent -= len(views[at])
@@ -189,6 +200,12 @@ class SocketLink:
                 views[0] = views[0][sent:]
                 break
         return views
+
+    def _note_sent(self, sent: int, is_all: bool) -> None:
+        if self.meter is not None:
+            self.meter.wrote(sent)
+            if not is_all:
+                self.meter.full(time.monotonic())
 
     def writable(self) -> None:
         broken: OpError | None = None
@@ -201,6 +218,8 @@ class SocketLink:
                 self._backlog.extendleft(reversed(self._write_views(batch)))
                 if not self._backlog:
                     REACTOR.watch_for_space(self, False)
+                    if self.meter is not None:
+                        self.meter.ended(time.monotonic(), self._sock)
             except OSError as e:
                 broken = self._broken(e)
         if broken is not None:
